@@ -1,0 +1,180 @@
+// MaxSim scoring: the problem description and the interface every backend implements.
+//
+//   score(q, d) = sum_i w_i * max_j <q_i, d_j>
+//
+// over the query's tokens i and the document's tokens j, accumulated in FP32. Nothing here knows of gRPC, files or
+// collections; the service hands in plain structs that point at its own memory.
+//
+// Contract of every backend:
+//  - A score depends only on the query's tokens and weights and on the document's tokens: not on the other candidates,
+//    the other queries of a call, the order, the thread count or the run. Repeating a call gives the same bits.
+//  - |score - FP64 reference| <= 1e-5 * sum_i |w_i| * max_j sum_k |q_ik * d_jk| (kernels/reference.h computes both).
+//  - Results are ordered by score descending, then by position ascending.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/limits.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// A ragged set of documents in host memory: document n owns rows offsets[n] .. offsets[n + 1] of `tokens`.
+struct DocumentsView {
+  ScalarType type = ScalarType::kF16;
+  int32_t dim = 0;                   // columns, kMinDim .. kMaxDim
+  int64_t num_documents = 0;         // 0 .. kMaxShardDocuments
+  const void* tokens = nullptr;      // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least
+  const int64_t* offsets = nullptr;  // [num_documents + 1], offsets[0] == 0, strictly increasing
+
+  int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
+};
+
+// Checks the shape of a view (not its values): dimension, type, offsets that start at 0 and grow by 1 ..
+// kMaxDocumentTokens.
+absl::Status ValidateDocuments(const DocumentsView& documents);
+
+// One query against one set of documents. All pointers are host memory, borrowed for the length of the call.
+struct Query {
+  const void* tokens = nullptr;        // [num_tokens, dim] in the documents' type, row-major, 2-byte aligned at least
+  const float* weights = nullptr;      // [num_tokens]; null means every weight is 1
+  int32_t num_tokens = 0;              // 1 .. kMaxQueryTokens
+  const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null: all documents
+  int64_t num_candidates = 0;          // ignored when ordinals is null
+  int32_t top_k = 0;                   // 1 .. kMaxTopK; more than there are candidates returns all of them
+};
+
+// A candidate of a query with its score.
+struct Scored {
+  float score = 0;
+  uint32_t position = 0;  // index into Query::ordinals, or the document's ordinal when that is null
+
+  friend bool operator==(const Scored&, const Scored&) = default;
+};
+
+// The one sort order of results: score descending, then position ascending.
+constexpr bool RanksBefore(const Scored& a, const Scored& b) {
+  return a.score != b.score ? a.score > b.score : a.position < b.position;
+}
+
+// Which document token a query token matched, and how well.
+struct TokenMatch {
+  int32_t document_token = 0;  // index inside the document; the smallest one where several are equal
+  float similarity = 0;        // <q_i, d_j>, before the weight
+};
+
+// Where the time of one call went, in seconds. A backend that has no such stage leaves zero.
+struct CallTimings {
+  double copy_seconds = 0;    // host to device and back
+  double kernel_seconds = 0;  // scoring and selection
+};
+
+// Documents a backend can score: resident in its memory. Immutable and safe to use from any thread. Must not outlive
+// the Backend that made it.
+class Documents {
+ public:
+  virtual ~Documents() = default;
+  virtual ScalarType type() const = 0;
+  virtual int32_t dim() const = 0;
+  virtual int64_t num_documents() const = 0;
+  virtual int64_t num_tokens() const = 0;
+  // Bytes this object holds in the backend's memory (device memory for a GPU; 0 for borrowed host memory).
+  virtual size_t resident_bytes() const = 0;
+};
+
+// Sizes an Executor allocates for once, when it is made; a call beyond them fails with RESOURCE_EXHAUSTED naming the
+// size and the limit. A backend that does not allocate up front may accept more.
+struct ExecutorOptions {
+  int32_t max_queries = 64;                         // queries of one call
+  int64_t max_query_tokens = 64 * 1024;             // tokens of all queries of one call
+  int64_t max_candidates = int64_t{1} << 22;        // candidates of all queries of one call, listed or whole
+  int32_t max_dim = 1024;                           // widest documents
+  int64_t max_staged_bytes = int64_t{64} << 20;     // token bytes of documents passed to Stage
+  int64_t max_staged_documents = int64_t{1} << 16;  // documents passed to Stage
+};
+
+// Runs scoring calls one after another with its own workspace (and stream, on a GPU). Not thread-safe: one executor per
+// thread, several per backend. Must not outlive its Backend.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Scores every query against its candidates among `documents` and returns the best top_k of each, in rank order.
+  // `results` has one element per query and is overwritten; it keeps its capacity from call to call. `timings` may be
+  // null. INVALID_ARGUMENT for a query outside the limits or an ordinal out of range; UNAVAILABLE when the device is
+  // lost, and then for every later call too.
+  virtual absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
+                            absl::Span<std::vector<Scored>> results, CallTimings* timings) = 0;
+
+  // For each of `ordinals` (documents of one query, in any order): the document token that each query token matched.
+  // `matches` is [ordinals.size(), query.num_tokens] row-major. The query's own candidates, top_k and weights are
+  // ignored.
+  virtual absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
+                             absl::Span<TokenMatch> matches) = 0;
+
+  // Makes documents that came with a request scorable by this executor, without giving them a name. The result belongs
+  // to the executor and is valid until its next Stage call; the view's memory must stay valid as long.
+  virtual absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) = 0;
+};
+
+// What a backend runs on.
+struct BackendInfo {
+  std::string name;         // "cpu" or "cuda"
+  std::string device;       // as the vendor names it
+  std::string isa;          // instruction set or compute capability in use: "avx2", "sm_90"
+  int parallelism = 0;      // worker threads, or multiprocessors
+  size_t memory_bytes = 0;  // memory documents may be loaded into, in all
+};
+
+// A device that scores. Thread-safe.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& info() const = 0;
+
+  // Memory that is free for Load at this moment.
+  virtual absl::StatusOr<size_t> FreeBytes() const = 0;
+
+  // Device bytes that Load would take for documents of this shape, to be asked before loading.
+  virtual size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const = 0;
+
+  // Makes documents resident. `keep_alive` owns the view's memory: a backend that scores from host memory holds on to
+  // it, others drop it when the copy is done. RESOURCE_EXHAUSTED, with the numbers, when the memory is not there.
+  virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+                                                          std::shared_ptr<const void> keep_alive) = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) = 0;
+
+  // OK while the device can still answer. Once a device has failed this stays UNAVAILABLE, with the first error's text.
+  virtual absl::Status Health() const = 0;
+};
+
+struct CpuOptions {
+  int num_threads = 0;  // workers shared by all executors; 0: one per available core
+  std::string isa;      // "" picks the best the machine has; otherwise a name that CpuIsas() lists
+};
+
+// Names of the instruction sets this machine and this build can run, best first. The last one is always the portable
+// one.
+std::vector<std::string> CpuIsas();
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
+
+struct CudaOptions {
+  int device = 0;  // CUDA device ordinal
+};
+
+// UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no usable device; the message says which.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
+
+// True when this build contains the CUDA backend.
+bool BuiltWithCuda();
+
+}  // namespace maxsim

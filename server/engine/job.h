@@ -1,0 +1,85 @@
+// A rerank request inside the server: everything validated, ids resolved, values converted.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kernels/maxsim.h"
+#include "server/store/collection.h"
+
+namespace maxsim::engine {
+
+// What one query is scored against.
+struct CandidateSet {
+  enum class Kind { kWholeCollection, kOrdinals, kInline };
+  Kind kind = Kind::kWholeCollection;
+
+  // kOrdinals: collection ordinals without repeats, and for each its index in the list as the client sent it (so
+  // missing and repeated ids leave gaps). Same length.
+  std::vector<uint64_t> ordinals;
+  std::vector<uint32_t> positions;
+
+  // kInline: documents in the collection's storage type.
+  std::vector<std::byte> inline_tokens;
+  std::vector<int64_t> inline_offsets;
+
+  uint64_t num_documents(const store::Collection& collection) const;
+  uint64_t num_tokens(const store::Collection& collection) const;
+};
+
+// One query of a request.
+struct JobQuery {
+  std::vector<std::byte> tokens;  // [num_tokens, dim] in the collection's storage type
+  std::vector<float> weights;     // [num_tokens], or empty: all 1
+  int32_t num_tokens = 0;
+  int32_t top_k = 0;
+  bool want_alignments = false;
+  std::shared_ptr<const CandidateSet> candidates;  // may be shared by the queries of a request
+};
+
+struct Hit {
+  float score = 0;
+  uint64_t position = 0;  // in the list as the client sent it; for the whole collection the document's ordinal
+  uint64_t ordinal = 0;   // collection ordinal; for inline documents equal to position
+};
+
+struct JobQueryResult {
+  std::vector<Hit> hits;            // in rank order
+  std::vector<TokenMatch> matches;  // [hits, num_tokens] when alignments were asked for, else empty
+};
+
+struct JobResult {
+  std::vector<JobQueryResult> queries;
+  absl::Duration queue_time;
+  absl::Duration copy_time;
+  absl::Duration kernel_time;
+};
+
+enum class Priority : uint8_t { kLow, kNormal, kHigh };
+
+// One request on its way through the server. Whoever holds the unique_ptr owns it; `done` is called exactly once by the
+// scheduler that accepted it, from one of its threads, and must not block.
+struct Job {
+  std::shared_ptr<const store::Collection> collection;
+  std::vector<JobQuery> queries;
+  Priority priority = Priority::kNormal;
+  absl::Time deadline = absl::InfiniteFuture();
+  // Set by the caller at any time from any thread: the job leaves the queue unscored, with CANCELLED.
+  std::shared_ptr<std::atomic<bool>> cancelled;
+  absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;
+
+  // Price in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork.
+  uint64_t work = 0;
+};
+
+// Sets job->work.
+void ComputeWork(Job* job);
+
+}  // namespace maxsim::engine

@@ -1,0 +1,54 @@
+// Every metric maxsimd exports, in one place. Names, labels and buckets are documented in docs/operations.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace maxsim {
+
+// Why a request was not scored.
+enum class Rejection { kQueueFull, kDeadline, kCancelled, kInvalid, kNotFound, kDevice, kShutdown };
+
+// Thread-safe; every call is cheap enough for the hot path.
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+
+  // A finished call: `method` is "Rerank", "GetInfo", ... or "http"; a histogram of its duration and a count by code.
+  void CountRequest(std::string_view method, absl::StatusCode code, absl::Duration duration);
+  void CountRejection(Rejection reason);
+
+  // Batching and scoring.
+  void ObserveQueueTime(absl::Duration wait);
+  void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
+                    double copy_seconds, double kernel_seconds);
+  void SetQueue(int64_t jobs, uint64_t work);
+  void SetInFlight(int64_t jobs);
+
+  // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "workspace", "staging").
+  void SetMemory(std::string_view kind, std::string_view purpose, double bytes);
+
+  // A collection that is served; RemoveCollection takes its series out.
+  void SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
+                     uint64_t resident_bytes);
+  void RemoveCollection(std::string_view name);
+  void CountReload(std::string_view name, bool ok, absl::Duration duration);
+
+  // A GPU's state, read from NVML by the caller's poll.
+  void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
+
+  // The Prometheus text exposition of all series.
+  std::string Expose() const;
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace maxsim

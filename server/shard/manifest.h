@@ -1,0 +1,59 @@
+// collection.json: what a collection is made of.
+//
+// A collection is a folder with a manifest and immutable shard files. Publishing a generation writes new shard files,
+// then replaces the manifest by a rename, so that a reader sees the old generation or the new one, never a mixture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::shard {
+
+inline constexpr std::string_view kManifestFileName = "collection.json";
+
+enum class IdType : uint8_t { kString, kInt64 };
+
+std::string_view Name(IdType type);  // "string", "int64"
+
+// One shard file as the manifest names it.
+struct ShardEntry {
+  std::string file;  // name inside the collection's folder: no path separators
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  int64_t num_bytes = 0;  // of the file
+  std::string checksum;   // "xxh3-128:" and 32 hex digits, of the whole file
+};
+
+struct Manifest {
+  std::string name;
+  int64_t generation = 0;  // 1, 2, ...
+  int32_t dim = 0;
+  ScalarType storage = ScalarType::kF16;
+  IdType id_type = IdType::kString;
+  bool has_payloads = false;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  std::string created_by;  // program and version
+  std::string created_at;  // RFC 3339, UTC
+  std::vector<ShardEntry> shards;
+};
+
+// Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
+// `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.
+absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view origin);
+
+std::string FormatManifest(const Manifest& manifest);
+
+// NOT_FOUND when the folder holds no manifest.
+absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+
+// Write to a temporary name, fsync, rename, fsync the folder.
+absl::Status PublishManifest(const Manifest& manifest, const std::string& folder);
+
+}  // namespace maxsim::shard
