@@ -40,6 +40,9 @@ class Metrics {
   void RemoveCollection(std::string_view name);
   void CountReload(std::string_view name, bool ok, absl::Duration duration);
 
+  // 1 while the server would answer a request, else 0: the same condition as /readyz.
+  void SetReady(bool ready);
+
   // A GPU's state, read from NVML by the caller's poll.
   void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
 

@@ -1,0 +1,281 @@
+#include "server/metrics.h"
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "maxsim_version.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "prometheus/text_serializer.h"
+#include "server/process_metrics.h"
+
+namespace maxsim {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Labels;
+
+using Buckets = Histogram::BucketBoundaries;
+
+// A rerank takes from some hundred microseconds (a GPU, hundreds of candidates) to seconds (a CPU, a whole
+// collection): factors of about 2 over that range.
+const Buckets& DurationBuckets() {
+  static const auto* const buckets = new Buckets{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3,
+                                                 50e-3, 0.1,    0.25,   0.5,    1,    2.5,    5,    10};
+  return *buckets;
+}
+
+// Loading moves gigabytes.
+const Buckets& LoadBuckets() {
+  static const auto* const buckets = new Buckets{0.01, 0.05, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600};
+  return *buckets;
+}
+
+const Buckets& BatchQueryBuckets() {
+  static const auto* const buckets = new Buckets{1, 2, 4, 8, 16, 32, 64, 128, 256};
+  return *buckets;
+}
+
+// Powers of ten: 32 query tokens x 100 passages of 100 tokens are 3.2e5 pairs, a million documents 3.2e9.
+const Buckets& TokenPairBuckets() {
+  static const auto* const buckets = new Buckets{1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11};
+  return *buckets;
+}
+
+std::string_view Name(Rejection reason) {
+  switch (reason) {
+    case Rejection::kQueueFull:
+      return "queue_full";
+    case Rejection::kDeadline:
+      return "deadline";
+    case Rejection::kCancelled:
+      return "cancelled";
+    case Rejection::kInvalid:
+      return "invalid";
+    case Rejection::kNotFound:
+      return "not_found";
+    case Rejection::kDevice:
+      return "device";
+    case Rejection::kShutdown:
+      return "shutdown";
+  }
+  return "other";
+}
+
+constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled,
+                                    Rejection::kInvalid,   Rejection::kNotFound, Rejection::kDevice,
+                                    Rejection::kShutdown};
+
+constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
+
+Family<Counter>& AddCounter(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+Family<Gauge>& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+Family<Histogram>& AddHistogram(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+}  // namespace
+
+struct Metrics::Families {
+  prometheus::Registry registry;
+
+  Family<Counter>& requests =
+      AddCounter(registry, "maxsim_requests_total", "Calls answered, by method and status code.");
+  Family<Histogram>& request_duration =
+      AddHistogram(registry, "maxsim_request_duration_seconds", "Time from a call's arrival to its answer, by method.");
+  Family<Counter>& rejections =
+      AddCounter(registry, "maxsim_rejections_total", "Rerank requests that were not scored, by reason.");
+
+  Histogram& queue_duration =
+      AddHistogram(registry, "maxsim_queue_duration_seconds", "Time a request waited for the start of its batch.")
+          .Add({}, DurationBuckets());
+  Histogram& batch_queries =
+      AddHistogram(registry, "maxsim_batch_queries", "Queries of a batch.").Add({}, BatchQueryBuckets());
+  Histogram& batch_pairs =
+      AddHistogram(registry, "maxsim_batch_token_pairs", "Query tokens x document tokens of a batch.")
+          .Add({}, TokenPairBuckets());
+  Histogram& copy_duration =
+      AddHistogram(registry, "maxsim_batch_copy_duration_seconds", "Transfers to and from the device of a batch.")
+          .Add({}, DurationBuckets());
+  Histogram& kernel_duration =
+      AddHistogram(registry, "maxsim_batch_kernel_duration_seconds", "Scoring and selection of a batch.")
+          .Add({}, DurationBuckets());
+  Counter& scored_pairs =
+      AddCounter(registry, "maxsim_scored_token_pairs_total", "Query tokens x document tokens scored.").Add({});
+  Counter& scored_tokens = AddCounter(registry, "maxsim_scored_document_tokens_total",
+                                      "Document tokens read, counted once for queries that share them.")
+                               .Add({});
+  Counter& scored_bytes =
+      AddCounter(registry, "maxsim_scored_document_bytes_total", "Bytes of the document tokens read.").Add({});
+  Gauge& queue_jobs = AddGauge(registry, "maxsim_queue_jobs", "Requests waiting in the queue.").Add({});
+  Gauge& queue_work =
+      AddGauge(registry, "maxsim_queue_token_pairs", "Work waiting in the queue, in token pairs.").Add({});
+  Gauge& in_flight = AddGauge(registry, "maxsim_in_flight_jobs", "Requests being scored.").Add({});
+  Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
+
+  Family<Gauge>& memory = AddGauge(registry, "maxsim_memory_bytes", "Memory held, by kind and purpose.");
+  Family<Gauge>& collection_generation =
+      AddGauge(registry, "maxsim_collection_generation", "Generation of a collection that is being served.");
+  Family<Gauge>& collection_documents = AddGauge(registry, "maxsim_collection_documents", "Documents of a collection.");
+  Family<Gauge>& collection_tokens = AddGauge(registry, "maxsim_collection_tokens", "Token vectors of a collection.");
+  Family<Gauge>& collection_bytes =
+      AddGauge(registry, "maxsim_collection_resident_bytes", "Bytes of a collection in the backend's memory.");
+  Family<Counter>& loads = AddCounter(registry, "maxsim_collection_loads_total",
+                                      "Loads and reloads of a collection, by result (ok, error).");
+  Family<Histogram>& load_duration = AddHistogram(registry, "maxsim_collection_load_duration_seconds",
+                                                  "Duration of loads and reloads, failed ones included.");
+
+  Family<Gauge>& gpu_utilization =
+      AddGauge(registry, "maxsim_gpu_utilization_ratio", "Share of time in which a kernel ran, 0 to 1.");
+  Family<Gauge>& gpu_temperature = AddGauge(registry, "maxsim_gpu_temperature_celsius", "Temperature of the GPU.");
+  Family<Gauge>& gpu_power = AddGauge(registry, "maxsim_gpu_power_watts", "Power draw of the GPU.");
+
+  // Series of the hot path, found once: Family::Add takes a lock and hashes its labels.
+  struct MethodSeries {
+    Histogram* duration = nullptr;
+    std::array<Counter*, kNumCodes> by_code{};
+  };
+  absl::Mutex mutex;
+  absl::flat_hash_map<std::string, MethodSeries> methods ABSL_GUARDED_BY(mutex);
+  std::array<Counter*, kRejections.size()> by_reason{};
+
+  struct CollectionSeries {
+    Gauge* generation = nullptr;
+    Gauge* documents = nullptr;
+    Gauge* tokens = nullptr;
+    Gauge* bytes = nullptr;
+  };
+  absl::flat_hash_map<std::string, CollectionSeries> collections ABSL_GUARDED_BY(mutex);
+};
+
+Metrics::Metrics() : families_(std::make_unique<Families>()) {
+  // A series that exists from the start at zero lets rate() see its first increment.
+  for (const Rejection reason : kRejections) {
+    families_->by_reason[static_cast<size_t>(reason)] =
+        &families_->rejections.Add({{"reason", std::string(Name(reason))}});
+  }
+  AddGauge(families_->registry, "maxsim_build_info", "Always 1; version and commit of this build.")
+      .Add({{"version", kVersion}, {"commit", kCommit}})
+      .Set(1);
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::CountRequest(std::string_view method, absl::StatusCode code, absl::Duration duration) {
+  const auto code_idx = static_cast<size_t>(code) < kNumCodes ? static_cast<size_t>(code)
+                                                              : static_cast<size_t>(absl::StatusCode::kUnknown);
+  Histogram* histogram = nullptr;
+  Counter* counter = nullptr;
+  {
+    absl::MutexLock lock(&families_->mutex);
+    auto it = families_->methods.find(std::string(method));
+    if (it == families_->methods.end()) it = families_->methods.try_emplace(std::string(method)).first;
+    Families::MethodSeries& series = it->second;
+    if (series.duration == nullptr) {
+      series.duration = &families_->request_duration.Add({{"method", std::string(method)}}, DurationBuckets());
+    }
+    if (series.by_code[code_idx] == nullptr) {
+      series.by_code[code_idx] =
+          &families_->requests.Add({{"method", std::string(method)},
+                                    {"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code_idx))}});
+    }
+    histogram = series.duration;
+    counter = series.by_code[code_idx];
+  }
+  counter->Increment();
+  histogram->Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::CountRejection(Rejection reason) { families_->by_reason[static_cast<size_t>(reason)]->Increment(); }
+
+void Metrics::ObserveQueueTime(absl::Duration wait) { families_->queue_duration.Observe(absl::ToDoubleSeconds(wait)); }
+
+void Metrics::ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
+                           double copy_seconds, double kernel_seconds) {
+  families_->batch_queries.Observe(num_queries);
+  families_->batch_pairs.Observe(static_cast<double>(token_pairs));
+  families_->copy_duration.Observe(copy_seconds);
+  families_->kernel_duration.Observe(kernel_seconds);
+  families_->scored_pairs.Increment(static_cast<double>(token_pairs));
+  families_->scored_tokens.Increment(static_cast<double>(document_tokens));
+  families_->scored_bytes.Increment(static_cast<double>(document_bytes));
+}
+
+void Metrics::SetQueue(int64_t jobs, uint64_t work) {
+  families_->queue_jobs.Set(static_cast<double>(jobs));
+  families_->queue_work.Set(static_cast<double>(work));
+}
+
+void Metrics::SetInFlight(int64_t jobs) { families_->in_flight.Set(static_cast<double>(jobs)); }
+
+void Metrics::SetReady(bool ready) { families_->ready.Set(ready ? 1 : 0); }
+
+void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double bytes) {
+  families_->memory.Add({{"kind", std::string(kind)}, {"purpose", std::string(purpose)}}).Set(bytes);
+}
+
+void Metrics::SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
+                            uint64_t resident_bytes) {
+  absl::MutexLock lock(&families_->mutex);
+  auto it = families_->collections.find(std::string(name));
+  if (it == families_->collections.end()) {
+    const Labels labels = {{"collection", std::string(name)}};
+    Families::CollectionSeries series;
+    series.generation = &families_->collection_generation.Add(labels);
+    series.documents = &families_->collection_documents.Add(labels);
+    series.tokens = &families_->collection_tokens.Add(labels);
+    series.bytes = &families_->collection_bytes.Add(labels);
+    it = families_->collections.try_emplace(std::string(name), series).first;
+  }
+  it->second.generation->Set(static_cast<double>(generation));
+  it->second.documents->Set(static_cast<double>(num_documents));
+  it->second.tokens->Set(static_cast<double>(num_tokens));
+  it->second.bytes->Set(static_cast<double>(resident_bytes));
+}
+
+void Metrics::RemoveCollection(std::string_view name) {
+  absl::MutexLock lock(&families_->mutex);
+  const auto it = families_->collections.find(std::string(name));
+  if (it == families_->collections.end()) return;
+  families_->collection_generation.Remove(it->second.generation);
+  families_->collection_documents.Remove(it->second.documents);
+  families_->collection_tokens.Remove(it->second.tokens);
+  families_->collection_bytes.Remove(it->second.bytes);
+  families_->collections.erase(it);
+}
+
+void Metrics::CountReload(std::string_view name, bool ok, absl::Duration duration) {
+  families_->loads.Add({{"collection", std::string(name)}, {"result", ok ? "ok" : "error"}}).Increment();
+  families_->load_duration.Add({{"collection", std::string(name)}}, LoadBuckets())
+      .Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts) {
+  const Labels labels = {{"device", absl::StrCat(device)}};
+  families_->gpu_utilization.Add(labels).Set(utilization_ratio);
+  families_->gpu_temperature.Add(labels).Set(temperature_celsius);
+  families_->gpu_power.Add(labels).Set(power_watts);
+}
+
+std::string Metrics::Expose() const {
+  std::vector<prometheus::MetricFamily> all = families_->registry.Collect();
+  for (prometheus::MetricFamily& family : CollectProcessMetrics()) all.push_back(std::move(family));
+  return prometheus::TextSerializer().Serialize(all);
+}
+
+}  // namespace maxsim

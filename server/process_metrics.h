@@ -1,0 +1,27 @@
+// What Linux knows of this process, as Prometheus' own clients export it: process_cpu_seconds_total and its kin.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "prometheus/metric_family.h"
+
+namespace maxsim {
+
+// Reads /proc/self at the time of the call. A value that cannot be read has no series. Thread-safe.
+std::vector<prometheus::MetricFamily> CollectProcessMetrics();
+
+// What is read out of the text of /proc/PID/stat.
+struct ProcStat {
+  double user_ticks = 0;
+  double system_ticks = 0;
+  double num_threads = 0;
+  double start_ticks = 0;
+  double virtual_bytes = 0;
+  double resident_pages = 0;
+};
+
+// False when the text is not one. The command name in that file may hold spaces and parentheses.
+bool ParseProcStat(std::string_view text, ProcStat* stat);
+
+}  // namespace maxsim
