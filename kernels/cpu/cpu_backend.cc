@@ -1,0 +1,83 @@
+// The CPU backend: picks an instruction set, owns the threads, describes the machine.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/cpu/cpu_documents.h"
+#include "kernels/cpu/cpu_executor.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/machine.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+namespace cpu {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const Isa& isa, int num_threads) : isa_(isa), pool_(num_threads) {
+    info_.name = "cpu";
+    info_.device = CpuModelName();
+    info_.isa = isa.name;
+    info_.parallelism = num_threads;
+    info_.memory_bytes = MemoryBytes();
+  }
+
+  const BackendInfo& info() const override { return info_; }
+  absl::StatusOr<size_t> FreeBytes() const override { return AvailableMemoryBytes(); }
+
+  // Documents are scored where they lie.
+  size_t BytesNeeded(ScalarType, int32_t, int64_t, int64_t) const override { return 0; }
+
+  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+                                                  std::shared_ptr<const void> keep_alive) override {
+    if (absl::Status status = ValidateDocuments(documents); !status.ok()) return status;
+    return std::make_unique<CpuDocuments>(documents, std::move(keep_alive));
+  }
+
+  absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions&) override {
+    return std::make_unique<CpuExecutor>(isa_, pool_);
+  }
+
+  absl::Status Health() const override { return absl::OkStatus(); }
+
+ private:
+  const Isa& isa_;
+  ThreadPool pool_;
+  BackendInfo info_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::vector<std::string> CpuIsas() {
+  std::vector<std::string> names;
+  for (const cpu::Isa* isa : cpu::AvailableIsas()) names.emplace_back(isa->name);
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
+  if (options.num_threads < 0 || options.num_threads > cpu::kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_threads is ", options.num_threads, "; must be 0 to ", cpu::kMaxThreads));
+  }
+  const std::vector<const cpu::Isa*>& isas = cpu::AvailableIsas();
+  const auto isa = std::find_if(isas.begin(), isas.end(), [&](const cpu::Isa* candidate) {
+    return options.isa.empty() || options.isa == candidate->name;
+  });
+  if (isa == isas.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("isa is \"", options.isa, "\"; this machine and this build have ",
+                                                   absl::StrJoin(CpuIsas(), ", ")));
+  }
+  const int num_threads = options.num_threads == 0 ? cpu::AvailableCores() : options.num_threads;
+  return std::make_unique<cpu::CpuBackend>(**isa, num_threads);
+}
+
+}  // namespace maxsim

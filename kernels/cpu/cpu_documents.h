@@ -1,0 +1,30 @@
+// Documents scored where they lie in host memory.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "kernels/maxsim.h"
+
+namespace maxsim::cpu {
+
+class CpuDocuments final : public Documents {
+ public:
+  // `view` must be valid; `keep_alive` owns its memory (null where the caller keeps it).
+  CpuDocuments(const DocumentsView& view, std::shared_ptr<const void> keep_alive)
+      : view_(view), keep_alive_(std::move(keep_alive)) {}
+
+  const DocumentsView& view() const { return view_; }
+
+  ScalarType type() const override { return view_.type; }
+  int32_t dim() const override { return view_.dim; }
+  int64_t num_documents() const override { return view_.num_documents; }
+  int64_t num_tokens() const override { return view_.num_tokens(); }
+  size_t resident_bytes() const override { return 0; }
+
+ private:
+  DocumentsView view_;
+  std::shared_ptr<const void> keep_alive_;
+};
+
+}  // namespace maxsim::cpu

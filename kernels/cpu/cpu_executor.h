@@ -1,0 +1,83 @@
+// Scores calls on the CPU: packs queries, spreads candidates over the backend's threads, selects the best.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "kernels/cpu/cpu_documents.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/query_stack.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/maxsim.h"
+#include "kernels/topk.h"
+
+namespace maxsim::cpu {
+
+// 64-byte aligned memory that grows and is kept. Contents are lost when it grows.
+class StepBuffer {
+ public:
+  uint32_t* Reserve(size_t num_steps);
+  float* ReserveFloats(size_t count) { return reinterpret_cast<float*>(Reserve(count)); }
+
+ private:
+  struct Free {
+    void operator()(uint32_t* memory) const { ::operator delete (memory, std::align_val_t{64}); }
+  };
+  std::unique_ptr<uint32_t, Free> memory_;
+  size_t capacity_ = 0;
+};
+
+class CpuExecutor final : public Executor {
+ public:
+  // Both must outlive the executor.
+  CpuExecutor(const Isa& isa, ThreadPool& pool);
+
+  absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
+                    absl::Span<std::vector<Scored>> results, CallTimings* timings) override;
+  absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
+                     absl::Span<TokenMatch> matches) override;
+  absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) override;
+
+ private:
+  // What one thread works with.
+  struct Slot {
+    StepBuffer rows;
+    StepBuffer partial;  // or the similarities of Align
+    StepBuffer maxima;
+    std::vector<TopKSelector> selectors;  // one a query of the call
+    bool used = false;                    // selectors are reset for this call
+  };
+
+  // One call's documents in terms of the instruction set.
+  struct Shape {
+    const DocumentsView& view;
+    StepForm form;
+    size_t num_steps;
+    size_t rows_per_block;
+  };
+  Shape ShapeOf(const DocumentsView& view) const;
+
+  // Calls work(slot, item) for every item below `num_items`, on several threads where `multiply_adds` in all are worth
+  // it.
+  void ForEachItem(size_t num_items, double multiply_adds, absl::FunctionRef<void(Slot& slot, size_t item)> work);
+
+  // Packs and scores a run of stacks.
+  void ScoreWave(const Shape& shape, absl::Span<const Query> queries, absl::Span<QueryStack> stacks);
+
+  // Scores candidates `begin` .. `end` of a stack and pushes them to the slot's selectors.
+  void ScoreCandidates(const Shape& shape, absl::Span<const Query> queries, const QueryStack& stack, size_t begin,
+                       size_t end, Slot& slot);
+
+  void AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot, TokenMatch* matches);
+
+  const Isa& isa_;
+  ThreadPool& pool_;
+  std::vector<Slot> slots_;
+  StepBuffer panels_;
+  std::vector<uint32_t> packing_row_;
+  std::unique_ptr<CpuDocuments> staged_;
+};
+
+}  // namespace maxsim::cpu

@@ -1,0 +1,154 @@
+// The loops of the CPU backend, written once and compiled for each instruction set.
+//
+// `V` describes the instruction set:
+//   Sum, Step                 vector of FP32 sums; vector of steps
+//   kLanes                    FP32 elements of a Sum
+//   kPanelVectors             widest panel
+//   kBlockSteps               steps added up before they join the sum of the earlier blocks
+//   Rows(vectors)             height of the register tile for a panel of that many vectors
+//   Broadcast(const char*)    one step of a document row (any alignment) in every lane
+//   LoadStep(const uint32_t*) one step of kLanes query tokens
+//   MulAdd(Step, Step, Sum), Add(Sum, Sum), Max(Sum, Sum), Zero(), Load(const float*), Store(float*, Sum)
+// It must be a type of an unnamed namespace, so that code compiled with one file's flags can never be linked into
+// another's; for the same reason these files use no function or template of another header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+
+namespace maxsim::cpu {
+
+inline constexpr size_t kStepBytes = 4;
+
+// One register tile: kRows document tokens by kVectors vectors of query tokens. Sums start at zero.
+template <class V, int kVectors, int kRows>
+[[gnu::always_inline]] inline void MultiplyTile(const char* rows, size_t row_bytes, const uint32_t* panel,
+                                                size_t num_steps, typename V::Sum (&sums)[kRows][kVectors]) {
+#pragma GCC unroll 16
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 16
+    for (int vector = 0; vector < kVectors; ++vector) sums[row][vector] = V::Zero();
+  }
+  for (size_t step = 0; step < num_steps; ++step) {
+    if constexpr (kVectors > kRows) {
+      // Fewer rows than vectors: the broadcasts stay in registers, the query steps pass by.
+      typename V::Step row_steps[kRows];
+#pragma GCC unroll 16
+      for (int row = 0; row < kRows; ++row) row_steps[row] = V::Broadcast(rows + row * row_bytes + step * kStepBytes);
+#pragma GCC unroll 16
+      for (int vector = 0; vector < kVectors; ++vector) {
+        const typename V::Step query_step = V::LoadStep(panel + vector * V::kLanes);
+#pragma GCC unroll 16
+        for (int row = 0; row < kRows; ++row) {
+          sums[row][vector] = V::MulAdd(query_step, row_steps[row], sums[row][vector]);
+        }
+      }
+    } else {
+      typename V::Step query_steps[kVectors];
+#pragma GCC unroll 16
+      for (int vector = 0; vector < kVectors; ++vector) query_steps[vector] = V::LoadStep(panel + vector * V::kLanes);
+#pragma GCC unroll 16
+      for (int row = 0; row < kRows; ++row) {
+        const typename V::Step row_step = V::Broadcast(rows + row * row_bytes + step * kStepBytes);
+#pragma GCC unroll 16
+        for (int vector = 0; vector < kVectors; ++vector) {
+          sums[row][vector] = V::MulAdd(query_steps[vector], row_step, sums[row][vector]);
+        }
+      }
+    }
+    panel += kVectors * V::kLanes;
+  }
+}
+
+// All rows against one panel. Sums of all blocks but the last live in `partial`, `stride` floats from row to row;
+// kKeep leaves the finished similarities there, otherwise they go into `maxima`.
+template <class V, int kVectors, bool kKeep>
+void RunPanel(const RowBlock& block, const uint32_t* panel, float* partial, size_t stride, float* maxima) {
+  constexpr int kRows = V::Rows(kVectors);
+  const size_t row_bytes = block.num_steps * kStepBytes;
+  for (size_t first = 0; first < block.num_steps; first += V::kBlockSteps) {
+    const size_t left = block.num_steps - first;
+    const bool last = left <= V::kBlockSteps;
+    const size_t num_steps = last ? left : V::kBlockSteps;
+    for (size_t row_idx = 0; row_idx < block.num_rows; row_idx += kRows) {
+      typename V::Sum sums[kRows][kVectors];
+      MultiplyTile<V, kVectors, kRows>(static_cast<const char*>(block.rows) + row_idx * row_bytes + first * kStepBytes,
+                                       row_bytes, panel + first * kVectors * V::kLanes, num_steps, sums);
+      float* const tile = partial + row_idx * stride;
+      if (first != 0) {
+#pragma GCC unroll 16
+        for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 16
+          for (int vector = 0; vector < kVectors; ++vector) {
+            sums[row][vector] = V::Add(V::Load(tile + row * stride + vector * V::kLanes), sums[row][vector]);
+          }
+        }
+      }
+      if (kKeep || !last) {
+#pragma GCC unroll 16
+        for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 16
+          for (int vector = 0; vector < kVectors; ++vector) {
+            V::Store(tile + row * stride + vector * V::kLanes, sums[row][vector]);
+          }
+        }
+      } else {
+#pragma GCC unroll 16
+        for (int vector = 0; vector < kVectors; ++vector) {
+          typename V::Sum best = V::Load(maxima + vector * V::kLanes);
+#pragma GCC unroll 16
+          for (int row = 0; row < kRows; ++row) best = V::Max(best, sums[row][vector]);
+          V::Store(maxima + vector * V::kLanes, best);
+        }
+      }
+    }
+  }
+}
+
+template <class V, bool kKeep>
+void RunPanelOfWidth(size_t num_vectors, const RowBlock& block, const uint32_t* panel, float* partial, size_t stride,
+                     float* maxima) {
+  static_assert(V::kPanelVectors <= 4);
+  switch (num_vectors) {
+    case 1:
+      return RunPanel<V, 1, kKeep>(block, panel, partial, stride, maxima);
+    case 2:
+      return RunPanel<V, 2, kKeep>(block, panel, partial, stride, maxima);
+    case 3:
+      if constexpr (V::kPanelVectors >= 3) return RunPanel<V, 3, kKeep>(block, panel, partial, stride, maxima);
+      break;
+    case 4:
+      if constexpr (V::kPanelVectors >= 4) return RunPanel<V, 4, kKeep>(block, panel, partial, stride, maxima);
+      break;
+  }
+}
+
+template <class V>
+void UpdateMaxima(const RowBlock& block, const QueryPanels& queries, float* partial, float* maxima) {
+  for (size_t vector = 0; vector < queries.num_vectors; vector += V::kPanelVectors) {
+    const size_t left = queries.num_vectors - vector;
+    const size_t width = left < V::kPanelVectors ? left : V::kPanelVectors;
+    RunPanelOfWidth<V, false>(width, block, queries.panels + vector * V::kLanes * block.num_steps, partial,
+                              width * V::kLanes, maxima + vector * V::kLanes);
+  }
+}
+
+template <class V>
+void Similarities(const RowBlock& block, const QueryPanels& queries, float* similarities) {
+  const size_t stride = queries.num_vectors * V::kLanes;
+  for (size_t vector = 0; vector < queries.num_vectors; vector += V::kPanelVectors) {
+    const size_t left = queries.num_vectors - vector;
+    const size_t width = left < V::kPanelVectors ? left : V::kPanelVectors;
+    RunPanelOfWidth<V, true>(width, block, queries.panels + vector * V::kLanes * block.num_steps,
+                             similarities + vector * V::kLanes, stride, nullptr);
+  }
+}
+
+template <class V>
+constexpr Kernels MakeKernels() {
+  return {V::kBlockSteps, &UpdateMaxima<V>, &Similarities<V>};
+}
+
+}  // namespace maxsim::cpu

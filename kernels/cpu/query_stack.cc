@@ -1,0 +1,81 @@
+#include "kernels/cpu/query_stack.h"
+
+#include <algorithm>
+
+namespace maxsim::cpu {
+namespace {
+
+bool SameCandidates(const Query& query, const QueryStack& stack) {
+  if (query.ordinals == nullptr || stack.ordinals == nullptr) return query.ordinals == stack.ordinals;
+  return static_cast<size_t>(query.num_candidates) == stack.num_candidates &&
+         std::equal(query.ordinals, query.ordinals + query.num_candidates, stack.ordinals);
+}
+
+}  // namespace
+
+std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t num_documents, const Isa& isa,
+                                     size_t num_steps, size_t max_lanes) {
+  std::vector<QueryStack> stacks;
+  for (size_t idx = 0; idx < queries.size(); ++idx) {
+    const Query& query = queries[idx];
+    const auto num_tokens = static_cast<size_t>(query.num_tokens);
+    auto stack = std::find_if(stacks.begin(), stacks.end(), [&](const QueryStack& candidate) {
+      return candidate.num_tokens + num_tokens <= max_lanes && SameCandidates(query, candidate);
+    });
+    if (stack == stacks.end()) {
+      stack = stacks.emplace(stacks.end());
+      stack->ordinals = query.ordinals;
+      stack->num_candidates = static_cast<size_t>(query.ordinals == nullptr ? num_documents : query.num_candidates);
+    }
+    stack->query_indices.push_back(idx);
+    stack->first_lanes.push_back(stack->num_tokens);
+    stack->num_tokens += num_tokens;
+  }
+  for (QueryStack& stack : stacks) {
+    stack.layout = {.lanes = isa.lanes,
+                    .panel_vectors = isa.panel_vectors,
+                    .num_vectors = (stack.num_tokens + isa.lanes - 1) / isa.lanes,
+                    .num_steps = num_steps};
+  }
+  return stacks;
+}
+
+void PackStack(const QueryStack& stack, absl::Span<const Query> queries, StepForm form, ScalarType type, size_t dim,
+               std::vector<uint32_t>* row, uint32_t* panels) {
+  row->assign(stack.layout.num_steps, 0);
+  for (size_t member = 0; member < stack.query_indices.size(); ++member) {
+    const Query& query = queries[stack.query_indices[member]];
+    for (int32_t token = 0; token < query.num_tokens; ++token) {
+      RowsToSteps(form, type, static_cast<const char*>(query.tokens) + static_cast<size_t>(token) * dim * SizeOf(type),
+                  1, dim, row->data());
+      PackQueryToken(stack.layout, stack.first_lanes[member] + token, *row, panels);
+    }
+  }
+  // Lanes that hold no token: their maxima are never read, but what they hold must not be leftovers that trap or slow
+  // the arithmetic down.
+  row->assign(stack.layout.num_steps, 0);
+  for (size_t lane = stack.num_tokens; lane < stack.layout.num_lanes(); ++lane) {
+    PackQueryToken(stack.layout, lane, *row, panels);
+  }
+}
+
+float SumMaxima(const float* maxima, const float* weights, size_t num_tokens) {
+  constexpr size_t kBlock = 32;
+  float score = 0;
+  for (size_t first = 0; first < num_tokens; first += kBlock) {
+    const size_t count = std::min(kBlock, num_tokens - first);
+    float terms[kBlock] = {};
+    for (size_t idx = 0; idx < count; ++idx) {
+      // + 0 turns -0 into +0: which zero a maximum of both keeps depends on the blocking.
+      terms[idx] = maxima[first + idx] + 0.0f;
+      if (weights != nullptr) terms[idx] *= weights[first + idx];
+    }
+    for (size_t distance = kBlock / 2; distance > 0; distance /= 2) {
+      for (size_t idx = 0; idx < distance; ++idx) terms[idx] += terms[idx + distance];
+    }
+    score += terms[0];
+  }
+  return score;
+}
+
+}  // namespace maxsim::cpu

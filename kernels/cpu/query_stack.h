@@ -1,0 +1,39 @@
+// Queries of one call that have the same candidates, packed side by side, so that a document is read once for all of
+// them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cpu {
+
+struct QueryStack {
+  std::vector<size_t> query_indices;   // into the call's queries
+  std::vector<size_t> first_lanes;     // of each of them
+  const uint32_t* ordinals = nullptr;  // null: every document
+  size_t num_candidates = 0;
+  PanelLayout layout;
+  size_t panel_offset = 0;  // of this stack's panels in the wave's buffer, in steps
+
+  size_t num_tokens = 0;  // lanes in use
+};
+
+// Groups queries into stacks, in order of each stack's first query. A stack grows to about `max_lanes` query tokens.
+std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t num_documents, const Isa& isa,
+                                     size_t num_steps, size_t max_lanes);
+
+// Packs the queries of a stack into `panels`, which has stack.layout.size() steps. `row` is scratch.
+void PackStack(const QueryStack& stack, absl::Span<const Query> queries, StepForm form, ScalarType type, size_t dim,
+               std::vector<uint32_t>* row, uint32_t* panels);
+
+// The score of a query from its tokens' maxima (sums[i] = max_j <q_i, d_j>): blocks of 32 weighted maxima, each added
+// by a fixed butterfly (absent tokens count zero), blocks in order. `weights` may be null: every weight is 1.
+float SumMaxima(const float* maxima, const float* weights, size_t num_tokens);
+
+}  // namespace maxsim::cpu

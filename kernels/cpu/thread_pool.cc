@@ -1,0 +1,49 @@
+#include "kernels/cpu/thread_pool.h"
+
+namespace maxsim::cpu {
+
+ThreadPool::ThreadPool(int parallelism) {
+  for (int idx = 1; idx < parallelism; ++idx) workers_.emplace_back([this] { WorkerLoop(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  job_added_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::Run(absl::FunctionRef<void(int slot)> work) {
+  if (workers_.empty()) return work(0);
+  Job job{.work = work, .idle = {}};
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto place = jobs_.insert(jobs_.end(), &job);
+  lock.unlock();
+  job_added_.notify_all();
+  work(0);
+  lock.lock();
+  // A worker takes the job off the list when it fills the last slot.
+  if (job.next_slot < parallelism()) jobs_.erase(place);
+  job.idle.wait(lock, [&job] { return job.num_active == 0; });
+}
+
+void ThreadPool::WorkerLoop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    job_added_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    Job& job = *jobs_.front();
+    const int slot = job.next_slot++;
+    if (job.next_slot == parallelism()) jobs_.pop_front();
+    ++job.num_active;
+    lock.unlock();
+    job.work(slot);
+    lock.lock();
+    // Notified under the lock: the job is on its caller's stack and gone once the caller has seen the count.
+    if (--job.num_active == 0) job.idle.notify_one();
+  }
+}
+
+}  // namespace maxsim::cpu

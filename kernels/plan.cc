@@ -1,0 +1,168 @@
+#include "kernels/plan.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/limits.h"
+
+namespace maxsim {
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+  int64_t tiles = 0;
+  for (const ScoreGroup& group : groups) tiles += CeilDiv(group.num_blocks, TraitsOf(tile).blocks());
+  return tiles;
+}
+
+// Estimated time of a tiling in arbitrary units: each row tile streams its candidates once, at the slower of the
+// memory's pace (1) and the tensor cores' (rows / 96: where both meet on an H200 with mma.sync).
+double Cost(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+  const TileTraits traits = TraitsOf(tile);
+  const double pace = std::max(1.0, traits.rows / 96.0);
+  double cost = 0;
+  for (const ScoreGroup& group : groups) {
+    cost += pace * static_cast<double>(CeilDiv(group.num_blocks, traits.blocks()) * group.num_candidates);
+  }
+  return cost;
+}
+
+ScoreTile ChooseTile(ScalarType type, int64_t row_bytes, absl::Span<const ScoreGroup> groups) {
+  if (type == ScalarType::kF32) return ScoreTile::kRows32;
+  ScoreTile best =
+      row_bytes <= TraitsOf(ScoreTile::kRows32Narrow).chunk_bytes ? ScoreTile::kRows32Narrow : ScoreTile::kRows32;
+  for (ScoreTile tile : {ScoreTile::kRows64, ScoreTile::kRows128}) {
+    if (Cost(groups, tile) < Cost(groups, best)) best = tile;
+  }
+  return best;
+}
+
+// The most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages do.
+int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
+  for (int32_t stages = kMaxStages; stages >= kMinStages; --stages) {
+    if (LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total <= budget) return stages;
+  }
+  return 0;
+}
+
+// Picks residency, stages and thread blocks a multiprocessor. Two or more blocks a multiprocessor hide each other's
+// barriers, so a plan with them is taken where it leaves a ring of three stages; a query tile too wide to stay is
+// streamed.
+bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
+  const TileTraits traits = TraitsOf(plan.tile);
+  const auto fits = [&](bool resident, int32_t blocks_per_sm, int32_t least_stages) {
+    const int64_t budget = std::min<int64_t>(limits.shared_bytes_per_sm / blocks_per_sm - limits.reserved_shared_bytes,
+                                             limits.shared_bytes_per_block);
+    if (blocks_per_sm * traits.threads() > limits.max_threads_per_sm) return false;
+    const int32_t stages = StagesWithin(plan, resident, budget);
+    if (stages < least_stages) return false;
+    plan.query_resident = resident;
+    plan.stages = stages;
+    plan.blocks_per_sm = blocks_per_sm;
+    plan.shared_bytes = LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total;
+    return true;
+  };
+  const bool streamable = plan.tile != ScoreTile::kRows32Narrow;  // whose rows always fit
+  return fits(true, 2, 3) || (streamable && fits(false, 2, 3)) || fits(true, 1, 3) ||
+         (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
+}
+
+absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
+                               const DeviceLimits& limits) {
+  if (type != ScalarType::kF16 && type != ScalarType::kBF16 && type != ScalarType::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat("documents of type ", Name(type), " cannot be scored"));
+  }
+  if (dim < kMinDim || dim > kMaxDim) {
+    return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
+  }
+  ScorePlan plan;
+  plan.type = type;
+  plan.align = align;
+  plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
+  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, plan.row_bytes, groups);
+  const TileTraits traits = TraitsOf(plan.tile);
+  plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
+  plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, traits.chunk_bytes));
+  plan.threads = traits.threads();
+  if (!FillMultiprocessor(limits, plan)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no scoring kernel fits the device: ", Name(plan.tile), " takes ",
+                     LayoutOf(plan.tile, false, align, plan.row_bytes, kMinStages).total, " bytes of shared memory; ",
+                     limits.ToString()));
+  }
+  plan.num_row_tiles = RowTiles(groups, plan.tile);
+  int64_t most_candidates = 1;
+  for (const ScoreGroup& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
+  const int64_t resident_blocks = int64_t{limits.num_sms} * plan.blocks_per_sm;
+  plan.row_tiles_at_once = static_cast<int32_t>(std::clamp<int64_t>(plan.num_row_tiles, 1, resident_blocks));
+  plan.blocks_per_row_tile =
+      static_cast<int32_t>(std::clamp<int64_t>(resident_blocks / plan.row_tiles_at_once, 1, most_candidates));
+  return plan;
+}
+
+}  // namespace
+
+std::string Name(ScoreTile tile) {
+  switch (tile) {
+    case ScoreTile::kRows32Narrow:
+      return "rows32_narrow";
+    case ScoreTile::kRows32:
+      return "rows32";
+    case ScoreTile::kRows64:
+      return "rows64";
+    case ScoreTile::kRows128:
+      return "rows128";
+  }
+  return "?";
+}
+
+std::string DeviceLimits::ToString() const {
+  return absl::StrCat(num_sms, " multiprocessors, ", shared_bytes_per_block, " bytes of shared memory a block, ",
+                      shared_bytes_per_sm, " a multiprocessor");
+}
+
+std::string ScorePlan::ToString() const {
+  const TileTraits traits = TraitsOf(tile);
+  return absl::StrCat(align ? "align" : "score", " ", maxsim::Name(type), " ", maxsim::Name(tile), " (", traits.rows,
+                      " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",
+                      query_resident ? "resident" : "streamed", "), ", num_steps, " steps in ", num_chunks, " chunks, ",
+                      stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads, " threads, ",
+                      blocks_per_sm, " blocks a multiprocessor, ", num_row_tiles, " row tiles, grid ",
+                      row_tiles_at_once, " x ", blocks_per_row_tile);
+}
+
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
+                                    const DeviceLimits& limits) {
+  return Plan(type, dim, /*align=*/false, groups, limits);
+}
+
+absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
+                                    const DeviceLimits& limits) {
+  const ScoreGroup group{num_blocks, num_documents};
+  return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits);
+}
+
+SelectPlan PlanSelect(int64_t num_queries, int64_t max_candidates, int64_t max_k, const DeviceLimits& limits) {
+  // One warp of a 256-thread block ranks four keys, eight lanes a key.
+  constexpr int64_t kKeysRankedByBlock = 32;
+  // Scores a block of 1024 threads should have at least, or its histogram costs more than its scores.
+  constexpr int64_t kScoresOfBlock = 8192;
+  SelectPlan plan;
+  plan.radix = max_candidates > kRankAllCandidates;
+  const int64_t keys = plan.radix ? std::max(max_k, kRankAllCandidates) : max_candidates;
+  plan.rank_blocks = static_cast<int32_t>(std::max<int64_t>(CeilDiv(keys, kKeysRankedByBlock), 1));
+  if (plan.radix) {
+    const int64_t fill = std::max<int64_t>(2 * limits.num_sms / std::max<int64_t>(num_queries, 1), 1);
+    plan.select_blocks = static_cast<int32_t>(std::clamp<int64_t>(CeilDiv(max_candidates, kScoresOfBlock), 1, fill));
+  }
+  return plan;
+}
+
+std::string SelectPlan::ToString() const {
+  return radix ? absl::StrCat("radix selection on ", select_blocks, " blocks a query, ranking on ", rank_blocks)
+               : absl::StrCat("ranking of all candidates on ", rank_blocks, " blocks a query");
+}
+
+}  // namespace maxsim

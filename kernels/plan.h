@@ -1,0 +1,184 @@
+// The plan of a CUDA scoring call: which kernel, how it is tiled, how much shared memory it takes, how it fills the
+// device. A pure function of the call's shape and the device's limits, so that it can be printed, and tested on a
+// machine without a GPU. Nothing here affects results: every plan gives a document the same bits.
+//
+// Vocabulary. A query's tokens are cut into *blocks* of 32 rows (the last one padded with zero rows). Queries that
+// score the same documents form a *group*, and a group's blocks, stacked, are cut into *row tiles*: a row tile is what
+// one thread block holds against the documents it streams. A document is streamed in *token tiles*, and a token tile in
+// *chunks* of its columns; one stage of the shared-memory ring holds one chunk of one token tile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// Query tokens whose weighted maxima are added by one butterfly. Part of the order of additions, so never to be tuned.
+inline constexpr int32_t kBlockTokens = 32;
+
+// Bytes that one step of the inner loop takes of a row: 16 half-precision columns (the k of one tensor-core
+// instruction, and the group of columns whose sum the order of additions is made of), or 8 FP32 columns.
+inline constexpr int32_t kStepBytes = 32;
+
+// Rows of documents and queries in device memory are padded with zero columns to a multiple of this.
+inline constexpr int32_t kRowAlignColumns = 8;
+
+// Bytes of one row in device memory.
+constexpr int64_t DeviceRowBytes(ScalarType type, int32_t dim) {
+  return int64_t{(dim + kRowAlignColumns - 1) / kRowAlignColumns * kRowAlignColumns} *
+         static_cast<int64_t>(SizeOf(type));
+}
+
+// The tilings that the scoring kernel is compiled for.
+enum class ScoreTile : uint8_t {
+  kRows32Narrow,  // one block of rows, rows of at most 128 bytes
+  kRows32,        // one block of rows: the memory-bound short query
+  kRows64,        // two blocks: short queries stacked by two, or a query of up to 64 tokens
+  kRows128,       // four blocks: long or stacked queries, bound by the tensor cores
+};
+
+// Constants of a tiling. Kernel and plan read the same ones.
+struct TileTraits {
+  int32_t rows;          // of a row tile
+  int32_t tokens;        // of a token tile
+  int32_t chunk_bytes;   // of a row, in one stage
+  int32_t warps_rows;    // warps side by side along the rows ...
+  int32_t warps_tokens;  // ... and along the tokens
+  int32_t min_blocks;    // thread blocks that fit a multiprocessor by registers (__launch_bounds__)
+
+  constexpr int32_t warps() const { return warps_rows * warps_tokens; }
+  constexpr int32_t threads() const { return 32 * warps(); }
+  constexpr int32_t blocks() const { return rows / kBlockTokens; }
+  // A row of a stage in shared memory. 16 bytes of padding put eight consecutive rows into different banks, which is
+  // what ldmatrix reads at once (row bytes are a multiple of 32, so the pitch is an odd multiple of 16).
+  constexpr int32_t pitch() const { return chunk_bytes + 16; }
+};
+
+constexpr TileTraits TraitsOf(ScoreTile tile) {
+  switch (tile) {
+    case ScoreTile::kRows32Narrow:
+      return {32, 128, 128, 1, 4, 3};
+    case ScoreTile::kRows32:
+      return {32, 64, 256, 1, 4, 3};
+    case ScoreTile::kRows64:
+      return {64, 64, 256, 2, 2, 3};
+    case ScoreTile::kRows128:
+      return {128, 128, 128, 2, 4, 2};
+  }
+  return {};
+}
+
+// Stages of the ring. Two are the least that overlaps loading with arithmetic; beyond eight nothing was left to gain,
+// and the candidate table below relies on it.
+inline constexpr int32_t kMinStages = 2;
+inline constexpr int32_t kMaxStages = 8;
+
+// Candidates whose place in the token array is held in shared memory, filled half by half ahead of the loads.
+inline constexpr int32_t kCandidateTableSize = 128;
+inline constexpr int32_t kCandidateTableEntryBytes = 16;
+
+// Bytes of one row of a resident query tile: whole steps, and 16 bytes against bank conflicts.
+constexpr int32_t ResidentQueryPitch(int64_t row_bytes) {
+  return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes) + 16;
+}
+
+// Where the parts of a thread block's shared memory begin, in bytes. The kernel computes its pointers with this and the
+// launch takes `total`, so the two cannot disagree.
+struct SharedLayout {
+  int32_t query;        // resident query tile; empty when the query is streamed with the documents
+  int32_t stages;       // ring: per stage the document chunk and, when streamed, the query chunk
+  int32_t stage_bytes;  // size of one stage
+  int32_t table;        // [kCandidateTableSize] candidates
+  int32_t maxima;       // [2][warps_tokens][rows] values, then as many indices where matches are wanted
+  int32_t weights;      // [rows]
+  int32_t total;
+};
+
+constexpr SharedLayout LayoutOf(ScoreTile tile, bool query_resident, bool align, int64_t row_bytes, int32_t stages) {
+  const TileTraits traits = TraitsOf(tile);
+  SharedLayout layout{};
+  layout.query = 0;
+  layout.stages = query_resident ? traits.rows * ResidentQueryPitch(row_bytes) : 0;
+  layout.stage_bytes = (traits.tokens + (query_resident ? 0 : traits.rows)) * traits.pitch();
+  layout.table = layout.stages + stages * layout.stage_bytes;
+  layout.maxima = layout.table + kCandidateTableSize * kCandidateTableEntryBytes;
+  layout.weights = layout.maxima + 2 * traits.warps_tokens * traits.rows * (align ? 8 : 4);
+  layout.total = layout.weights + traits.rows * 4;
+  return layout;
+}
+
+// What the plan needs to know of a device.
+struct DeviceLimits {
+  int32_t num_sms = 0;
+  int32_t shared_bytes_per_block = 0;  // opt-in maximum
+  int32_t shared_bytes_per_sm = 0;
+  int32_t reserved_shared_bytes = 1024;  // of every block, by the system
+  int32_t max_threads_per_sm = 0;
+
+  std::string ToString() const;
+};
+
+// Queries that score the same candidates.
+struct ScoreGroup {
+  int64_t num_blocks = 0;      // blocks of kBlockTokens rows, all queries together
+  int64_t num_candidates = 0;  // documents each of them is scored against
+};
+
+struct ScorePlan {
+  ScalarType type = ScalarType::kF16;
+  ScoreTile tile = ScoreTile::kRows32;
+  bool query_resident =
+      false;               // the query tile stays in shared memory; otherwise its chunks travel with the documents'
+  bool align = false;      // finds the matching tokens instead of scores
+  int32_t row_bytes = 0;   // of a document and of a query row in device memory
+  int32_t num_steps = 0;   // of kStepBytes in a row, the last one zero-filled
+  int32_t num_chunks = 0;  // of a token tile
+  int32_t stages = 0;
+  int32_t threads = 0;
+  int32_t shared_bytes = 0;
+  int32_t blocks_per_sm = 0;
+  int64_t num_row_tiles = 0;        // of all groups
+  int32_t row_tiles_at_once = 0;    // row tiles the grid works on side by side; it strides over the rest
+  int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates
+
+  int32_t grid() const { return row_tiles_at_once * blocks_per_row_tile; }
+  std::string ToString() const;
+};
+
+// Plans a scoring call. INVALID_ARGUMENT for a type that is not scored or a dimension outside the limits;
+// FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
+                                    const DeviceLimits& limits);
+
+// Plans the search for matching tokens of one query of `num_blocks` blocks in `num_documents` documents.
+absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
+                                    const DeviceLimits& limits);
+
+// Selection. Up to this many candidates every one is ranked against all others at once; more are first cut down to the
+// best k by a radix selection.
+inline constexpr int64_t kRankAllCandidates = 4096;
+
+// Radix selection: digits of the 64-bit key (ordered score, then inverted position), most significant first.
+inline constexpr int32_t kSelectPasses = 6;
+inline constexpr int32_t kSelectBins = 2048;
+
+struct SelectPlan {
+  bool radix = false;         // selection before ranking
+  int32_t select_blocks = 0;  // thread blocks a query that read the scores in every pass
+  int32_t rank_blocks = 0;    // thread blocks a query that rank what is left
+
+  std::string ToString() const;
+};
+
+// Plans the selection for queries of at most `max_candidates` candidates and `max_k` results.
+SelectPlan PlanSelect(int64_t num_queries, int64_t max_candidates, int64_t max_k, const DeviceLimits& limits);
+
+// Name of a tiling in logs: "rows32".
+std::string Name(ScoreTile tile);
+
+}  // namespace maxsim

@@ -1,0 +1,49 @@
+// Selection of the best k on the host, in the order of RanksBefore: score descending, then position ascending. The
+// order is total as long as positions differ and no score is NaN, so every function here has one right answer, whatever
+// the order of its input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+
+// Keeps the best `k` of `scored`, in rank order. O(n + k log k).
+void SelectTopK(int32_t k, std::vector<Scored>* scored);
+
+// Merges lists that are each in rank order into the best `k` of all, in rank order. `merged` is overwritten and keeps
+// its capacity; it must not be one of `lists`. O(k log lists).
+void MergeTopK(absl::Span<const absl::Span<const Scored>> lists, int32_t k, std::vector<Scored>* merged);
+
+// Selects the best k of a stream without keeping the stream: holds at most max(2 k, 1024) results, and keeps its
+// memory from one use to the next. O(1) amortised for each Push.
+class TopKSelector {
+ public:
+  // Forgets everything and selects the best `k` >= 1 from here on.
+  void Reset(int32_t k);
+
+  void Push(const Scored& scored) {
+    if (full_ && !RanksBefore(scored, threshold_)) return;
+    kept_.push_back(scored);
+    if (kept_.size() >= capacity_) Shrink();
+  }
+
+  // Results that contain the best k of everything pushed, in no particular order; valid until the next call.
+  absl::Span<const Scored> kept() const { return kept_; }
+
+ private:
+  // Drops all but the best k and remembers the worst of them: nothing that ranks after it can be in the answer.
+  void Shrink();
+
+  size_t k_ = 0;
+  size_t capacity_ = 0;
+  bool full_ = false;  // `threshold_` is valid
+  Scored threshold_;
+  std::vector<Scored> kept_;
+};
+
+}  // namespace maxsim

@@ -1,0 +1,125 @@
+#include "kernels/validate.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace maxsim {
+namespace {
+
+absl::Status OutOfRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; must be ", low, " to ", high));
+}
+
+std::string QueryField(int64_t query_idx, absl::string_view field) {
+  return absl::StrCat("queries[", query_idx, "].", field);
+}
+
+absl::Status ValidateQueryTokens(const Query& query, int64_t query_idx) {
+  if (query.num_tokens < 1 || query.num_tokens > kMaxQueryTokens) {
+    return OutOfRange(QueryField(query_idx, "num_tokens"), query.num_tokens, 1, kMaxQueryTokens);
+  }
+  if (query.tokens == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(QueryField(query_idx, "tokens"), " is null"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateOrdinals(absl::Span<const uint32_t> ordinals, int64_t num_documents, absl::string_view field) {
+  for (size_t idx = 0; idx < ordinals.size(); ++idx) {
+    if (ordinals[idx] >= num_documents) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, "[", idx, "] is ", ordinals[idx], "; must be below ", num_documents, " documents"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateDocuments(const DocumentsView& documents) {
+  switch (documents.type) {
+    case ScalarType::kF32:
+    case ScalarType::kF16:
+    case ScalarType::kBF16:
+      break;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("documents.type is ", std::string(Name(documents.type)), " (",
+                                                     static_cast<int>(documents.type), "); must be f32, f16 or bf16"));
+  }
+  if (documents.dim < kMinDim || documents.dim > kMaxDim) {
+    return OutOfRange("documents.dim", documents.dim, kMinDim, kMaxDim);
+  }
+  if (documents.num_documents < 0 || documents.num_documents > kMaxShardDocuments) {
+    return OutOfRange("documents.num_documents", documents.num_documents, 0, kMaxShardDocuments);
+  }
+  if (documents.num_documents == 0) return absl::OkStatus();
+  if (documents.offsets == nullptr) return absl::InvalidArgumentError("documents.offsets is null");
+  if (documents.tokens == nullptr) return absl::InvalidArgumentError("documents.tokens is null");
+  if (reinterpret_cast<uintptr_t>(documents.tokens) % 2 != 0) {
+    return absl::InvalidArgumentError("documents.tokens is at an odd address; must be aligned to 2 bytes");
+  }
+  if (documents.offsets[0] != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("documents.offsets[0] is ", documents.offsets[0], "; must be 0"));
+  }
+  for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
+    const int64_t begin = documents.offsets[idx];
+    const int64_t end = documents.offsets[idx + 1];
+    // Compared before subtracting: offsets from a file may hold anything.
+    if (end <= begin || end - begin > kMaxDocumentTokens) {
+      return absl::InvalidArgumentError(absl::StrCat("documents.offsets[", idx + 1, "] is ", end, " after ", begin,
+                                                     "; a document has 1 to ", kMaxDocumentTokens, " tokens"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx) {
+  if (absl::Status status = ValidateQueryTokens(query, query_idx); !status.ok()) return status;
+  if (query.top_k < 1 || query.top_k > kMaxTopK) {
+    return OutOfRange(QueryField(query_idx, "top_k"), query.top_k, 1, kMaxTopK);
+  }
+  if (query.weights != nullptr) {
+    for (int32_t token = 0; token < query.num_tokens; ++token) {
+      // Written so that NaN fails it.
+      if (!(std::fabs(query.weights[token]) <= kMaxAbsWeight)) {
+        return absl::InvalidArgumentError(absl::StrCat(QueryField(query_idx, "weights"), "[", token, "] is ",
+                                                       query.weights[token], "; must be finite and within +-",
+                                                       kMaxAbsWeight));
+      }
+    }
+  }
+  if (query.ordinals == nullptr) return absl::OkStatus();
+  // Candidates may repeat, and positions are 32 bits wide.
+  if (query.num_candidates < 0 || query.num_candidates > kMaxShardDocuments) {
+    return OutOfRange(QueryField(query_idx, "num_candidates"), query.num_candidates, 0, kMaxShardDocuments);
+  }
+  return ValidateOrdinals({query.ordinals, static_cast<size_t>(query.num_candidates)}, num_documents,
+                          QueryField(query_idx, "ordinals"));
+}
+
+absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents) {
+  if (num_results != queries.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("results has ", num_results, " elements for ", queries.size(), " queries"));
+  }
+  for (size_t idx = 0; idx < queries.size(); ++idx) {
+    absl::Status status = ValidateQuery(queries[idx], num_documents, static_cast<int64_t>(idx));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateAlignCall(const Query& query, absl::Span<const uint32_t> ordinals, size_t num_matches,
+                               int64_t num_documents) {
+  if (absl::Status status = ValidateQueryTokens(query, 0); !status.ok()) return status;
+  const size_t expected = ordinals.size() * static_cast<size_t>(query.num_tokens);
+  if (num_matches != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("matches has ", num_matches, " elements; must have ", expected, ": ",
+                                                   ordinals.size(), " documents x ", query.num_tokens, " tokens"));
+  }
+  return ValidateOrdinals(ordinals, num_documents, "ordinals");
+}
+
+}  // namespace maxsim
