@@ -1,0 +1,78 @@
+# A thin front over CMake's presets. `make` lists the targets; CONTRIBUTING.md tells more.
+
+# A compiler process of the gRPC sources takes about a gigabyte.
+JOBS ?= $(shell awk -v cores="$$(nproc)" '/MemAvailable/ { n = int($$2 / 1200000) } \
+          END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
+# auto: with the CUDA backend where nvcc is, or where scripts/fetch-cuda.sh can bring it for an NVIDIA driver that is
+# there. 1: bring nvcc if it is missing, and fail without it. 0: CPU only.
+CUDA ?= auto
+CMAKE_FLAGS ?=
+CONFIG ?= config/maxsimd.yaml
+ARGS ?=
+
+BUILD := build/release
+cmake_cuda_0 := -DMAXSIM_CUDA=OFF
+cmake_cuda_1 := -DMAXSIM_CUDA=ON
+cmake_cuda_auto := -DMAXSIM_CUDA=AUTO
+
+ifeq ($(cmake_cuda_$(CUDA)),)
+$(error CUDA=$(CUDA): must be auto, 1 or 0)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup configure build demo serve test bench bundle docker format check ci clean
+
+help: ## This list
+	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install the distribution packages that are missing (root or sudo), and nvcc from PyPI where it is wanted
+	@scripts/setup.sh build
+	@scripts/fetch-cuda.sh --if-wanted $(CUDA)
+
+# CMake's own chatter goes to a log; the line that tells whether CUDA is in stays.
+configure: setup
+	@mkdir -p build
+	@cmake --preset release $(cmake_cuda_$(CUDA)) -DMAXSIM_CUDA_ROOT=$(wildcard $(CURDIR)/build/cuda-toolkit) \
+	  $(CMAKE_FLAGS) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@grep -h 'CUDA backend' build/configure.log || true
+
+build: configure ## Build everything, in build/release
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build ## Rank the bundled passages for a few questions, on a server of its own
+	@demo/run.sh $(ARGS)
+
+serve: build ## Serve the bundled collection until Ctrl-C (CONFIG=FILE, ARGS='--grpc.address 0.0.0.0:7070 ...')
+	@demo/build.sh
+	@exec $(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS)
+
+test: build ## Run every test (tests that need a GPU skip themselves without one)
+	@ctest --preset release -j $(JOBS) $(ARGS)
+
+bench: build ## Run the kernel benchmarks (ARGS='--benchmark_filter=...')
+	@scripts/bench.sh $(ARGS)
+
+bundle: build ## Relocatable binaries, tests and libraries in build/bundle
+	@scripts/setup.sh bundle
+	@scripts/bundle.sh $(BUILD) build/bundle
+
+docker: ## Build the image maxsim:latest (with CUDA; CUDA=0 for the CPU image)
+	@scripts/docker-build.sh $(CUDA)
+
+format: ## Format every source file
+	@scripts/setup.sh check
+	@scripts/check-format.sh --fix
+
+check: build ## Check the format, run clang-tidy, shellcheck and the documentation checks
+	@scripts/setup.sh check
+	@scripts/check-format.sh
+	@scripts/check-scripts.sh
+	@scripts/check-docs.sh $(BUILD)
+	@scripts/check-tidy.sh $(BUILD)
+
+ci: ## Everything that .ci/run does
+	@.ci/run
+
+clean: ## Remove the build folder (the fetched CUDA compiler stays: remove build/cuda-toolkit by hand)
+	@find build -mindepth 1 -maxdepth 1 ! -name cuda-toolkit -exec rm -rf {} +

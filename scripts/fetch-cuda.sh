@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Brings the CUDA compiler from NVIDIA's wheels on PyPI into a folder, for a machine without a toolkit (about 100 MB to
+# download, 300 MB on disk). No root, nothing outside the folder.
+#
+#   scripts/fetch-cuda.sh [FOLDER]                  FOLDER: build/cuda-toolkit
+#   scripts/fetch-cuda.sh --if-wanted auto|1|0      what `make setup` calls: with 1 when there is no nvcc; with auto when
+#                                                   there is no nvcc and an NVIDIA driver is there
+#
+# The result is laid out as a toolkit (bin, include, lib64, nvvm) for -DMAXSIM_CUDA_ROOT=FOLDER.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# CUDA 13.0 runs on every driver from 580 on. All five belong to one release.
+release='13.0.*'
+wheels=(nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt nvidia-nvvm)
+
+target=build/cuda-toolkit
+
+has_nvcc() {
+  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || [ -x /usr/local/cuda/bin/nvcc ] ||
+    [ -x "$target/bin/nvcc" ]
+}
+has_driver() {
+  [ -e /proc/driver/nvidia/version ] || [ -e /dev/nvidiactl ] || [ -e /dev/dxg ]
+}
+
+optional=0
+case "${1:-}" in
+  --if-wanted)
+    case "${2:-auto}" in
+      1) has_nvcc && exit 0 ;;
+      0) exit 0 ;;
+      auto)
+        if has_nvcc || ! has_driver; then exit 0; fi
+        optional=1
+        echo "setup: an NVIDIA driver and no nvcc: bringing the compiler from PyPI (CUDA=0 leaves it out)"
+        ;;
+      *)
+        echo "fetch-cuda: --if-wanted takes auto, 1 or 0, not '$2'" >&2
+        exit 1
+        ;;
+    esac
+    ;;
+  -*)
+    echo "fetch-cuda: unknown option $1" >&2
+    exit 1
+    ;;
+  ?*) target=$1 ;;
+esac
+
+# give_up TEXT: without a compiler the build goes on for the CPU, unless CUDA was asked for.
+give_up() {
+  echo "fetch-cuda: $1" >&2
+  if [ "$optional" = 1 ]; then
+    echo "fetch-cuda: going on without the CUDA backend" >&2
+    exit 0
+  fi
+  exit 1
+}
+
+[ "$(uname -m)" = x86_64 ] || give_up "only for x86-64, this is $(uname -m)"
+scripts/setup.sh cuda-from-pypi || give_up "python3 with pip is needed"
+
+mkdir -p "$(dirname "$target")"
+staging=$(mktemp -d "$target.XXXXXX")
+trap 'rm -rf "$staging"' EXIT
+echo "fetch-cuda: ${wheels[*]} at $release"
+python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$staging/wheels" "${wheels[@]/%/==$release}" ||
+  give_up "pip could not download the wheels"
+for wheel in "$staging"/wheels/*.whl; do
+  python3 -m zipfile -e "$wheel" "$staging/unpacked"
+done
+root=$staging/unpacked/nvidia/cu13
+if ! [ -f "$root/bin/nvcc" ] || ! [ -f "$root/nvvm/bin/cicc" ]; then
+  give_up "the wheels hold no nvidia/cu13/bin/nvcc"
+fi
+
+# zipfile drops the permissions. nvcc.profile looks for libraries in lib64, the wheels have them in lib.
+find "$root/bin" "$root/nvvm/bin" -type f -exec chmod +x {} +
+ln -s lib "$root/lib64"
+ln -s libcudart.so.13 "$root/lib/libcudart.so"
+
+# The proof that it works: CUB, Hopper code, linked into a program (which needs a GPU to run, not to build).
+cat >"$staging/probe.cu" <<'PROBE'
+#include <cub/cub.cuh>
+#include <cuda_fp16.h>
+__global__ void Sum(const float* in, float* out) {
+  using Reduce = cub::BlockReduce<float, 128>;
+  __shared__ typename Reduce::TempStorage storage;
+  const float sum = Reduce(storage).Sum(in[threadIdx.x]);
+  if (threadIdx.x == 0) *out = sum;
+}
+int main() {
+  Sum<<<1, 128>>>(nullptr, nullptr);
+  return cudaPeekAtLastError() == cudaSuccess;
+}
+PROBE
+"$root/bin/nvcc" -std=c++20 -arch=sm_90a -cudart static -o "$staging/probe" "$staging/probe.cu" ||
+  give_up "the fetched nvcc does not compile; is g++ installed, and no newer than it supports?"
+
+rm -rf "$target"
+mv "$root" "$target"
+echo "fetch-cuda: $("$target/bin/nvcc" --version | grep release) in $target"

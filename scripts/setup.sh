@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Installs the distribution packages that are missing, from deploy/apt-packages.txt, and nothing else.
+#
+#   scripts/setup.sh [--print] [SECTION...]      sections of the list; default: build
+#
+# Needs root, or sudo, only when something is missing. --print names the packages of the sections and installs nothing.
+# MAXSIM_SETUP=0 skips the check, for a machine whose libraries come from elsewhere.
+set -euo pipefail
+
+list="$(dirname "${BASH_SOURCE[0]}")/../deploy/apt-packages.txt"
+
+die() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+# section_packages NAME: the lines of one section, without comments and blanks.
+section_packages() {
+  grep -qxF "[$1]" "$list" || die "no section [$1] in deploy/apt-packages.txt"
+  awk -v want="[$1]" '/^\[/ { in_section = ($0 == want); next } in_section && NF && $1 !~ /^#/' "$list"
+}
+
+installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+available() {
+  local policy
+  policy=$(LC_ALL=C apt-cache policy "$1" 2>/dev/null)
+  grep -q '^  Candidate: [^(]' <<<"$policy"
+}
+
+# wanted SECTION...: one line a package, alternatives as "a | b".
+wanted() {
+  local section
+  for section in "$@"; do section_packages "$section" || return 1; done
+}
+
+# missing_of LINES: prints the lines of which no alternative is installed.
+missing_of() {
+  local line name
+  while IFS= read -r line; do
+    for name in ${line//|/ }; do
+      installed "$name" && continue 2
+    done
+    echo "$line"
+  done <<<"$1"
+}
+
+# choose LINES: prints for each line the first alternative that apt knows; fails, naming the line, when there is none.
+choose() {
+  local line name
+  while IFS= read -r line; do
+    for name in ${line//|/ }; do
+      if available "$name"; then
+        echo "$name"
+        continue 2
+      fi
+    done
+    echo "$line" >&2
+    return 1
+  done <<<"$1"
+}
+
+print_only=0
+sections=()
+for arg in "$@"; do
+  case "$arg" in
+    --print) print_only=1 ;;
+    -*) die "unknown option $arg" ;;
+    *) sections+=("$arg") ;;
+  esac
+done
+[ ${#sections[@]} -gt 0 ] || sections=(build)
+
+lines=$(wanted "${sections[@]}")
+if [ "$print_only" = 1 ]; then
+  echo "$lines"
+  exit 0
+fi
+[ "${MAXSIM_SETUP:-1}" != 0 ] || exit 0
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  die "no apt-get here. Install these by hand, under this system's names, then call make with MAXSIM_SETUP=0:" \
+    "$(echo "$lines" | tr '\n' ' ')"
+fi
+
+missing=$(missing_of "$lines")
+[ -n "$missing" ] || exit 0
+echo "setup: installing $(echo "$missing" | tr '\n' ' ')"
+
+if [ "$(id -u)" = 0 ]; then
+  as_root=(env)
+elif command -v sudo >/dev/null; then
+  as_root=(sudo env)
+else
+  die "these packages are missing, and installing them needs root or sudo. As root:" \
+    "apt-get install --no-install-recommends $(echo "$missing" | tr '\n' ' ')"
+fi
+apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q)
+
+# Package lists may be absent (a fresh image) or older than the mirror, so that the files they name are gone.
+update() { "${apt[@]}" update || die "apt-get update failed"; }
+install() {
+  local names
+  names=$(choose "$missing") || return 1
+  # shellcheck disable=SC2086 # one word a package
+  "${apt[@]}" install -y --no-install-recommends $names
+}
+unknown=$(choose "$missing" 2>&1 >/dev/null || true)
+if [ -n "$unknown" ]; then
+  update
+  unknown=$(choose "$missing" 2>&1 >/dev/null || true)
+  [ -z "$unknown" ] || die "this distribution has no package '$unknown' (Debian 12, 13 and Ubuntu 24.04 have; on" \
+    "Ubuntu the universe component must be on)"
+  install || die "apt-get install failed"
+else
+  install || { update && install; } || die "apt-get install failed"
+fi
+still=$(missing_of "$lines")
+[ -z "$still" ] || die "still missing after the install: $(echo "$still" | tr '\n' ' ')"
