@@ -22,7 +22,9 @@ target_compile_options(maxsim_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter>)
 
 if(MAXSIM_SANITIZE)
+  # A report ends the program: with the flag below UBSan's do too.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MAXSIM_SANITIZE}>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>
                       $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
   add_link_options(-fsanitize=${MAXSIM_SANITIZE})
 endif()
@@ -40,5 +42,5 @@ function(maxsim_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} maxsim_warnings)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} maxsim_warnings maxsim_sanitizers)
 endfunction()

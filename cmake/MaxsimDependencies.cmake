@@ -13,3 +13,5 @@ find_package(CLI11 REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+
+include(MaxsimSanitizers)
