@@ -1,36 +1,43 @@
+// The backend contract on every instruction set this machine has.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
 
 #include "kernels/maxsim.h"
-#include "kernels/reference.h"
+#include "tests/support/backend_contract.h"
 #include "tests/support/random_documents.h"
 
 namespace maxsim {
 namespace {
 
-TEST(Smoke, Scores) {
-  for (const std::string& isa : CpuIsas()) {
-    auto backend = *CreateCpuBackend({.num_threads = 2, .isa = isa});
-    auto executor = *backend->CreateExecutor({});
-    for (ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {
-      for (int dim : {8, 9, 128, 129, 300}) {
-        auto docs = test::MakeDocuments(1, type, dim, {1, 2, 3, 15, 16, 17, 100, 300});
-        auto loaded = *backend->Load(docs.view(), nullptr);
-        for (int lq : {1, 8, 31, 32, 33, 70}) {
-          auto query = test::MakeQuery(2, type, dim, lq);
-          std::vector<std::vector<Scored>> results(1);
-          ASSERT_TRUE(executor->TopK(*loaded, {query.view(100)}, absl::MakeSpan(results), nullptr).ok());
-          auto ref = ReferenceScores(docs.view(), query.view(100));
-          ASSERT_EQ(results[0].size(), 8u);
-          for (auto& hit : results[0]) {
-            EXPECT_NEAR(hit.score, ref[hit.position].score, 1e-6 * ref[hit.position].magnitude) << isa << dim << lq;
-          }
-        }
-      }
+class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, test::ContractCase>> {
+ protected:
+  // More threads than cores: work is claimed in another order each time.
+  static constexpr int kNumThreads = 3;
+
+  Backend& backend() {
+    static auto* const backends = new std::map<std::string, std::unique_ptr<Backend>>;
+    std::unique_ptr<Backend>& backend = (*backends)[std::get<0>(GetParam())];
+    if (backend == nullptr) {
+      backend = *CreateCpuBackend({.num_threads = kNumThreads, .isa = std::get<0>(GetParam())});
     }
+    return *backend;
   }
+};
+
+TEST_P(CpuContractTest, Holds) {
+  SCOPED_TRACE(test::SeedTrace(test::TestSeed()));
+  std::get<1>(GetParam()).run(backend());
 }
+
+INSTANTIATE_TEST_SUITE_P(Contract, CpuContractTest,
+                         testing::Combine(testing::ValuesIn(CpuIsas()), testing::ValuesIn(test::BackendContract())),
+                         [](const auto& param_info) {
+                           return std::get<0>(param_info.param) + "_" + std::get<1>(param_info.param).name;
+                         });
 
 }  // namespace
 }  // namespace maxsim

@@ -1,0 +1,39 @@
+// The contract of kernels/maxsim.h as tests that any backend can be put through. A test binary makes a backend and runs
+// every case against it:
+//
+//   class CudaContractTest : public testing::TestWithParam<ContractCase> {};
+//   TEST_P(CudaContractTest, Holds) { GetParam().run(backend); }
+//   INSTANTIATE_TEST_SUITE_P(Contract, CudaContractTest, testing::ValuesIn(BackendContract()), ContractCaseName);
+//
+// Cases report through GoogleTest's expectations, and start from TestSeed().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/maxsim.h"
+
+namespace maxsim::test {
+
+struct ContractCase {
+  const char* name;  // reads as a sentence about the backend
+  void (*run)(Backend& backend);
+
+  friend void PrintTo(const ContractCase& contract_case, std::ostream* out) { *out << contract_case.name; }
+};
+
+// Every case.
+std::vector<ContractCase> BackendContract();
+
+// Names a parameterised test after its case.
+inline std::string ContractCaseName(const testing::TestParamInfo<ContractCase>& info) { return info.param.name; }
+
+// The parts of BackendContract, one file each.
+std::vector<ContractCase> ScoreCases();         // scores against the FP64 reference
+std::vector<ContractCase> SelectionCases();     // top-k, ties, repeated candidates
+std::vector<ContractCase> IndependenceCases();  // same bits whatever else is in the call
+std::vector<ContractCase> CallCases();          // Align, Stage, Load, bad arguments
+
+}  // namespace maxsim::test

@@ -1,0 +1,107 @@
+#include "tests/support/contract_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/reference.h"
+#include "tests/support/backend_contract.h"
+
+namespace maxsim::test {
+namespace {
+
+constexpr double kRelativeError = 1e-5;
+
+std::vector<Scored> Garbage() {
+  return std::vector<Scored>(7, Scored{std::numeric_limits<float>::quiet_NaN(), 0xdeadbeef});
+}
+
+}  // namespace
+
+std::vector<int64_t> BoundaryLengths() { return {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129}; }
+
+ContractRunner::ContractRunner(Backend& backend) : backend_(backend) {
+  ExecutorOptions options;
+  options.max_dim = kMaxDim;
+  absl::StatusOr<std::unique_ptr<Executor>> executor = backend.CreateExecutor(options);
+  if (!executor.ok()) {
+    ADD_FAILURE() << executor.status();
+    std::abort();  // nothing of a case can run without one
+  }
+  executor_ = *std::move(executor);
+}
+
+const Documents& ContractRunner::Load(const RandomDocuments& documents) {
+  documents_.reset();
+  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend_.Load(documents.view(), nullptr);
+  if (!loaded.ok()) {
+    ADD_FAILURE() << loaded.status();
+    std::abort();
+  }
+  documents_ = *std::move(loaded);
+  return *documents_;
+}
+
+Results ContractRunner::TopK(absl::Span<const Query> queries) {
+  Results results(queries.size(), Garbage());
+  const absl::Status status = executor_->TopK(*documents_, queries, absl::MakeSpan(results), nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+  if (!status.ok()) return Results(queries.size());
+  return results;
+}
+
+void ExpectMatchesReference(const RandomDocuments& documents, const Query& query, const std::vector<Scored>& results) {
+  const std::vector<ReferenceScore> reference = ReferenceScores(documents.view(), query);
+  const size_t expected_size = std::min(reference.size(), static_cast<size_t>(query.top_k));
+  ASSERT_EQ(results.size(), expected_size);
+  std::vector<bool> returned(reference.size(), false);
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    const auto [score, position] = results[rank];
+    ASSERT_LT(position, reference.size()) << "rank " << rank;
+    ASSERT_FALSE(returned[position]) << "position " << position << " twice";
+    returned[position] = true;
+    ASSERT_LE(std::fabs(score - reference[position].score), kRelativeError * reference[position].magnitude)
+        << "position " << position << ": " << score << " instead of " << reference[position].score;
+    if (rank > 0) {
+      ASSERT_TRUE(RanksBefore(results[rank - 1], results[rank])) << "rank " << rank;
+    }
+  }
+  if (results.empty()) return;
+  for (size_t position = 0; position < reference.size(); ++position) {
+    if (returned[position]) continue;
+    const double slack =
+        kRelativeError * (reference[position].magnitude + reference[results.back().position].magnitude);
+    ASSERT_LE(reference[position].score, results.back().score + slack) << "position " << position << " left out";
+  }
+}
+
+void ExpectSameBits(const std::vector<Scored>& expected, const std::vector<Scored>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t rank = 0; rank < expected.size(); ++rank) {
+    ASSERT_EQ(expected[rank].position, actual[rank].position) << "rank " << rank;
+    ASSERT_EQ(std::bit_cast<uint32_t>(expected[rank].score), std::bit_cast<uint32_t>(actual[rank].score))
+        << "rank " << rank << ": " << expected[rank].score << " and " << actual[rank].score;
+  }
+}
+
+std::vector<uint32_t> ScoreBits(const std::vector<Scored>& results) {
+  std::vector<Scored> by_position = results;
+  std::sort(by_position.begin(), by_position.end(),
+            [](const Scored& a, const Scored& b) { return a.position < b.position; });
+  std::vector<uint32_t> bits;
+  for (const Scored& scored : by_position) bits.push_back(std::bit_cast<uint32_t>(scored.score));
+  return bits;
+}
+
+std::vector<ContractCase> BackendContract() {
+  std::vector<ContractCase> all;
+  for (const std::vector<ContractCase>& part : {ScoreCases(), SelectionCases(), IndependenceCases(), CallCases()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+}  // namespace maxsim::test

@@ -1,0 +1,161 @@
+// Scores against the FP64 reference, over shapes on both sides of every tile edge.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/reference.h"
+#include "tests/support/backend_contract.h"
+#include "tests/support/contract_runner.h"
+
+namespace maxsim::test {
+namespace {
+
+// Scores everything, then compares.
+void CheckWholeSet(ContractRunner& runner, const RandomDocuments& documents, const RandomQuery& query) {
+  SCOPED_TRACE(testing::Message() << Name(documents.tokens.type()) << " d " << documents.tokens.dim()
+                                  << ", query tokens " << query.tokens.num_tokens());
+  runner.Load(documents);
+  const Query call = query.view(kMaxTopK);
+  ExpectMatchesReference(documents, call, runner.TopK(call));
+}
+
+void EveryDimension(Backend& backend) {
+  ContractRunner runner(backend);
+  for (ScalarType type : kStorageTypes) {
+    for (int32_t dim : {8, 9, 15, 16, 17, 31, 33, 48, 50, 64, 65, 96, 100, 127, 128, 129, 256, 768, 1023, 4096}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed() + dim, type, dim, BoundaryLengths());
+      CheckWholeSet(runner, documents, MakeQuery(TestSeed() + dim + 1, type, dim, 33));
+    }
+  }
+}
+
+void EveryQueryLength(Backend& backend) {
+  ContractRunner runner(backend);
+  for (ScalarType type : kStorageTypes) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 96, BoundaryLengths());
+    for (int32_t num_tokens : {1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 63, 64, 65, 128, 300}) {
+      CheckWholeSet(runner, documents, MakeQuery(TestSeed() + num_tokens, type, 96, num_tokens));
+    }
+    const RandomDocuments few = MakeDocuments(TestSeed(), type, 128, {1, 17, 65});
+    CheckWholeSet(runner, few, MakeQuery(TestSeed(), type, 128, kMaxQueryTokens));
+  }
+}
+
+void LongestDocument(Backend& backend) {
+  ContractRunner runner(backend);
+  for (ScalarType type : kStorageTypes) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 48, {3, kMaxDocumentTokens, 1});
+    CheckWholeSet(runner, documents, MakeQuery(TestSeed() + 1, type, 48, 17));
+  }
+}
+
+void Weights(Backend& backend) {
+  ContractRunner runner(backend);
+  for (ScalarType type : kStorageTypes) {
+    for (int32_t num_tokens : {1, 2, 31, 32, 33, 100}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, 64, BoundaryLengths());
+      RandomQuery query = MakeQuery(TestSeed() + num_tokens, type, 64, num_tokens);
+      query.weights = MixedWeights(TestSeed(), num_tokens);
+      CheckWholeSet(runner, documents, query);
+      query.weights.assign(num_tokens, 0.0f);
+      CheckWholeSet(runner, documents, query);
+      query.weights.assign(num_tokens, -3.0f);
+      CheckWholeSet(runner, documents, query);
+    }
+  }
+}
+
+// Roundings that all go the same way: one value everywhere, so that a sum's error grows with its length instead of its
+// root.
+void OneSidedRoundings(Backend& backend) {
+  ContractRunner runner(backend);
+  for (ScalarType type : kStorageTypes) {
+    for (int32_t dim : {128, 768, 4096}) {
+      RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {1, 5, 33});
+      RandomQuery query = MakeQuery(TestSeed(), type, dim, 65);
+      for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
+        const std::vector<float> row(dim, 0.0703f);
+        for (int64_t token = 0; token < matrix->num_tokens(); ++token) matrix->SetRow(token, row);
+      }
+      CheckWholeSet(runner, documents, query);
+    }
+  }
+}
+
+// Every similarity negative: a maximum that starts at zero, or that padding takes part in, would win.
+void NegativeSimilarities(Backend& backend) {
+  ContractRunner runner(backend);
+  for (ScalarType type : kStorageTypes) {
+    for (int32_t dim : {9, 50, 128}) {
+      RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, BoundaryLengths());
+      RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 35);
+      for (int64_t token = 0; token < documents.tokens.num_tokens(); ++token) {
+        std::vector<float> row = documents.tokens.Row(token);
+        for (float& value : row) value = std::fabs(value) + 0.01f;
+        documents.tokens.SetRow(token, row);
+      }
+      for (int64_t token = 0; token < query.tokens.num_tokens(); ++token) {
+        std::vector<float> row = query.tokens.Row(token);
+        for (float& value : row) value = -std::fabs(value) - 0.01f;
+        query.tokens.SetRow(token, row);
+      }
+      CheckWholeSet(runner, documents, query);
+    }
+  }
+}
+
+void LargestMagnitudes(Backend& backend) {
+  ContractRunner runner(backend);
+  // Just under the limits, also after rounding to BF16.
+  for (ScalarType type : {ScalarType::kF32, ScalarType::kBF16}) {
+    RandomDocuments documents = MakeDocuments(TestSeed(), type, kMaxDim, {1, 3});
+    RandomQuery query = MakeQuery(TestSeed(), type, kMaxDim, 64);
+    for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
+      for (int64_t token = 0; token < matrix->num_tokens(); ++token) {
+        matrix->SetRow(token, std::vector<float>(kMaxDim, 0.99f * kMaxAbsValue));
+      }
+    }
+    query.weights.assign(64, kMaxAbsWeight);
+    CheckWholeSet(runner, documents, query);
+  }
+  // FP16 has its own limit.
+  RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, {4});
+  RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, 128, 5);
+  for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
+    for (int64_t token = 0; token < matrix->num_tokens(); ++token) {
+      matrix->SetRow(token, std::vector<float>(128, token % 2 == 0 ? 65504.0f : -65504.0f));
+    }
+  }
+  CheckWholeSet(runner, documents, query);
+}
+
+// FP16 values below 2^-14 keep their value.
+void SubnormalHalves(Backend& backend) {
+  ContractRunner runner(backend);
+  RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 50, {2, 9});
+  const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, 50, 4);
+  for (int64_t token = 0; token < documents.tokens.num_tokens(); ++token) {
+    std::vector<float> row = documents.tokens.Row(token);
+    for (float& value : row) value *= 0x1p-18f;
+    documents.tokens.SetRow(token, row);
+  }
+  CheckWholeSet(runner, documents, query);
+}
+
+}  // namespace
+
+std::vector<ContractCase> ScoreCases() {
+  return {
+      {"ScoresMatchFp64ForEveryDimension", &EveryDimension},
+      {"ScoresMatchFp64ForEveryQueryLength", &EveryQueryLength},
+      {"ScoresMatchFp64ForTheLongestDocument", &LongestDocument},
+      {"ScoresMatchFp64WithWeights", &Weights},
+      {"ScoresMatchFp64WhenRoundingsAddUp", &OneSidedRoundings},
+      {"ScoresMatchFp64WhenEverySimilarityIsNegative", &NegativeSimilarities},
+      {"ScoresStayFiniteAtTheLargestMagnitudes", &LargestMagnitudes},
+      {"SubnormalHalvesKeepTheirValue", &SubnormalHalves},
+  };
+}
+
+}  // namespace maxsim::test
