@@ -1,0 +1,281 @@
+#include "client/client.h"
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "client/status.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/create_channel.h"
+#include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
+
+namespace maxsim::client {
+namespace {
+
+absl::Time DeadlineOf(const CallOptions& call, absl::Duration default_timeout) {
+  // A saturating sum: an infinite timeout gives absl::InfiniteFuture().
+  return absl::Now() + (call.timeout == absl::ZeroDuration() ? default_timeout : call.timeout);
+}
+
+std::optional<std::string> PushbackOf(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto found = trailers.find(kPushbackTrailer);
+  if (found == trailers.end()) return std::nullopt;
+  return std::string(found->second.data(), found->second.size());
+}
+
+}  // namespace
+
+struct Client::Core {
+  struct Connection {
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<v1::Reranker::Stub> reranker;
+    std::unique_ptr<v1::Admin::Stub> admin;
+  };
+
+  explicit Core(const ClientOptions& client_options) : options(client_options) {}
+
+  const Connection& Next() { return connections[next.fetch_add(1, std::memory_order_relaxed) % connections.size()]; }
+
+  RetryOptions Retry(const CallOptions& call) const {
+    RetryOptions retry = options.retry;
+    if (call.max_attempts > 0) retry.max_attempts = call.max_attempts;
+    return retry;
+  }
+
+  void Prepare(absl::Time deadline, grpc::ClientContext& context) const {
+    if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+    if (!options.bearer_token.empty()) context.AddMetadata("authorization", authorization);
+  }
+
+  // One synchronous call: `method` of the stub that `stub_of` picks from each attempt's connection.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(std::unique_ptr<Stub> Connection::*stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const Request& request, absl::Time deadline, const RetryOptions& retry) {
+    Response response;
+    const auto attempt = [&] {
+      grpc::ClientContext context;
+      Prepare(deadline, context);
+      response.Clear();
+      const grpc::Status status = ((*(Next().*stub)).*method)(&context, request, &response);
+      return AttemptResult{FromGrpcStatus(status), PushbackOf(context)};
+    };
+    absl::Status status = RunWithRetries(retry, deadline, Clock::Real(), UniformRandom, attempt);
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> AdminCall(grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                             Response*),
+                                     const Request& request, const CallOptions& call) {
+    RetryOptions once = options.retry;
+    once.max_attempts = 1;
+    return Call(&Connection::admin, method, request, DeadlineOf(call, options.admin_timeout), once);
+  }
+
+  const ClientOptions options;
+  std::string authorization;
+  std::vector<Connection> connections;
+  std::atomic<size_t> next{0};
+
+  absl::Mutex mutex;
+  // Asynchronous calls whose callback has not returned yet.
+  absl::flat_hash_set<std::shared_ptr<AsyncCall>> calls ABSL_GUARDED_BY(mutex);
+};
+
+// An asynchronous Rerank over its attempts. Either one attempt, or one alarm that starts the next, is pending at a
+// time, and each of them holds a reference. gRPC's functions are called without holding the mutex, since they may run a
+// callback on the spot.
+class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
+ public:
+  AsyncCall(std::shared_ptr<Client::Core> core, std::shared_ptr<const v1::RerankRequest> request, absl::Time deadline,
+            const RetryOptions& retry, RerankCallback callback)
+      : core_(std::move(core)),
+        request_(std::move(request)),
+        deadline_(deadline),
+        retry_(retry, deadline),
+        callback_(std::move(callback)) {}
+
+  void StartAttempt() {
+    auto context = std::make_shared<grpc::ClientContext>();
+    core_->Prepare(deadline_, *context);
+    bool cancelled;
+    {
+      absl::MutexLock lock(&mutex_);
+      alarm_ = nullptr;
+      context_ = context;
+      cancelled = cancelled_;
+    }
+    if (cancelled) return Finish(absl::CancelledError("the call was cancelled"));
+    response_.Clear();
+    core_->Next().reranker->async()->Rerank(
+        context.get(), request_.get(), &response_,
+        [self = shared_from_this(), context](grpc::Status status) { self->AttemptDone(status, *context); });
+  }
+
+  void Cancel() {
+    std::shared_ptr<grpc::ClientContext> context;
+    std::shared_ptr<grpc::Alarm> alarm;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+      context = context_;
+      alarm = alarm_;
+    }
+    if (context != nullptr) context->TryCancel();
+    if (alarm != nullptr) alarm->Cancel();
+  }
+
+ private:
+  void AttemptDone(const grpc::Status& status, const grpc::ClientContext& context) {
+    AttemptResult result{FromGrpcStatus(status), PushbackOf(context)};
+    const std::optional<absl::Duration> delay = retry_.NextDelay(result, absl::Now(), UniformRandom);
+    if (!delay.has_value()) return Finish(std::move(result.status));
+    auto alarm = std::make_shared<grpc::Alarm>();
+    {
+      absl::MutexLock lock(&mutex_);
+      context_ = nullptr;
+      alarm_ = alarm;
+    }
+    // Cancelled or due, the alarm leads to StartAttempt, which looks at cancelled_.
+    alarm->Set(absl::ToChronoTime(absl::Now() + *delay), [self = shared_from_this()](bool) { self->StartAttempt(); });
+    // A Cancel that came between the two steps above found an alarm that was not set yet.
+    bool cancelled;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled = cancelled_;
+    }
+    if (cancelled) alarm->Cancel();
+  }
+
+  void Finish(absl::Status status) {
+    {
+      RerankCallback callback = std::move(callback_);
+      if (status.ok()) {
+        std::move(callback)(std::move(response_));
+      } else {
+        std::move(callback)(std::move(status));
+      }
+    }
+    absl::MutexLock lock(&core_->mutex);
+    core_->calls.erase(shared_from_this());
+  }
+
+  const std::shared_ptr<Client::Core> core_;
+  const std::shared_ptr<const v1::RerankRequest> request_;
+  const absl::Time deadline_;
+  RetryState retry_;  // of the one attempt that is pending; likewise response_ and callback_
+  RerankCallback callback_;
+  v1::RerankResponse response_;
+
+  absl::Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+};
+
+void CallHandle::Cancel() const {
+  if (const std::shared_ptr<AsyncCall> call = call_.lock()) call->Cancel();
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
+  absl::Status valid = ValidateClientOptions(options);
+  if (!valid.ok()) return valid;
+  absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials = MakeCredentials(options.tls);
+  if (!credentials.ok()) return credentials.status();
+  auto core = std::make_shared<Core>(options);
+  core->authorization = absl::StrCat("Bearer ", options.bearer_token);
+  for (int i = 0; i < options.num_channels; ++i) {
+    Core::Connection& connection = core->connections.emplace_back();
+    connection.channel = grpc::CreateCustomChannel(options.target, *credentials, MakeChannelArguments(options));
+    connection.reranker = v1::Reranker::NewStub(connection.channel);
+    connection.admin = v1::Admin::NewStub(connection.channel);
+  }
+  return std::unique_ptr<Client>(new Client(std::move(core)));
+}
+
+Client::Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
+Client::~Client() {
+  std::vector<std::shared_ptr<AsyncCall>> calls;
+  {
+    absl::MutexLock lock(&core_->mutex);
+    calls.assign(core_->calls.begin(), core_->calls.end());
+  }
+  for (const std::shared_ptr<AsyncCall>& call : calls) call->Cancel();
+  const auto none_left = [this] {
+    core_->mutex.AssertHeld();
+    return core_->calls.empty();
+  };
+  absl::MutexLock lock(&core_->mutex);
+  core_->mutex.Await(absl::Condition(&none_left));
+}
+
+absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::Rerank, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
+CallHandle Client::RerankAsync(std::shared_ptr<const v1::RerankRequest> request, const CallOptions& call,
+                               RerankCallback callback) {
+  auto started = std::make_shared<AsyncCall>(core_, std::move(request), DeadlineOf(call, options().timeout),
+                                             core_->Retry(call), std::move(callback));
+  {
+    absl::MutexLock lock(&core_->mutex);
+    core_->calls.insert(started);
+  }
+  started->StartAttempt();
+  return CallHandle(started);
+}
+
+std::unique_ptr<RerankSession> Client::OpenSession(absl::Duration timeout) {
+  std::unique_ptr<RerankSession> session(new RerankSession);
+  core_->Prepare(timeout == absl::ZeroDuration() ? absl::InfiniteFuture() : absl::Now() + timeout, session->context_);
+  session->stream_ = core_->Next().reranker->RerankStream(&session->context_);
+  return session;
+}
+
+absl::StatusOr<v1::GetInfoResponse> Client::GetInfo(const CallOptions& call) {
+  return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::GetInfo, v1::GetInfoRequest(),
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
+absl::StatusOr<v1::ListCollectionsResponse> Client::ListCollections(const CallOptions& call) {
+  return core_->Call(&Core::Connection::admin, &v1::Admin::Stub::ListCollections, v1::ListCollectionsRequest(),
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
+absl::StatusOr<v1::LoadCollectionResponse> Client::LoadCollection(const v1::LoadCollectionRequest& request,
+                                                                  const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::LoadCollection, request, call);
+}
+
+absl::StatusOr<v1::ReloadCollectionResponse> Client::ReloadCollection(const v1::ReloadCollectionRequest& request,
+                                                                      const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::ReloadCollection, request, call);
+}
+
+absl::StatusOr<v1::UnloadCollectionResponse> Client::UnloadCollection(const v1::UnloadCollectionRequest& request,
+                                                                      const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::UnloadCollection, request, call);
+}
+
+bool Client::connected() const {
+  for (const Core::Connection& connection : core_->connections) {
+    if (connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return true;
+  }
+  return false;
+}
+
+const ClientOptions& Client::options() const { return core_->options; }
+
+}  // namespace maxsim::client

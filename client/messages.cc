@@ -1,0 +1,73 @@
+#include "client/messages.h"
+
+#include <bit>
+#include <utility>
+
+namespace maxsim::client {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "the wire carries little-endian elements as they lie in memory");
+
+v1::TokenMatrix FromMemory(ScalarType type, const void* values, size_t num_values, uint32_t dim) {
+  v1::TokenMatrix tokens;
+  tokens.set_dtype(static_cast<v1::DataType>(type));
+  tokens.set_num_tokens(dim == 0 ? 0 : static_cast<uint32_t>(num_values / dim));
+  tokens.set_dim(dim);
+  tokens.set_data(values, num_values * SizeOf(type));
+  return tokens;
+}
+
+template <typename String>
+v1::Candidates FromStrings(absl::Span<const String> ids) {
+  v1::Candidates candidates;
+  auto& target = *candidates.mutable_string_ids()->mutable_ids();
+  target.Reserve(static_cast<int>(ids.size()));
+  for (const String& id : ids) target.Add()->assign(id.data(), id.size());
+  return candidates;
+}
+
+}  // namespace
+
+v1::TokenMatrix MakeTokens(absl::Span<const float> values, uint32_t dim) {
+  return FromMemory(ScalarType::kF32, values.data(), values.size(), dim);
+}
+
+v1::TokenMatrix MakeTokens(ScalarType type, absl::Span<const uint16_t> values, uint32_t dim) {
+  // A type of another width would make the matrix claim more bytes than the span has.
+  if (SizeOf(type) != sizeof(uint16_t)) return {};
+  return FromMemory(type, values.data(), values.size(), dim);
+}
+
+v1::TokenMatrix MakeTokens(ScalarType type, uint32_t num_tokens, uint32_t dim, std::string bytes) {
+  v1::TokenMatrix tokens;
+  tokens.set_dtype(static_cast<v1::DataType>(type));
+  tokens.set_num_tokens(num_tokens);
+  tokens.set_dim(dim);
+  tokens.set_data(std::move(bytes));
+  return tokens;
+}
+
+v1::Query MakeQuery(v1::TokenMatrix tokens, absl::Span<const float> weights) {
+  v1::Query query;
+  *query.mutable_tokens() = std::move(tokens);
+  query.mutable_weights()->Add(weights.begin(), weights.end());
+  return query;
+}
+
+v1::Candidates StringCandidates(absl::Span<const std::string> ids) { return FromStrings(ids); }
+v1::Candidates StringCandidates(absl::Span<const std::string_view> ids) { return FromStrings(ids); }
+
+v1::Candidates IntCandidates(absl::Span<const int64_t> ids) {
+  v1::Candidates candidates;
+  candidates.mutable_int_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+  return candidates;
+}
+
+v1::Candidates WholeCollection() {
+  v1::Candidates candidates;
+  candidates.mutable_whole_collection();
+  return candidates;
+}
+
+}  // namespace maxsim::client

@@ -1,0 +1,104 @@
+#include "client/options.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "grpc/compression.h"
+#include "grpc/grpc.h"
+#include "maxsim_version.h"
+
+namespace maxsim::client {
+namespace {
+
+constexpr int kMaxChannels = 256;
+constexpr absl::Duration kFirstReconnect = absl::Milliseconds(200);
+constexpr absl::Duration kSlowestReconnect = absl::Seconds(5);
+
+absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return absl::NotFoundError(absl::StrCat("tls.", option, ": cannot read '", path, "'"));
+  }
+  return std::move(text).str();
+}
+
+int Milliseconds(absl::Duration duration) {
+  const int64_t limit = std::numeric_limits<int>::max();
+  return static_cast<int>(std::min(absl::ToInt64Milliseconds(duration), limit));
+}
+
+}  // namespace
+
+absl::Status ValidateClientOptions(const ClientOptions& options) {
+  if (options.target.empty()) return absl::InvalidArgumentError("target is empty; it must be host:port");
+  if (options.timeout <= absl::ZeroDuration() || options.admin_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat("timeout is ", absl::FormatDuration(options.timeout),
+                                                   " and admin_timeout ", absl::FormatDuration(options.admin_timeout),
+                                                   "; both must be more than 0"));
+  }
+  if (options.max_message_bytes < 1 || options.max_message_bytes > std::numeric_limits<int>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("max_message_bytes is ", options.max_message_bytes,
+                                                   "; it must be between 1 and ", std::numeric_limits<int>::max()));
+  }
+  if (options.num_channels < 1 || options.num_channels > kMaxChannels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_channels is ", options.num_channels, "; it must be between 1 and ", kMaxChannels));
+  }
+  if (options.keepalive_time < absl::ZeroDuration() || options.keepalive_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("keepalive_time must be 0 or more, and keepalive_timeout more than 0");
+  }
+  // A header value; gRPC would refuse it at every call with a message that names neither the header nor the cause.
+  for (const char c : options.bearer_token) {
+    if (c < 0x21 || c > 0x7e) {
+      return absl::InvalidArgumentError("bearer_token holds a space, a control character or a byte beyond ASCII");
+    }
+  }
+  return ValidateRetryOptions(options.retry);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsOptions& options) {
+  if (!options.enabled) return grpc::InsecureChannelCredentials();
+  if (options.cert_file.empty() != options.key_file.empty()) {
+    return absl::InvalidArgumentError("tls.cert_file and tls.key_file must be given together");
+  }
+  grpc::SslCredentialsOptions ssl;
+  for (const auto& [path, option, target] : {std::tuple{&options.ca_file, "ca_file", &ssl.pem_root_certs},
+                                             std::tuple{&options.cert_file, "cert_file", &ssl.pem_cert_chain},
+                                             std::tuple{&options.key_file, "key_file", &ssl.pem_private_key}}) {
+    absl::StatusOr<std::string> pem = ReadPem(*path, option);
+    if (!pem.ok()) return pem.status();
+    *target = *std::move(pem);
+  }
+  return grpc::SslCredentials(ssl);
+}
+
+grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetUserAgentPrefix(absl::StrCat("maxsim-client/", kVersion));
+  arguments.SetMaxSendMessageSize(static_cast<int>(options.max_message_bytes));
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // Without its own pool every channel of one target would share one connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // gRPC's 1 s would make every retry within it fail without trying to connect.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Milliseconds(kFirstReconnect));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Milliseconds(kSlowestReconnect));
+  if (options.keepalive_time > absl::ZeroDuration()) {
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.keepalive_timeout));
+  }
+  if (options.tls.enabled && !options.tls.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls.server_name);
+  }
+  return arguments;
+}
+
+}  // namespace maxsim::client

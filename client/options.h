@@ -1,0 +1,60 @@
+// How a Client reaches its server.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/retry.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace maxsim::client {
+
+// Files are PEM and are read once, when the client is made.
+struct TlsOptions {
+  bool enabled = false;
+  std::string ca_file;      // certificates that may sign the server's; empty: the system's
+  std::string cert_file;    // this client's certificate, for servers that want one; together with key_file
+  std::string key_file;     //
+  std::string server_name;  // expected in the server's certificate; empty: the target's host
+};
+
+struct ClientOptions {
+  std::string target = "localhost:7070";  // host:port, or any gRPC name ("dns:///host:port", "unix:/path")
+
+  // Bound on one call, over all of its attempts and the waits between them.
+  absl::Duration timeout = absl::Seconds(30);
+  // The same for LoadCollection, ReloadCollection and UnloadCollection, which answer when the work is done.
+  absl::Duration admin_timeout = absl::Minutes(10);
+  RetryOptions retry;
+
+  TlsOptions tls;
+  // Sent as `authorization: Bearer ...`. Without TLS it travels in the clear.
+  std::string bearer_token;
+
+  // Largest message that is sent or received. The server has its own limit (Limits.max_request_bytes).
+  int64_t max_message_bytes = int64_t{256} << 20;
+  // Connections, used in turn. One HTTP/2 connection is served by one thread's worth of I/O: a client that sends more
+  // than it carries (large queries at thousands a second) wants several.
+  int num_channels = 1;
+  // Pings an idle connection while calls wait; zero: never. A server closes connections that ping more often than it
+  // allows (gRPC's default is one in 5 minutes without data).
+  absl::Duration keepalive_time = absl::ZeroDuration();
+  absl::Duration keepalive_timeout = absl::Seconds(10);
+};
+
+// INVALID_ARGUMENT naming the option, the value and what is allowed.
+absl::Status ValidateClientOptions(const ClientOptions& options);
+
+// NOT_FOUND naming a file that cannot be read; INVALID_ARGUMENT for a certificate without its key.
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsOptions& options);
+
+// The arguments of every channel. No compression; gRPC's own retries are off, because client/retry.h is the
+// one place that decides about them.
+grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options);
+
+}  // namespace maxsim::client

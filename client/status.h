@@ -1,0 +1,29 @@
+// absl::Status <-> grpc::Status, with what a server says about trying again.
+//
+// Codes are equal by number. The details of a status (the `grpc-status-details-bin` trailer, a google.rpc.Status)
+// become payloads of the absl::Status, keyed by type URL, and the way back writes them again: nothing is lost on a
+// round trip. All functions are thread-safe.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/support/status.h"
+
+namespace maxsim::client {
+
+// Key of the payload that holds a google.rpc.RetryInfo.
+inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
+
+// Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN.
+absl::Status FromGrpcStatus(const grpc::Status& status);
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// The delay of the status's RetryInfo; nullopt where it has none, or one that is negative or malformed.
+std::optional<absl::Duration> RetryAfter(const absl::Status& status);
+
+// Adds a RetryInfo to a status that is not OK, replacing one that is there.
+void SetRetryAfter(absl::Duration delay, absl::Status& status);
+
+}  // namespace maxsim::client

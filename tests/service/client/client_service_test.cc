@@ -1,0 +1,369 @@
+// The client against a server that misbehaves as told, over real connections.
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "client/messages.h"
+#include "client/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/client/fake_server.h"
+
+namespace maxsim::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<Client> Connect(const FakeServer& server, ClientOptions options = {}) {
+  options.target = server.target();
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+grpc::Status QueueFull(absl::Duration retry_after) {
+  absl::Status status = absl::ResourceExhaustedError("queue full");
+  SetRetryAfter(retry_after, status);
+  return ToGrpcStatus(status);
+}
+
+v1::RerankRequest Request(const std::string& id) {
+  v1::RerankRequest request;
+  request.set_request_id(id);
+  request.set_collection("c");
+  return request;
+}
+
+// Waits for the server to see the call end; a handler that returned at once would hide a cancellation that never came.
+grpc::Status WaitUntilCancelled(grpc::ServerContext& context) {
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (!context.IsCancelled() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  return context.IsCancelled() ? grpc::Status::CANCELLED : grpc::Status(grpc::StatusCode::INTERNAL, "never cancelled");
+}
+
+TEST(ClientServiceTest, RequestAndResponseArriveWhole) {
+  FakeServer server;
+  v1::RerankRequest seen;
+  server.on_rerank = [&](grpc::ServerContext&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    seen = request;
+    response.set_generation(7);
+    response.add_results()->add_scores(0.5f);
+    return grpc::Status::OK;
+  };
+  const auto client = Connect(server);
+  v1::RerankRequest request = Request("r1");
+  *request.add_queries() = MakeQuery(MakeTokens(std::vector<float>(16, 0.25f), 8));
+  *request.mutable_candidates() = StringCandidates(std::vector<std::string>{"a", "b"});
+  const auto response = client->Rerank(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(seen.SerializeAsString(), request.SerializeAsString());
+  EXPECT_EQ(response->request_id(), "r1");
+  EXPECT_EQ(response->generation(), 7);
+  EXPECT_EQ(response->results(0).scores(0), 0.5f);
+}
+
+TEST(ClientServiceTest, WaitsAsLongAsTheServersRetryInfoSaysThenSucceeds) {
+  FakeServer server;
+  server.on_rerank = [&](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
+    return server.num_reranks == 1 ? QueueFull(absl::Milliseconds(300)) : grpc::Status::OK;
+  };
+  const auto client = Connect(server);
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(client->Rerank(Request("r")).ok());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(300));
+  EXPECT_EQ(server.num_reranks, 2);
+}
+
+TEST(ClientServiceTest, AnExhaustedCallKeepsItsRetryHint) {
+  FakeServer server;
+  server.on_rerank = [](auto&, auto&, auto&) { return QueueFull(absl::Seconds(30)); };
+  const auto client = Connect(server);
+  const auto response = client->Rerank(Request("r"), {.timeout = absl::Seconds(5)});
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(response.status().message(), "queue full");
+  EXPECT_EQ(RetryAfter(response.status()), absl::Seconds(30));
+  EXPECT_EQ(server.num_reranks, 1) << "a retry could only have begun after the deadline";
+}
+
+TEST(ClientServiceTest, ThePushbackTrailerForbidsOrDelaysARetry) {
+  for (const auto& [value, calls] : {std::pair<const char*, int>{"-1", 1}, {"10", 2}}) {
+    FakeServer server;
+    server.on_rerank = [&server, pushback = value](grpc::ServerContext& context, auto&, auto&) {
+      if (server.num_reranks > 1) return grpc::Status::OK;
+      context.AddTrailingMetadata("grpc-retry-pushback-ms", pushback);
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+    };
+    const auto client = Connect(server);
+    EXPECT_EQ(client->Rerank(Request("r")).ok(), calls == 2);
+    EXPECT_EQ(server.num_reranks, calls) << value;
+  }
+}
+
+TEST(ClientServiceTest, BadInputIsNotRetried) {
+  FakeServer server;
+  server.on_rerank = [](auto&, auto&, auto&) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "queries[0].tokens.dim is 3; the collection has 96");
+  };
+  const auto client = Connect(server);
+  EXPECT_EQ(client->Rerank(Request("r")).status(),
+            absl::InvalidArgumentError("queries[0].tokens.dim is 3; the collection has 96"));
+  EXPECT_EQ(server.num_reranks, 1);
+}
+
+TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
+  FakeServer server;
+  std::atomic<int64_t> left_ms{-1};
+  server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
+    left_ms = absl::ToInt64Milliseconds(absl::FromChrono(context.deadline()) - absl::Now());
+    return WaitUntilCancelled(context);
+  };
+  const auto client = Connect(server);
+  const absl::Time start = absl::Now();
+  const auto response = client->Rerank(Request("r"), {.timeout = absl::Milliseconds(400)});
+  const absl::Duration took = absl::Now() - start;
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(took, absl::Milliseconds(395));
+  EXPECT_LT(took, absl::Seconds(5));
+  EXPECT_GT(left_ms, 0);
+  EXPECT_LE(left_ms, 401);
+}
+
+TEST(ClientServiceTest, RetriesReachAServerThatStartsLate) {
+  int port;
+  {
+    FakeServer probe;
+    port = probe.port();
+  }
+  ClientOptions options;
+  options.target = "127.0.0.1:" + std::to_string(port);
+  options.retry.max_attempts = 200;
+  options.retry.max_backoff = absl::Milliseconds(100);
+  auto client = *Client::Create(options);
+  EXPECT_FALSE(client->connected());
+  EXPECT_EQ(client->GetInfo({.max_attempts = 1}).status().code(), absl::StatusCode::kUnavailable);
+  std::unique_ptr<FakeServer> server;
+  std::thread late([&] {
+    absl::SleepFor(absl::Milliseconds(300));
+    server = std::make_unique<FakeServer>(port);
+  });
+  EXPECT_TRUE(client->Rerank(Request("r")).ok());
+  EXPECT_TRUE(client->connected());
+  late.join();
+}
+
+TEST(ClientServiceTest, TheBearerTokenTravelsWithEveryCall) {
+  FakeServer server;
+  std::string authorization;
+  server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
+    const auto& metadata = context.client_metadata();
+    const auto found = metadata.find("authorization");
+    if (found != metadata.end()) authorization = std::string(found->second.data(), found->second.size());
+    return grpc::Status::OK;
+  };
+  ClientOptions options;
+  options.bearer_token = "s3cret";
+  EXPECT_TRUE(Connect(server, options)->Rerank(Request("r")).ok());
+  EXPECT_EQ(authorization, "Bearer s3cret");
+}
+
+TEST(ClientServiceTest, MessagesBeyondGrpcsOwnFourMegabytesPass) {
+  FakeServer server;
+  server.on_rerank = [](auto&, auto&, v1::RerankResponse& response) {
+    response.add_results()->add_payloads(std::string(6 << 20, 'x'));
+    return grpc::Status::OK;
+  };
+  const auto response = Connect(server)->Rerank(Request("r"));
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->results(0).payloads(0).size(), 6u << 20);
+
+  ClientOptions options;
+  options.max_message_bytes = 1 << 20;
+  EXPECT_EQ(Connect(server, options)->Rerank(Request("r")).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ClientServiceTest, ChangesOfCollectionsAreTriedOnce) {
+  FakeServer server;
+  server.admin_status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+  const auto client = Connect(server);
+  v1::LoadCollectionRequest load;
+  load.set_name("c");
+  EXPECT_EQ(client->LoadCollection(load).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client->ReloadCollection({}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client->UnloadCollection({}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server.num_admin_calls, 3);
+  EXPECT_EQ(client->ListCollections().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server.num_admin_calls, 3 + client->options().retry.max_attempts);
+}
+
+TEST(ClientServiceTest, ManyThreadsShareAClientOverSeveralConnections) {
+  FakeServer server;
+  std::mutex mutex;
+  std::set<std::string> peers;
+  server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
+    std::lock_guard lock(mutex);
+    peers.insert(context.peer());
+    return grpc::Status::OK;
+  };
+  ClientOptions options;
+  options.num_channels = 3;
+  const auto client = Connect(server, options);
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 25; ++i) {
+        const std::string id = std::to_string(t) + "-" + std::to_string(i);
+        const auto response = client->Rerank(Request(id));
+        if (response.ok() && response->request_id() == id) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 200);
+  EXPECT_EQ(peers.size(), 3);
+}
+
+TEST(ClientAsyncTest, EveryCallbackRunsOnceWithItsOwnAnswer) {
+  FakeServer server;
+  const auto client = Connect(server);
+  constexpr int kCalls = 200;
+  std::vector<std::atomic<int>> runs(kCalls);
+  std::atomic<int> right{0};
+  absl::BlockingCounter done(kCalls);
+  for (int i = 0; i < kCalls; ++i) {
+    auto request = std::make_shared<v1::RerankRequest>(Request(std::to_string(i)));
+    client->RerankAsync(std::move(request), {}, [&, i](absl::StatusOr<v1::RerankResponse> response) {
+      ++runs[i];
+      if (response.ok() && response->request_id() == std::to_string(i)) ++right;
+      done.DecrementCount();
+    });
+  }
+  done.Wait();
+  EXPECT_EQ(right, kCalls);
+  for (int i = 0; i < kCalls; ++i) EXPECT_EQ(runs[i], 1) << i;
+}
+
+TEST(ClientAsyncTest, RetriesWithTheServersHint) {
+  FakeServer server;
+  server.on_rerank = [&](auto&, auto&, auto&) {
+    return server.num_reranks < 3 ? QueueFull(absl::Milliseconds(20)) : grpc::Status::OK;
+  };
+  const auto client = Connect(server);
+  absl::Notification done;
+  client->RerankAsync(std::make_shared<v1::RerankRequest>(Request("r")), {}, [&](auto response) {
+    EXPECT_TRUE(response.ok()) << response.status();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_EQ(server.num_reranks, 3);
+}
+
+TEST(ClientAsyncTest, CancelReachesTheServer) {
+  FakeServer server;
+  absl::Notification arrived, cancelled_there;
+  server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
+    arrived.Notify();
+    grpc::Status status = WaitUntilCancelled(context);
+    if (context.IsCancelled()) cancelled_there.Notify();
+    return status;
+  };
+  const auto client = Connect(server);
+  absl::Notification done;
+  const CallHandle call =
+      client->RerankAsync(std::make_shared<v1::RerankRequest>(Request("r")), {}, [&](auto response) {
+        EXPECT_EQ(response.status().code(), absl::StatusCode::kCancelled);
+        done.Notify();
+      });
+  arrived.WaitForNotification();
+  call.Cancel();
+  done.WaitForNotification();
+  EXPECT_TRUE(cancelled_there.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  call.Cancel();  // of a call that is over: nothing
+  CallHandle().Cancel();
+}
+
+TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
+  FakeServer server;
+  server.on_rerank = [](auto&, auto&, auto&) { return QueueFull(absl::Seconds(25)); };
+  const auto client = Connect(server);
+  absl::Notification done;
+  const CallHandle call =
+      client->RerankAsync(std::make_shared<v1::RerankRequest>(Request("r")), {}, [&](auto response) {
+        EXPECT_EQ(response.status().code(), absl::StatusCode::kCancelled);
+        done.Notify();
+      });
+  while (server.num_reranks == 0) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(50));  // into the wait; if not, Cancel ends the attempt, which is right as well
+  const absl::Time start = absl::Now();
+  call.Cancel();
+  done.WaitForNotification();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+TEST(ClientAsyncTest, TheDestructorCancelsAndWaitsForCallbacks) {
+  FakeServer server;
+  server.on_rerank = [](grpc::ServerContext& context, auto&, auto&) { return WaitUntilCancelled(context); };
+  std::atomic<int> callbacks{0};
+  {
+    const auto client = Connect(server);
+    for (int i = 0; i < 10; ++i) {
+      client->RerankAsync(std::make_shared<v1::RerankRequest>(Request("r")), {}, [&](auto response) {
+        EXPECT_EQ(response.status().code(), absl::StatusCode::kCancelled);
+        ++callbacks;
+      });
+    }
+  }
+  EXPECT_EQ(callbacks, 10);
+}
+
+TEST(RerankSessionTest, AnswersMatchRequestsAndErrorsLeaveTheStreamOpen) {
+  FakeServer server;
+  server.on_rerank = [](auto&, const v1::RerankRequest& request, auto&) {
+    return request.request_id() == "1" ? QueueFull(absl::Milliseconds(25)) : grpc::Status::OK;
+  };
+  const auto client = Connect(server);
+  const auto session = client->OpenSession();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session->Send(Request(std::to_string(i))).ok());
+  session->CloseSends();
+  EXPECT_EQ(session->Send(Request("late")).code(), absl::StatusCode::kFailedPrecondition);
+  v1::RerankStreamResponse answer;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(session->Receive(answer));
+    EXPECT_EQ(answer.request_id(), std::to_string(i));
+    const absl::Status status = StatusOf(answer);
+    EXPECT_EQ(status.code(), i == 1 ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
+    EXPECT_EQ(RetryAfter(status).value_or(absl::ZeroDuration()), absl::Milliseconds(i == 1 ? 25 : 0));
+  }
+  EXPECT_FALSE(session->Receive(answer));
+  EXPECT_TRUE(session->Finish().ok());
+}
+
+TEST(RerankSessionTest, TimeoutAndCancelEndTheStream) {
+  FakeServer server;
+  server.on_rerank = [](grpc::ServerContext& context, auto&, auto&) { return WaitUntilCancelled(context); };
+  const auto client = Connect(server);
+  v1::RerankStreamResponse answer;
+  {
+    const auto session = client->OpenSession(absl::Milliseconds(200));
+    ASSERT_TRUE(session->Send(Request("r")).ok());
+    EXPECT_FALSE(session->Receive(answer));
+    EXPECT_EQ(session->Finish().code(), absl::StatusCode::kDeadlineExceeded);
+  }
+  const auto session = client->OpenSession();
+  ASSERT_TRUE(session->Send(Request("r")).ok());
+  session->Cancel();
+  EXPECT_FALSE(session->Receive(answer));
+  EXPECT_EQ(session->Finish().code(), absl::StatusCode::kCancelled);
+  client->OpenSession()->Cancel();  // abandoned without Finish
+}
+
+}  // namespace
+}  // namespace maxsim::client

@@ -1,0 +1,103 @@
+// A maxsimd stand-in that answers what a test tells it to, over real gRPC on a free port.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
+
+namespace maxsim::client {
+
+// Handlers run on gRPC's threads and must be thread-safe. Set them before the first call.
+class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
+ public:
+  using RerankHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&)>;
+
+  // Listens on 127.0.0.1; port 0 picks a free one.
+  explicit FakeServer(int port = 0) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(static_cast<v1::Reranker::Service*>(this));
+    builder.RegisterService(static_cast<v1::Admin::Service*>(this));
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeServer() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
+
+  RerankHandler on_rerank;
+  v1::GetInfoResponse info;
+  grpc::Status admin_status = grpc::Status::OK;
+  std::atomic<int> num_reranks{0};
+  std::atomic<int> num_admin_calls{0};
+
+  grpc::Status Rerank(grpc::ServerContext* context, const v1::RerankRequest* request,
+                      v1::RerankResponse* response) override {
+    ++num_reranks;
+    response->set_request_id(request->request_id());
+    return on_rerank ? on_rerank(*context, *request, *response) : grpc::Status::OK;
+  }
+
+  grpc::Status RerankStream(grpc::ServerContext* context,
+                            grpc::ServerReaderWriter<v1::RerankStreamResponse, v1::RerankRequest>* stream) override {
+    v1::RerankRequest request;
+    while (stream->Read(&request)) {
+      v1::RerankStreamResponse answer;
+      answer.set_request_id(request.request_id());
+      const grpc::Status status = Rerank(context, &request, answer.mutable_response());
+      answer.set_code(status.error_code());
+      answer.set_message(status.error_message());
+      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) answer.set_retry_after_ms(25);
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetInfo(grpc::ServerContext*, const v1::GetInfoRequest*, v1::GetInfoResponse* response) override {
+    *response = info;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListCollections(grpc::ServerContext*, const v1::ListCollectionsRequest*,
+                               v1::ListCollectionsResponse* response) override {
+    ++num_admin_calls;
+    *response->mutable_collections() = info.collections();
+    return admin_status;
+  }
+  grpc::Status LoadCollection(grpc::ServerContext*, const v1::LoadCollectionRequest* request,
+                              v1::LoadCollectionResponse* response) override {
+    ++num_admin_calls;
+    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_path(request->path());
+    response->mutable_collection()->set_residency(request->residency());
+    return admin_status;
+  }
+  grpc::Status ReloadCollection(grpc::ServerContext*, const v1::ReloadCollectionRequest* request,
+                                v1::ReloadCollectionResponse* response) override {
+    ++num_admin_calls;
+    response->mutable_collection()->set_name(request->name());
+    response->set_changed(true);
+    return admin_status;
+  }
+  grpc::Status UnloadCollection(grpc::ServerContext*, const v1::UnloadCollectionRequest*,
+                                v1::UnloadCollectionResponse*) override {
+    ++num_admin_calls;
+    return admin_status;
+  }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace maxsim::client

@@ -1,0 +1,101 @@
+#include "client/messages.h"
+
+#include <cstring>
+#include <vector>
+
+#include "client/options.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace maxsim::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(MessagesTest, FloatsTravelAsTheyLieInMemory) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  const v1::TokenMatrix tokens = MakeTokens(values, 3);
+  EXPECT_EQ(tokens.dtype(), v1::DATA_TYPE_F32);
+  EXPECT_EQ(tokens.num_tokens(), 2);
+  EXPECT_EQ(tokens.dim(), 3);
+  ASSERT_EQ(tokens.data().size(), values.size() * sizeof(float));
+  EXPECT_EQ(std::memcmp(tokens.data().data(), values.data(), tokens.data().size()), 0);
+}
+
+TEST(MessagesTest, HalvesKeepTheirType) {
+  const std::vector<uint16_t> values = {0x3c00, 0xbc00, 0x0001, 0x7bff};
+  for (const auto& [type, wire] :
+       {std::pair{ScalarType::kF16, v1::DATA_TYPE_F16}, {ScalarType::kBF16, v1::DATA_TYPE_BF16}}) {
+    const v1::TokenMatrix tokens = MakeTokens(type, values, 4);
+    EXPECT_EQ(tokens.dtype(), wire);
+    EXPECT_EQ(tokens.num_tokens(), 1);
+    EXPECT_EQ(tokens.data(), std::string("\x00\x3c\x00\xbc\x01\x00\xff\x7b", 8));
+  }
+}
+
+TEST(MessagesTest, ContradictorySizesReadNothingBeyondTheSpan) {
+  const std::vector<uint16_t> values(8);
+  EXPECT_TRUE(MakeTokens(ScalarType::kF32, values, 4).data().empty());  // would be twice the span's bytes
+  EXPECT_EQ(MakeTokens(ScalarType::kF16, values, 0).num_tokens(), 0);
+  const v1::TokenMatrix ragged = MakeTokens(ScalarType::kF16, values, 3);  // 8 values are not rows of 3
+  EXPECT_EQ(ragged.data().size(), 16);
+  EXPECT_NE(ragged.data().size(), ragged.num_tokens() * ragged.dim() * 2);  // the server refuses it
+}
+
+TEST(MessagesTest, AStringOfBytesIsMovedNotCopied) {
+  std::string bytes(4096, 'x');
+  const char* const memory = bytes.data();
+  v1::Query query = MakeQuery(MakeTokens(ScalarType::kF16, 16, 128, std::move(bytes)));
+  EXPECT_EQ(query.tokens().data().data(), memory);
+}
+
+TEST(MessagesTest, AQueryHoldsItsWeightsAndNoCandidates) {
+  const v1::Query query = MakeQuery(MakeTokens(std::vector<float>(16), 8), std::vector<float>{0.5f, 2.0f});
+  EXPECT_THAT(query.weights(), ElementsAre(0.5f, 2.0f));
+  EXPECT_FALSE(query.has_candidates());
+  EXPECT_EQ(MakeQuery({}).weights_size(), 0);
+}
+
+TEST(MessagesTest, CandidatesKeepOrderAndRepeats) {
+  const std::vector<std::string> strings = {"b", "a", "b", ""};
+  EXPECT_THAT(StringCandidates(strings).string_ids().ids(), ElementsAre("b", "a", "b", ""));
+  const std::vector<std::string_view> views = {"x", std::string_view("y\0z", 3)};
+  EXPECT_THAT(StringCandidates(views).string_ids().ids(), ElementsAre("x", std::string("y\0z", 3)));
+  const std::vector<int64_t> ints = {3, INT64_MIN, 3};
+  EXPECT_THAT(IntCandidates(ints).int_ids().ids(), ElementsAre(3, INT64_MIN, 3));
+  EXPECT_TRUE(WholeCollection().has_whole_collection());
+}
+
+TEST(ClientOptionsTest, NamesTheOptionThatIsWrong) {
+  const auto message = [](auto change) {
+    ClientOptions options;
+    change(options);
+    return std::string(ValidateClientOptions(options).message());
+  };
+  EXPECT_TRUE(ValidateClientOptions({}).ok());
+  EXPECT_THAT(message([](ClientOptions& o) { o.target = ""; }), HasSubstr("target"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.timeout = absl::ZeroDuration(); }), HasSubstr("timeout"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.max_message_bytes = int64_t{1} << 31; }),
+              HasSubstr("max_message_bytes"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.num_channels = 0; }), HasSubstr("num_channels is 0"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.keepalive_time = -absl::Seconds(1); }), HasSubstr("keepalive_time"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.bearer_token = "two words"; }), HasSubstr("bearer_token"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.bearer_token = "line\n"; }), HasSubstr("bearer_token"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.retry.jitter = 2; }), HasSubstr("jitter"));
+}
+
+TEST(ClientOptionsTest, TlsFilesAreReadUpFront) {
+  TlsOptions tls;
+  tls.ca_file = "/no/such/ca.pem";
+  EXPECT_TRUE(MakeCredentials(tls).ok()) << "not enabled: not read";
+  tls.enabled = true;
+  EXPECT_THAT(std::string(MakeCredentials(tls).status().message()),
+              ::testing::AllOf(HasSubstr("tls.ca_file"), HasSubstr("/no/such/ca.pem")));
+  tls.ca_file.clear();
+  tls.cert_file = "/no/such/cert.pem";
+  EXPECT_EQ(MakeCredentials(tls).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace maxsim::client

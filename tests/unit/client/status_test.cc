@@ -1,0 +1,79 @@
+#include "client/status.h"
+
+#include <string>
+
+#include "google/protobuf/any.pb.h"
+#include "google/protobuf/duration.pb.h"
+#include "gtest/gtest.h"
+
+namespace maxsim::client {
+namespace {
+
+// A length-delimited field of fewer than 128 bytes as it is on the wire.
+std::string Field(int number, const std::string& bytes) {
+  std::string field;
+  field.push_back(static_cast<char>(number << 3 | 2));
+  field.push_back(static_cast<char>(bytes.size()));
+  field.append(bytes);
+  return field;
+}
+
+TEST(StatusTest, EveryCodeSurvivesTheRoundTrip) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "text of the error");
+    const grpc::Status on_the_wire = ToGrpcStatus(status);
+    EXPECT_EQ(static_cast<int>(on_the_wire.error_code()), code);
+    EXPECT_EQ(FromGrpcStatus(on_the_wire), status) << "code " << code;
+  }
+  EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
+  EXPECT_TRUE(FromGrpcStatus(grpc::Status::OK).ok());
+}
+
+TEST(StatusTest, AnUnknownCodeBecomesUnknown) {
+  EXPECT_EQ(FromGrpcStatus(grpc::Status(static_cast<grpc::StatusCode>(77), "x")), absl::UnknownError("x"));
+}
+
+TEST(StatusTest, RetryInfoSurvivesTheRoundTrip) {
+  for (const absl::Duration delay : {absl::ZeroDuration(), absl::Milliseconds(1), absl::Milliseconds(1500),
+                                     absl::Nanoseconds(999'999'999), absl::Hours(3)}) {
+    absl::Status status = absl::ResourceExhaustedError("queue full");
+    SetRetryAfter(delay, status);
+    EXPECT_EQ(RetryAfter(status), delay);
+    EXPECT_EQ(RetryAfter(FromGrpcStatus(ToGrpcStatus(status))), delay);
+  }
+  EXPECT_EQ(RetryAfter(absl::ResourceExhaustedError("queue full")), std::nullopt);
+}
+
+// google.rpc.Status {code: 8, message: "m", details: [Any{RetryInfo{retry_delay: {seconds: 2, nanos: 500000000}}}]},
+// byte by byte, so that a mistake which both of our directions share cannot hide.
+TEST(StatusTest, ReadsTheBytesOfAGoogleRpcStatus) {
+  const std::string retry_info = Field(1, std::string("\x08\x02\x10\x80\xca\xb5\xee\x01", 8));
+  const std::string any = Field(1, "type.googleapis.com/google.rpc.RetryInfo") + Field(2, retry_info);
+  const std::string bytes = std::string("\x08\x08", 2) + Field(2, "m") + Field(3, any);
+  const absl::Status status = FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes));
+  EXPECT_EQ(RetryAfter(status), absl::Milliseconds(2500));
+
+  for (size_t length = 0; length < bytes.size(); ++length) {  // truncated anywhere: never more than a lost hint
+    const absl::Status cut =
+        FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes.substr(0, length)));
+    EXPECT_EQ(cut.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(cut.message(), "m");
+    EXPECT_EQ(RetryAfter(cut), std::nullopt) << length;
+  }
+}
+
+TEST(StatusTest, ANegativeOrAbsurdDelayIsNoHint) {
+  for (const auto& [seconds, nanos] :
+       {std::pair<int64_t, int>{-1, 0}, {0, -5}, {0, 1'000'000'000}, {int64_t{1} << 62, 0}}) {
+    google::protobuf::Duration delay;
+    delay.set_seconds(seconds);
+    delay.set_nanos(nanos);
+    const std::string inner = delay.SerializeAsString();
+    absl::Status status = absl::UnavailableError("x");
+    status.SetPayload(kRetryInfoTypeUrl, absl::Cord(Field(1, inner)));
+    EXPECT_EQ(RetryAfter(status), std::nullopt) << seconds << " s " << nanos << " ns";
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::client
