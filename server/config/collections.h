@@ -1,0 +1,21 @@
+// The list of collections to load at start.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/config/config.h"
+
+namespace maxsim::config {
+
+// "NAME=PATH" or "NAME=PATH,RESIDENCY".
+absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
+
+// INVALID_ARGUMENT naming the field, the value and what is allowed.
+absl::Status ValidateCollection(const CollectionConfig& collection);
+
+// Replaces the collection of that name, or appends: a flag may move one that the file names.
+void MergeCollection(CollectionConfig collection, std::vector<CollectionConfig>& collections);
+
+}  // namespace maxsim::config

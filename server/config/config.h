@@ -1,0 +1,93 @@
+// The configuration of a server: plain values with their defaults. server/config/keys.h gives each its name, unit and
+// range; server/config/load.h fills it from a file, the environment and the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/batching/scheduler.h"
+#include "server/engine/engine.h"
+#include "server/rpc/limits.h"
+#include "server/store/collection_store.h"
+#include "server/store/residency.h"
+
+namespace maxsim::config {
+
+enum class BackendKind { kAuto, kCpu, kCuda };
+
+// A collection that is loaded at start.
+struct CollectionConfig {
+  std::string name;  // 1 to 128 of A-Z a-z 0-9 . _ -
+  std::string path;  // folder with a collection.json; a relative one starts at the working directory
+  store::Residency residency = store::Residency::kAuto;
+
+  friend bool operator==(const CollectionConfig&, const CollectionConfig&) = default;
+};
+
+struct Config {
+  struct {
+    std::string address = "0.0.0.0:7070";  // host:port; port 0 picks a free one
+    int stream_in_flight = 64;             // requests of one RerankStream that are unanswered at a time
+    int max_concurrent_streams = 4096;     // calls of one connection at a time
+    bool reflection = true;
+  } grpc;
+
+  struct {
+    std::string address = "0.0.0.0:7071";  // "" switches HTTP off
+    int threads = 8;                       // each serves one connection at a time
+    uint64_t max_body_bytes = uint64_t{16} << 20;
+    absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call
+  } http;
+
+  struct {
+    BackendKind kind = BackendKind::kAuto;
+    int device = 0;       // CUDA device ordinal
+    int cpu_threads = 0;  // 0: one a core
+    std::string cpu_isa;  // "": the best there is
+  } backend;
+
+  store::StoreOptions store;
+  std::vector<std::string> allowed_roots;  // folders that Admin.LoadCollection may load from; none: it may not
+  engine::EngineOptions engine;            // executor.max_queries follows from the batching and request limits
+  batching::SchedulerOptions batching;
+  rpc::RequestLimits limits;
+
+  struct {
+    std::string port_file;                             // "": none
+    absl::Duration shutdown_delay = absl::Seconds(5);  // not ready, still serving
+    absl::Duration shutdown_grace = absl::Seconds(30);
+  } server;
+
+  struct {
+    std::string tokens_file;  // "": no authentication
+  } auth;
+
+  struct {
+    std::string cert_file;  // "": plain text
+    std::string key_file;
+    std::string client_ca_file;  // "": clients need no certificate
+  } tls;
+
+  struct {
+    std::string level = "info";
+    std::string format = "text";
+  } log;
+
+  struct {
+    bool enabled = true;
+  } admin;
+
+  std::vector<CollectionConfig> collections;
+};
+
+// What no single key can check: values that depend on one another, collection names that repeat. INVALID_ARGUMENT
+// naming the keys.
+absl::Status Validate(const Config& config);
+
+// 1 to 128 of A-Z a-z 0-9 . _ - and not only dots.
+bool IsCollectionName(std::string_view name);
+
+}  // namespace maxsim::config

@@ -1,0 +1,364 @@
+#include "server/config/keys.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/config/values.h"
+
+namespace maxsim::config {
+namespace {
+
+// A field of Config, as a function, so that a key can both read and write it.
+template <typename T>
+using Field = T& (*)(Config&);
+
+template <typename T>
+T Read(Field<T> field, const Config& config) {
+  return field(const_cast<Config&>(config));
+}
+
+// Range check shared by whole numbers, counts and sizes; `format` prints a limit the way its value is written.
+template <typename Format>
+absl::Status CheckRange(std::string_view text, uint64_t value, uint64_t min, uint64_t max, Format format) {
+  if (value < min) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", std::string(text), "\" is less than the limit ", format(min)));
+  }
+  if (value > max) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", std::string(text), "\" is more than the limit ", format(max)));
+  }
+  return absl::OkStatus();
+}
+
+// A number of any integer type, read by `parse` and written by `format`.
+template <typename T>
+Key Numeric(std::string name, std::string type, Field<T> field, uint64_t min, uint64_t max, std::string help,
+            absl::StatusOr<uint64_t> (*parse)(std::string_view), std::string (*format)(uint64_t)) {
+  return {.name = std::move(name),
+          .type = std::move(type),
+          .range = absl::StrCat(format(min), " to ", format(max)),
+          .help = std::move(help),
+          .set =
+              [=](std::string_view text, Config& config) {
+                absl::StatusOr<uint64_t> value = parse(text);
+                if (!value.ok()) return value.status();
+                if (absl::Status status = CheckRange(text, *value, min, max, format); !status.ok()) return status;
+                field(config) = static_cast<T>(*value);
+                return absl::OkStatus();
+              },
+          .get = [=](const Config& config) { return format(static_cast<uint64_t>(Read(field, config))); }};
+}
+
+template <typename T>
+Key Count(std::string name, Field<T> field, uint64_t min, uint64_t max, std::string help) {
+  return Numeric(std::move(name), "count", field, min, max, std::move(help), ParseCount, FormatCount);
+}
+
+template <typename T>
+Key Bytes(std::string name, Field<T> field, uint64_t min, uint64_t max, std::string help) {
+  return Numeric(std::move(name), "size", field, min, max, std::move(help), ParseBytes, FormatBytes);
+}
+
+Key Bool(std::string name, Field<bool> field, std::string help) {
+  return {.name = std::move(name),
+          .type = "true|false",
+          .range = "",
+          .help = std::move(help),
+          .set =
+              [=](std::string_view text, Config& config) {
+                absl::StatusOr<bool> value = ParseBool(text);
+                if (value.ok()) field(config) = *value;
+                return value.status();
+              },
+          .get = [=](const Config& config) { return Read(field, config) ? "true" : "false"; }};
+}
+
+Key Duration(std::string name, Field<absl::Duration> field, absl::Duration max, std::string help) {
+  return {.name = std::move(name),
+          .type = "duration",
+          .range = absl::StrCat("0 to ", absl::FormatDuration(max)),
+          .help = std::move(help),
+          .set =
+              [=](std::string_view text, Config& config) {
+                absl::StatusOr<absl::Duration> value = ParseDuration(text);
+                if (!value.ok()) return value.status();
+                if (*value > max) {
+                  return absl::InvalidArgumentError(
+                      absl::StrCat("\"", std::string(text), "\" is more than the limit ", absl::FormatDuration(max)));
+                }
+                field(config) = *value;
+                return absl::OkStatus();
+              },
+          .get = [=](const Config& config) { return absl::FormatDuration(Read(field, config)); }};
+}
+
+Key Text(std::string name, std::string type, Field<std::string> field, std::string help) {
+  return {.name = std::move(name),
+          .type = std::move(type),
+          .range = "",
+          .help = std::move(help),
+          .set =
+              [=](std::string_view text, Config& config) {
+                field(config) = std::string(text);
+                return absl::OkStatus();
+              },
+          .get = [=](const Config& config) { return Read(field, config); }};
+}
+
+Key AddressKey(std::string name, Field<std::string> field, bool may_be_empty, std::string help) {
+  Key key = Text(std::move(name), "host:port", field, std::move(help));
+  key.set = [=](std::string_view text, Config& config) {
+    if (!(text.empty() && may_be_empty)) {
+      if (absl::StatusOr<Address> address = ParseAddress(text); !address.ok()) return address.status();
+    }
+    field(config) = std::string(text);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
+// One of `names`; `values[i]` is what names[i] stands for.
+template <typename T>
+Key Choice(std::string name, std::vector<std::string> names, std::vector<T> values, Field<T> field, std::string help) {
+  return {.name = std::move(name),
+          .type = absl::StrJoin(names, "|"),
+          .range = "",
+          .help = std::move(help),
+          .set =
+              [=](std::string_view text, Config& config) {
+                for (size_t i = 0; i < names.size(); ++i) {
+                  if (names[i] != text) continue;
+                  field(config) = values[i];
+                  return absl::OkStatus();
+                }
+                return absl::InvalidArgumentError(
+                    absl::StrCat("\"", std::string(text), "\" is not one of ", absl::StrJoin(names, ", ")));
+              },
+          .get =
+              [=](const Config& config) {
+                const T value = Read(field, config);
+                for (size_t i = 0; i < names.size(); ++i) {
+                  if (values[i] == value) return names[i];
+                }
+                return std::string();
+              }};
+}
+
+Key StringList(std::string name, Field<std::vector<std::string>> field, std::string help) {
+  return {.name = std::move(name),
+          .type = "list of paths",
+          .range = "",
+          .help = std::move(help),
+          .is_list = true,
+          .set =
+              [=](std::string_view text, Config& config) {
+                field(config) = absl::StrSplit(std::string(text), ',', absl::SkipEmpty());
+                return absl::OkStatus();
+              },
+          .get = [=](const Config& config) { return absl::StrJoin(Read(field, config), ","); }};
+}
+
+constexpr uint64_t kKi = uint64_t{1} << 10;
+constexpr uint64_t kMi = uint64_t{1} << 20;
+constexpr uint64_t kGi = uint64_t{1} << 30;
+// No bound but the sign bit of the 64-bit numbers these become.
+constexpr uint64_t kHuge = uint64_t{1} << 62;
+
+void AddNetworkKeys(std::vector<Key>& keys) {
+  keys.push_back(AddressKey(
+      "grpc.address", +[](Config& c) -> std::string& { return c.grpc.address; }, false,
+      "Where gRPC listens; port 0 picks a free one."));
+  keys.push_back(Count(
+      "grpc.stream_in_flight", +[](Config& c) -> int& { return c.grpc.stream_in_flight; }, 1, 4096,
+      "Unanswered requests of one RerankStream; beyond it the stream is not read."));
+  keys.push_back(Count(
+      "grpc.max_concurrent_streams", +[](Config& c) -> int& { return c.grpc.max_concurrent_streams; }, 1, 1'000'000,
+      "Calls of one connection at a time."));
+  keys.push_back(Bool(
+      "grpc.reflection", +[](Config& c) -> bool& { return c.grpc.reflection; },
+      "Serve gRPC reflection, which grpcurl asks for the API's description."));
+  keys.push_back(AddressKey(
+      "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
+      "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));
+  keys.push_back(Count(
+      "http.threads", +[](Config& c) -> int& { return c.http.threads; }, 2, 256, "Connections served at a time."));
+  keys.push_back(Bytes(
+      "http.max_body_bytes", +[](Config& c) -> uint64_t& { return c.http.max_body_bytes; }, kKi, kGi,
+      "Largest body of an HTTP request."));
+  keys.push_back(Duration(
+      "http.request_timeout", +[](Config& c) -> absl::Duration& { return c.http.request_timeout; }, absl::Hours(1),
+      "Deadline of a /v1/rerank call."));
+}
+
+void AddBackendKeys(std::vector<Key>& keys) {
+  keys.push_back(Choice<BackendKind>(
+      "backend.kind", {"auto", "cpu", "cuda"}, {BackendKind::kAuto, BackendKind::kCpu, BackendKind::kCuda},
+      +[](Config& c) -> BackendKind& { return c.backend.kind; },
+      "What scores; auto takes a CUDA device that works, else the CPU."));
+  keys.push_back(Count(
+      "backend.device", +[](Config& c) -> int& { return c.backend.device; }, 0, 1023,
+      "CUDA device, as CUDA numbers them."));
+  keys.push_back(Count(
+      "backend.cpu_threads", +[](Config& c) -> int& { return c.backend.cpu_threads; }, 0, 4096,
+      "Scoring threads of the CPU backend; 0 is one a core."));
+  keys.push_back(Text(
+      "backend.cpu_isa", "name", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
+      "Instruction set of the CPU backend; empty takes the best the machine has."));
+  keys.push_back(Bytes(
+      "memory.budget", +[](Config& c) -> size_t& { return c.store.memory_budget_bytes; }, 0, kHuge,
+      "Backend memory that collections may take; 0 is what is free, less the reserve."));
+  keys.push_back(Bytes(
+      "memory.reserve", +[](Config& c) -> size_t& { return c.store.memory_reserve_bytes; }, 0, kHuge,
+      "Backend memory left free for workspaces."));
+  keys.push_back(Bool(
+      "store.verify_checksums", +[](Config& c) -> bool& { return c.store.verify_checksums; },
+      "Hash every shard while it loads."));
+  keys.push_back(Count(
+      "store.load_threads", +[](Config& c) -> int& { return c.store.load_threads; }, 1, 64,
+      "Shards read at the same time."));
+  keys.push_back(StringList(
+      "store.allowed_roots", +[](Config& c) -> std::vector<std::string>& { return c.allowed_roots; },
+      "Folders that Admin.LoadCollection may load from; none means it may not."));
+}
+
+void AddEngineKeys(std::vector<Key>& keys) {
+  keys.push_back(Count(
+      "engine.lanes", +[](Config& c) -> int& { return c.engine.num_lanes; }, 1, 16,
+      "Batches in flight at the same time; each has its own workspace."));
+  keys.push_back(Count(
+      "engine.max_query_tokens", +[](Config& c) -> int64_t& { return c.engine.executor.max_query_tokens; }, 1, kMi,
+      "Query tokens of one scoring call that a lane has room for."));
+  keys.push_back(Count(
+      "engine.max_candidates", +[](Config& c) -> int64_t& { return c.engine.executor.max_candidates; }, 1,
+      uint64_t{1} << 32, "Candidates of one scoring call that a lane has room for."));
+  keys.push_back(Count(
+      "engine.max_dim", +[](Config& c) -> int32_t& { return c.engine.executor.max_dim; }, kMinDim, kMaxDim,
+      "Widest token vectors that a lane has room for."));
+  keys.push_back(Bytes(
+      "engine.max_staged_bytes", +[](Config& c) -> int64_t& { return c.engine.executor.max_staged_bytes; }, kMi,
+      64 * kGi, "Inline documents of one scoring call that a lane has room for."));
+  keys.push_back(Count(
+      "engine.max_staged_documents", +[](Config& c) -> int64_t& { return c.engine.executor.max_staged_documents; }, 1,
+      kGi, "Inline documents of one scoring call, by number."));
+  keys.push_back(Count(
+      "batching.max_queue_work", +[](Config& c) -> uint64_t& { return c.batching.max_queue_work; }, 1, kHuge,
+      "Token pairs that may wait; a request beyond it gets RESOURCE_EXHAUSTED."));
+  keys.push_back(Count(
+      "batching.max_queue_jobs", +[](Config& c) -> int64_t& { return c.batching.max_queue_jobs; }, 1, 10'000'000,
+      "Requests that may wait."));
+  keys.push_back(Duration(
+      "batching.max_batch_delay", +[](Config& c) -> absl::Duration& { return c.batching.max_batch_delay; },
+      absl::Seconds(1), "How long a free lane may hold a small batch back for company; 0 never does."));
+  keys.push_back(Count(
+      "batching.max_batch_work", +[](Config& c) -> uint64_t& { return c.batching.max_batch_work; }, 1, kHuge,
+      "Token pairs at which a batch is full."));
+  keys.push_back(Count(
+      "batching.max_batch_queries", +[](Config& c) -> int& { return c.batching.max_batch_queries; }, 1, 4096,
+      "Queries at which a batch is full."));
+  keys.push_back(Duration(
+      "batching.starvation_limit", +[](Config& c) -> absl::Duration& { return c.batching.starvation_limit; },
+      absl::Hours(1), "A request that waited this long goes before newer ones of higher priority."));
+}
+
+void AddLimitKeys(std::vector<Key>& keys) {
+  keys.push_back(Count(
+      "limits.max_queries_per_request", +[](Config& c) -> int64_t& { return c.limits.max_queries_per_request; }, 1,
+      4096, "Queries of one request."));
+  keys.push_back(Count(
+      "limits.max_query_tokens", +[](Config& c) -> int64_t& { return c.limits.max_query_tokens; }, 1, kMaxQueryTokens,
+      "Tokens of one query."));
+  keys.push_back(Count(
+      "limits.max_document_tokens", +[](Config& c) -> int64_t& { return c.limits.max_document_tokens; }, 1,
+      kMaxDocumentTokens, "Tokens of one inline document."));
+  keys.push_back(Count(
+      "limits.max_candidates_per_query", +[](Config& c) -> int64_t& { return c.limits.max_candidates_per_query; }, 1,
+      kGi, "Listed ids of one query; the whole collection is not bounded by it."));
+  keys.push_back(Count(
+      "limits.max_inline_documents", +[](Config& c) -> int64_t& { return c.limits.max_inline_documents; }, 1, kMi,
+      "Inline documents of one query."));
+  keys.push_back(Count(
+      "limits.max_top_k", +[](Config& c) -> int64_t& { return c.limits.max_top_k; }, 1, kMaxTopK,
+      "Results of one query."));
+  keys.push_back(Count(
+      "limits.default_top_k", +[](Config& c) -> int64_t& { return c.limits.default_top_k; }, 1, kMaxTopK,
+      "Results of a query whose top_k is 0."));
+  keys.push_back(Count(
+      "limits.max_request_work", +[](Config& c) -> uint64_t& { return c.limits.max_request_work; }, 1, kHuge,
+      "Token pairs of one request: query tokens x candidate tokens, summed."));
+  keys.push_back(Count(
+      "limits.max_alignments", +[](Config& c) -> int64_t& { return c.limits.max_alignments; }, 1, kGi,
+      "Token matches one request may ask for: top_k x query tokens, summed."));
+  keys.push_back(Bytes(
+      "limits.max_request_bytes", +[](Config& c) -> uint64_t& { return c.limits.max_request_bytes; }, kKi, 2 * kGi - 1,
+      "One gRPC message on the wire."));
+}
+
+void AddServerKeys(std::vector<Key>& keys) {
+  keys.push_back(Text(
+      "server.port_file", "path", +[](Config& c) -> std::string& { return c.server.port_file; },
+      "File that gets the ports and the process id as JSON once the server is ready; empty: none."));
+  keys.push_back(Duration(
+      "server.shutdown_delay", +[](Config& c) -> absl::Duration& { return c.server.shutdown_delay; }, absl::Hours(1),
+      "After SIGTERM: time not ready, and still serving, for load balancers to notice."));
+  keys.push_back(Duration(
+      "server.shutdown_grace", +[](Config& c) -> absl::Duration& { return c.server.shutdown_grace; }, absl::Hours(24),
+      "After the delay: time that accepted requests have to finish."));
+  keys.push_back(Text(
+      "auth.tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.tokens_file; },
+      "Bearer tokens, one a line, that calls must carry; empty: no authentication."));
+  keys.push_back(Text(
+      "tls.cert_file", "path", +[](Config& c) -> std::string& { return c.tls.cert_file; },
+      "Certificate chain of the gRPC port, PEM; empty: plain text."));
+  keys.push_back(Text(
+      "tls.key_file", "path", +[](Config& c) -> std::string& { return c.tls.key_file; },
+      "Private key of tls.cert_file, PEM."));
+  keys.push_back(Text(
+      "tls.client_ca_file", "path", +[](Config& c) -> std::string& { return c.tls.client_ca_file; },
+      "Authorities whose certificate a client must show, PEM; empty: none needed."));
+  keys.push_back(Choice<std::string>(
+      "log.level", {"trace", "debug", "info", "warn", "error", "off"},
+      {"trace", "debug", "info", "warn", "error", "off"}, +[](Config& c) -> std::string& { return c.log.level; },
+      "Least severe messages to log; debug has a line a request."));
+  keys.push_back(Choice<std::string>(
+      "log.format", {"text", "json"}, {"text", "json"}, +[](Config& c) -> std::string& { return c.log.format; },
+      "Lines for people, or one JSON object a line."));
+  keys.push_back(Bool(
+      "admin.enabled", +[](Config& c) -> bool& { return c.admin.enabled; },
+      "Serve the Admin service (load, reload, unload)."));
+}
+
+}  // namespace
+
+const std::vector<Key>& Keys() {
+  static const std::vector<Key>* const keys = [] {
+    auto* all = new std::vector<Key>;
+    AddNetworkKeys(*all);
+    AddBackendKeys(*all);
+    AddEngineKeys(*all);
+    AddLimitKeys(*all);
+    AddServerKeys(*all);
+    return all;
+  }();
+  return *keys;
+}
+
+const Key* FindKey(std::string_view name) {
+  for (const Key& key : Keys()) {
+    if (key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+std::string EnvironmentName(std::string_view key_name) {
+  std::string name = absl::StrCat("MAXSIM_", absl::AsciiStrToUpper(std::string(key_name)));
+  for (char& letter : name) {
+    if (letter == '.') letter = '_';
+  }
+  return name;
+}
+
+}  // namespace maxsim::config

@@ -1,0 +1,37 @@
+// The one table of configuration keys. The file's layout, the flags, the environment variables, --help, --print-config
+// and every message about a key come from it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/config/config.h"
+
+namespace maxsim::config {
+
+struct Key {
+  std::string name;      // "section.key" as in the file; the flag is --section.key
+  std::string type;      // for people: "duration", "size", "auto|cpu|cuda", "whole number", ...
+  std::string range;     // for people: "1 to 64", or ""
+  std::string help;      // one sentence
+  bool is_list = false;  // elements are separated by commas in a flag or variable, and a sequence in the file
+
+  // Parses and range-checks one value. INVALID_ARGUMENT with the value and the limit, without the key's name.
+  std::function<absl::Status(std::string_view text, Config& config)> set;
+  // The value as `set` reads it.
+  std::function<std::string(const Config& config)> get;
+};
+
+// In the order in which people see them: sections together. Built once.
+const std::vector<Key>& Keys();
+
+// nullptr for an unknown name.
+const Key* FindKey(std::string_view name);
+
+// "grpc.address" -> "MAXSIM_GRPC_ADDRESS".
+std::string EnvironmentName(std::string_view key_name);
+
+}  // namespace maxsim::config

@@ -1,0 +1,187 @@
+#include "server/config/load.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/config/collections.h"
+#include "server/config/keys.h"
+#include "server/config/values.h"
+
+namespace maxsim::config {
+namespace {
+
+absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(std::string(prefix), ": ", status.message()));
+}
+
+absl::Status SetKey(const Key& key, std::string_view text, const std::string& origin, Loaded& loaded) {
+  if (absl::Status status = key.set(text, loaded.config); !status.ok()) {
+    return Prefixed(absl::StrCat(origin, ": ", key.name), status);
+  }
+  loaded.origins[key.name] = origin;
+  return absl::OkStatus();
+}
+
+// `text` is NAME=PATH[,residency] or several of them separated by ';'.
+absl::Status AddCollections(std::string_view text, const std::string& origin, Loaded& loaded) {
+  for (absl::string_view part : absl::StrSplit(std::string(text), ';', absl::SkipEmpty())) {
+    absl::StatusOr<CollectionConfig> collection = ParseCollection(std::string(part));
+    if (!collection.ok()) return Prefixed(absl::StrCat(origin, ": collection"), collection.status());
+    MergeCollection(*std::move(collection), loaded.config.collections);
+    loaded.origins["collections"] = origin;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyFile(const std::string& path, Loaded& loaded) {
+  errno = 0;
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) {
+    const std::string message = absl::StrCat("--config: cannot read ", path, ": ", std::strerror(errno));
+    return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
+  }
+  return ApplyYaml(text.str(), path, loaded);
+}
+
+absl::Status ApplyEnvironment(const Environment& environment, const std::vector<std::string>& names, Loaded& loaded) {
+  std::vector<std::string> known;
+  for (const Key& key : Keys()) {
+    known.push_back(EnvironmentName(key.name));
+    const char* value = environment(known.back().c_str());
+    if (value == nullptr) continue;
+    if (absl::Status status = SetKey(key, value, known.back(), loaded); !status.ok()) return status;
+  }
+  if (const char* value = environment("MAXSIM_COLLECTIONS"); value != nullptr) {
+    if (absl::Status status = AddCollections(value, "MAXSIM_COLLECTIONS", loaded); !status.ok()) return status;
+  }
+  // Not errors: other programs' variables (MAXSIM_SERVER) and Kubernetes' (MAXSIM_SERVICE_HOST) share the prefix.
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, "MAXSIM_") || std::count(name.begin(), name.end(), '_') < 2) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = Nearest(name, known);
+    if (nearest.empty() || std::max(nearest.size(), name.size()) - std::min(nearest.size(), name.size()) > 2) continue;
+    loaded.warnings.push_back(absl::StrCat("environment variable ", name, " is no key; did you mean ", nearest, "?"));
+  }
+  return absl::OkStatus();
+}
+
+// The command line, split into flags before any of them is applied: --config must come first.
+struct Flag {
+  std::string name;  // without dashes
+  std::string value;
+};
+
+const std::set<std::string>& Switches() {
+  static const auto* const names = new std::set<std::string>{"help", "version", "print-config", "check-config"};
+  return *names;
+}
+
+absl::StatusOr<std::vector<Flag>> SplitFlags(const std::vector<std::string>& args) {
+  std::vector<Flag> flags;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "-h") {
+      flags.push_back({"help", ""});
+      continue;
+    }
+    if (!absl::StartsWith(args[i], "--") || args[i].size() < 3) {
+      return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", args[i], "\"; see --help"));
+    }
+    const size_t equals = args[i].find('=');
+    Flag flag{args[i].substr(2, equals == std::string::npos ? equals : equals - 2), ""};
+    if (equals != std::string::npos) {
+      if (Switches().count(flag.name) > 0) {
+        return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " takes no value"));
+      }
+      flag.value = args[i].substr(equals + 1);
+    } else if (Switches().count(flag.name) == 0) {
+      if (i + 1 == args.size()) return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " wants a value"));
+      flag.value = args[++i];
+    }
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+absl::Status ApplyFlag(const Flag& flag, Loaded& loaded) {
+  const std::string origin = absl::StrCat("--", flag.name);
+  if (flag.name == "config") return absl::OkStatus();
+  if (flag.name == "collection") return AddCollections(flag.value, origin, loaded);
+  const Key* key = FindKey(flag.name == "backend" ? "backend.kind" : flag.name);
+  if (key != nullptr) {
+    if (absl::Status status = key->set(flag.value, loaded.config); !status.ok()) return Prefixed(origin, status);
+    loaded.origins[key->name] = origin;
+    return absl::OkStatus();
+  }
+  std::vector<std::string> known = {"config", "collection", "backend"};
+  for (const Key& candidate : Keys()) known.push_back(candidate.name);
+  for (const std::string& name : Switches()) known.push_back(name);
+  const std::string nearest = Nearest(flag.name, known);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown flag ", origin, nearest.empty() ? "" : absl::StrCat(" (did you mean --", nearest, "?)")));
+}
+
+std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
+  // Help wins over everything, so that it can be appended to any command line.
+  for (const auto& [name, action] : {std::pair{"help", Action::kHelp}, std::pair{"version", Action::kVersion}}) {
+    for (const Flag& flag : flags) {
+      if (flag.name == name) return action;
+    }
+  }
+  for (const Flag& flag : flags) {
+    if (flag.name == "print-config") return Action::kPrintConfig;
+    if (flag.name == "check-config") return Action::kCheckConfig;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
+                            const std::vector<std::string>& names) {
+  absl::StatusOr<std::vector<Flag>> flags = SplitFlags(args);
+  if (!flags.ok()) return flags.status();
+  Loaded loaded;
+  loaded.action = ActionOf(*flags).value_or(Action::kServe);
+  if (loaded.action == Action::kHelp || loaded.action == Action::kVersion) return loaded;
+
+  std::string file;
+  if (const char* value = environment("MAXSIM_CONFIG"); value != nullptr) file = value;
+  for (const Flag& flag : *flags) {
+    if (flag.name == "config") file = flag.value;
+  }
+  if (!file.empty()) {
+    if (absl::Status status = ApplyFile(file, loaded); !status.ok()) return status;
+  }
+  if (absl::Status status = ApplyEnvironment(environment, names, loaded); !status.ok()) return status;
+  for (const Flag& flag : *flags) {
+    if (Switches().count(flag.name) > 0) continue;
+    if (absl::Status status = ApplyFlag(flag, loaded); !status.ok()) return status;
+  }
+  if (absl::Status status = Validate(loaded.config); !status.ok()) return status;
+  return loaded;
+}
+
+std::vector<std::string> EnvironmentNames() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
+}  // namespace maxsim::config

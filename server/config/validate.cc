@@ -1,0 +1,55 @@
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/config/collections.h"
+#include "server/config/config.h"
+
+namespace maxsim::config {
+namespace {
+
+// `small` must not exceed `large`.
+absl::Status Ordered(const char* small_name, int64_t small_value, const char* large_name, int64_t large_value) {
+  if (small_value <= large_value) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(small_name, " is ", small_value, ", more than ", large_name, ", which is ", large_value));
+}
+
+absl::Status ValidateTls(const Config& config) {
+  const auto& tls = config.tls;
+  if (tls.cert_file.empty() != tls.key_file.empty()) {
+    return absl::InvalidArgumentError("tls.cert_file and tls.key_file must be given together");
+  }
+  if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
+    return absl::InvalidArgumentError("tls.client_ca_file wants tls.cert_file and tls.key_file");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const Config& config) {
+  const rpc::RequestLimits& limits = config.limits;
+  const ExecutorOptions& executor = config.engine.executor;
+  for (const absl::Status& status :
+       {Ordered("limits.default_top_k", limits.default_top_k, "limits.max_top_k", limits.max_top_k),
+        Ordered("limits.max_query_tokens", limits.max_query_tokens, "engine.max_query_tokens",
+                executor.max_query_tokens),
+        Ordered("limits.max_candidates_per_query", limits.max_candidates_per_query, "engine.max_candidates",
+                executor.max_candidates),
+        Ordered("limits.max_inline_documents", limits.max_inline_documents, "engine.max_staged_documents",
+                executor.max_staged_documents),
+        ValidateTls(config)}) {
+    if (!status.ok()) return status;
+  }
+  std::set<std::string> names;
+  for (const CollectionConfig& collection : config.collections) {
+    if (absl::Status status = ValidateCollection(collection); !status.ok()) return status;
+    if (!names.insert(collection.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("collections: name ", collection.name, " stands twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace maxsim::config
