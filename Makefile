@@ -20,7 +20,7 @@ $(error CUDA=$(CUDA): must be auto, 1 or 0)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo serve test bench bundle docker format check ci clean
+.PHONY: print-jobs help setup configure build demo serve test bench bundle docker format check ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -73,6 +73,9 @@ check: build ## Check the format, run clang-tidy, shellcheck and the documentati
 
 ci: ## Everything that .ci/run does
 	@.ci/run
+
+print-jobs:
+	@echo $(JOBS)
 
 clean: ## Remove the build folder (the fetched CUDA compiler stays: remove build/cuda-toolkit by hand)
 	@find build -mindepth 1 -maxdepth 1 ! -name cuda-toolkit -exec rm -rf {} +

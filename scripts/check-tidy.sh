@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# clang-tidy, with the checks of .clang-tidy, over our C++ sources as BUILD_FOLDER compiles them.
+#
+#   scripts/check-tidy.sh BUILD_FOLDER [--changed-since COMMIT] [--seconds N] [FILE...]
+#
+# --changed-since checks only the files that differ from COMMIT; otherwise the files changed last come first. --seconds
+# ends after that long and says how many files it left out.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build=${1:?usage: scripts/check-tidy.sh BUILD_FOLDER [--changed-since COMMIT] [--seconds N] [FILE...]}
+shift
+since=""
+seconds=0
+files=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --changed-since)
+      since=${2:?}
+      shift
+      ;;
+    --seconds)
+      seconds=${2:?}
+      shift
+      ;;
+    *) files+=("$1") ;;
+  esac
+  shift
+done
+
+if [ ${#files[@]} -eq 0 ]; then
+  if [ -n "$since" ]; then
+    mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- '*.cc')
+  else
+    mapfile -t files < <(git log --name-only --format= -- '*.cc' | awk 'NF && !seen[$0]++' |
+      while IFS= read -r file; do if [ -f "$file" ]; then echo "$file"; fi; done)
+  fi
+fi
+# Only what the build compiles: a fuzz target, say, is in no ordinary build.
+commands=$build/compile_commands.json
+[ -f "$commands" ] || { echo "tidy: $commands is not there: build first" >&2; exit 1; }
+mapfile -t files < <(for file in "${files[@]}"; do
+  if grep -qF "\"file\": \"$PWD/$file\"" "$commands"; then echo "$file"; fi
+done)
+
+# clang does not know all of GCC's warning flags: that is no finding.
+left_out=$(mktemp)
+trap 'rm -f "$left_out"' EXIT
+export MAXSIM_TIDY_DEADLINE=$((seconds > 0 ? $(date +%s) + seconds : 0))
+failed=0
+# shellcheck disable=SC2016 # expanded by the inner shell
+printf '%s\0' "${files[@]}" | xargs -r -0 -n 1 -P "$(nproc)" bash -c '
+  if [ "$MAXSIM_TIDY_DEADLINE" -gt 0 ] && [ "$(date +%s)" -ge "$MAXSIM_TIDY_DEADLINE" ]; then
+    echo "$2" >>"$1"
+    exit 0
+  fi
+  clang-tidy --quiet -p "$0" --extra-arg=-Wno-unknown-warning-option "$2" 2> >(grep -vE "^[0-9]+ warnings? " >&2) ||
+    { echo "tidy: $2 failed"; exit 1; }' "$build" "$left_out" || failed=1
+echo "tidy: ${#files[@]} files, $(wc -l <"$left_out") left out for time"
+exit $failed
