@@ -35,8 +35,10 @@ class Collection {
     uint32_t ordinal = 0;  // in the part
   };
 
+  // `parts` in manifest order. `reservation` (may be null) stands for the memory the parts take; it is let go after
+  // them.
   Collection(std::string name, std::string path, shard::Manifest manifest, Residency residency, std::vector<Part> parts,
-             IdIndex index, absl::Time loaded_at);
+             IdIndex index, absl::Time loaded_at, std::shared_ptr<const void> reservation = nullptr);
 
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }
@@ -48,7 +50,9 @@ class Collection {
   ScalarType storage() const { return manifest_.storage; }
   uint64_t num_documents() const { return static_cast<uint64_t>(manifest_.num_documents); }
   uint64_t num_tokens() const { return static_cast<uint64_t>(manifest_.num_tokens); }
+  // Bytes held in the backend's memory: device memory for kGpu, the shards' copies for kHost, 0 for kDisk.
   size_t resident_bytes() const;
+  size_t index_bytes() const { return index_.num_bytes(); }  // host memory of the id index
 
   // Ids to collection ordinals; nullopt for an unknown id. Only the method of the collection's id type may be called.
   std::optional<uint64_t> Find(std::string_view id) const { return index_.Find(id); }
@@ -66,6 +70,7 @@ class Collection {
   std::string path_;
   shard::Manifest manifest_;
   Residency residency_;
+  std::shared_ptr<const void> reservation_;  // before parts_: destroyed after them
   std::vector<Part> parts_;
   IdIndex index_;
   absl::Time loaded_at_;

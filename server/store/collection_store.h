@@ -2,30 +2,39 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "kernels/limits.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection.h"
 #include "server/store/residency.h"
 
 namespace maxsim::store {
 
+class MemoryLedger;
+
 struct StoreOptions {
-  // Bytes of collections that may be resident in the backend's memory (device memory on a GPU, host memory on the CPU);
-  // 0: what is free when a load begins, less the reserve.
+  // Bytes of collections that may be resident in the backend's memory (device memory on a GPU, host memory on the CPU),
+  // all together and never more than is free; 0: what is free when a load begins, less the reserve.
   size_t memory_budget_bytes = 0;
-  size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces
-  bool verify_checksums = true;                     // hash every shard while loading
-  int load_threads = 2;                             // shards read at the same time
+  size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces when there is no budget
+  bool verify_checksums = true;  // hash every shard and look for unusable values (NaN, Infinity) while loading
+  int load_threads = 2;          // shards read at the same time
+  // Widest collection accepted: ExecutorOptions::max_dim of the engine that will score it, so that a collection no
+  // query could be scored on fails when it is loaded.
+  int32_t max_dim = kMaxDim;
 };
+
+// INVALID_ARGUMENT unless `name` is 1 to 128 of A-Z a-z 0-9 . _ -
+absl::Status ValidateCollectionName(std::string_view name);
 
 // A collection's state as it is shown to people.
 struct CollectionStatus {
@@ -37,23 +46,27 @@ struct CollectionStatus {
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
 };
 
-// Thread-safe. Loads of different names run side by side; two loads of one name follow each other.
+// Thread-safe. Loads of different names run side by side and share the memory budget without overcommitting it; a load,
+// reload or unload of one name waits for the one before. Find and List never wait for a load.
 class CollectionStore {
  public:
   // `backend` must outlive the store and every collection it gave out.
   CollectionStore(Backend* backend, StoreOptions options);
+  ~CollectionStore();
 
   // Reads the manifest, plans the memory, loads every shard, and only then makes the collection visible. The plan is
-  // logged. NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a storage type or residency this backend cannot serve),
-  // DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load leaves a kFailed entry in List, which
-  // a new Load of that name replaces.
+  // logged. INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, storage type or
+  // residency this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
+  // leaves a kFailed entry in List, which a new Load of that name replaces.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency);
 
-  // Loads the published generation of a loaded (or failed) collection and swaps it in. On an error the old one stays.
-  // `changed` (may be null) says whether the generation differs from the one that was served.
+  // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
+  // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
+  // already, and then nothing is loaded.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed);
 
+  // NOT_FOUND for an unknown name.
   absl::Status Unload(const std::string& name);
 
   // NOT_FOUND for an unknown name (the message lists the known ones); UNAVAILABLE while it loads or when it failed.
@@ -67,10 +80,17 @@ class CollectionStore {
 
  private:
   struct Entry;
+  std::shared_ptr<Entry> FindEntry(std::string_view name) const;
+  absl::Status UnknownLocked(std::string_view name) const;
+  absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(Entry* entry,
+                                                              const std::shared_ptr<const Collection>& served,
+                                                              bool* changed);
+
   Backend* const backend_;
   const StoreOptions options_;
-  mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<MemoryLedger> ledger_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_;  // guarded by mutex_
 };
 
 }  // namespace maxsim::store

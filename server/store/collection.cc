@@ -1,0 +1,59 @@
+#include "server/store/collection.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace maxsim::store {
+
+Collection::Collection(std::string name, std::string path, shard::Manifest manifest, Residency residency,
+                       std::vector<Part> parts, IdIndex index, absl::Time loaded_at,
+                       std::shared_ptr<const void> reservation)
+    : name_(std::move(name)),
+      path_(std::move(path)),
+      manifest_(std::move(manifest)),
+      residency_(residency),
+      reservation_(std::move(reservation)),
+      parts_(std::move(parts)),
+      index_(std::move(index)),
+      loaded_at_(loaded_at) {}
+
+size_t Collection::resident_bytes() const {
+  size_t bytes = 0;
+  for (const Part& part : parts_) {
+    bytes += part.documents->resident_bytes();
+    if (residency_ == Residency::kHost) bytes += static_cast<size_t>(part.shard->num_bytes());
+  }
+  return bytes;
+}
+
+Collection::Location Collection::Locate(uint64_t ordinal) const {
+  // The last part that begins at or before the ordinal. A part without documents shares its first ordinal with the part
+  // behind it, which is the one this finds.
+  const auto next = std::upper_bound(parts_.begin(), parts_.end(), ordinal,
+                                     [](uint64_t value, const Part& part) { return value < part.first_ordinal; });
+  const auto part = static_cast<uint32_t>(next - parts_.begin() - 1);
+  return {part, static_cast<uint32_t>(ordinal - parts_[part].first_ordinal)};
+}
+
+std::string_view Collection::string_id(uint64_t ordinal) const {
+  const Location place = Locate(ordinal);
+  return parts_[place.part].shard->string_id(place.ordinal);
+}
+
+int64_t Collection::int_id(uint64_t ordinal) const {
+  const Location place = Locate(ordinal);
+  return parts_[place.part].shard->int_id(place.ordinal);
+}
+
+std::string_view Collection::payload(uint64_t ordinal) const {
+  const Location place = Locate(ordinal);
+  return parts_[place.part].shard->payload(place.ordinal);
+}
+
+int64_t Collection::num_document_tokens(uint64_t ordinal) const {
+  const Location place = Locate(ordinal);
+  const int64_t* offsets = parts_[place.part].shard->documents().offsets;
+  return offsets[place.ordinal + 1] - offsets[place.ordinal];
+}
+
+}  // namespace maxsim::store

@@ -1,0 +1,190 @@
+#include "server/store/collection_loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "server/shard/text.h"
+#include "spdlog/spdlog.h"
+
+namespace maxsim::store {
+namespace {
+
+// Finds the first value no backend could score; an Infinity or NaN in a document would make every ranking it enters
+// meaningless.
+absl::Status CheckValues(const shard::Shard& shard) {
+  const DocumentsView& documents = shard.documents();
+  const auto count = static_cast<size_t>(documents.num_tokens()) * static_cast<size_t>(documents.dim);
+  const std::optional<size_t> bad = FindUnusableElement(documents.type, documents.tokens, count);
+  if (!bad.has_value()) return absl::OkStatus();
+  const auto token = static_cast<int64_t>(*bad / static_cast<size_t>(documents.dim));
+  const int64_t* end = documents.offsets + documents.num_documents + 1;
+  const int64_t document = std::upper_bound(documents.offsets, end, token) - documents.offsets - 1;
+  return absl::DataLossError(
+      shard::Cat(shard.path(), ": document ", document, ", token ", token - documents.offsets[document], ", column ",
+                 *bad % static_cast<size_t>(documents.dim), " is not finite, or beyond a magnitude of ", kMaxAbsValue));
+}
+
+// Loads the shards of one collection side by side.
+class PartLoader {
+ public:
+  PartLoader(const LoadRequest& request, const shard::Manifest& manifest, Residency residency, Backend* backend,
+             const StoreOptions& options, Reservation* reservation)
+      : request_(request),
+        manifest_(manifest),
+        residency_(residency),
+        backend_(backend),
+        options_(options),
+        reservation_(reservation),
+        parts_(manifest.shards.size()) {}
+
+  absl::StatusOr<std::vector<Collection::Part>> Run() {
+    const auto num_threads = std::min<size_t>(static_cast<size_t>(std::max(options_.load_threads, 1)), parts_.size());
+    std::vector<std::thread> threads;
+    // The calling thread is one of them, so that a machine out of threads still loads.
+    for (size_t idx = 1; idx < num_threads; ++idx) {
+      try {
+        threads.emplace_back([this] { Work(); });
+      } catch (const std::system_error& error) {
+        spdlog::warn("load_threads requested={} started={} error=\"{}\"", num_threads, threads.size() + 1,
+                     error.what());
+        break;
+      }
+    }
+    Work();
+    for (std::thread& thread : threads) thread.join();
+    if (!error_.ok()) return error_;
+    uint64_t first_ordinal = 0;
+    for (Collection::Part& part : parts_) {
+      part.first_ordinal = first_ordinal;
+      first_ordinal += static_cast<uint64_t>(part.shard->documents().num_documents);
+    }
+    return std::move(parts_);
+  }
+
+ private:
+  void Work() {
+    while (!failed_.load(std::memory_order_relaxed)) {
+      const size_t idx = next_.fetch_add(1, std::memory_order_relaxed);
+      if (idx >= parts_.size()) return;
+      const absl::Status status = LoadPart(manifest_.shards[idx], &parts_[idx]);
+      if (status.ok()) continue;
+      const std::lock_guard lock(mutex_);
+      if (error_.ok()) error_ = status;
+      failed_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  absl::Status LoadPart(const shard::ShardEntry& entry, Collection::Part* part) {
+    // The GPU copies out of the mapping; what stays mapped are ids, payloads and offsets, read through the page cache.
+    const shard::Access access = residency_ == Residency::kHost ? shard::Access::kCopied : shard::Access::kMapped;
+    absl::StatusOr<std::shared_ptr<const shard::Shard>> shard =
+        shard::Shard::Open(request_.path, manifest_, entry, access, options_.verify_checksums);
+    if (!shard.ok()) return shard.status();
+    if (options_.verify_checksums) {
+      if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
+    }
+    absl::StatusOr<std::unique_ptr<Documents>> documents = backend_->Load((*shard)->documents(), *shard);
+    if (!documents.ok()) {
+      return absl::Status(documents.status().code(), shard::Cat((*shard)->path(), ": ", documents.status().message()));
+    }
+    reservation_->Commit(ShardBytesNeeded(*backend_, manifest_, entry, residency_));
+    part->shard = *std::move(shard);
+    part->documents = *std::move(documents);
+    return absl::OkStatus();
+  }
+
+  const LoadRequest& request_;
+  const shard::Manifest& manifest_;
+  const Residency residency_;
+  Backend* const backend_;
+  const StoreOptions& options_;
+  Reservation* const reservation_;
+  std::vector<Collection::Part> parts_;  // each element is written by the one thread that drew its index
+  std::atomic<size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  absl::Status error_;  // guarded by mutex_ until the threads are joined
+};
+
+std::string Purpose(const LoadRequest& request, const shard::Manifest& manifest) {
+  std::string text = shard::Cat("collection ", request.name, ", generation ", manifest.generation, ",");
+  if (request.served != nullptr) {
+    text += shard::Cat(" (a reload holds both generations until the swap; generation ",
+                       request.served->manifest().generation, " holds ", FormatBytes(request.served->resident_bytes()),
+                       ")");
+  }
+  return text;
+}
+
+struct Placement {
+  Residency residency = Residency::kHost;
+  std::shared_ptr<Reservation> reservation;
+};
+
+absl::StatusOr<Placement> Reserve(const LoadRequest& request, const shard::Manifest& manifest, Backend* backend,
+                                  const StoreOptions& options, MemoryLedger* ledger) {
+  const absl::StatusOr<MemoryLedger::Availability> memory = ledger->Available();
+  if (!memory.ok()) return memory.status();
+  absl::StatusOr<Residency> residency =
+      PlaceCollection(*backend, manifest, request.residency, options.max_dim, memory->available_bytes);
+  if (!residency.ok()) return residency.status();
+  const std::string purpose = Purpose(request, manifest);
+  absl::StatusOr<std::shared_ptr<Reservation>> reservation =
+      ledger->Reserve(BytesNeeded(*backend, manifest, *residency), purpose);
+  if (!reservation.ok() && request.residency == Residency::kAuto && *residency == Residency::kHost) {
+    // Another load took the memory between the look and the grip.
+    residency = Residency::kDisk;
+    reservation = ledger->Reserve(BytesNeeded(*backend, manifest, *residency), purpose);
+  }
+  for (absl::string_view line :
+       absl::StrSplit(FormatMemoryPlan(*backend, manifest, *residency, *memory), '\n', absl::SkipEmpty())) {
+    spdlog::info("memory_plan collection={} | {}", request.name, std::string_view(line.data(), line.size()));
+  }
+  if (!reservation.ok()) return reservation.status();
+  if (request.served != nullptr && request.served->residency() == Residency::kHost && *residency == Residency::kDisk) {
+    spdlog::warn(
+        "collection={} residency=disk reason=\"host memory does not hold both generations; the new one is read "
+        "from its files\"",
+        request.name);
+  }
+  return Placement{*residency, *std::move(reservation)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request, shard::Manifest manifest,
+                                                                 Backend* backend, const StoreOptions& options,
+                                                                 MemoryLedger* ledger) {
+  const absl::Time start = absl::Now();
+  absl::StatusOr<Placement> placement = Reserve(request, manifest, backend, options, ledger);
+  if (!placement.ok()) return placement.status();
+  absl::StatusOr<std::vector<Collection::Part>> parts =
+      PartLoader(request, manifest, placement->residency, backend, options, placement->reservation.get()).Run();
+  if (!parts.ok()) return parts.status();
+
+  std::vector<std::shared_ptr<const shard::Shard>> shards;
+  shards.reserve(parts->size());
+  for (const Collection::Part& part : *parts) shards.push_back(part.shard);
+  absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
+  if (!index.ok()) return index.status();
+
+  auto collection = std::make_shared<const Collection>(request.name, request.path, std::move(manifest),
+                                                       placement->residency, *std::move(parts), *std::move(index),
+                                                       absl::Now(), std::move(placement->reservation));
+  spdlog::info(
+      "collection_loaded name={} generation={} documents={} tokens={} shards={} residency={} resident_bytes={} "
+      "index_bytes={} seconds={:.3f}",
+      request.name, collection->manifest().generation, collection->num_documents(), collection->num_tokens(),
+      collection->parts().size(), Name(collection->residency()), collection->resident_bytes(),
+      collection->index_bytes(), absl::ToDoubleSeconds(absl::Now() - start));
+  return collection;
+}
+
+}  // namespace maxsim::store

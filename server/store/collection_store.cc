@@ -1,0 +1,227 @@
+#include "server/store/collection_store.h"
+
+#include <functional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "server/shard/text.h"
+#include "server/store/collection_loader.h"
+#include "server/store/memory_ledger.h"
+#include "spdlog/spdlog.h"
+
+namespace maxsim::store {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxNamesListed = 20;  // in an error message
+
+}  // namespace
+
+absl::Status ValidateCollectionName(std::string_view name) {
+  if (name.empty()) return absl::InvalidArgumentError("collection name is empty; it takes 1 to 128 characters");
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        shard::Cat("collection name of ", name.size(), " bytes; the limit is ", kMaxNameBytes));
+  }
+  for (char c : name) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-') continue;
+    return absl::InvalidArgumentError(
+        shard::Cat("collection name ", shard::Quote(name), " may hold only A-Z a-z 0-9 . _ -"));
+  }
+  return absl::OkStatus();
+}
+
+struct CollectionStore::Entry {
+  explicit Entry(std::string collection_name) : name(std::move(collection_name)) {}
+
+  const std::string name;
+  std::mutex load_mutex;  // held through a load, reload or unload; taken before the store's mutex
+
+  // Guarded by the store's mutex.
+  std::string path;
+  Residency residency = Residency::kAuto;
+  CollectionStatus::State state = CollectionStatus::State::kLoading;
+  std::string error;
+  std::shared_ptr<const Collection> collection;
+  bool removed = false;  // no longer in entries_
+};
+
+CollectionStore::CollectionStore(Backend* backend, StoreOptions options)
+    : backend_(backend),
+      options_(options),
+      ledger_(std::make_unique<MemoryLedger>(backend, options.memory_budget_bytes, options.memory_reserve_bytes)) {}
+
+CollectionStore::~CollectionStore() = default;
+
+std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
+  std::string text = shard::Cat("no collection ", shard::Quote(name));
+  if (entries_.empty()) return absl::NotFoundError(shard::Cat(text, "; none is loaded"));
+  size_t listed = 0;
+  for (const auto& [known, entry] : entries_) {
+    if (listed == kMaxNamesListed) {
+      text += shard::Cat(" and ", entries_.size() - listed, " more");
+      break;
+    }
+    text += shard::Cat(listed == 0 ? "; loaded: " : ", ", known);
+    ++listed;
+  }
+  return absl::NotFoundError(text);
+}
+
+// Runs with entry->load_mutex held. The entry's state says kLoading, or kReady with the generation that is served.
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
+    Entry* entry, const std::shared_ptr<const Collection>& served, bool* changed) {
+  LoadRequest request;
+  request.name = entry->name;
+  request.served = served.get();
+  {
+    const std::lock_guard lock(mutex_);
+    request.path = entry->path;
+    request.residency = entry->residency;
+  }
+  *changed = true;
+  absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
+  absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(request.path);
+  if (!manifest.ok()) {
+    loaded = manifest.status();
+  } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest())) {
+    *changed = false;
+    loaded = served;
+  } else {
+    loaded = LoadCollection(request, *std::move(manifest), backend_, options_, ledger_.get());
+  }
+  if (!loaded.ok()) {
+    spdlog::error("collection_load_failed name={} path=\"{}\" still_serving_generation={} error=\"{}\"", request.name,
+                  request.path, served == nullptr ? 0 : served->manifest().generation, loaded.status().ToString());
+  }
+  std::shared_ptr<const Collection> replaced;  // let go outside the lock: unmapping and freeing take time
+  const std::lock_guard lock(mutex_);
+  if (loaded.ok()) {
+    replaced = std::exchange(entry->collection, *loaded);
+    entry->state = CollectionStatus::State::kReady;
+    entry->error.clear();
+  } else {
+    entry->state = served == nullptr ? CollectionStatus::State::kFailed : CollectionStatus::State::kReady;
+    entry->error = loaded.status().ToString();
+  }
+  return loaded;
+}
+
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const std::string& name,
+                                                                        const std::string& path, Residency residency) {
+  if (absl::Status status = ValidateCollectionName(name); !status.ok()) return status;
+  while (true) {
+    std::shared_ptr<Entry> entry;
+    std::unique_lock<std::mutex> turn;
+    {
+      const std::lock_guard lock(mutex_);
+      std::shared_ptr<Entry>& slot = entries_[name];
+      if (slot == nullptr) {
+        slot = std::make_shared<Entry>(name);
+        slot->path = path;
+        turn = std::unique_lock(slot->load_mutex);  // free: nobody else has seen it
+      }
+      entry = slot;
+    }
+    if (!turn.owns_lock()) turn = std::unique_lock(entry->load_mutex);
+    {
+      const std::lock_guard lock(mutex_);
+      if (entry->removed) continue;  // unloaded while this call waited
+      if (entry->collection != nullptr) {
+        return absl::AlreadyExistsError(
+            shard::Cat("collection \"", name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
+      }
+      entry->path = path;
+      entry->residency = residency;
+      entry->state = CollectionStatus::State::kLoading;
+      entry->error.clear();
+    }
+    bool changed = false;
+    return LoadEntry(entry.get(), nullptr, &changed);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed) {
+  while (true) {
+    const std::shared_ptr<Entry> entry = FindEntry(name);
+    if (entry == nullptr) {
+      const std::lock_guard lock(mutex_);
+      return UnknownLocked(name);
+    }
+    const std::lock_guard turn(entry->load_mutex);
+    std::shared_ptr<const Collection> served;
+    {
+      const std::lock_guard lock(mutex_);
+      if (entry->removed) continue;
+      served = entry->collection;
+      if (served == nullptr) {
+        entry->state = CollectionStatus::State::kLoading;
+        entry->error.clear();
+      }
+    }
+    bool differs = false;
+    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry.get(), served, &differs);
+    if (changed != nullptr) *changed = result.ok() && differs;
+    return result;
+  }
+}
+
+absl::Status CollectionStore::Unload(const std::string& name) {
+  while (true) {
+    const std::shared_ptr<Entry> entry = FindEntry(name);
+    if (entry == nullptr) {
+      const std::lock_guard lock(mutex_);
+      return UnknownLocked(name);
+    }
+    const std::lock_guard turn(entry->load_mutex);
+    std::shared_ptr<const Collection> released;  // let go outside the lock
+    const std::lock_guard lock(mutex_);
+    if (entry->removed) continue;
+    entry->removed = true;
+    released = std::move(entry->collection);
+    entries_.erase(name);
+    spdlog::info("collection_unloaded name={}", name);
+    return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return UnknownLocked(name);
+  const Entry& entry = *found->second;
+  if (entry.collection != nullptr) return entry.collection;
+  if (entry.state == CollectionStatus::State::kLoading) {
+    return absl::UnavailableError(shard::Cat("collection \"", name, "\" is still loading"));
+  }
+  return absl::UnavailableError(shard::Cat("collection \"", name, "\" failed to load: ", entry.error));
+}
+
+std::vector<CollectionStatus> CollectionStore::List() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CollectionStatus> result;
+  result.reserve(entries_.size());
+  for (const auto& [name, entry] : entries_) {
+    result.push_back({name, entry->path, entry->state, entry->error, entry->collection});
+  }
+  return result;
+}
+
+absl::StatusOr<std::string> CollectionStore::MemoryPlan(const std::string& path, Residency residency) const {
+  const absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(path);
+  if (!manifest.ok()) return manifest.status();
+  const absl::StatusOr<MemoryLedger::Availability> memory = ledger_->Available();
+  if (!memory.ok()) return memory.status();
+  const absl::StatusOr<Residency> placed =
+      PlaceCollection(*backend_, *manifest, residency, options_.max_dim, memory->available_bytes);
+  if (!placed.ok()) return placed.status();
+  return FormatMemoryPlan(*backend_, *manifest, *placed, *memory);
+}
+
+}  // namespace maxsim::store

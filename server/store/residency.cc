@@ -1,0 +1,26 @@
+#include "server/store/residency.h"
+
+namespace maxsim::store {
+
+std::string_view Name(Residency residency) {
+  switch (residency) {
+    case Residency::kAuto:
+      return "auto";
+    case Residency::kGpu:
+      return "gpu";
+    case Residency::kHost:
+      return "host";
+    case Residency::kDisk:
+      return "disk";
+  }
+  return "?";
+}
+
+std::optional<Residency> ResidencyFromName(std::string_view name) {
+  for (Residency residency : {Residency::kAuto, Residency::kGpu, Residency::kHost, Residency::kDisk}) {
+    if (Name(residency) == name) return residency;
+  }
+  return std::nullopt;
+}
+
+}  // namespace maxsim::store
