@@ -1,13 +1,23 @@
 #include "kernels/scalar_type.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "kernels/limits.h"
 
 namespace maxsim {
 namespace {
 
+// Elements at a time: conversions through F32 keep the intermediate values on the stack, and the search for unusable
+// elements looks closer only at a chunk that has one.
+constexpr size_t kChunk = 512;
+
+// Elements may lie at any address, so all access is by copy; compilers turn these loops into vector code.
 template <typename T>
 T LoadElement(const void* data, size_t idx) {
   T value;
@@ -20,18 +30,127 @@ void StoreElement(void* data, size_t idx, T value) {
   std::memcpy(static_cast<char*>(data) + idx * sizeof(T), &value, sizeof(T));
 }
 
-float LoadAsF32(ScalarType type, const void* data, size_t idx) {
+const void* ElementPointer(ScalarType type, const void* data, size_t idx) {
+  return static_cast<const char*>(data) + idx * SizeOf(type);
+}
+
+#if defined(__x86_64__)
+// Every processor with AVX2 has F16C. These round and widen exactly as F16ToF32 and F32ToF16 do, NaNs included.
+bool HasF16c() {
+  static const bool has = __builtin_cpu_supports("avx2");
+  return has;
+}
+
+__attribute__((target("avx,f16c"))) size_t WidenF16Vectors(const void* source, void* target, size_t count) {
+  size_t idx = 0;
+  for (; idx + 8 <= count; idx += 8) {
+    const __m128i halves =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const char*>(source) + idx * 2));
+    const __m256i bits = _mm256_castps_si256(_mm256_cvtph_ps(halves));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<char*>(target) + idx * 4), bits);
+  }
+  return idx;
+}
+
+__attribute__((target("avx,f16c"))) size_t NarrowF16Vectors(const void* source, void* target, size_t count) {
+  size_t idx = 0;
+  for (; idx + 8 <= count; idx += 8) {
+    const __m256i bits =
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(static_cast<const char*>(source) + idx * 4));
+    const __m128i halves = _mm256_cvtps_ph(_mm256_castsi256_ps(bits), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<char*>(target) + idx * 2), halves);
+  }
+  return idx;
+}
+#else
+bool HasF16c() { return false; }
+size_t WidenF16Vectors(const void*, void*, size_t) { return 0; }
+size_t NarrowF16Vectors(const void*, void*, size_t) { return 0; }
+#endif
+
+void WidenF16(const void* source, void* target, size_t count) {
+  for (size_t idx = HasF16c() ? WidenF16Vectors(source, target, count) : 0; idx < count; ++idx) {
+    StoreElement(target, idx, F16ToF32(LoadElement<uint16_t>(source, idx)));
+  }
+}
+
+void NarrowF16(const void* source, void* target, size_t count) {
+  for (size_t idx = HasF16c() ? NarrowF16Vectors(source, target, count) : 0; idx < count; ++idx) {
+    StoreElement(target, idx, F32ToF16(LoadElement<float>(source, idx)));
+  }
+}
+
+void WidenBf16(const void* __restrict source, void* __restrict target, size_t count) {
+  for (size_t idx = 0; idx < count; ++idx) {
+    StoreElement(target, idx, static_cast<uint32_t>(LoadElement<uint16_t>(source, idx)) << 16);
+  }
+}
+
+void NarrowBf16(const void* __restrict source, void* __restrict target, size_t count) {
+  for (size_t idx = 0; idx < count; ++idx) {
+    // F32ToBf16 without branches.
+    const auto bits = LoadElement<uint32_t>(source, idx);
+    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    const uint32_t quiet_nan = bits >> 16 | 0x40;
+    const bool is_nan = static_cast<int32_t>(bits & 0x7fffffff) > 0x7f800000;
+    StoreElement(target, idx, static_cast<uint16_t>(is_nan ? quiet_nan : rounded));
+  }
+}
+
+void WidenToF32(ScalarType from, const void* source, void* target, size_t count) {
+  switch (from) {
+    case ScalarType::kF32:
+      std::memcpy(target, source, count * sizeof(float));
+      return;
+    case ScalarType::kF16:
+      return WidenF16(source, target, count);
+    case ScalarType::kBF16:
+      return WidenBf16(source, target, count);
+    case ScalarType::kI8:
+      return;  // not a type of single elements: needs its document's scale
+  }
+}
+
+void NarrowFromF32(const void* source, ScalarType to, void* target, size_t count) {
+  switch (to) {
+    case ScalarType::kF32:
+      std::memcpy(target, source, count * sizeof(float));
+      return;
+    case ScalarType::kF16:
+      return NarrowF16(source, target, count);
+    case ScalarType::kBF16:
+      return NarrowBf16(source, target, count);
+    case ScalarType::kI8:
+      return;
+  }
+}
+
+// True when an element's magnitude bits exceed `limit`: positive floats order like their bits, infinities and NaNs come
+// last. The sign of limit - magnitude is collected, which needs no comparison.
+template <typename Bits, typename Signed>
+bool AnyAbove(const void* data, size_t count, Signed limit) {
+  constexpr auto kMagnitude = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
+  Signed above = 0;
+  for (size_t idx = 0; idx < count; ++idx) {
+    const auto magnitude = static_cast<Signed>(LoadElement<Bits>(data, idx) & kMagnitude);
+    above = static_cast<Signed>(above | static_cast<Signed>(limit - magnitude));
+  }
+  return above < 0;
+}
+
+bool AnyUnusable(ScalarType type, const void* data, size_t count) {
+  constexpr auto kLimit = std::bit_cast<int32_t>(kMaxAbsValue);
   switch (type) {
     case ScalarType::kF32:
-      return LoadElement<float>(data, idx);
+      return AnyAbove<uint32_t, int32_t>(data, count, kLimit);
     case ScalarType::kF16:
-      return F16ToF32(LoadElement<uint16_t>(data, idx));
+      return AnyAbove<uint16_t, int16_t>(data, count, 0x7bff);  // the largest finite one is within the limit
     case ScalarType::kBF16:
-      return Bf16ToF32(LoadElement<uint16_t>(data, idx));
+      return AnyAbove<uint16_t, int16_t>(data, count, static_cast<int16_t>(kLimit >> 16));
     case ScalarType::kI8:
-      return LoadElement<int8_t>(data, idx);
+      return false;
   }
-  return 0;
+  return true;
 }
 
 }  // namespace
@@ -40,7 +159,10 @@ float F16ToF32(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1f;
   const uint32_t fraction = bits & 0x3ff;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+  if (exponent == 0x1f) {
+    const uint32_t quiet = fraction != 0 ? 0x400000 : 0;  // as the processor does to a signalling NaN
+    return std::bit_cast<float>(sign | 0x7f800000u | quiet | fraction << 13);
+  }
   if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
   // Zero and subnormals: fraction x 2^-24, exact in binary32.
   const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
@@ -51,8 +173,8 @@ uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
-  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or more
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));  // NaN
+  if (magnitude >= 0x477ff000) return sign | 0x7c00;                                                    // to 2^16
   if (magnitude < 0x38800000) {
     // Below the smallest normal: adding 1/2 leaves the subnormal's 10 bits, rounded by the FPU, at the bottom.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
@@ -69,32 +191,28 @@ uint16_t F32ToBf16(float value) {
 }
 
 void ConvertElements(ScalarType from, const void* source, ScalarType to, void* target, size_t count) {
+  if (count == 0) return;
   if (from == to) {
-    if (source != target && count != 0) std::memcpy(target, source, count * SizeOf(from));
+    if (source != target) std::memcpy(target, source, count * SizeOf(from));
     return;
   }
-  for (size_t idx = 0; idx < count; ++idx) {
-    const float value = LoadAsF32(from, source, idx);
-    switch (to) {
-      case ScalarType::kF32:
-        StoreElement(target, idx, value);
-        break;
-      case ScalarType::kF16:
-        StoreElement(target, idx, F32ToF16(value));
-        break;
-      case ScalarType::kBF16:
-        StoreElement(target, idx, F32ToBf16(value));
-        break;
-      case ScalarType::kI8:
-        return;  // quantising is not a conversion of single elements
-    }
+  if (to == ScalarType::kF32) return WidenToF32(from, source, target, count);
+  if (from == ScalarType::kF32) return NarrowFromF32(source, to, target, count);
+  float values[kChunk];
+  for (size_t idx = 0; idx < count; idx += kChunk) {
+    const size_t chunk = std::min(kChunk, count - idx);
+    WidenToF32(from, ElementPointer(from, source, idx), values, chunk);
+    NarrowFromF32(values, to, static_cast<char*>(target) + idx * SizeOf(to), chunk);
   }
 }
 
 std::optional<size_t> FindUnusableElement(ScalarType type, const void* data, size_t count) {
-  for (size_t idx = 0; idx < count; ++idx) {
-    // Written so that NaN fails it.
-    if (!(std::fabs(LoadAsF32(type, data, idx)) <= kMaxAbsValue)) return idx;
+  for (size_t idx = 0; idx < count; idx += kChunk) {
+    const size_t chunk = std::min(kChunk, count - idx);
+    if (!AnyUnusable(type, ElementPointer(type, data, idx), chunk)) continue;
+    for (size_t found = idx; found < idx + chunk; ++found) {
+      if (AnyUnusable(type, ElementPointer(type, data, found), 1)) return found;
+    }
   }
   return std::nullopt;
 }

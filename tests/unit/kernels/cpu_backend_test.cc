@@ -1,0 +1,114 @@
+// What is particular to the CPU backend; what it has in common with others is in cpu_contract_test.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "kernels/maxsim.h"
+#include "tests/support/contract_runner.h"
+#include "tests/support/random_documents.h"
+
+namespace maxsim {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CpuBackendTest, TheLastInstructionSetIsThePortableOne) {
+  ASSERT_FALSE(CpuIsas().empty());
+  EXPECT_EQ(CpuIsas().back(), "portable");
+}
+
+TEST(CpuBackendTest, TakesTheBestInstructionSetAndEveryCoreByDefault) {
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_EQ((*backend)->info().name, "cpu");
+  EXPECT_EQ((*backend)->info().isa, CpuIsas().front());
+  EXPECT_GE((*backend)->info().parallelism, 1);
+}
+
+TEST(CpuBackendTest, RefusesUnknownInstructionSetsAndThreadCounts) {
+  const absl::Status isa = CreateCpuBackend({.num_threads = 1, .isa = "mmx"}).status();
+  EXPECT_EQ(isa.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(isa.message()), HasSubstr("isa is \"mmx\""));
+  EXPECT_THAT(std::string(isa.message()), HasSubstr("portable"));
+  for (int num_threads : {-1, 1025}) {
+    const absl::Status status = CreateCpuBackend({.num_threads = num_threads, .isa = ""}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("0 to 1024"));
+  }
+}
+
+TEST(CpuBackendTest, BorrowsDocumentsUntilTheyAreDropped) {
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
+  ASSERT_TRUE(backend.ok());
+  auto owned = std::make_shared<test::RandomDocuments>(test::MakeDocuments(1, ScalarType::kF16, 8, {1, 2}));
+  absl::StatusOr<std::unique_ptr<Documents>> documents = (*backend)->Load(owned->view(), owned);
+  ASSERT_TRUE(documents.ok());
+  EXPECT_EQ(owned.use_count(), 2);
+  EXPECT_EQ((*documents)->resident_bytes(), 0u);
+  EXPECT_EQ((*backend)->BytesNeeded(ScalarType::kF16, 8, 2, 3), 0u);
+  documents->reset();
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
+// The order of additions does not depend on how many threads share the work.
+TEST(CpuBackendTest, ThreadCountDoesNotChangeTheBits) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  const test::RandomDocuments documents =
+      test::MakeDocuments(seed, ScalarType::kF16, 128, test::RandomLengths(seed, 300, 1, 100));
+  const test::RandomQuery query = test::MakeQuery(seed + 1, ScalarType::kF16, 128, 32);
+  for (const std::string& isa : CpuIsas()) {
+    std::vector<Scored> expected;
+    for (int num_threads : {1, 2, 5}) {
+      const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({num_threads, isa});
+      ASSERT_TRUE(backend.ok());
+      test::ContractRunner runner(**backend);
+      runner.Load(documents);
+      const std::vector<Scored> results = runner.TopK(query.view(1000));
+      if (num_threads == 1) expected = results;
+      test::ExpectSameBits(expected, results);
+    }
+  }
+}
+
+// More query tokens in one call than are packed at a time.
+TEST(CpuBackendTest, CallsLargerThanTheWorkspaceRunInWaves) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
+  ASSERT_TRUE(backend.ok());
+  test::ContractRunner runner(**backend);
+  const test::RandomDocuments documents = test::MakeDocuments(seed, ScalarType::kF16, 4096, {2, 1});
+  runner.Load(documents);
+  std::vector<test::RandomQuery> queries;
+  for (int32_t idx = 0; idx < 3; ++idx) queries.push_back(test::MakeQuery(seed + idx, ScalarType::kF16, 4096, 4000));
+  std::vector<Query> calls;
+  for (const test::RandomQuery& query : queries) calls.push_back(query.view(2));
+  const test::Results together = runner.TopK(calls);
+  for (size_t idx = 0; idx < calls.size(); ++idx) test::ExpectSameBits(runner.TopK(calls[idx]), together[idx]);
+}
+
+TEST(CpuBackendTest, ReportsTheTimeOfACall) {
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
+  ASSERT_TRUE(backend.ok());
+  test::ContractRunner runner(**backend);
+  const test::RandomDocuments documents = test::MakeDocuments(1, ScalarType::kF16, 64, {50, 60});
+  const Documents& loaded = runner.Load(documents);
+  const test::RandomQuery query = test::MakeQuery(2, ScalarType::kF16, 64, 32);
+  const Query call = query.view(2);
+  std::vector<std::vector<Scored>> results(1);
+  CallTimings timings = {.copy_seconds = -1, .kernel_seconds = -1};
+  ASSERT_TRUE(runner.executor().TopK(loaded, {&call, 1}, absl::MakeSpan(results), &timings).ok());
+  EXPECT_EQ(timings.copy_seconds, 0);
+  EXPECT_GT(timings.kernel_seconds, 0);
+}
+
+TEST(CudaBackendTest, IsUnimplementedInABuildWithoutCuda) {
+  if (BuiltWithCuda()) GTEST_SKIP() << "this build has CUDA";
+  EXPECT_EQ(CreateCudaBackend({}).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace maxsim

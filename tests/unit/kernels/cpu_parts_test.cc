@@ -1,0 +1,260 @@
+// The parts of the CPU backend that need no particular instruction set: packing, row blocks, the order of a score's
+// sum, the thread pool.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <limits>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/machine.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/query_stack.h"
+#include "kernels/cpu/row_block.h"
+#include "kernels/cpu/thread_pool.h"
+#include "tests/support/random_documents.h"
+
+namespace maxsim::cpu {
+namespace {
+
+// An instruction set with BF16 steps, whether or not this machine has one: only its shape is used.
+Isa ShapeOf(size_t lanes, size_t panel_vectors, size_t row_multiple) {
+  Isa isa = kPortableIsa;
+  isa.lanes = lanes;
+  isa.panel_vectors = panel_vectors;
+  isa.row_multiple = row_multiple;
+  isa.bf16_pairs = isa.f32;
+  return isa;
+}
+
+TEST(PackTest, PanelsFollowOneAnotherAndTheLastMayBeNarrow) {
+  // 10 lanes in vectors of 2, panels of 2 vectors: panels of 4, 4 and 2 lanes.
+  const PanelLayout layout = {.lanes = 2, .panel_vectors = 2, .num_vectors = 5, .num_steps = 3};
+  EXPECT_EQ(layout.size(), 30u);
+  EXPECT_EQ(PanelIndex(layout, 0, 0), 0u);
+  EXPECT_EQ(PanelIndex(layout, 3, 0), 3u);
+  EXPECT_EQ(PanelIndex(layout, 1, 2), 2 * 4 + 1u);
+  EXPECT_EQ(PanelIndex(layout, 4, 0), 12u);
+  EXPECT_EQ(PanelIndex(layout, 6, 1), 12 + 4 + 2u);
+  EXPECT_EQ(PanelIndex(layout, 8, 0), 24u);
+  EXPECT_EQ(PanelIndex(layout, 9, 2), 24 + 2 * 2 + 1u);
+}
+
+TEST(PackTest, EveryStepHasItsOwnPlace) {
+  for (size_t num_vectors = 1; num_vectors < 10; ++num_vectors) {
+    const PanelLayout layout = {.lanes = 4, .panel_vectors = 3, .num_vectors = num_vectors, .num_steps = 5};
+    std::vector<uint32_t> panels(layout.size(), 0xffffffff);
+    for (size_t lane = 0; lane < layout.num_lanes(); ++lane) {
+      std::vector<uint32_t> steps;
+      for (size_t step = 0; step < layout.num_steps; ++step) steps.push_back(static_cast<uint32_t>(lane * 100 + step));
+      PackQueryToken(layout, lane, steps, panels.data());
+    }
+    for (size_t lane = 0; lane < layout.num_lanes(); ++lane) {
+      for (size_t step = 0; step < layout.num_steps; ++step) {
+        EXPECT_EQ(panels[PanelIndex(layout, lane, step)], lane * 100 + step);
+      }
+    }
+    EXPECT_EQ(std::set<uint32_t>(panels.begin(), panels.end()).size(), panels.size());
+  }
+}
+
+TEST(PackTest, Bf16StepsHoldTwoColumnsAndPadAnOddOneWithZero) {
+  const std::vector<uint16_t> rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  std::vector<uint32_t> even(6, 0xffffffff);
+  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 2, 6, even.data());
+  EXPECT_EQ(even, (std::vector<uint32_t>{0x20001, 0x40003, 0x60005, 0x80007, 0xa0009, 0xc000b}));
+  std::vector<uint32_t> odd(8, 0xffffffff);
+  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 4, 3, odd.data());
+  EXPECT_EQ(odd, (std::vector<uint32_t>{0x20001, 3, 0x50004, 6, 0x80007, 9, 0xb000a, 12}));
+}
+
+// Multiplies packed pairs as the BF16 instruction does, and compares with the plain inner product: what the packing
+// means, on machines without that instruction too.
+TEST(PackTest, PairedStepsGiveTheInnerProduct) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  const Isa isa = ShapeOf(16, 4, 24);
+  for (int32_t dim : {8, 9, 127, 128}) {
+    const test::TokenMatrix query = test::RandomTokens(seed, ScalarType::kBF16, dim, 70);
+    const test::TokenMatrix document = test::RandomTokens(seed + 1, ScalarType::kBF16, dim, 5);
+    const Query call = {.tokens = query.data(), .num_tokens = 70, .top_k = 1};
+    const size_t num_steps = NumSteps(StepForm::kBf16Pairs, dim);
+    const std::vector<QueryStack> stacks = StackQueries({&call, 1}, 1, isa, num_steps, 1024);
+    const PanelLayout& layout = stacks[0].layout;
+    std::vector<uint32_t> row;
+    std::vector<uint32_t> panels(layout.size());
+    PackStack(stacks[0], {&call, 1}, StepForm::kBf16Pairs, ScalarType::kBF16, dim, &row, panels.data());
+    std::vector<uint32_t> scratch(24 * num_steps);
+    const RowBlock block =
+        MakeRowBlock(isa, StepForm::kBf16Pairs, ScalarType::kBF16, document.data(), 5, dim, scratch.data());
+    ASSERT_EQ(block.rows, scratch.data());
+    for (size_t token = 0; token < 24; ++token) {
+      const auto document_token = static_cast<int64_t>(std::min<size_t>(token, 4));  // padding repeats the last row
+      for (size_t lane = 0; lane < layout.num_lanes(); ++lane) {
+        double paired = 0;
+        for (size_t step = 0; step < num_steps; ++step) {
+          const uint32_t a = scratch[token * num_steps + step];
+          const uint32_t b = panels[PanelIndex(layout, lane, step)];
+          paired += static_cast<double>(Bf16ToF32(a & 0xffff)) * Bf16ToF32(b & 0xffff);
+          paired += static_cast<double>(Bf16ToF32(a >> 16)) * Bf16ToF32(b >> 16);
+        }
+        double plain = 0;
+        if (lane < 70) {
+          const std::vector<float> query_row = query.Row(static_cast<int64_t>(lane));
+          const std::vector<float> document_row = document.Row(document_token);
+          for (int32_t column = 0; column < dim; ++column) {
+            plain += static_cast<double>(query_row[column]) * document_row[column];
+          }
+        }
+        ASSERT_EQ(paired, plain) << "document token " << token << ", lane " << lane << ", d " << dim;
+      }
+    }
+  }
+}
+
+TEST(RowBlockTest, UsesRowsInPlaceOnlyWhereTheyFillWholeTiles) {
+  const test::TokenMatrix rows = test::RandomTokens(1, ScalarType::kF32, 8, 24);
+  std::vector<uint32_t> scratch(24 * 8);
+  const Isa isa = ShapeOf(8, 4, 12);
+  const auto make = [&](size_t count) {
+    return MakeRowBlock(isa, StepForm::kF32, ScalarType::kF32, rows.data(), count, 8, scratch.data()).rows;
+  };
+  EXPECT_EQ(make(24), rows.data());
+  EXPECT_EQ(make(12), rows.data());
+  EXPECT_EQ(make(13), scratch.data());
+  EXPECT_EQ(make(1), scratch.data());
+}
+
+TEST(RowBlockTest, BlocksAreWholeTilesForEveryDimension) {
+  for (size_t row_multiple : {4, 12, 24}) {
+    const Isa isa = ShapeOf(8, 4, row_multiple);
+    for (size_t steps : {4, 8, 64, 128, 4096}) {
+      EXPECT_GE(RowsPerBlock(isa, steps), row_multiple);
+      EXPECT_EQ(RowsPerBlock(isa, steps) % row_multiple, 0u);
+    }
+  }
+}
+
+TEST(QueryStackTest, QueriesWithTheSameCandidatesShareAStack) {
+  const Isa isa = ShapeOf(8, 4, 12);
+  const std::vector<uint32_t> list = {3, 1, 2};
+  const std::vector<uint32_t> equal_list = {3, 1, 2};
+  const std::vector<uint32_t> other_list = {3, 1};
+  const auto query = [](int32_t num_tokens, const std::vector<uint32_t>* ordinals) {
+    Query result;
+    result.num_tokens = num_tokens;
+    if (ordinals != nullptr) {
+      result.ordinals = ordinals->data();
+      result.num_candidates = static_cast<int64_t>(ordinals->size());
+    }
+    return result;
+  };
+  const Query queries[] = {query(5, &list), query(7, nullptr), query(9, &equal_list), query(1, &other_list),
+                           query(2, nullptr)};
+  const std::vector<QueryStack> stacks = StackQueries(queries, 10, isa, 16, 1024);
+  ASSERT_EQ(stacks.size(), 3u);
+  EXPECT_EQ(stacks[0].query_indices, (std::vector<size_t>{0, 2}));
+  EXPECT_EQ(stacks[0].first_lanes, (std::vector<size_t>{0, 5}));
+  EXPECT_EQ(stacks[0].num_candidates, 3u);
+  EXPECT_EQ(stacks[0].layout.num_vectors, 2u);
+  EXPECT_EQ(stacks[1].query_indices, (std::vector<size_t>{1, 4}));
+  EXPECT_EQ(stacks[1].num_candidates, 10u);
+  EXPECT_EQ(stacks[2].num_candidates, 2u);
+}
+
+TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
+  const Isa isa = ShapeOf(8, 4, 12);
+  std::vector<Query> queries(5);
+  for (Query& query : queries) query.num_tokens = 40;
+  queries[2].num_tokens = 500;  // more than the limit: has a stack of its own
+  const std::vector<QueryStack> stacks = StackQueries(queries, 10, isa, 16, 100);
+  ASSERT_EQ(stacks.size(), 3u);
+  EXPECT_EQ(stacks[0].query_indices, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(stacks[1].query_indices, (std::vector<size_t>{2}));
+  EXPECT_EQ(stacks[2].query_indices, (std::vector<size_t>{3, 4}));
+}
+
+// Numbers whose sum shows the order: FP32 addition is not associative.
+TEST(SumMaximaTest, AddsBlocksOf32ByAButterflyAndBlocksInOrder) {
+  std::vector<float> maxima(70);
+  for (size_t idx = 0; idx < maxima.size(); ++idx) {
+    maxima[idx] = static_cast<float>(1 + idx % 7) * std::ldexp(1.1f, static_cast<int>(idx * 5 % 40));
+  }
+  const std::vector<float> weights = test::MixedWeights(test::TestSeed(), 70);
+  for (size_t count : {1, 2, 31, 32, 33, 64, 70}) {
+    for (const float* weight : {static_cast<const float*>(nullptr), weights.data()}) {
+      float expected = 0;
+      for (size_t first = 0; first < count; first += 32) {
+        // As 32 lanes do it: each adds the lane whose number differs in one bit, from the highest bit down.
+        std::vector<float> lanes(32, 0.0f);
+        for (size_t lane = 0; lane < 32 && first + lane < count; ++lane) {
+          lanes[lane] = maxima[first + lane] * (weight == nullptr ? 1.0f : weight[first + lane]);
+        }
+        for (size_t distance : {16, 8, 4, 2, 1}) {
+          const std::vector<float> before = lanes;
+          for (size_t lane = 0; lane < 32; ++lane) lanes[lane] = before[lane] + before[lane ^ distance];
+        }
+        expected += lanes[0];
+      }
+      EXPECT_EQ(std::bit_cast<uint32_t>(SumMaxima(maxima.data(), weight, count)), std::bit_cast<uint32_t>(expected));
+    }
+  }
+}
+
+TEST(ThreadPoolTest, GivesEachCallDistinctSlotsAndReturnsWhenAllAreDone) {
+  ThreadPool pool(4);
+  EXPECT_EQ(pool.parallelism(), 4);
+  for (int run = 0; run < 200; ++run) {
+    std::vector<int> uses(4, 0);  // not atomic: each slot's own
+    std::atomic<int> next{0};
+    std::vector<int> done(100, 0);
+    pool.Run([&](int slot) {
+      ++uses[slot];
+      for (int item = next++; item < 100; item = next++) ++done[item];
+    });
+    EXPECT_EQ(uses[0], 1);
+    for (int count : uses) EXPECT_LE(count, 1);
+    EXPECT_EQ(done, std::vector<int>(100, 1));
+  }
+}
+
+TEST(ThreadPoolTest, ServesConcurrentCallers) {
+  ThreadPool pool(3);
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&pool] {
+      for (int run = 0; run < 200; ++run) {
+        std::atomic<int> next{0};
+        std::vector<int> done(20, 0);
+        pool.Run([&](int) {
+          for (int item = next++; item < 20; item = next++) ++done[item];
+        });
+        ASSERT_EQ(done, std::vector<int>(20, 1));
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST(ThreadPoolTest, OneThreadRunsOnTheCaller) {
+  ThreadPool pool(1);
+  std::thread::id runner;
+  pool.Run([&](int slot) {
+    EXPECT_EQ(slot, 0);
+    runner = std::this_thread::get_id();
+  });
+  EXPECT_EQ(runner, std::this_thread::get_id());
+}
+
+TEST(MachineTest, ReportsWhatTheProcessMayUse) {
+  EXPECT_FALSE(CpuModelName().empty());
+  EXPECT_GE(AvailableCores(), 1);
+  EXPECT_LE(AvailableCores(), static_cast<int>(std::thread::hardware_concurrency()));
+  EXPECT_GT(MemoryBytes(), size_t{1} << 20);
+  EXPECT_LE(AvailableMemoryBytes(), MemoryBytes());
+}
+
+}  // namespace
+}  // namespace maxsim::cpu

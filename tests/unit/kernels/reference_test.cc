@@ -1,0 +1,105 @@
+// The reference against numbers worked out by hand: everything else is compared with it.
+#include "kernels/reference.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/random_documents.h"
+
+namespace maxsim {
+namespace {
+
+// Two documents of dimension 8 whose first columns are given, the rest zero.
+test::TokenMatrix Matrix(const std::vector<std::vector<float>>& rows) {
+  test::TokenMatrix matrix(ScalarType::kF32, 8, static_cast<int64_t>(rows.size()));
+  for (size_t token = 0; token < rows.size(); ++token) {
+    for (size_t column = 0; column < rows[token].size(); ++column) {
+      matrix.Set(static_cast<int64_t>(token), static_cast<int32_t>(column), rows[token][column]);
+    }
+  }
+  return matrix;
+}
+
+struct HandMade {
+  test::RandomDocuments documents = {Matrix({{1, 0}, {0, 2}, {-3, 1}}), {0, 2, 3}};
+  test::RandomQuery query = {Matrix({{1, 1}, {2, -1}}), {}};
+};
+
+TEST(ReferenceTest, ScoreIsTheSumOfMaxima) {
+  const HandMade data;
+  const std::vector<ReferenceScore> scores = ReferenceScores(data.documents.view(), data.query.view(1));
+  ASSERT_EQ(scores.size(), 2u);
+  // Query token (1, 1): products 1, 2 | -2. Query token (2, -1): products 2, -2 | -7.
+  EXPECT_EQ(scores[0].score, 2 + 2);
+  EXPECT_EQ(scores[1].score, -2 - 7);
+  // Magnitudes: 1, 2 | 4 and 2, 2 | 7.
+  EXPECT_EQ(scores[0].magnitude, 2 + 2);
+  EXPECT_EQ(scores[1].magnitude, 4 + 7);
+}
+
+TEST(ReferenceTest, WeightsScaleMaxima) {
+  HandMade data;
+  data.query.weights = {-1, 0.5f};
+  const std::vector<ReferenceScore> scores = ReferenceScores(data.documents.view(), data.query.view(1));
+  EXPECT_EQ(scores[0].score, -2 + 1);
+  EXPECT_EQ(scores[0].magnitude, 2 + 1);
+  EXPECT_EQ(scores[1].score, 2 - 3.5);
+  EXPECT_EQ(scores[1].magnitude, 4 + 3.5);
+}
+
+TEST(ReferenceTest, CandidatesAreScoredInListOrder) {
+  const HandMade data;
+  const std::vector<uint32_t> ordinals = {1, 0, 1};
+  const std::vector<ReferenceScore> scores = ReferenceScores(data.documents.view(), data.query.view(1, &ordinals));
+  ASSERT_EQ(scores.size(), 3u);
+  EXPECT_EQ(scores[0].score, -9);
+  EXPECT_EQ(scores[1].score, 4);
+  EXPECT_EQ(scores[2].score, -9);
+}
+
+TEST(ReferenceTest, AlignNamesTheWinningToken) {
+  const HandMade data;
+  const std::vector<ReferenceMatch> matches = ReferenceAlign(data.documents.view(), data.query.view(1), 0);
+  ASSERT_EQ(matches.size(), 2u);
+  EXPECT_EQ(matches[0].document_token, 1);
+  EXPECT_EQ(matches[0].similarity, 2);
+  EXPECT_EQ(matches[1].document_token, 0);
+  EXPECT_EQ(matches[1].similarity, 2);
+}
+
+TEST(ReferenceTest, AlignTakesTheFirstOfEqualTokens) {
+  const test::RandomDocuments documents = {Matrix({{0, 1}, {1, 0}, {1, 0}}), {0, 3}};
+  const test::RandomQuery query = {Matrix({{1, 0}}), {}};
+  EXPECT_EQ(ReferenceAlign(documents.view(), query.view(1), 0)[0].document_token, 1);
+}
+
+TEST(ReferenceTest, TopKSortsByScoreThenPosition) {
+  const std::vector<ReferenceScore> scores = {{1, 0}, {3, 0}, {2, 0}, {3, 0}};
+  const std::vector<ReferenceHit> hits = ReferenceTopK(scores, 3);
+  ASSERT_EQ(hits.size(), 3u);
+  EXPECT_EQ(hits[0].position, 1u);
+  EXPECT_EQ(hits[1].position, 3u);
+  EXPECT_EQ(hits[2].position, 2u);
+  EXPECT_EQ(hits[2].score, 2);
+  EXPECT_EQ(ReferenceTopK(scores, 100).size(), 4u);
+}
+
+// Large inputs are spread over threads: the same numbers as one document at a time.
+TEST(ReferenceTest, ThreadsDoNotChangeTheNumbers) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  const test::RandomDocuments documents =
+      test::MakeDocuments(seed, ScalarType::kF16, 64, test::RandomLengths(seed, 300, 1, 60));
+  const test::RandomQuery query = test::MakeQuery(seed + 1, ScalarType::kF16, 64, 64);
+  const std::vector<ReferenceScore> together = ReferenceScores(documents.view(), query.view(1));
+  for (uint32_t ordinal = 0; ordinal < together.size(); ++ordinal) {
+    const std::vector<uint32_t> one = {ordinal};
+    const std::vector<ReferenceScore> alone = ReferenceScores(documents.view(), query.view(1, &one));
+    ASSERT_EQ(alone[0].score, together[ordinal].score);
+    ASSERT_EQ(alone[0].magnitude, together[ordinal].magnitude);
+  }
+}
+
+}  // namespace
+}  // namespace maxsim

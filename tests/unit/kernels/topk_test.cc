@@ -1,0 +1,106 @@
+#include "kernels/topk.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "tests/support/random_documents.h"
+
+namespace maxsim {
+namespace {
+
+constexpr int32_t kSizes[] = {1, 2, 31, 32, 33, 63, 64, 65, 1023, 1024, 1025, 3000};
+constexpr int32_t kKs[] = {1, 2, 31, 32, 33, 63, 64, 65, 512, 1024, 10000};
+
+// `distinct` different scores among `count` results, in random order.
+std::vector<Scored> RandomResults(uint64_t seed, int32_t count, int32_t distinct) {
+  std::mt19937_64 generator(seed);
+  std::vector<Scored> results(count);
+  for (int32_t idx = 0; idx < count; ++idx) {
+    results[idx] = {static_cast<float>(generator() % distinct) - 1.0f, static_cast<uint32_t>(idx)};
+  }
+  std::shuffle(results.begin(), results.end(), generator);
+  return results;
+}
+
+std::vector<Scored> SortedBest(std::vector<Scored> results, int32_t k) {
+  std::sort(results.begin(), results.end(), RanksBefore);
+  results.resize(std::min<size_t>(results.size(), k));
+  return results;
+}
+
+// Calls check(results, k) for sizes on both sides of every edge, with many ties, some and none.
+template <typename Check>
+void ForEveryShape(Check check) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  for (int32_t count : kSizes) {
+    for (int32_t distinct : {1, 3, 1000000}) {
+      const std::vector<Scored> results = RandomResults(seed + count, count, distinct);
+      for (int32_t k : kKs) {
+        SCOPED_TRACE(testing::Message() << "k " << k << " of " << count << ", " << distinct << " scores");
+        check(results, k);
+      }
+    }
+  }
+}
+
+TEST(TopKTest, SelectKeepsTheBestInOrder) {
+  ForEveryShape([](const std::vector<Scored>& results, int32_t k) {
+    std::vector<Scored> selected = results;
+    SelectTopK(k, &selected);
+    ASSERT_EQ(selected, SortedBest(results, k));
+  });
+}
+
+TEST(TopKTest, SelectOfNothingIsNothing) {
+  std::vector<Scored> none;
+  SelectTopK(5, &none);
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(TopKTest, SelectOrdersEqualScoresByPosition) {
+  std::vector<Scored> results = {{1, 9}, {2, 8}, {1, 3}, {2, 1}, {0, 0}};
+  SelectTopK(3, &results);
+  EXPECT_EQ(results, (std::vector<Scored>{{2, 1}, {2, 8}, {1, 3}}));
+}
+
+TEST(TopKTest, StreamedSelectionKeepsTheBest) {
+  TopKSelector selector;  // one for all shapes: Reset must forget
+  ForEveryShape([&](const std::vector<Scored>& results, int32_t k) {
+    selector.Reset(k);
+    for (const Scored& scored : results) selector.Push(scored);
+    std::vector<Scored> kept(selector.kept().begin(), selector.kept().end());
+    ASSERT_LE(kept.size(), std::max<size_t>(2 * k, 1024));
+    SelectTopK(k, &kept);
+    ASSERT_EQ(kept, SortedBest(results, k));
+  });
+}
+
+TEST(TopKTest, MergeOfSortedListsIsTheSortedBest) {
+  ForEveryShape([](const std::vector<Scored>& results, int32_t k) {
+    for (size_t num_lists : {1, 2, 5, 33}) {
+      std::vector<std::vector<Scored>> lists(num_lists + 1);  // the last one stays empty
+      for (size_t idx = 0; idx < results.size(); ++idx) lists[idx * 7 % num_lists].push_back(results[idx]);
+      std::vector<absl::Span<const Scored>> spans;
+      for (std::vector<Scored>& list : lists) {
+        std::sort(list.begin(), list.end(), RanksBefore);
+        spans.emplace_back(list);
+      }
+      std::vector<Scored> merged = {{9, 9}};
+      MergeTopK(spans, k, &merged);
+      ASSERT_EQ(merged, SortedBest(results, k));
+    }
+  });
+}
+
+TEST(TopKTest, MergeOfNoListsIsEmpty) {
+  std::vector<Scored> merged = {{9, 9}};
+  MergeTopK({}, 3, &merged);
+  EXPECT_TRUE(merged.empty());
+}
+
+}  // namespace
+}  // namespace maxsim
