@@ -1,0 +1,40 @@
+// Arrays by name inside the files that a build imports from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/shard/byte_stream.h"
+#include "server/shard/element_type.h"
+
+namespace maxsim::shard {
+
+struct ArrayInput {
+  std::string origin;  // "docs.npz: lengths", for messages
+  ElementType type = ElementType::kF32;
+  std::vector<int64_t> shape;
+  std::unique_ptr<ByteStream> bytes;  // stands at the first element
+};
+
+// The array of a .npy file.
+absl::StatusOr<ArrayInput> OpenNpyArray(const std::string& path);
+
+// An archive of arrays: .npz or safetensors.
+class ArrayArchive {
+ public:
+  virtual ~ArrayArchive() = default;
+  virtual bool Has(const std::string& name) const = 0;
+  // NOT_FOUND, listing the names there are, when there is none of this name.
+  virtual absl::StatusOr<ArrayInput> Open(const std::string& name) const = 0;
+};
+
+absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& path);
+
+// Reads an integer array of one dimension with `max_count` elements at most.
+absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count);
+
+}  // namespace maxsim::shard

@@ -1,0 +1,229 @@
+#include "server/shard/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "kernels/scalar_type.h"
+#include "maxsim_version.h"
+#include "server/shard/builder.h"
+#include "server/shard/byte_count.h"
+#include "server/shard/import.h"
+#include "server/shard/inspect.h"
+#include "server/shard/manifest.h"
+#include "server/shard/progress.h"
+#include "server/shard/text.h"
+#include "server/shard/verifier.h"
+
+namespace maxsim::shard {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitInterrupted = 130;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// After the first Ctrl-C the build ends at its next report and cleans up; a second one kills.
+void OnInterrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "maxsim-shard: %s\n", std::string(status.message()).c_str());
+  return interrupted != 0 ? kExitInterrupted : kExitFailed;
+}
+
+struct BuildArguments {
+  ImportOptions import;
+  std::string id_type;
+  std::string output;
+  std::string name;
+  std::string storage;
+  std::string max_shard_bytes = "4GiB";
+  bool quiet = false;
+};
+
+absl::StatusOr<ScalarType> ChooseStorage(const std::string& asked, ElementType input) {
+  if (asked.empty()) return input == ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16;
+  const std::optional<ScalarType> storage = ScalarTypeFromName(asked);
+  if (!storage.has_value() || *storage == ScalarType::kI8) {
+    return Invalid("--storage ", asked, " is not supported by this version; f16, bf16 and f32 are");
+  }
+  return *storage;
+}
+
+absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay& display) {
+  BuildOptions options;
+  options.folder = arguments.output;
+  options.name = arguments.name;
+  options.created_by = Cat("maxsim-shard ", kVersion);
+  absl::StatusOr<int64_t> max_shard_bytes = ParseByteCount(arguments.max_shard_bytes);
+  if (!max_shard_bytes.ok()) return Prefix("--max-shard-bytes: ", max_shard_bytes.status());
+  options.max_shard_bytes = *max_shard_bytes;
+  ImportOptions import_options = arguments.import;
+  if (!arguments.id_type.empty()) {
+    import_options.id_type = arguments.id_type == "int64" ? IdType::kInt64 : IdType::kString;
+  }
+  // Said before anything large is read.
+  if (absl::StatusOr<ScalarType> storage = ChooseStorage(arguments.storage, ElementType::kF16); !storage.ok()) {
+    return storage.status();
+  }
+  const BuildObserver observer = [&](const BuildProgress& progress) {
+    display.Show(progress);
+    if (interrupted != 0 && progress.stage != BuildProgress::Stage::kPublished) {
+      return absl::CancelledError("interrupted; nothing was published");
+    }
+    return absl::OkStatus();
+  };
+  absl::StatusOr<Import> import = OpenImport(import_options, observer);
+  if (!import.ok()) return import.status();
+  options.storage = *ChooseStorage(arguments.storage, import->tokens->type());
+  return BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
+}
+
+int RunBuild(const BuildArguments& arguments) {
+  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
+  // A file size limit is to be an error like a full disk, not a signal.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const absl::Time began = absl::Now();
+  absl::StatusOr<Manifest> manifest;
+  {
+    ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
+    manifest = Build(arguments, display);
+  }
+  if (!manifest.ok()) return Fail(manifest.status());
+  if (!arguments.quiet) {
+    int64_t bytes = 0;
+    for (const ShardEntry& entry : manifest->shards) bytes += entry.num_bytes;
+    std::printf("%s: generation %s of \"%s\": %s documents, %s tokens x %d %s, %s in %s %s, %s\n",
+                arguments.output.c_str(), FormatCount(manifest->generation).c_str(), manifest->name.c_str(),
+                FormatCount(manifest->num_documents).c_str(), FormatCount(manifest->num_tokens).c_str(), manifest->dim,
+                std::string(Name(manifest->storage)).c_str(), FormatBytes(bytes).c_str(),
+                FormatCount(static_cast<int64_t>(manifest->shards.size())).c_str(),
+                manifest->shards.size() == 1 ? "shard" : "shards",
+                absl::FormatDuration(absl::Trunc(absl::Now() - began, absl::Milliseconds(1))).c_str());
+  }
+  return kExitOk;
+}
+
+int RunInspect(const std::string& folder, bool json) {
+  absl::StatusOr<CollectionSummary> summary = Inspect(folder);
+  if (!summary.ok()) return Fail(summary.status());
+  std::fputs(json ? FormatJson(*summary).c_str() : FormatTable(*summary).c_str(), stdout);
+  return kExitOk;
+}
+
+int RunVerify(const std::string& folder, bool quiet) {
+  const absl::Time began = absl::Now();
+  absl::StatusOr<VerifyReport> report = VerifyCollection(folder, [&](const ShardReport& shard) {
+    if (!quiet) std::printf("%s\n", FormatLine(shard).c_str());
+    std::fflush(stdout);
+  });
+  if (!report.ok()) return Fail(report.status());
+  for (const std::string& problem : report->problems) std::fprintf(stderr, "problem: %s\n", problem.c_str());
+  if (report->num_problems > static_cast<int64_t>(report->problems.size())) {
+    std::fprintf(stderr, "problem: ... and %s more\n",
+                 FormatCount(report->num_problems - static_cast<int64_t>(report->problems.size())).c_str());
+  }
+  std::printf("%s: %s documents, %s tokens, %s in %s %s read in %s: %s\n", folder.c_str(),
+              FormatCount(report->num_documents).c_str(), FormatCount(report->num_tokens).c_str(),
+              FormatBytes(report->num_bytes).c_str(), FormatCount(report->num_shards).c_str(),
+              report->num_shards == 1 ? "shard" : "shards",
+              absl::FormatDuration(absl::Trunc(absl::Now() - began, absl::Milliseconds(1))).c_str(),
+              report->num_problems == 0
+                  ? "no problem found"
+                  : Cat(report->num_problems, report->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
+  return report->num_problems == 0 ? kExitOk : kExitFailed;
+}
+
+void AddBuild(CLI::App& app, BuildArguments& arguments) {
+  app.add_option("--tokens", arguments.import.tokens,
+                 "NumPy array [T, d] of all documents' token vectors, one after the other (f16, f32 or f64)")
+      ->type_name("FILE.npy");
+  app.add_option("--lengths", arguments.import.lengths, "NumPy array [N] of integers: the tokens of each document")
+      ->type_name("FILE.npy");
+  app.add_option("--input", arguments.import.input,
+                 "In place of --tokens and --lengths: an archive that holds \"tokens\" (f16, bf16, f32 or f64) and "
+                 "\"lengths\" [N] or \"offsets\" [N + 1], and may hold integer \"ids\" [N]")
+      ->type_name("FILE.npz|FILE.safetensors");
+  app.add_option(
+         "--ids", arguments.import.ids,
+         "JSON Lines, a document a line in the order of the lengths. \"id\" (a string or an integer) is the id; "
+         "all other fields are kept and can be returned with results. Without it: the archive's ids, or 0, 1, ...")
+      ->type_name("FILE.jsonl");
+  app.add_option("--output", arguments.output,
+                 "Folder of the collection; created, or given its next generation when it holds one")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--name", arguments.name, "Name of the collection: A-Z a-z 0-9 . _ - [the folder's name]")
+      ->type_name("NAME");
+  app.add_option("--storage", arguments.storage,
+                 "How values are stored: f16, bf16 or f32, rounded to nearest [f16; bf16 for BF16 input]")
+      ->type_name("TYPE");
+  app.add_option("--id-type", arguments.id_type,
+                 "Make all ids of this type: string or int64 [that of the first line; all lines must have it]")
+      ->check(CLI::IsMember({"string", "int64"}))
+      ->type_name("TYPE");
+  app.add_option("--max-shard-bytes", arguments.max_shard_bytes,
+                 "Largest shard file, as 4GiB or 500M; a document that is larger gets one of its own")
+      ->capture_default_str()
+      ->type_name("SIZE");
+  app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
+}
+
+}  // namespace
+
+int RunCli(int argc, char** argv) {
+  CLI::App app{
+      "Builds, shows and checks maxsimd collections: folders of shard files with token embeddings, ids and payloads."};
+  app.name("maxsim-shard");
+  app.set_version_flag("--version", Cat("maxsim-shard ", kVersion, " (", kCommit, ")"));
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  maxsim-shard build --tokens tokens.npy --lengths lengths.npy --ids docs.jsonl --output wiki --name wiki\n"
+      "  maxsim-shard build --input corpus.safetensors --output wiki --storage bf16\n"
+      "  maxsim-shard inspect wiki\n"
+      "  maxsim-shard verify wiki");
+
+  BuildArguments build_arguments;
+  CLI::App* build = app.add_subcommand("build", "Builds a collection, or the next generation of one");
+  AddBuild(*build, build_arguments);
+  build->footer(
+      "The new generation replaces the old one in one step when everything is on the disk; a build that fails or is\n"
+      "interrupted changes nothing. A running server takes it with: maxsimctl reload NAME");
+
+  std::string folder;
+  bool json = false;
+  CLI::App* inspect = app.add_subcommand("inspect", "Shows what a collection holds");
+  inspect->add_option("DIR", folder, "Folder of the collection")->required();
+  inspect->add_flag("--json", json, "Print JSON");
+
+  bool quiet = false;
+  CLI::App* verify =
+      app.add_subcommand("verify", "Reads everything and checks it: checksums, offsets, ids, values, payloads");
+  verify->add_option("DIR", folder, "Folder of the collection")->required();
+  verify->add_flag("--quiet", quiet, "Only the last line and problems");
+  verify->footer("Exit code 1 when a problem was found; each is a line on standard error.");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  if (build->parsed()) return RunBuild(build_arguments);
+  if (inspect->parsed()) return RunInspect(folder, json);
+  return RunVerify(folder, quiet);
+}
+
+}  // namespace maxsim::shard

@@ -1,0 +1,102 @@
+#include "server/shard/element_type.h"
+
+#include <array>
+#include <cstring>
+
+namespace maxsim::shard {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::string_view safetensors;
+  size_t size;
+};
+// In the order of the enumeration.
+constexpr std::array<Row, 12> kRows = {{{"f16", "F16", 2},
+                                        {"bf16", "BF16", 2},
+                                        {"f32", "F32", 4},
+                                        {"f64", "F64", 8},
+                                        {"i8", "I8", 1},
+                                        {"i16", "I16", 2},
+                                        {"i32", "I32", 4},
+                                        {"i64", "I64", 8},
+                                        {"u8", "U8", 1},
+                                        {"u16", "U16", 2},
+                                        {"u32", "U32", 4},
+                                        {"u64", "U64", 8}}};
+
+template <typename T>
+T Load(const void* data, size_t idx) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + idx * sizeof(T), sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+std::string_view Name(ElementType type) { return kRows[static_cast<size_t>(type)].name; }
+size_t SizeOf(ElementType type) { return kRows[static_cast<size_t>(type)].size; }
+bool IsInteger(ElementType type) { return type >= ElementType::kI8; }
+
+std::optional<ScalarType> ToScalarType(ElementType type) {
+  switch (type) {
+    case ElementType::kF16:
+      return ScalarType::kF16;
+    case ElementType::kBF16:
+      return ScalarType::kBF16;
+    case ElementType::kF32:
+      return ScalarType::kF32;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype) {
+  for (size_t idx = 0; idx < kRows.size(); ++idx) {
+    if (kRows[idx].safetensors == dtype) return static_cast<ElementType>(idx);
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t idx) {
+  switch (type) {
+    case ElementType::kI8:
+      return Load<int8_t>(data, idx);
+    case ElementType::kI16:
+      return Load<int16_t>(data, idx);
+    case ElementType::kI32:
+      return Load<int32_t>(data, idx);
+    case ElementType::kI64:
+      return Load<int64_t>(data, idx);
+    case ElementType::kU8:
+      return Load<uint8_t>(data, idx);
+    case ElementType::kU16:
+      return Load<uint16_t>(data, idx);
+    case ElementType::kU32:
+      return Load<uint32_t>(data, idx);
+    case ElementType::kU64: {
+      const auto value = Load<uint64_t>(data, idx);
+      if (value > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+      return static_cast<int64_t>(value);
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+double LoadFloat(ElementType type, const void* data, size_t idx) {
+  switch (type) {
+    case ElementType::kF16:
+      return F16ToF32(Load<uint16_t>(data, idx));
+    case ElementType::kBF16:
+      return Bf16ToF32(Load<uint16_t>(data, idx));
+    case ElementType::kF32:
+      return Load<float>(data, idx);
+    case ElementType::kF64:
+      return Load<double>(data, idx);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace maxsim::shard

@@ -1,0 +1,324 @@
+#include "server/shard/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "server/shard/text.h"
+
+namespace maxsim::shard {
+namespace {
+
+constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+
+int OpenRetrying(const char* path, int flags, mode_t mode = 0) {
+  int fd;
+  do {
+    fd = ::open(path, flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path) {
+  const std::string message = Cat(what, " ", path, ": ", std::generic_category().message(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return absl::ResourceExhaustedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
+  // O_NONBLOCK: opening a pipe that nobody writes to must not hang. It means nothing for regular files.
+  const int fd = OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK);
+  if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+  struct stat info;
+  if (::fstat(fd, &info) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return ErrnoStatus(error, "cannot stat", path);
+  }
+  InputFile file(path, fd, info.st_size);
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(Cat(path, ": not a regular file"));
+  return file;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::Status InputFile::ReadAt(int64_t offset, void* out, size_t count) const {
+  char* next = static_cast<char*>(out);
+  while (count > 0) {
+    const ssize_t done = ::pread(fd_, next, std::min(count, size_t{1} << 30), offset);
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "cannot read", path_);
+    }
+    if (done == 0) {
+      return absl::DataLossError(Cat(path_, ": ends at byte ", offset, ", ", count, " more were expected"));
+    }
+    next += done;
+    offset += done;
+    count -= static_cast<size_t>(done);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileBytes> FileBytes::Map(const InputFile& file) {
+  const auto size = static_cast<size_t>(file.size());
+  if (size == 0) return FileBytes(nullptr, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, "cannot map", file.path());
+  return FileBytes(static_cast<uint8_t*>(data), size);
+}
+
+absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file) {
+  const auto size = static_cast<size_t>(file.size());
+  if (size == 0) return FileBytes(nullptr, 0);
+  // An anonymous mapping rather than malloc: aligned to pages, and a refusal is an error code.
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return ErrnoStatus(errno, Cat("no memory for the ", size, " bytes of"), file.path());
+  }
+  FileBytes bytes(static_cast<uint8_t*>(data), size);
+  ::madvise(data, size, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+  if (absl::Status status = file.ReadAt(0, data, size); !status.ok()) return status;
+  return bytes;
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+FileBytes::~FileBytes() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes) {
+  absl::StatusOr<InputFile> file = InputFile::Open(path);
+  if (!file.ok()) return file.status();
+  if (file->size() > max_bytes) {
+    return absl::InvalidArgumentError(Cat(path, ": ", file->size(), " bytes, more than the limit of ", max_bytes));
+  }
+  std::string text(static_cast<size_t>(file->size()), '\0');
+  if (absl::Status status = file->ReadAt(0, text.data(), text.size()); !status.ok()) return status;
+  return text;
+}
+
+Checksum::Checksum() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }
+
+void Checksum::Update(const void* data, size_t count) {
+  if (count != 0) XXH3_128bits_update(state_.get(), data, count);
+}
+
+std::string Checksum::Format() const {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(kChecksumPrefix);
+  for (const unsigned char byte : canonical.digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+bool IsChecksum(std::string_view text) {
+  if (text.substr(0, kChecksumPrefix.size()) != kChecksumPrefix) return false;
+  text.remove_prefix(kChecksumPrefix.size());
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+OutputFile::OutputFile(std::string path, std::string temporary_path, int fd)
+    : path_(std::move(path)), temporary_path_(std::move(temporary_path)), fd_(fd) {
+  buffer_.reserve(kWriteBufferBytes);
+}
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
+  std::string temporary_path = Cat(path, kTemporarySuffix);
+  const int fd = OpenRetrying(temporary_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+  if (fd < 0) return ErrnoStatus(errno, "cannot create", temporary_path);
+  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary_path), fd));
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_path_.c_str());
+}
+
+absl::Status OutputFile::Write(const void* data, size_t count) {
+  if (count == 0) return absl::OkStatus();
+  checksum_.Update(data, count);
+  num_bytes_ += static_cast<int64_t>(count);
+  const char* bytes = static_cast<const char*>(data);
+  if (buffer_.size() + count > kWriteBufferBytes) {
+    if (absl::Status status = Flush(); !status.ok()) return status;
+  }
+  if (count >= kWriteBufferBytes) return WriteAll(bytes, count);
+  buffer_.insert(buffer_.end(), bytes, bytes + count);
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Flush() {
+  absl::Status status = WriteAll(buffer_.data(), buffer_.size());
+  buffer_.clear();
+  return status;
+}
+
+absl::Status OutputFile::WriteAll(const char* data, size_t count) {
+  while (count > 0) {
+    const ssize_t done = ::write(fd_, data, std::min(count, size_t{1} << 30));
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "cannot write", temporary_path_);
+    }
+    data += done;
+    count -= static_cast<size_t>(done);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  if (absl::Status status = Flush(); !status.ok()) return status;
+  if (::fsync(fd_) != 0) return ErrnoStatus(errno, "cannot synchronise", temporary_path_);
+  // Errors of close come after fsync succeeded: the bytes are on the disk.
+  ::close(std::exchange(fd_, -1));
+  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary_path_.c_str());
+    return ErrnoStatus(error, "cannot rename to", path_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncFolder(const std::string& folder) {
+  const int fd = OpenRetrying(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return ErrnoStatus(errno, "cannot open folder", folder);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (result != 0) return ErrnoStatus(error, "cannot synchronise folder", folder);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder) {
+  DIR* dir = ::opendir(folder.c_str());
+  if (dir == nullptr) return ErrnoStatus(errno, "cannot list folder", folder);
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(dir)) {
+    struct stat info;
+    if (::fstatat(::dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
+      names.emplace_back(entry->d_name);
+    }
+  }
+  ::closedir(dir);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder) {
+  struct statvfs info;
+  if (::statvfs(folder.c_str(), &info) != 0) return ErrnoStatus(errno, "cannot ask for free space of", folder);
+  const auto bytes = static_cast<unsigned __int128>(info.f_bavail) * info.f_frsize;
+  return static_cast<int64_t>(std::min<unsigned __int128>(bytes, INT64_MAX));
+}
+
+std::string JoinPath(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  if (!path.empty() && path.back() != '/') path += '/';
+  path += name;
+  return path;
+}
+
+absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
+  const std::string path = JoinPath(folder, kLockFileName);
+  const int fd = OpenRetrying(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+  if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
+  FolderLock lock(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "cannot lock", path);
+    return absl::FailedPreconditionError(Cat(folder, ": another build is writing to this folder"));
+  }
+  return lock;
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool IsUtf8(std::string_view text) {
+  const auto* next = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* const end = next + text.size();
+  while (next < end) {
+    const unsigned char lead = *next++;
+    if (lead < 0x80) continue;
+    int following;
+    unsigned char low = 0x80;  // the range of the second byte, narrower after some first bytes
+    unsigned char high = 0xbf;
+    if (lead >= 0xc2 && lead <= 0xdf) {
+      following = 1;
+    } else if (lead >= 0xe0 && lead <= 0xef) {
+      following = 2;
+      if (lead == 0xe0) low = 0xa0;
+      if (lead == 0xed) high = 0x9f;
+    } else if (lead >= 0xf0 && lead <= 0xf4) {
+      following = 3;
+      if (lead == 0xf0) low = 0x90;
+      if (lead == 0xf4) high = 0x8f;
+    } else {
+      return false;
+    }
+    if (end - next < following || next[0] < low || next[0] > high) return false;
+    for (int idx = 1; idx < following; ++idx) {
+      if (next[idx] < 0x80 || next[idx] > 0xbf) return false;
+    }
+    next += following;
+  }
+  return true;
+}
+
+}  // namespace maxsim::shard

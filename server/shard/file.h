@@ -1,0 +1,156 @@
+// Files as the shard code needs them: read-only mappings, positional reads, streamed writes with a checksum, and the
+// steps that make a write durable. Errors are absl::Status with the path and the system's reason; NOT_FOUND for a
+// missing file, RESOURCE_EXHAUSTED for a full disk or quota.
+#pragma once
+
+#include <xxhash.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace maxsim::shard {
+
+// The status for a failed system call: "<what> <path>: <strerror>".
+absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
+
+// A regular file opened for reading. Thread-safe.
+class InputFile {
+ public:
+  // Refuses anything that is not a regular file (a pipe would block or could not be read twice).
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // at the time of opening
+  int fd() const { return fd_; }
+
+  // Fills `out` from `offset`, all of it: DATA_LOSS when the file ends before.
+  absl::Status ReadAt(int64_t offset, void* out, size_t count) const;
+
+ private:
+  InputFile(std::string path, int fd, int64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+};
+
+// The bytes of a whole file in memory, page-aligned: mapped from the file, or copied. An empty file is an empty span.
+class FileBytes {
+ public:
+  // The mapping stays valid while the object lives. A file that is truncated meanwhile kills the process with SIGBUS:
+  // only for files that nobody changes.
+  static absl::StatusOr<FileBytes> Map(const InputFile& file);
+
+  // RESOURCE_EXHAUSTED when there is no memory for it.
+  static absl::StatusOr<FileBytes> Copy(const InputFile& file);
+
+  FileBytes(FileBytes&& other) noexcept;
+  FileBytes& operator=(FileBytes&& other) noexcept;
+  ~FileBytes();
+
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::string_view view() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  FileBytes(uint8_t* data, size_t size) : data_(data), size_(size) {}
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
+
+// XXH3-128 over a stream of bytes.
+class Checksum {
+ public:
+  Checksum();
+  void Update(const void* data, size_t count);
+  // "xxh3-128:" and 32 hex digits, as `xxhsum -H2` prints them. May be called at any time.
+  std::string Format() const;
+
+ private:
+  struct FreeState {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, FreeState> state_;
+};
+
+inline constexpr std::string_view kChecksumPrefix = "xxh3-128:";
+
+// True for text that Checksum::Format could have returned.
+bool IsChecksum(std::string_view text);
+
+// A new file, written from front to back under a temporary name (`path` + ".tmp"). It appears under its own name when
+// Commit succeeds; without Commit the destructor removes it.
+class OutputFile {
+ public:
+  // Truncates a temporary file that is there already.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  absl::Status Write(const void* data, size_t count);
+  absl::Status Write(std::string_view text) { return Write(text.data(), text.size()); }
+  int64_t num_bytes() const { return num_bytes_; }
+  std::string checksum() const { return checksum_.Format(); }  // of everything written
+
+  // fsync, close, rename. The folder itself is not synchronised: see SyncFolder.
+  absl::Status Commit();
+
+ private:
+  OutputFile(std::string path, std::string temporary_path, int fd);
+  absl::Status Flush();
+  absl::Status WriteAll(const char* data, size_t count);
+
+  const std::string path_;
+  const std::string temporary_path_;
+  int fd_;
+  int64_t num_bytes_ = 0;
+  std::vector<char> buffer_;
+  Checksum checksum_;
+};
+
+inline constexpr std::string_view kTemporarySuffix = ".tmp";
+
+absl::Status SyncFolder(const std::string& folder);
+
+// Names of the regular files in a folder, sorted.
+absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder);
+
+// Bytes an ordinary user may still write to the folder's file system.
+absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder);
+
+std::string JoinPath(std::string_view folder, std::string_view name);
+
+// An advisory lock on a file in the folder, held while the object lives, given up when the process dies.
+class FolderLock {
+ public:
+  // FAILED_PRECONDITION when somebody else holds it.
+  static absl::StatusOr<FolderLock> Acquire(const std::string& folder);
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&&) = delete;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+inline constexpr std::string_view kLockFileName = ".maxsim-build.lock";
+
+// True when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
+bool IsUtf8(std::string_view text);
+
+}  // namespace maxsim::shard

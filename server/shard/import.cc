@@ -1,0 +1,332 @@
+#include "server/shard/import.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "kernels/limits.h"
+#include "server/shard/array_input.h"
+#include "server/shard/document_line.h"
+#include "server/shard/document_lines.h"
+#include "server/shard/file.h"
+#include "server/shard/npy.h"
+#include "server/shard/shard_contents.h"
+#include "server/shard/text.h"
+
+namespace maxsim::shard {
+namespace {
+
+constexpr std::string_view kLengths = "lengths";
+
+class ArrayTokens : public TokenSource {
+ public:
+  explicit ArrayTokens(ArrayInput array) : array_(std::move(array)) {}
+  ElementType type() const override { return array_.type; }
+  int64_t dim() const override { return array_.shape[1]; }
+  int64_t num_tokens() const override { return array_.shape[0]; }
+  absl::StatusOr<const void*> Next(int64_t num_rows) override {
+    block_.resize(static_cast<size_t>(num_rows * dim()) * SizeOf(type()));
+    if (absl::Status status = array_.bytes->Read(block_.data(), block_.size()); !status.ok()) return status;
+    return block_.data();
+  }
+
+ private:
+  ArrayInput array_;
+  std::vector<char> block_;
+};
+
+// Payloads out of a payload_bytes array, cut by the catalog's sizes.
+class ArrayPayloads : public PayloadSource {
+ public:
+  ArrayPayloads(ArrayInput array, const Catalog* catalog) : array_(std::move(array)), catalog_(catalog) {}
+  absl::StatusOr<std::string_view> Next() override {
+    payload_.resize(static_cast<size_t>(catalog_->payload_sizes[next_]));
+    if (absl::Status status = array_.bytes->Read(payload_.data(), payload_.size()); !status.ok()) return status;
+    if (!payload_.empty()) {
+      if (absl::Status status = CheckPayload(payload_); !status.ok()) {
+        return Prefix(Cat(array_.origin, ": document ", next_, ": "), status);
+      }
+    }
+    ++next_;
+    return payload_;
+  }
+
+ private:
+  ArrayInput array_;
+  const Catalog* const catalog_;
+  size_t next_ = 0;
+  std::string payload_;
+};
+
+absl::StatusOr<ArrayInput> OpenTokens(absl::StatusOr<ArrayInput> array) {
+  if (!array.ok()) return array.status();
+  if (IsInteger(array->type)) {
+    return Invalid(array->origin, ": ", Name(array->type), " values; f16, bf16, f32 and f64 can be imported");
+  }
+  if (array->shape.size() != 2) {
+    return Invalid(array->origin, ": shape ", FormatShape(array->shape),
+                   ", expected [tokens of all documents, columns]");
+  }
+  if (array->shape[1] < kMinDim || array->shape[1] > kMaxDim) {
+    return Invalid(array->origin, ": ", array->shape[1], " columns, the limits are ", kMinDim, " .. ", kMaxDim);
+  }
+  return array;
+}
+
+absl::Status AppendLength(Catalog& catalog, std::string_view origin, int64_t length) {
+  if (length < 1 || length > kMaxDocumentTokens) {
+    return Invalid(origin, ": document ", catalog.lengths.size(), " has ", length, " tokens, the limits are 1 .. ",
+                   kMaxDocumentTokens);
+  }
+  catalog.lengths.push_back(static_cast<int32_t>(length));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int32_t>> LengthsFromOffsets(const std::vector<int64_t>& offsets, std::string_view origin,
+                                                        int64_t low, int64_t high, int64_t total) {
+  if (offsets.empty() || offsets[0] != 0) return Invalid(origin, ": the first entry must be 0");
+  std::vector<int32_t> lengths;
+  for (size_t idx = 1; idx < offsets.size(); ++idx) {
+    if (offsets[idx] < offsets[idx - 1] || offsets[idx] > total) {
+      return Invalid(origin, "[", idx, "]: ", offsets[idx], " is not in ", offsets[idx - 1], " .. ", total);
+    }
+    const int64_t length = offsets[idx] - offsets[idx - 1];
+    if (length < low || length > high) {
+      return Invalid(origin, "[", idx, "]: ", length, " more than the entry before, the limits are ", low, " .. ",
+                     high);
+    }
+    lengths.push_back(static_cast<int32_t>(length));
+  }
+  if (offsets.back() != total) return Invalid(origin, ": ends at ", offsets.back(), ", expected ", total);
+  return lengths;
+}
+
+// Step by step, what OpenImport promises.
+class Importer {
+ public:
+  Importer(const ImportOptions& options, const BuildObserver& observer) : options_(options), observer_(observer) {}
+
+  absl::StatusOr<Import> Open();
+
+ private:
+  absl::StatusOr<std::vector<int32_t>> ReadLengths(int64_t num_tokens);
+  absl::Status ReadIds();
+  absl::Status ReadLines();
+  absl::Status ReadIdArray();
+  absl::Status ReadIdBytes();
+  absl::Status ReadPayloadOffsets();
+  absl::Status Report(int64_t documents) {
+    if (observer_ == nullptr) return absl::OkStatus();
+    return observer_({.stage = BuildProgress::Stage::kReading,
+                      .documents_done = documents,
+                      .documents_total = static_cast<int64_t>(lengths_.size())});
+  }
+  int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
+  void SetIdType(IdType type) { import_.catalog = std::make_unique<Catalog>(type); }
+
+  const ImportOptions& options_;
+  const BuildObserver& observer_;
+  std::unique_ptr<ArrayArchive> archive_;
+  std::vector<int32_t> lengths_;
+  Import import_;
+};
+
+absl::StatusOr<std::vector<int32_t>> Importer::ReadLengths(int64_t num_tokens) {
+  const bool has_lengths = archive_ == nullptr || archive_->Has(std::string(kLengths));
+  const bool has_offsets = archive_ != nullptr && archive_->Has(std::string(kOffsets));
+  if (has_lengths && has_offsets) {
+    return Invalid(options_.input, ": both \"lengths\" and \"offsets\"; one of them is expected");
+  }
+  absl::StatusOr<ArrayInput> array = archive_ == nullptr
+                                         ? OpenNpyArray(options_.lengths)
+                                         : archive_->Open(std::string(has_offsets ? kOffsets : kLengths));
+  if (!array.ok()) return array.status();
+  // Every document has a token, so there cannot be more documents than tokens.
+  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*array, num_tokens + (has_offsets ? 1 : 0));
+  if (!values.ok()) return values.status();
+  if (has_offsets) return LengthsFromOffsets(*values, array->origin, 1, kMaxDocumentTokens, num_tokens);
+  Catalog catalog(IdType::kInt64);
+  int64_t sum = 0;
+  for (const int64_t length : *values) {
+    if (absl::Status status = AppendLength(catalog, array->origin, length); !status.ok()) return status;
+    sum += length;
+  }
+  if (sum != num_tokens) {
+    return Invalid(array->origin, ": the lengths sum to ", sum, ", but there are ", num_tokens, " token vectors");
+  }
+  return std::move(catalog.lengths);
+}
+
+absl::Status Importer::ReadLines() {
+  absl::StatusOr<InputFile> opened = InputFile::Open(options_.ids);
+  if (!opened.ok()) return opened.status();
+  auto file = std::make_shared<const InputFile>(*std::move(opened));
+  DocumentLineReader reader(file, options_.id_type);
+  std::vector<int32_t> payload_sizes;
+  bool has_payloads = false;
+  while (true) {
+    absl::StatusOr<std::optional<DocumentLine>> line = reader.Next();
+    if (!line.ok()) return line.status();
+    const auto count = static_cast<int64_t>(payload_sizes.size());
+    if (!line->has_value()) {
+      if (count == num_documents()) break;
+      return Invalid(options_.ids, ": ", count, " documents, but the lengths are those of ", num_documents());
+    }
+    if (count == num_documents()) {
+      return Invalid(reader.Where(), "more documents than the ", num_documents(), " that have a length");
+    }
+    if (import_.catalog == nullptr) SetIdType(*reader.id_type());
+    absl::Status added = *reader.id_type() == IdType::kInt64
+                             ? import_.catalog->ids.Add((*line)->int_id)
+                             : import_.catalog->ids.Add(std::string_view((*line)->string_id));
+    // Without empty lines in between, document n stands on line n + 1.
+    if (absl::IsAlreadyExists(added)) {
+      return Prefix(reader.Where(), absl::InvalidArgumentError(Cat(added.message(), " (counted from 0)")));
+    }
+    if (!added.ok()) return Prefix(reader.Where(), added);
+    payload_sizes.push_back(static_cast<int32_t>((*line)->payload.size()));
+    has_payloads |= !(*line)->payload.empty();
+    if (count % 4096 == 0) {
+      if (absl::Status status = Report(count); !status.ok()) return status;
+    }
+  }
+  if (has_payloads) {
+    import_.catalog->payload_sizes = std::move(payload_sizes);
+    import_.payloads = ReadLinePayloads(std::move(file));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ReadIdArray() {
+  absl::StatusOr<ArrayInput> array = archive_->Open(std::string(kIds));
+  if (!array.ok()) {
+    return Prefix(
+        "", absl::Status(array.status().code(),
+                         Cat(array.status().message(), "; ids that are strings go into a JSON Lines file, --ids")));
+  }
+  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*array, num_documents());
+  if (!values.ok()) return values.status();
+  if (static_cast<int64_t>(values->size()) != num_documents()) {
+    return Invalid(array->origin, ": ", values->size(), " ids for ", num_documents(), " documents");
+  }
+  SetIdType(options_.id_type.value_or(IdType::kInt64));
+  for (size_t idx = 0; idx < values->size(); ++idx) {
+    absl::Status added = import_.catalog->ids.type() == IdType::kInt64
+                             ? import_.catalog->ids.Add((*values)[idx])
+                             : import_.catalog->ids.Add(std::string_view(Cat((*values)[idx])));
+    if (!added.ok()) return Invalid(array->origin, "[", idx, "]: ", added.message(), " (counted from 0)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ReadIdBytes() {
+  if (options_.id_type == IdType::kInt64) {
+    return Invalid(options_.input, ": id_bytes holds strings, --id-type asks for int64");
+  }
+  absl::StatusOr<ArrayInput> bytes = archive_->Open(std::string(kIdBytes));
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->type != ElementType::kU8 || bytes->shape.size() != 1) {
+    return Invalid(bytes->origin, ": u8 of one dimension expected");
+  }
+  absl::StatusOr<ArrayInput> offsets = archive_->Open(std::string(kIdOffsets));
+  if (!offsets.ok()) return offsets.status();
+  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*offsets, num_documents() + 1);
+  if (!values.ok()) return values.status();
+  if (static_cast<int64_t>(values->size()) != num_documents() + 1) {
+    return Invalid(offsets->origin, ": ", values->size(), " entries, expected ", num_documents() + 1);
+  }
+  absl::StatusOr<std::vector<int32_t>> sizes =
+      LengthsFromOffsets(*values, offsets->origin, 1, kMaxIdBytes, bytes->shape[0]);
+  if (!sizes.ok()) return sizes.status();
+  SetIdType(IdType::kString);
+  std::string id;
+  for (size_t idx = 0; idx < sizes->size(); ++idx) {
+    id.resize(static_cast<size_t>((*sizes)[idx]));
+    if (absl::Status status = bytes->bytes->Read(id.data(), id.size()); !status.ok()) return status;
+    if (absl::Status added = import_.catalog->ids.Add(std::string_view(id)); !added.ok()) {
+      return Invalid(bytes->origin, ": document ", idx, ": ", added.message(), " (counted from 0)");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ReadPayloadOffsets() {
+  if (archive_ == nullptr || !options_.ids.empty() || !archive_->Has(std::string(kPayloadBytes))) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ArrayInput> bytes = archive_->Open(std::string(kPayloadBytes));
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->type != ElementType::kU8 || bytes->shape.size() != 1) {
+    return Invalid(bytes->origin, ": u8 of one dimension expected");
+  }
+  absl::StatusOr<ArrayInput> offsets = archive_->Open(std::string(kPayloadOffsets));
+  if (!offsets.ok()) return offsets.status();
+  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*offsets, num_documents() + 1);
+  if (!values.ok()) return values.status();
+  if (static_cast<int64_t>(values->size()) != num_documents() + 1) {
+    return Invalid(offsets->origin, ": ", values->size(), " entries, expected ", num_documents() + 1);
+  }
+  absl::StatusOr<std::vector<int32_t>> sizes =
+      LengthsFromOffsets(*values, offsets->origin, 0, kMaxPayloadBytes, bytes->shape[0]);
+  if (!sizes.ok()) return sizes.status();
+  if (bytes->shape[0] == 0) return absl::OkStatus();
+  import_.catalog->payload_sizes = *std::move(sizes);
+  import_.payloads = std::make_unique<ArrayPayloads>(*std::move(bytes), import_.catalog.get());
+  return absl::OkStatus();
+}
+
+absl::Status Importer::ReadIds() {
+  const bool has_ids = archive_ != nullptr && archive_->Has(std::string(kIds));
+  const bool has_id_bytes = archive_ != nullptr && archive_->Has(std::string(kIdBytes));
+  if (!options_.ids.empty()) {
+    if (has_ids || has_id_bytes) {
+      return Invalid("ids are given twice: in ", options_.input, " and in ", options_.ids, "; leave one out");
+    }
+    return ReadLines();
+  }
+  if (has_ids && has_id_bytes)
+    return Invalid(options_.input, ": both \"ids\" and \"id_bytes\"; one of them is expected");
+  if (has_ids) return ReadIdArray();
+  if (has_id_bytes) return ReadIdBytes();
+  SetIdType(options_.id_type.value_or(IdType::kInt64));
+  for (int64_t id = 0; id < num_documents(); ++id) {
+    // Different by construction.
+    (import_.catalog->ids.type() == IdType::kInt64 ? import_.catalog->ids.Add(id)
+                                                   : import_.catalog->ids.Add(std::string_view(Cat(id))))
+        .IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Import> Importer::Open() {
+  if (options_.input.empty() ? options_.tokens.empty() || options_.lengths.empty()
+                             : !options_.tokens.empty() || !options_.lengths.empty()) {
+    return Invalid("either --input, or --tokens together with --lengths, is expected");
+  }
+  if (!options_.input.empty()) {
+    absl::StatusOr<std::unique_ptr<ArrayArchive>> archive = OpenArchive(options_.input);
+    if (!archive.ok()) return archive.status();
+    archive_ = *std::move(archive);
+  }
+  absl::StatusOr<ArrayInput> tokens =
+      OpenTokens(archive_ == nullptr ? OpenNpyArray(options_.tokens) : archive_->Open(std::string(kTokens)));
+  if (!tokens.ok()) return tokens.status();
+  absl::StatusOr<std::vector<int32_t>> lengths = ReadLengths(tokens->shape[0]);
+  if (!lengths.ok()) return lengths.status();
+  lengths_ = *std::move(lengths);
+  if (lengths_.empty()) return Invalid(tokens->origin, ": no document in it");
+  if (absl::Status status = ReadIds(); !status.ok()) return status;
+  if (absl::Status status = ReadPayloadOffsets(); !status.ok()) return status;
+  import_.catalog->lengths = std::move(lengths_);
+  import_.tokens = std::make_unique<ArrayTokens>(*std::move(tokens));
+  return std::move(import_);
+}
+
+}  // namespace
+
+absl::StatusOr<Import> OpenImport(const ImportOptions& options, const BuildObserver& observer) {
+  return Importer(options, observer).Open();
+}
+
+}  // namespace maxsim::shard

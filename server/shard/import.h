@@ -1,0 +1,39 @@
+// Opens what a user brings (.npy, .npz, safetensors, JSON Lines) as the catalog and the sources of a build.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/shard/builder.h"
+#include "server/shard/catalog.h"
+#include "server/shard/manifest.h"
+#include "server/shard/sources.h"
+
+namespace maxsim::shard {
+
+struct ImportOptions {
+  // Either one archive ...
+  std::string input;  // .npz or safetensors, told apart by content
+  // ... or two .npy files.
+  std::string tokens;   // [T, d], f16, f32 or f64
+  std::string lengths;  // [N], integers
+  // JSON Lines, a document a line. Without it: the archive's ids, else 0 .. N - 1.
+  std::string ids;
+  // Type of the ids. nullopt takes that of the first line and refuses lines of the other. A given type converts: an
+  // integer to its decimal text, or decimal text to an integer.
+  std::optional<IdType> id_type;
+};
+
+struct Import {
+  std::unique_ptr<Catalog> catalog;
+  std::unique_ptr<TokenSource> tokens;
+  std::unique_ptr<PayloadSource> payloads;  // null when no document has a payload
+};
+
+// Reads lengths and ids whole and checks them; tokens and payloads stream while the build runs. The files must not
+// change until then. Every error names the file and the place in it. `observer` sees Stage::kReading.
+absl::StatusOr<Import> OpenImport(const ImportOptions& options, const BuildObserver& observer = nullptr);
+
+}  // namespace maxsim::shard

@@ -1,0 +1,99 @@
+// Base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the stack; this
+// base adds what the formats here need on top: a bound on nesting, refusal of NUL bytes (the parser would take one as
+// the end of the text), and the first error as a status. A subclass builds its result from the events and so decides
+// what is allocated: nothing is, for parts it does not keep.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/shard/text.h"
+
+namespace maxsim::shard {
+
+class JsonEvents {
+ public:
+  using Json = nlohmann::json;
+
+  virtual ~JsonEvents() = default;
+
+  // Runs the parser over the whole text. INVALID_ARGUMENT: what is wrong, and at which byte for malformed JSON.
+  absl::Status Parse(std::string_view text) {
+    if (text.find('\0') != std::string_view::npos) return absl::InvalidArgumentError("a NUL byte in JSON text");
+    const bool done = Json::sax_parse(text.begin(), text.end(), this);
+    if (!error_.ok()) return error_;
+    if (!done) return absl::InvalidArgumentError("malformed JSON");
+    return absl::OkStatus();
+  }
+
+  // The parser's interface.
+  bool null() { return Value("null"); }
+  bool boolean(bool value) { return OnBool(value); }
+  bool number_integer(Json::number_integer_t value) { return OnInteger(value); }
+  bool number_unsigned(Json::number_unsigned_t value) {
+    if (value > static_cast<uint64_t>(INT64_MAX)) return OnFloat(static_cast<double>(value));
+    return OnInteger(static_cast<int64_t>(value));
+  }
+  bool number_float(Json::number_float_t value, const std::string& text) { return OnFloat(value); }
+  bool string(std::string& value) { return OnString(value); }
+  bool binary(Json::binary_t& value) { return Fail("binary value"); }
+  bool start_object(size_t) { return Enter() && OnStartObject(); }
+  bool key(std::string& value) { return OnKey(value); }
+  bool end_object() {
+    --depth_;
+    return OnEndObject();
+  }
+  bool start_array(size_t) { return Enter() && OnStartArray(); }
+  bool end_array() {
+    --depth_;
+    return OnEndArray();
+  }
+  bool parse_error(size_t position, const std::string& last_token, const Json::exception& error) {
+    // The parser's own text: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
+    std::string_view what = error.what();
+    if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+    constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
+    return Fail(Cat("malformed JSON: ", what.substr(0, kLongestQuote)));
+  }
+
+ protected:
+  explicit JsonEvents(int max_depth) : max_depth_(max_depth) {}
+
+  // Containers open at the moment; 1 inside the outermost one.
+  int depth() const { return depth_; }
+
+  // Records the error and stops the parser.
+  bool Fail(std::string_view message) {
+    if (error_.ok()) error_ = absl::InvalidArgumentError(std::string(message));
+    return false;
+  }
+
+  // A scalar value that no specific event takes: by default anything is fine.
+  virtual bool Value(std::string_view kind) { return true; }
+  virtual bool OnBool(bool value) { return Value("a boolean"); }
+  virtual bool OnInteger(int64_t value) { return Value("an integer"); }
+  virtual bool OnFloat(double value) { return Value("a number that is not a 64-bit integer"); }
+  virtual bool OnString(std::string& value) { return Value("a string"); }
+  virtual bool OnStartObject() { return true; }
+  virtual bool OnKey(std::string& key) { return true; }
+  virtual bool OnEndObject() { return true; }
+  virtual bool OnStartArray() { return true; }
+  virtual bool OnEndArray() { return true; }
+
+ private:
+  bool Enter() {
+    if (++depth_ > max_depth_) return Fail(Cat("JSON nested deeper than ", max_depth_, " levels"));
+    return true;
+  }
+
+  const int max_depth_;
+  int depth_ = 0;
+  absl::Status error_;
+};
+
+}  // namespace maxsim::shard

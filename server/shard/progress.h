@@ -1,0 +1,39 @@
+// A build's progress for people: a bar that redraws itself on a terminal, a line now and then elsewhere.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/shard/builder.h"
+
+namespace maxsim::shard {
+
+class ProgressDisplay {
+ public:
+  enum class Style { kNone, kLines, kBar };
+
+  // kBar when `stream` is a terminal, else kLines; kNone when quiet.
+  static Style ChooseStyle(std::FILE* stream, bool quiet);
+
+  ProgressDisplay(std::FILE* stream, Style style);
+  ~ProgressDisplay();  // ends the line of a bar
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  void Show(const BuildProgress& progress);
+
+  // The text of one update: "writing  [=====>    ]  52%  726/1,398 documents  310.2 MB/s  0:12 left", `seconds` after
+  // the stage began. Public for its test.
+  static std::string Format(const BuildProgress& progress, double seconds, int bar_width);
+
+ private:
+  std::FILE* const stream_;
+  const Style style_;
+  BuildProgress::Stage stage_ = BuildProgress::Stage::kReading;
+  absl::Time stage_began_;
+  absl::Time last_shown_ = absl::InfinitePast();
+  bool bar_open_ = false;
+};
+
+}  // namespace maxsim::shard

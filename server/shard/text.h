@@ -1,0 +1,46 @@
+// Messages: absl::StrCat that also takes std::string_view, which is a type of its own beside absl::string_view in some
+// distributions' builds of abseil and the same type in others.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace maxsim::shard {
+
+template <typename T>
+decltype(auto) ForStrCat(const T& value) {
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    return absl::string_view(value.data(), value.size());
+  } else {
+    return (value);
+  }
+}
+
+template <typename... Args>
+std::string Cat(const Args&... args) {
+  return absl::StrCat(ForStrCat(args)...);
+}
+
+// INVALID_ARGUMENT with the arguments in a row as its message.
+template <typename... Args>
+absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(Cat(args...));
+}
+
+// A piece of untrusted text for an error message: quoted, shortened, control characters replaced.
+std::string Quote(std::string_view text);
+
+// The same status with `prefix` before its message.
+absl::Status Prefix(std::string_view prefix, const absl::Status& status);
+
+// "1.50 GiB", "312 B".
+std::string FormatBytes(int64_t bytes);
+
+// "1,398".
+std::string FormatCount(int64_t count);
+
+}  // namespace maxsim::shard
