@@ -1,12 +1,13 @@
-# MAXSIM_COMMIT: the git commit this tree was configured at, or "unknown" outside a checkout.
-set(MAXSIM_COMMIT unknown)
+# MAXSIM_COMMIT: the git commit this tree was configured at, or "unknown" outside a checkout; -DMAXSIM_COMMIT=... says it
+# where there is no git (an image's build).
+set(MAXSIM_BUILD_COMMIT ${MAXSIM_COMMIT})
 find_package(Git QUIET)
-if(GIT_FOUND)
+if(NOT MAXSIM_BUILD_COMMIT AND GIT_FOUND)
   execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --short=12 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-                  OUTPUT_VARIABLE MAXSIM_COMMIT_FOUND OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(MAXSIM_COMMIT_FOUND)
-    set(MAXSIM_COMMIT ${MAXSIM_COMMIT_FOUND})
-  endif()
+                  OUTPUT_VARIABLE MAXSIM_BUILD_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT MAXSIM_BUILD_COMMIT)
+  set(MAXSIM_BUILD_COMMIT unknown)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/generated/maxsim_version.h)
 add_library(maxsim_version INTERFACE)

@@ -2,7 +2,9 @@
 # Collects a build into one folder that runs elsewhere: any x86-64 Linux with the same or a newer glibc, with or without
 # a GPU. Binaries are stripped and find their libraries in ../lib.
 #
-#   scripts/bundle.sh BUILD_FOLDER BUNDLE_FOLDER
+#   scripts/bundle.sh [--programs-only] BUILD_FOLDER BUNDLE_FOLDER
+#
+# --programs-only leaves out the tests and their data (for the image).
 #
 #   bin/    maxsimd, maxsimctl, maxsim-shard and the benchmarks     lib/   every shared library but glibc's and the driver's
 #   tests/  the test programs     demo/ config/ ...   the files that they read     run-tests.sh   runs the tests
@@ -16,7 +18,12 @@ die() {
   exit 1
 }
 
-[ $# = 2 ] || die "usage: scripts/bundle.sh BUILD_FOLDER BUNDLE_FOLDER"
+programs_only=0
+if [ "${1:-}" = --programs-only ]; then
+  programs_only=1
+  shift
+fi
+[ $# = 2 ] || die "usage: scripts/bundle.sh [--programs-only] BUILD_FOLDER BUNDLE_FOLDER"
 build=${1%/}
 bundle=${2%/}
 [ -d "$build/bin" ] || die "$build/bin is not there: build first"
@@ -27,26 +34,29 @@ esac
 
 staging=$bundle.new
 rm -rf "$staging"
-mkdir -p "$staging"/{bin,lib,tests}
+mkdir -p "$staging"/{bin,lib}
 
 # Programs. A test program is one that CTest knows; its labels travel along for run-tests.sh.
 find "$build/bin" -maxdepth 1 -type f -executable -exec cp -t "$staging/bin" {} +
 tests_with_label() {
   ctest --test-dir "$build" -N ${1:+-L "$1"} | sed -n 's/^ *Test *#[0-9]*: //p'
 }
-while read -r name; do
-  if [ -x "$build/tests/$name" ]; then
-    cp "$build/tests/$name" "$staging/tests/"
-    echo "$name"
-  fi
-done < <(tests_with_label "") >"$staging/tests/all.list"
-for label in gpu concurrent service; do
-  tests_with_label "^$label\$" | { grep -xFf - "$staging/tests/all.list" || true; } >"$staging/tests/$label.list"
-done
+if [ $programs_only = 0 ]; then
+  mkdir "$staging/tests"
+  while read -r name; do
+    if [ -x "$build/tests/$name" ]; then
+      cp "$build/tests/$name" "$staging/tests/"
+      echo "$name"
+    fi
+  done < <(tests_with_label "") >"$staging/tests/all.list"
+  for label in gpu concurrent service; do
+    tests_with_label "^$label\$" | { grep -xFf - "$staging/tests/all.list" || true; } >"$staging/tests/$label.list"
+  done
+fi
 
 # Libraries: the closure that the loader finds here, without what must come from the machine it runs on.
 from_the_machine='^(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libnss_.*|libnsl|libutil|libcuda|libnvidia-.*)\.so'
-mapfile -t programs < <(find "$staging/bin" "$staging/tests" -type f -executable)
+mapfile -t programs < <(find "$staging" -type f -executable)
 ldd "${programs[@]}" | awk '/=> not found/ { print "MISSING " $1 } /=> \// { print $3 }' | sort -u >"$staging/closure"
 if grep '^MISSING' "$staging/closure"; then die "libraries are missing"; fi
 while read -r path; do
@@ -64,15 +74,18 @@ for file in "${programs[@]}"; do patchelf --set-rpath '$ORIGIN/../lib' "$file"; 
 for file in "${libraries[@]}"; do patchelf --set-rpath '$ORIGIN' "$file"; done
 
 # Files that programs and tests read, at their places below the top folder (what is in git, and the built collection).
-git ls-files -z -- config demo tests 'docs/*.md' README.md LICENSE | while IFS= read -r -d '' file; do
-  case "$file" in
-    *.cc | *.h | *.cu | *CMakeLists.txt) continue ;;
-  esac
-  [ -f "$file" ] || continue
-  mkdir -p "$staging/$(dirname "$file")"
-  cp "$file" "$staging/$file"
-done
-cp scripts/run-bundled-tests.sh "$staging/run-tests.sh"
+copy_data() {
+  git ls-files -z -- config demo tests 'docs/*.md' README.md LICENSE | while IFS= read -r -d '' file; do
+    case "$file" in
+      *.cc | *.h | *.cu | *CMakeLists.txt) continue ;;
+    esac
+    [ -f "$file" ] || continue
+    mkdir -p "$staging/$(dirname "$file")"
+    cp "$file" "$staging/$file"
+  done
+  cp scripts/run-bundled-tests.sh "$staging/run-tests.sh"
+}
+if [ $programs_only = 0 ]; then copy_data; fi
 
 {
   git describe --always --dirty 2>/dev/null || echo unknown
@@ -80,7 +93,7 @@ cp scripts/run-bundled-tests.sh "$staging/run-tests.sh"
 } >"$staging/VERSION"
 
 # Nothing may still point at this machine: run the loader on the result.
-if ldd "$staging"/bin/* "$staging"/tests/* 2>/dev/null | awk '/=> \// { print $3 }' |
+if ldd "${programs[@]}" | awk '/=> \// { print $3 }' |
   grep -v "^$(realpath "$staging")/" | grep -vE '/(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv)\.so'; then
   die "the libraries above are not in the bundle"
 fi
@@ -92,4 +105,4 @@ if [ "$kib" -gt $((max_mib * 1024)) ]; then
 fi
 rm -rf "$bundle"
 mv "$staging" "$bundle"
-echo "bundle: $bundle, $((kib / 1024)) MiB, $(wc -l <"$bundle/tests/all.list") test programs"
+echo "bundle: $bundle, $((kib / 1024)) MiB, ${#programs[@]} programs"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds the image maxsim:latest, or with 0 the CPU image maxsim:cpu, with docker, podman or buildah.
+#
+#   scripts/docker-build.sh [auto|1|0] [BUILD OPTION...]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+cuda=${1:-auto}
+[ $# -eq 0 ] || shift
+options=(--build-arg "COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)")
+case "$cuda" in
+  auto | 1) options+=(-t maxsim:latest) ;;
+  0) options+=(-t maxsim:cpu --build-arg CUDA=OFF --build-arg BUILD_BASE=debian:12 --build-arg RUNTIME_BASE=debian:12-slim) ;;
+  *)
+    echo "docker-build: '$cuda' must be auto, 1 or 0" >&2
+    exit 1
+    ;;
+esac
+for tool in docker podman; do
+  if command -v "$tool" >/dev/null; then exec "$tool" build "${options[@]}" "$@" .; fi
+done
+if command -v buildah >/dev/null; then exec buildah build --format docker "${options[@]}" "$@" .; fi
+echo "docker-build: docker, podman or buildah is needed" >&2
+exit 1
