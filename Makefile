@@ -68,7 +68,7 @@ check: build ## Check the format, run clang-tidy, shellcheck and the documentati
 	@scripts/setup.sh check
 	@scripts/check-format.sh
 	@scripts/check-scripts.sh
-	@scripts/check-docs.sh $(BUILD)
+	@scripts/check-docs.py $(BUILD)
 	@scripts/check-tidy.sh $(BUILD)
 
 ci: ## Everything that .ci/run does
