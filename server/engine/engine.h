@@ -2,6 +2,8 @@
 // documents, runs the executors, merges the parts' top-k lists.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -18,31 +20,56 @@ struct EngineOptions {
   ExecutorOptions executor;
 };
 
-// What one batch did, for metrics and timings.
+// What one batch did, for metrics and timings. Only calls that succeeded count.
 struct BatchStats {
-  int num_queries = 0;
-  uint64_t token_pairs = 0;
-  uint64_t document_tokens = 0;  // tokens read, counted once for queries that share them
+  int num_queries = 0;           // of jobs that were answered
+  uint64_t token_pairs = 0;      // query tokens x candidate tokens that were scored
+  uint64_t document_tokens = 0;  // tokens read: within one backend call, queries with the same candidates share them
+  // As the executor reports them for scoring, summed over its calls; aligning counts as kernel time.
   CallTimings timings;
 };
 
 // A batch in flight: an executor with its own workspace (and stream). Used by one thread at a time.
+//
+// The executor's limits bound one call, not one request. The lane cuts a batch into calls that fit: fewer queries at a
+// time, candidate lists in pieces, a whole-collection scan of a part with more than max_candidates documents in ranges,
+// inline documents in several stagings. Because a score depends on the query and the document alone, and results are
+// merged in the one rank order, the answer has the same bits however the work was cut. So only three things about a
+// single query can pass a limit: its tokens (max_query_tokens), the collection's dimension (max_dim), and one inline
+// document larger than max_staged_bytes; they fail that query's job with RESOURCE_EXHAUSTED naming the value and the
+// limit. (Choose max_candidates at least as large as the largest shard to let whole-collection scans share documents
+// between as many queries as possible.)
 class Lane {
  public:
   Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits);
+  ~Lane();
 
-  // Scores every query of every job. All jobs must be on the same collection generation. Returns one result a job, in
-  // order; a job that fails (a query beyond the executor's limits, say) does not fail its neighbours. Calls no `done`.
-  std::vector<absl::StatusOr<JobResult>> Execute(absl::Span<Job* const> jobs, BatchStats* stats);
+  // Scores every query of every job. All jobs must be on the same collection generation (INTERNAL for those that are
+  // not on the first one's). Returns one result a job, in order; queue_time is left zero, copy_time and kernel_time are
+  // the batch's. Calls no `done`. `stats` (may be null) is overwritten.
+  //
+  // A job fails as a whole, with the error of its first query that fails, and does not fail its neighbours:
+  // RESOURCE_EXHAUSTED beyond a limit, INVALID_ARGUMENT for fields that contradict each other, whatever the executor
+  // says about one of its queries. A lost device (UNAVAILABLE) fails every job of the batch. Between calls, a job that
+  // was cancelled or whose deadline has passed is dropped (CANCELLED, DEADLINE_EXCEEDED), and once `stop` (may be null)
+  // is set every job is (UNAVAILABLE).
+  std::vector<absl::StatusOr<JobResult>> Execute(absl::Span<Job* const> jobs, BatchStats* stats,
+                                                 const std::atomic<bool>* stop = nullptr);
 
  private:
-  std::unique_ptr<Executor> executor_;
+  class Batch;     // one Execute call
+  struct Scratch;  // memory that is kept from batch to batch
+
+  const std::unique_ptr<Executor> executor_;
   const ExecutorOptions limits_;
+  const std::unique_ptr<Scratch> scratch_;
 };
 
 // Owns the lanes of one backend.
 class Engine {
  public:
+  // Makes the lanes with their executors. `backend` must outlive the engine. INVALID_ARGUMENT for an option out of
+  // range.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(Backend* backend, const EngineOptions& options);
   int num_lanes() const { return static_cast<int>(lanes_.size()); }
   Lane& lane(int idx) { return *lanes_[idx]; }

@@ -22,15 +22,18 @@ struct CandidateSet {
   Kind kind = Kind::kWholeCollection;
 
   // kOrdinals: collection ordinals without repeats, and for each its index in the list as the client sent it (so
-  // missing and repeated ids leave gaps). Same length.
+  // missing and repeated ids leave gaps). Same length; positions strictly increase. Both empty is a query without
+  // candidates: it gets no hits.
   std::vector<uint64_t> ordinals;
   std::vector<uint32_t> positions;
 
-  // kInline: documents in the collection's storage type.
+  // kInline: documents in the collection's storage type: [inline_offsets.back(), dim] row-major; document n owns rows
+  // inline_offsets[n] .. inline_offsets[n + 1], of which there is at least one.
   std::vector<std::byte> inline_tokens;
   std::vector<int64_t> inline_offsets;
 
   uint64_t num_documents(const store::Collection& collection) const;
+  // Walks the ordinals. Those beyond the collection count as nothing here; scoring refuses them.
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
@@ -79,7 +82,7 @@ struct Job {
   uint64_t work = 0;
 };
 
-// Sets job->work.
+// Sets job->work; saturates at the largest number. Walks the candidates of each distinct CandidateSet once.
 void ComputeWork(Job* job);
 
 }  // namespace maxsim::engine

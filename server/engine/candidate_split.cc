@@ -1,0 +1,70 @@
+#include "server/engine/candidate_split.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace maxsim::engine {
+namespace {
+
+absl::Status Check(const store::Collection& collection, const CandidateSet& set) {
+  if (set.positions.size() != set.ordinals.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("candidates have ", set.ordinals.size(), " ordinals and ", set.positions.size(), " positions"));
+  }
+  if (set.ordinals.size() > std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("candidates are ", set.ordinals.size(), "; the limit is ", std::numeric_limits<uint32_t>::max()));
+  }
+  for (size_t idx = 0; idx < set.ordinals.size(); ++idx) {
+    if (set.ordinals[idx] >= collection.num_documents()) {
+      return absl::InvalidArgumentError(absl::StrCat("candidate ", idx, " has ordinal ", set.ordinals[idx],
+                                                     "; the collection has ", collection.num_documents(),
+                                                     " documents"));
+    }
+    if (idx != 0 && set.positions[idx] <= set.positions[idx - 1]) {
+      return absl::InvalidArgumentError(absl::StrCat("candidate ", idx, " has position ", set.positions[idx],
+                                                     " behind position ", set.positions[idx - 1]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CandidateSplit::Assign(const store::Collection& collection, const CandidateSet& set) {
+  if (absl::Status status = Check(collection, set); !status.ok()) return status;
+  const size_t count = set.ordinals.size();
+  const size_t num_parts = collection.parts().size();
+  ordinals_.resize(count);
+  indices_.resize(count);
+  starts_.assign(num_parts + 1, 0);
+
+  if (num_parts == 1) {
+    for (size_t idx = 0; idx < count; ++idx) {
+      ordinals_[idx] = static_cast<uint32_t>(set.ordinals[idx]);
+      indices_[idx] = static_cast<uint32_t>(idx);
+    }
+    starts_[1] = count;
+    return absl::OkStatus();
+  }
+
+  // A counting sort by part: stable, and linear in the list.
+  places_.resize(count);
+  for (size_t idx = 0; idx < count; ++idx) {
+    places_[idx] = collection.Locate(set.ordinals[idx]);
+    ++starts_[places_[idx].part + 1];
+  }
+  for (size_t part = 0; part < num_parts; ++part) starts_[part + 1] += starts_[part];
+  for (size_t idx = 0; idx < count; ++idx) {
+    const size_t slot = starts_[places_[idx].part]++;
+    ordinals_[slot] = places_[idx].ordinal;
+    indices_[slot] = static_cast<uint32_t>(idx);
+  }
+  // Filling moved each start to the next part's: move them back.
+  for (size_t part = num_parts; part > 0; --part) starts_[part] = starts_[part - 1];
+  starts_[0] = 0;
+  return absl::OkStatus();
+}
+
+}  // namespace maxsim::engine

@@ -1,0 +1,38 @@
+// A candidate list of collection ordinals, sorted out by the parts of the collection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "server/engine/job.h"
+#include "server/store/collection.h"
+
+namespace maxsim::engine {
+
+// Keeps its memory from one list to the next. Not thread-safe.
+class CandidateSplit {
+ public:
+  // Replaces the contents by `set` (kOrdinals) of `collection`. INVALID_ARGUMENT when an ordinal is beyond the
+  // collection, or the positions are not as many as the ordinals or do not increase.
+  absl::Status Assign(const store::Collection& collection, const CandidateSet& set);
+
+  // The candidates that lie in a part: their ordinals there, and their indices into set.ordinals. In the list's order,
+  // so that ties between candidates of one part break as the contract says.
+  absl::Span<const uint32_t> ordinals(size_t part) const { return Slice(ordinals_, part); }
+  absl::Span<const uint32_t> indices(size_t part) const { return Slice(indices_, part); }
+
+ private:
+  absl::Span<const uint32_t> Slice(const std::vector<uint32_t>& all, size_t part) const {
+    return absl::MakeConstSpan(all).subspan(starts_[part], starts_[part + 1] - starts_[part]);
+  }
+
+  std::vector<uint32_t> ordinals_;  // grouped by part
+  std::vector<uint32_t> indices_;   // parallel to ordinals_
+  std::vector<size_t> starts_;      // [parts + 1]
+  std::vector<store::Collection::Location> places_;
+};
+
+}  // namespace maxsim::engine

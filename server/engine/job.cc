@@ -1,0 +1,61 @@
+#include "server/engine/job.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace maxsim::engine {
+namespace {
+
+constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > kMax - b ? kMax : a + b; }
+uint64_t SaturatingMultiply(uint64_t a, uint64_t b) { return a != 0 && b > kMax / a ? kMax : a * b; }
+
+}  // namespace
+
+uint64_t CandidateSet::num_documents(const store::Collection& collection) const {
+  switch (kind) {
+    case Kind::kWholeCollection:
+      return collection.num_documents();
+    case Kind::kOrdinals:
+      return ordinals.size();
+    case Kind::kInline:
+      return inline_offsets.empty() ? 0 : inline_offsets.size() - 1;
+  }
+  return 0;
+}
+
+uint64_t CandidateSet::num_tokens(const store::Collection& collection) const {
+  switch (kind) {
+    case Kind::kWholeCollection:
+      return collection.num_tokens();
+    case Kind::kOrdinals: {
+      uint64_t tokens = 0;
+      for (const uint64_t ordinal : ordinals) {
+        if (ordinal >= collection.num_documents()) continue;
+        tokens = SaturatingAdd(tokens, static_cast<uint64_t>(collection.num_document_tokens(ordinal)));
+      }
+      return tokens;
+    }
+    case Kind::kInline:
+      return inline_offsets.empty() ? 0 : static_cast<uint64_t>(std::max<int64_t>(inline_offsets.back(), 0));
+  }
+  return 0;
+}
+
+void ComputeWork(Job* job) {
+  uint64_t work = 0;
+  // The queries of a request usually share one set, and a request has few: a linear search beats a map.
+  std::vector<std::pair<const CandidateSet*, uint64_t>> known;
+  for (const JobQuery& query : job->queries) {
+    const CandidateSet* const set = query.candidates.get();
+    if (set == nullptr) continue;
+    auto found = std::find_if(known.begin(), known.end(), [set](const auto& entry) { return entry.first == set; });
+    if (found == known.end()) found = known.insert(known.end(), {set, set->num_tokens(*job->collection)});
+    work = SaturatingAdd(work, SaturatingMultiply(static_cast<uint64_t>(std::max(query.num_tokens, 0)), found->second));
+  }
+  job->work = work;
+}
+
+}  // namespace maxsim::engine
