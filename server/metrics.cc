@@ -1,14 +1,12 @@
 #include "server/metrics.h"
 
 #include <array>
-#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "maxsim_version.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -150,8 +148,8 @@ struct Metrics::Families {
     Histogram* duration = nullptr;
     std::array<Counter*, kNumCodes> by_code{};
   };
-  absl::Mutex mutex;
-  absl::flat_hash_map<std::string, MethodSeries> methods ABSL_GUARDED_BY(mutex);
+  std::mutex mutex;  // guards the maps below
+  absl::flat_hash_map<std::string, MethodSeries> methods;
   std::array<Counter*, kRejections.size()> by_reason{};
 
   struct CollectionSeries {
@@ -160,7 +158,7 @@ struct Metrics::Families {
     Gauge* tokens = nullptr;
     Gauge* bytes = nullptr;
   };
-  absl::flat_hash_map<std::string, CollectionSeries> collections ABSL_GUARDED_BY(mutex);
+  absl::flat_hash_map<std::string, CollectionSeries> collections;
 };
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {
@@ -182,7 +180,7 @@ void Metrics::CountRequest(std::string_view method, absl::StatusCode code, absl:
   Histogram* histogram = nullptr;
   Counter* counter = nullptr;
   {
-    absl::MutexLock lock(&families_->mutex);
+    std::lock_guard lock(families_->mutex);
     auto it = families_->methods.find(std::string(method));
     if (it == families_->methods.end()) it = families_->methods.try_emplace(std::string(method)).first;
     Families::MethodSeries& series = it->second;
@@ -231,7 +229,7 @@ void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double 
 
 void Metrics::SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
                             uint64_t resident_bytes) {
-  absl::MutexLock lock(&families_->mutex);
+  std::lock_guard lock(families_->mutex);
   auto it = families_->collections.find(std::string(name));
   if (it == families_->collections.end()) {
     const Labels labels = {{"collection", std::string(name)}};
@@ -249,7 +247,7 @@ void Metrics::SetCollection(std::string_view name, uint64_t generation, uint64_t
 }
 
 void Metrics::RemoveCollection(std::string_view name) {
-  absl::MutexLock lock(&families_->mutex);
+  std::lock_guard lock(families_->mutex);
   const auto it = families_->collections.find(std::string(name));
   if (it == families_->collections.end()) return;
   families_->collection_generation.Remove(it->second.generation);

@@ -1,0 +1,134 @@
+#include "server/logging.h"
+
+#include <grpc/support/log.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "spdlog/pattern_formatter.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+
+namespace maxsim::log {
+namespace {
+
+// A message and its fields travel through spdlog as one text: message RS key US value RS key US value.
+constexpr char kRecordSeparator = '\x1e';
+constexpr char kUnitSeparator = '\x1f';
+
+struct Split {
+  std::string_view message;
+  std::vector<std::pair<std::string_view, std::string_view>> fields;
+};
+
+Split SplitPayload(std::string_view payload) {
+  Split split;
+  size_t end = std::min(payload.find(kRecordSeparator), payload.size());
+  split.message = payload.substr(0, end);
+  while (end < payload.size()) {
+    payload.remove_prefix(end + 1);
+    end = std::min(payload.find(kRecordSeparator), payload.size());
+    const std::string_view field = payload.substr(0, end);
+    const size_t unit = field.find(kUnitSeparator);
+    if (unit != std::string_view::npos) split.fields.emplace_back(field.substr(0, unit), field.substr(unit + 1));
+  }
+  return split;
+}
+
+void Append(spdlog::memory_buf_t& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
+
+// Control characters other than a line's end would let a client's text rewrite the log; a value with spaces is quoted.
+void AppendText(spdlog::memory_buf_t& out, std::string_view text, bool may_quote) {
+  const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=") != std::string_view::npos);
+  if (quote) out.push_back('"');
+  for (const char letter : text) {
+    const bool control = static_cast<unsigned char>(letter) < 0x20 && !(letter == '\n' && !may_quote);
+    if (quote && letter == '"') out.push_back('\\');
+    out.push_back(control ? ' ' : letter);
+  }
+  if (quote) out.push_back('"');
+}
+
+std::unique_ptr<spdlog::pattern_formatter> Pattern(const char* pattern, spdlog::pattern_time_type time) {
+  return std::make_unique<spdlog::pattern_formatter>(pattern, time, "");
+}
+
+class Text : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const Split split = SplitPayload(std::string_view(message.payload.data(), message.payload.size()));
+    prefix_->format(message, out);
+    AppendText(out, split.message, /*may_quote=*/false);
+    for (const auto& [key, value] : split.fields) {
+      out.push_back(' ');
+      Append(out, key);
+      out.push_back('=');
+      AppendText(out, value, /*may_quote=*/true);
+    }
+    out.push_back('\n');
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Text>(); }
+
+ private:
+  std::unique_ptr<spdlog::pattern_formatter> prefix_ =
+      Pattern("%Y-%m-%d %H:%M:%S.%e %^%L%$ ", spdlog::pattern_time_type::local);
+};
+
+class Json : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const Split split = SplitPayload(std::string_view(message.payload.data(), message.payload.size()));
+    prefix_->format(message, out);
+    Append(out, JsonString(split.message));
+    for (const auto& [key, value] : split.fields) {
+      out.push_back(',');
+      Append(out, JsonString(key));
+      out.push_back(':');
+      Append(out, JsonString(value));
+    }
+    Append(out, "}\n");
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Json>(); }
+
+ private:
+  std::unique_ptr<spdlog::pattern_formatter> prefix_ =
+      Pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":)", spdlog::pattern_time_type::utc);
+};
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug;
+  if (spdlog::should_log(level)) Write(level, args->message, {{"from", "grpc"}});
+}
+
+}  // namespace
+
+void Write(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields) {
+  if (!spdlog::should_log(level)) return;
+  std::string payload(message);
+  for (const Field& field : fields) {
+    payload += kRecordSeparator;
+    payload += field.key;
+    payload += kUnitSeparator;
+    payload += field.value;
+  }
+  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(payload.data(), payload.size()));
+}
+
+std::string JsonString(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::unique_ptr<spdlog::formatter> TextFormatter() { return std::make_unique<Text>(); }
+std::unique_ptr<spdlog::formatter> JsonFormatter() { return std::make_unique<Json>(); }
+
+void Initialize(const std::string& level, const std::string& format) {
+  auto logger = std::make_shared<spdlog::logger>("maxsimd", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  logger->set_formatter(format == "json" ? JsonFormatter() : TextFormatter());
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(LogFromGrpc);
+}
+
+}  // namespace maxsim::log

@@ -1,0 +1,37 @@
+// Structured log lines over spdlog, as text for people or as one JSON object a line. Plain spdlog::info() and its kin
+// go the same way.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "spdlog/spdlog.h"
+
+namespace maxsim::log {
+
+// `key` is [a-z_]+; the value may be any bytes.
+struct Field {
+  std::string_view key;
+  std::string value;
+};
+
+// "message key=value key=value" as text; {"message":..., "key":"value", ...} as JSON. Thread-safe.
+void Write(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields);
+
+inline bool DebugEnabled() { return spdlog::should_log(spdlog::level::debug); }
+
+// Sends spdlog's default logger to stderr in `format` ("text" or "json") at `level` (spdlog's names), and gRPC's own
+// messages with it: errors as they are, the rest at debug. Call once, before threads start.
+void Initialize(const std::string& level, const std::string& format);
+
+// `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+std::string JsonString(std::string_view text);
+
+// Formatters, exposed for tests.
+std::unique_ptr<spdlog::formatter> TextFormatter();
+std::unique_ptr<spdlog::formatter> JsonFormatter();
+
+}  // namespace maxsim::log

@@ -1,0 +1,42 @@
+// The maxsim.v1.Admin service over gRPC's callback API. Loads run on a worker thread, one after another.
+#pragma once
+
+#include "maxsim/v1/admin.grpc.pb.h"
+#include "server/metrics.h"
+#include "server/rpc/auth.h"
+#include "server/rpc/collection_admin.h"
+#include "server/rpc/worker.h"
+
+namespace maxsim::rpc {
+
+class Admin : public v1::Admin::CallbackService {
+ public:
+  // All must outlive the gRPC server that this is registered with.
+  Admin(CollectionAdmin* collections, const Authenticator* authenticator, Worker* worker, Metrics* metrics)
+      : collections_(collections), authenticator_(authenticator), worker_(worker), metrics_(metrics) {}
+
+  grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
+                                            const v1::ListCollectionsRequest* request,
+                                            v1::ListCollectionsResponse* response) override;
+  grpc::ServerUnaryReactor* LoadCollection(grpc::CallbackServerContext* context,
+                                           const v1::LoadCollectionRequest* request,
+                                           v1::LoadCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* ReloadCollection(grpc::CallbackServerContext* context,
+                                             const v1::ReloadCollectionRequest* request,
+                                             v1::ReloadCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* UnloadCollection(grpc::CallbackServerContext* context,
+                                             const v1::UnloadCollectionRequest* request,
+                                             v1::UnloadCollectionResponse* response) override;
+
+ private:
+  // Authenticates, then runs `work` on the worker and answers with its status.
+  grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method,
+                                        absl::AnyInvocable<absl::Status()> work);
+
+  CollectionAdmin* const collections_;
+  const Authenticator* const authenticator_;
+  Worker* const worker_;
+  Metrics* const metrics_;
+};
+
+}  // namespace maxsim::rpc

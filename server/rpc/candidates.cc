@@ -1,0 +1,191 @@
+#include "server/rpc/candidates.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/limits.h"
+
+namespace maxsim::rpc {
+namespace {
+
+absl::Status Invalid(const std::string& path, const std::string& message) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
+}
+
+absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath path, const char* field) {
+  if (size >= 1 && size <= limits.max_candidates_per_query) return absl::OkStatus();
+  return Invalid(absl::StrCat(path(), ".", field, ".ids"),
+                 absl::StrCat("has ", size, " ids, and 1 to ", limits.max_candidates_per_query,
+                              " (limits.max_candidates_per_query) are accepted"));
+}
+
+// Remembers ordinals: a bit for each of the collection's documents where that is smaller than a hash set of the list.
+class SeenOrdinals {
+ public:
+  SeenOrdinals(uint64_t num_documents, size_t num_ids) : dense_(num_documents / 8 <= num_ids * 16) {
+    if (dense_) {
+      bits_.resize(num_documents);
+    } else {
+      set_.reserve(num_ids);
+    }
+  }
+
+  // True the first time.
+  bool Insert(uint64_t ordinal) {
+    if (!dense_) return set_.insert(ordinal).second;
+    const bool first = !bits_[ordinal];
+    bits_[ordinal] = true;
+    return first;
+  }
+
+ private:
+  const bool dense_;
+  std::vector<bool> bits_;
+  absl::flat_hash_set<uint64_t> set_;
+};
+
+// `Id` is what a list holds (std::string or int64_t); `add_missing` is called once for each unknown id.
+template <typename Ids, typename AddMissing>
+void ResolveList(const Ids& ids, const store::Collection& collection, engine::CandidateSet& set,
+                 ResolvedCandidates& resolved, AddMissing add_missing) {
+  const auto count = static_cast<size_t>(ids.size());
+  set.kind = engine::CandidateSet::Kind::kOrdinals;
+  set.ordinals.reserve(count);
+  set.positions.reserve(count);
+  SeenOrdinals seen(collection.num_documents(), count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& id = ids.Get(static_cast<int>(i));
+    const std::optional<uint64_t> ordinal = collection.Find(id);
+    if (!ordinal.has_value()) {
+      add_missing(id);
+    } else if (seen.Insert(*ordinal)) {
+      set.ordinals.push_back(*ordinal);
+      set.positions.push_back(static_cast<uint32_t>(i));
+      resolved.num_tokens += static_cast<uint64_t>(collection.num_document_tokens(*ordinal));
+    }
+  }
+  resolved.num_documents = set.ordinals.size();
+}
+
+absl::Status CheckIdKind(const store::Collection& collection, shard::IdType sent, FieldPath path) {
+  const shard::IdType held = collection.manifest().id_type;
+  if (held == sent) return absl::OkStatus();
+  return Invalid(
+      absl::StrCat(path(), sent == shard::IdType::kString ? ".string_ids" : ".int_ids"),
+      absl::StrCat("the ids of collection ", collection.name(), " are of type ", std::string(shard::Name(held))));
+}
+
+absl::Status UnknownIds(size_t num_missing, size_t num_ids, const std::string& first, FieldPath path) {
+  return absl::NotFoundError(absl::StrCat(path(), ": ", num_missing, " of ", num_ids, " ids are unknown, the first is ",
+                                          first, " (missing_policy is FAIL)"));
+}
+
+absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& collection, const RequestLimits& limits,
+                            bool fail_on_missing, FieldPath path, engine::CandidateSet& set,
+                            ResolvedCandidates& resolved) {
+  absl::Status status = CheckIdKind(collection, shard::IdType::kString, path);
+  if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
+  if (!status.ok()) return status;
+  for (int i = 0; i < list.ids_size(); ++i) {
+    const size_t bytes = list.ids(i).size();
+    if (bytes < 1 || bytes > static_cast<size_t>(kMaxIdBytes)) {
+      return Invalid(absl::StrCat(path(), ".string_ids.ids[", i, "]"),
+                     absl::StrCat("has ", bytes, " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+    }
+  }
+  absl::flat_hash_set<std::string> missing;
+  ResolveList(list.ids(), collection, set, resolved, [&](const std::string& id) {
+    if (missing.insert(id).second) resolved.missing_string_ids.push_back(id);
+  });
+  if (!fail_on_missing || missing.empty()) return absl::OkStatus();
+  return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),
+                    absl::StrCat("\"", resolved.missing_string_ids.front(), "\""), path);
+}
+
+absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collection, const RequestLimits& limits,
+                         bool fail_on_missing, FieldPath path, engine::CandidateSet& set,
+                         ResolvedCandidates& resolved) {
+  absl::Status status = CheckIdKind(collection, shard::IdType::kInt64, path);
+  if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "int_ids");
+  if (!status.ok()) return status;
+  absl::flat_hash_set<int64_t> missing;
+  ResolveList(list.ids(), collection, set, resolved, [&](int64_t id) {
+    if (missing.insert(id).second) resolved.missing_int_ids.push_back(id);
+  });
+  if (!fail_on_missing || missing.empty()) return absl::OkStatus();
+  return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),
+                    absl::StrCat(resolved.missing_int_ids.front()), path);
+}
+
+absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collection& collection,
+                           const RequestLimits& limits, FieldPath path, engine::CandidateSet& set,
+                           ResolvedCandidates& resolved) {
+  const int count = list.documents_size();
+  if (count < 1 || count > limits.max_inline_documents) {
+    return Invalid(absl::StrCat(path(), ".inline_documents.documents"),
+                   absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
+                                " (limits.max_inline_documents) are accepted"));
+  }
+  const TokenMatrixRules rules{.storage = collection.storage(),
+                               .dim = collection.dim(),
+                               .max_tokens = limits.max_document_tokens,
+                               .limit_name = "limits.max_document_tokens"};
+  set.kind = engine::CandidateSet::Kind::kInline;
+  set.inline_offsets.reserve(static_cast<size_t>(count) + 1);
+  set.inline_offsets.push_back(0);
+  // Shapes first: nothing is converted for a request that is wrong further on.
+  for (int i = 0; i < count; ++i) {
+    const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
+    if (absl::Status status = CheckShape(list.documents(i), rules, document_path); !status.ok()) return status;
+    set.inline_offsets.push_back(set.inline_offsets.back() + list.documents(i).num_tokens());
+  }
+  const auto num_tokens = static_cast<uint64_t>(set.inline_offsets.back());
+  set.inline_tokens.reserve(num_tokens * static_cast<size_t>(rules.dim) * SizeOf(rules.storage));
+  for (int i = 0; i < count; ++i) {
+    const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
+    absl::Status status = AppendRows(list.documents(i), rules, document_path, set.inline_tokens);
+    if (!status.ok()) return status;
+  }
+  resolved.is_inline = true;
+  resolved.num_documents = static_cast<uint64_t>(count);
+  resolved.num_tokens = num_tokens;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(const v1::Candidates& candidates,
+                                                                            const store::Collection& collection,
+                                                                            const RequestLimits& limits,
+                                                                            bool fail_on_missing, FieldPath path) {
+  auto resolved = std::make_shared<ResolvedCandidates>();
+  auto set = std::make_shared<engine::CandidateSet>();
+  absl::Status status;
+  switch (candidates.kind_case()) {
+    case v1::Candidates::kStringIds:
+      status = ResolveStrings(candidates.string_ids(), collection, limits, fail_on_missing, path, *set, *resolved);
+      break;
+    case v1::Candidates::kIntIds:
+      status = ResolveInts(candidates.int_ids(), collection, limits, fail_on_missing, path, *set, *resolved);
+      break;
+    case v1::Candidates::kWholeCollection:
+      set->kind = engine::CandidateSet::Kind::kWholeCollection;
+      resolved->num_documents = collection.num_documents();
+      resolved->num_tokens = collection.num_tokens();
+      break;
+    case v1::Candidates::kInlineDocuments:
+      status = ResolveInline(candidates.inline_documents(), collection, limits, path, *set, *resolved);
+      break;
+    case v1::Candidates::KIND_NOT_SET:
+      status = Invalid(path(), "names none of string_ids, int_ids, whole_collection, inline_documents");
+      break;
+  }
+  if (!status.ok()) return status;
+  resolved->set = std::move(set);
+  return resolved;
+}
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,156 @@
+#include "server/rpc/collection_admin.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "server/logging.h"
+#include "server/rpc/info.h"
+
+namespace maxsim::rpc {
+namespace {
+
+void LogLoaded(std::string_view what, const store::Collection& collection, absl::Duration duration) {
+  log::Write(spdlog::level::info, what,
+             {{"collection", collection.name()},
+              {"generation", absl::StrCat(collection.manifest().generation)},
+              {"documents", absl::StrCat(collection.num_documents())},
+              {"tokens", absl::StrCat(collection.num_tokens())},
+              {"dim", absl::StrCat(collection.dim())},
+              {"storage", std::string(Name(collection.storage()))},
+              {"residency", std::string(store::Name(collection.residency()))},
+              {"seconds", absl::StrCat(absl::ToDoubleSeconds(duration))}});
+}
+
+void LogFailed(std::string_view what, const std::string& name, const absl::Status& status) {
+  log::Write(spdlog::level::err, what, {{"collection", name}, {"error", status.ToString()}});
+}
+
+}  // namespace
+
+CollectionAdmin::CollectionAdmin(store::CollectionStore* store, Metrics* metrics,
+                                 std::vector<std::string> allowed_roots, std::string memory_kind)
+    : store_(store),
+      metrics_(metrics),
+      allowed_roots_(std::move(allowed_roots)),
+      memory_kind_(std::move(memory_kind)) {}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
+                                                         store::Residency residency) {
+  const absl::Time begin = absl::Now();
+  auto loaded = store_->Load(name, path, residency);
+  const absl::Duration duration = absl::Now() - begin;
+  // A name that is refused never becomes a label: labels come from clients here.
+  const bool is_entry = loaded.ok() || loaded.status().code() != absl::StatusCode::kInvalidArgument;
+  if (is_entry) metrics_->CountReload(name, loaded.ok(), duration);
+  UpdateMetrics();
+  if (!loaded.ok()) {
+    LogFailed("collection not loaded", name, loaded.status());
+    return loaded.status();
+  }
+  LogLoaded("collection loaded", **loaded, duration);
+  return Info(name);
+}
+
+absl::Status CollectionAdmin::CheckAllowed(const std::string& path) const {
+  if (allowed_roots_.empty()) {
+    return absl::PermissionDeniedError("path: store.allowed_roots names no folder that clients may load from");
+  }
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::canonical(path, error);
+  if (error) return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
+  for (const std::string& allowed : allowed_roots_) {
+    const std::filesystem::path root = std::filesystem::canonical(allowed, error);
+    if (error) continue;
+    if (std::mismatch(root.begin(), root.end(), folder.begin(), folder.end()).first == root.end()) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("path: ", path, " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::string& name, const std::string& path,
+                                                                  const std::string& residency) {
+  const auto parsed = residency.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(residency);
+  if (!parsed.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("residency: is \"", residency, "\", and auto, gpu, host and disk are accepted"));
+  }
+  if (absl::Status status = store::ValidateCollectionName(name); !status.ok()) return status;
+  if (absl::Status status = CheckAllowed(path); !status.ok()) return status;
+  return Load(name, path, *parsed);
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed) {
+  const absl::Time begin = absl::Now();
+  auto reloaded = store_->Reload(name, changed);
+  const absl::Duration duration = absl::Now() - begin;
+  if (reloaded.status().code() == absl::StatusCode::kNotFound && !Info(name).ok()) return reloaded.status();
+  metrics_->CountReload(name, reloaded.ok(), duration);
+  UpdateMetrics();
+  if (!reloaded.ok()) {
+    LogFailed("collection not reloaded, the old generation stays", name, reloaded.status());
+    return reloaded.status();
+  }
+  LogLoaded(*changed ? "collection reloaded" : "collection unchanged", **reloaded, duration);
+  return Info(name);
+}
+
+absl::Status CollectionAdmin::ReloadAll() {
+  absl::Status first;
+  for (const store::CollectionStatus& status : store_->List()) {
+    bool changed = false;
+    first.Update(Reload(status.name, &changed).status());
+  }
+  return first;
+}
+
+absl::Status CollectionAdmin::Unload(const std::string& name) {
+  absl::Status status = store_->Unload(name);
+  if (!status.ok()) return status;
+  UpdateMetrics();
+  log::Write(spdlog::level::info, "collection unloaded", {{"collection", name}});
+  return status;
+}
+
+std::vector<v1::CollectionInfo> CollectionAdmin::List() const {
+  std::vector<v1::CollectionInfo> infos;
+  for (const store::CollectionStatus& status : store_->List()) infos.push_back(ToProto(status));
+  return infos;
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name) const {
+  for (const store::CollectionStatus& status : store_->List()) {
+    if (status.name == name) return ToProto(status);
+  }
+  return absl::NotFoundError(absl::StrCat("collection ", name, " is gone again"));
+}
+
+void CollectionAdmin::UpdateMetrics() {
+  std::lock_guard lock(metrics_mutex_);
+  std::set<std::string> gone = std::move(exported_);
+  exported_.clear();
+  double resident = 0;
+  double index = 0;
+  for (const store::CollectionStatus& status : store_->List()) {
+    if (status.collection == nullptr) continue;
+    const store::Collection& collection = *status.collection;
+    metrics_->SetCollection(status.name, static_cast<uint64_t>(collection.manifest().generation),
+                            collection.num_documents(), collection.num_tokens(), collection.resident_bytes());
+    gone.erase(status.name);
+    exported_.insert(status.name);
+    resident += static_cast<double>(collection.resident_bytes());
+    index += static_cast<double>(collection.index_bytes());
+  }
+  for (const std::string& name : gone) metrics_->RemoveCollection(name);
+  metrics_->SetMemory(memory_kind_, "collections", resident);
+  metrics_->SetMemory("host", "id_index", index);
+}
+
+}  // namespace maxsim::rpc

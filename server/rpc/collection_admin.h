@@ -1,0 +1,56 @@
+// Loading, reloading and unloading collections, with what goes with it: the allowed folders, log lines, metrics.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/metrics.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::rpc {
+
+// Thread-safe. Calls block while shards load.
+class CollectionAdmin {
+ public:
+  // `memory_kind` names the backend's memory in the metrics: "host" or "device".
+  CollectionAdmin(store::CollectionStore* store, Metrics* metrics, std::vector<std::string> allowed_roots,
+                  std::string memory_kind);
+
+  // For collections of the configuration: any path.
+  absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency);
+
+  // For clients: PERMISSION_DENIED unless the folder, symbolic links resolved, is under an allowed root.
+  absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
+                                                   const std::string& residency);
+
+  // `changed` must not be null.
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed);
+
+  // Every collection, one after another; the outcome of each is logged, and the first error returned.
+  absl::Status ReloadAll();
+
+  absl::Status Unload(const std::string& name);
+
+  std::vector<v1::CollectionInfo> List() const;
+
+  // Sets the gauges of collections and memory from what is loaded now.
+  void UpdateMetrics();
+
+ private:
+  absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
+  absl::Status CheckAllowed(const std::string& path) const;
+
+  store::CollectionStore* const store_;
+  Metrics* const metrics_;
+  const std::vector<std::string> allowed_roots_;
+  const std::string memory_kind_;
+  std::mutex metrics_mutex_;
+  std::set<std::string> exported_;  // collections that have gauges; guarded by metrics_mutex_
+};
+
+}  // namespace maxsim::rpc

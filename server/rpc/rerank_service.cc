@@ -1,0 +1,96 @@
+#include "server/rpc/rerank_service.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/logging.h"
+#include "server/rpc/status.h"
+
+namespace maxsim::rpc {
+namespace {
+
+void LogCall(const CallContext& context, const std::string& collection, const absl::Status& status,
+             absl::Duration duration) {
+  if (!log::DebugEnabled()) return;
+  log::Write(spdlog::level::debug, "request",
+             {{"method", std::string(context.method)},
+              {"collection", collection},
+              {"code", CodeName(status.code())},
+              {"duration_us", absl::StrCat(absl::ToInt64Microseconds(duration))},
+              {"error", std::string(status.message())}});
+}
+
+}  // namespace
+
+struct RerankService::Call {
+  CallContext context;
+  std::string collection;
+  PendingAnswer answer;
+  Done done;
+};
+
+RerankService::RerankService(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
+                             RequestLimits limits)
+    : store_(store), scheduler_(scheduler), metrics_(metrics), limits_(limits) {}
+
+absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& request) const {
+  // A request without a collection's name is wrong, not one for a collection that is not there.
+  if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
+  auto collection = store_->Find(request.collection());
+  if (!collection.ok()) return collection.status();
+  return Translate(request, *std::move(collection), limits_);
+}
+
+absl::StatusOr<Translated> RerankService::Prepare(const v1::RerankRequest& request) const {
+  if (refusing_) {
+    metrics_->CountRejection(Rejection::kShutdown);
+    return absl::UnavailableError("the server is draining");
+  }
+  absl::StatusOr<Translated> translated = TranslateFor(request);
+  // Only what is refused here is counted here; the scheduler counts what it refuses.
+  if (translated.status().code() == absl::StatusCode::kInvalidArgument) metrics_->CountRejection(Rejection::kInvalid);
+  if (translated.status().code() == absl::StatusCode::kNotFound) metrics_->CountRejection(Rejection::kNotFound);
+  return translated;
+}
+
+void RerankService::Rerank(const v1::RerankRequest& request, CallContext context, Done done) {
+  auto call = std::make_unique<Call>();
+  call->context = std::move(context);
+  call->collection = request.collection();
+  call->done = std::move(done);
+  absl::StatusOr<Translated> translated = Prepare(request);
+  if (!translated.ok()) return Finish(std::move(call), translated.status());
+  call->answer = std::move(translated->answer);
+  std::unique_ptr<engine::Job> job = std::move(translated->job);
+  if (job == nullptr) {
+    v1::RerankResponse response = BuildResponse(call->answer, engine::JobResult());
+    return Finish(std::move(call), std::move(response));
+  }
+  job->deadline = call->context.deadline;
+  job->cancelled = call->context.cancelled;
+  job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
+    if (!result.ok()) return Finish(std::move(call), result.status());
+    v1::RerankResponse response = BuildResponse(call->answer, *result);
+    Finish(std::move(call), std::move(response));
+  };
+  if (absl::Status status = scheduler_->Submit(job); !status.ok()) {
+    if (status.code() == absl::StatusCode::kResourceExhausted) SetRetryDelay(scheduler_->RetryDelay(), status);
+    job->done(std::move(status));
+  }
+}
+
+void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response) {
+  const absl::Time now = absl::Now();
+  const absl::Duration duration = now - call->context.arrival;
+  // gRPC cancels a call whose deadline has passed; for the records that is what happened.
+  if (response.status().code() == absl::StatusCode::kCancelled && now >= call->context.deadline) {
+    response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
+  }
+  if (response.ok()) response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
+  metrics_->CountRequest(call->context.method, response.status().code(), duration);
+  LogCall(call->context, call->collection, response.status(), duration);
+  call->done(std::move(response));
+}
+
+}  // namespace maxsim::rpc

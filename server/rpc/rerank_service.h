@@ -1,0 +1,61 @@
+// Reranking, whatever the transport: gRPC and HTTP both come through here, so that both obey the same rules.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/batching/scheduler.h"
+#include "server/metrics.h"
+#include "server/rpc/limits.h"
+#include "server/rpc/translate.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::rpc {
+
+// Whence a call came and how long it may take.
+struct CallContext {
+  std::string_view method;  // as the metrics name it; static
+  absl::Time arrival = absl::Now();
+  absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
+};
+
+// Thread-safe.
+class RerankService {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<v1::RerankResponse>)>;
+
+  // All must outlive the service and every call.
+  RerankService(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
+                RequestLimits limits);
+
+  // Validates on the calling thread, queues, and calls `done` exactly once: before it returns where nothing was queued,
+  // else from one of the scheduler's threads, which `done` must not hold up. The request may be gone when Rerank
+  // returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (rpc/status.h). Every call is counted and
+  // timed.
+  void Rerank(const v1::RerankRequest& request, CallContext context, Done done);
+
+  // From now on every request is UNAVAILABLE; those accepted are not touched.
+  void RefuseNew() { refusing_ = true; }
+
+  const RequestLimits& limits() const { return limits_; }
+
+ private:
+  struct Call;
+  void Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response);
+  absl::StatusOr<Translated> TranslateFor(const v1::RerankRequest& request) const;
+  absl::StatusOr<Translated> Prepare(const v1::RerankRequest& request) const;
+
+  const store::CollectionStore* const store_;
+  batching::Scheduler* const scheduler_;
+  Metrics* const metrics_;
+  const RequestLimits limits_;
+  std::atomic<bool> refusing_{false};
+};
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,222 @@
+#include "server/rpc/rerank_stream.h"
+
+#include <atomic>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/rpc/grpc_call.h"
+#include "server/rpc/status.h"
+
+namespace maxsim::rpc {
+namespace {
+
+v1::RerankStreamResponse ToStreamResponse(const std::string& request_id, absl::StatusOr<v1::RerankResponse> response) {
+  v1::RerankStreamResponse answer;
+  answer.set_request_id(request_id);
+  answer.set_code(static_cast<int32_t>(response.status().code()));
+  if (response.ok()) {
+    *answer.mutable_response() = *std::move(response);
+  } else {
+    answer.set_message(std::string(response.status().message()));
+    answer.set_retry_after_ms(RetryDelayMs(response.status()));
+  }
+  return answer;
+}
+
+}  // namespace
+
+// Two threads may be in here: one of gRPC's (reads, writes, cancellation) and one of the scheduler's (answers). `self_`
+// keeps the object until gRPC is done with it; a request in flight keeps it beyond that.
+//
+// gRPC's operations are started outside the mutex: StartRead, StartWrite and Finish may call back on the same thread.
+// Each is started by the thread that set its flag (reading_, writing_, finished_) under the mutex, so never twice.
+class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>,
+                         public std::enable_shared_from_this<RerankStreamCall> {
+ public:
+  RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, int max_in_flight,
+                   StreamRegistry* registry)
+      : service_(service), max_in_flight_(max_in_flight), registry_(registry), deadline_(DeadlineOf(*context)) {}
+
+  void Start(const absl::Status& admitted) {
+    self_ = shared_from_this();
+    if (!admitted.ok()) {
+      {
+        std::lock_guard lock(mutex_);
+        finished_ = true;
+      }
+      return Finish(ToGrpc(admitted));
+    }
+    if (registry_->Add(self_)) Drain();
+    Proceed();
+  }
+
+  void Drain() {
+    {
+      std::lock_guard lock(mutex_);
+      draining_ = true;
+    }
+    Proceed();
+  }
+
+  void OnReadDone(bool ok) override {
+    const absl::Time arrival = absl::Now();
+    const std::shared_ptr<RerankStreamCall> keep = self_;
+    if (ok && Accept()) {
+      service_->Rerank(request_,
+                       {.method = "RerankStream", .arrival = arrival, .deadline = deadline_, .cancelled = cancelled_},
+                       [this, keep, id = request_.request_id()](absl::StatusOr<v1::RerankResponse> response) {
+                         Answer(ToStreamResponse(id, std::move(response)));
+                       });
+    }
+    {
+      // Only now: the next read overwrites request_.
+      std::lock_guard lock(mutex_);
+      reading_ = false;
+      if (!ok) reads_done_ = true;
+    }
+    Proceed();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::shared_ptr<RerankStreamCall> keep = self_;
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+      answers_.pop_front();
+      --in_flight_;
+      if (!ok) broken_ = true;
+    }
+    Proceed();
+  }
+
+  void OnCancel() override {
+    const std::shared_ptr<RerankStreamCall> keep = self_;
+    cancelled_->store(true, std::memory_order_relaxed);
+    {
+      std::lock_guard lock(mutex_);
+      broken_ = true;
+    }
+    Proceed();
+  }
+
+  void OnDone() override {
+    registry_->Remove(self_);
+    const std::shared_ptr<RerankStreamCall> last = std::move(self_);
+  }
+
+ private:
+  enum class End { kNo, kOk, kDrained, kCancelled };
+
+  // A request that was read while the stream was told to end still gets its answer; one after its end does not.
+  bool Accept() {
+    std::lock_guard lock(mutex_);
+    if (finished_) return false;
+    ++in_flight_;
+    return true;
+  }
+
+  void Answer(v1::RerankStreamResponse answer) {
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      answers_.push_back(std::move(answer));
+    }
+    Proceed();
+  }
+
+  // Starts whatever can be started now: a write, a read, the end.
+  void Proceed() {
+    bool read = false;
+    const v1::RerankStreamResponse* write = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      ++starting_;
+      if (!broken_ && !writing_ && !answers_.empty()) {
+        writing_ = true;
+        write = &answers_.front();
+      }
+      if (!broken_ && !reading_ && !reads_done_ && !draining_ && in_flight_ < max_in_flight_) {
+        reading_ = true;
+        read = true;
+      }
+    }
+    if (write != nullptr) StartWrite(write);
+    if (read) StartRead(&request_);
+    End end = End::kNo;
+    {
+      std::lock_guard lock(mutex_);
+      --starting_;
+      end = EndLocked();
+      finished_ = finished_ || end != End::kNo;
+    }
+    // After Finish gRPC may be done with this call at any moment.
+    if (end == End::kOk) Finish(grpc::Status::OK);
+    if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
+    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+  }
+
+  // Whether, and how, the stream ends now. Not while another thread is about to start an operation: gRPC may delete the
+  // call after Finish, and that thread will come here itself.
+  End EndLocked() const {
+    if (finished_ || starting_ > 0 || writing_) return End::kNo;
+    if (broken_) return End::kCancelled;
+    if (in_flight_ > 0) return End::kNo;
+    if (reads_done_) return End::kOk;
+    return draining_ ? End::kDrained : End::kNo;
+  }
+
+  RerankService* const service_;
+  const int max_in_flight_;
+  StreamRegistry* const registry_;
+  const absl::Time deadline_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
+  v1::RerankRequest request_;               // belongs to the one read at a time, and to its handling
+
+  std::mutex mutex_;
+  // Guarded by mutex_. A deque, so that the answer being written stays where it is.
+  std::deque<v1::RerankStreamResponse> answers_;  // the front one is being written while writing_
+  int in_flight_ = 0;                             // read and not yet written
+  int starting_ = 0;                              // threads between deciding on an operation and having started it
+  bool reading_ = false;                          // a read is under way, or what it read is being handled
+  bool writing_ = false;
+  bool reads_done_ = false;  // the client has closed its side
+  bool draining_ = false;
+  bool broken_ = false;    // cancelled, or a write failed: nobody listens
+  bool finished_ = false;  // Finish was called
+};
+
+bool StreamRegistry::Add(const std::shared_ptr<RerankStreamCall>& stream) {
+  std::lock_guard lock(mutex_);
+  streams_.insert(stream);
+  return draining_;
+}
+
+void StreamRegistry::Remove(const std::shared_ptr<RerankStreamCall>& stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+}
+
+void StreamRegistry::Drain() {
+  std::vector<std::shared_ptr<RerankStreamCall>> streams;
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+    streams.assign(streams_.begin(), streams_.end());
+  }
+  for (const std::shared_ptr<RerankStreamCall>& stream : streams) stream->Drain();
+}
+
+grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* StartRerankStream(
+    grpc::CallbackServerContext* context, RerankService* service, const absl::Status& admitted, int max_in_flight,
+    StreamRegistry* registry) {
+  auto stream = std::make_shared<RerankStreamCall>(context, service, max_in_flight, registry);
+  RerankStreamCall* const reactor = stream.get();
+  reactor->Start(admitted);
+  return reactor;
+}
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,41 @@
+// RerankStream: a pipeline of rerank requests over one call.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
+#include "absl/status/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/rpc/rerank_service.h"
+
+namespace maxsim::rpc {
+
+class RerankStreamCall;
+
+// The open streams, so that they can be ended. Thread-safe.
+class StreamRegistry {
+ public:
+  // True when the registry is draining: the stream should end at once.
+  bool Add(const std::shared_ptr<RerankStreamCall>& stream);
+  void Remove(const std::shared_ptr<RerankStreamCall>& stream);
+  // Tells every stream, and those that come later, to end once its requests are answered.
+  void Drain();
+
+ private:
+  std::mutex mutex_;
+  bool draining_ = false;
+  std::unordered_set<std::shared_ptr<RerankStreamCall>> streams_;
+};
+
+// Serves one stream. At most `max_in_flight` requests are unanswered at a time; beyond that the stream is not read, and
+// HTTP/2 flow control holds the client back. Answers are written in order of completion. An error of one request is
+// answered in the stream; the stream itself ends OK when the client has closed its side and everything is answered,
+// with `admitted` when that is an error, and with UNAVAILABLE when the registry drains.
+grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* StartRerankStream(
+    grpc::CallbackServerContext* context, RerankService* service, const absl::Status& admitted, int max_in_flight,
+    StreamRegistry* registry);
+
+}  // namespace maxsim::rpc

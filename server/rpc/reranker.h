@@ -1,0 +1,45 @@
+// The maxsim.v1.Reranker service over gRPC's callback API: transport only, everything else is RerankService.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/maxsim.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
+#include "server/metrics.h"
+#include "server/rpc/auth.h"
+#include "server/rpc/rerank_service.h"
+#include "server/rpc/rerank_stream.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::rpc {
+
+class Reranker : public v1::Reranker::CallbackService {
+ public:
+  // Everything must outlive the gRPC server that this is registered with.
+  struct Dependencies {
+    RerankService* rerank = nullptr;
+    const Authenticator* authenticator = nullptr;
+    const Backend* backend = nullptr;
+    const store::CollectionStore* store = nullptr;
+    Metrics* metrics = nullptr;
+    uint64_t max_queue_work = 0;
+    int stream_in_flight = 64;
+  };
+  explicit Reranker(const Dependencies& dependencies) : deps_(dependencies) {}
+
+  // Open streams end with UNAVAILABLE as soon as what they have accepted is answered; new ones end at once.
+  void DrainStreams() { streams_.Drain(); }
+
+  grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const v1::RerankRequest* request,
+                                   v1::RerankResponse* response) override;
+  grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* RerankStream(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest* request,
+                                    v1::GetInfoResponse* response) override;
+
+ private:
+  const Dependencies deps_;
+  StreamRegistry streams_;
+};
+
+}  // namespace maxsim::rpc
