@@ -19,8 +19,10 @@ struct SchedulerOptions {
   uint64_t max_queue_work = uint64_t{1} << 36;
   int64_t max_queue_jobs = 16384;
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
-  // is there at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company; 0 never
-  // does. It bounds neither the time in the queue nor the time of scoring.
+  // is there at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted
+  // from the arrival of its first job and never more than half of the time that job has until its deadline; 0 never
+  // does. It bounds neither the time in the queue nor the time of scoring. A job larger than both maxima runs in a
+  // batch alone.
   absl::Duration max_batch_delay = absl::ZeroDuration();
   uint64_t max_batch_work = uint64_t{1} << 32;
   int max_batch_queries = 64;
@@ -35,9 +37,22 @@ struct SchedulerStats {
 };
 
 // Thread-safe.
+//
+// What happens to an accepted job: it waits; a lane takes it into a batch, or it leaves the queue because it was
+// cancelled (CANCELLED) or expired (DEADLINE_EXCEEDED), within about 10 ms also while every lane is busy; it is scored;
+// a job whose deadline passed or that was cancelled meanwhile gets that status in place of its result. When the device
+// is lost, every job that waits or is being scored, and every later one, gets UNAVAILABLE.
+//
+// `done` runs on a thread of the scheduler: one of a lane for jobs that were scored, the reaper's for those that were
+// dropped. It must not block, and must not call Shutdown or destroy the scheduler.
+//
+// Metrics: counts a rejection (kQueueFull, kDeadline, kCancelled, kDevice, kShutdown, kInvalid) for every error that
+// Submit returns or `done` gets, so callers count only what they refuse before Submit; queue and in-flight gauges,
+// queue times and batches.
 class Scheduler {
  public:
-  // Starts one thread a lane. `engine` and `metrics` must outlive the scheduler.
+  // Starts one thread a lane, and one that drops what must leave the queue. `engine` and `metrics` must outlive the
+  // scheduler.
   Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions options);
   // Drains without a time limit if Shutdown was not called.
   ~Scheduler();
@@ -47,14 +62,15 @@ class Scheduler {
   // come back), DEADLINE_EXCEEDED when its deadline has passed, UNAVAILABLE after Shutdown or when the device is lost.
   absl::Status Submit(std::unique_ptr<engine::Job>& job);
 
-  // How long a rejected client should wait: the queued work over the recent rate of scoring, 1 ms at least, 10 s at
-  // most.
+  // How long a rejected client should wait: the queued work over the recent rate of scoring (an exponential average
+  // over about two busy seconds), 1 ms at least, 10 s at most; 50 ms as long as nothing has been scored.
   absl::Duration RetryDelay() const;
 
   SchedulerStats stats() const;
 
-  // Refuses new jobs, lets accepted ones finish until `deadline`, fails the rest with UNAVAILABLE, joins the threads.
-  // Returns the number of jobs that were failed. Calling it again returns 0.
+  // Refuses new jobs, lets accepted ones finish until `deadline`, fails the rest with UNAVAILABLE, joins the threads. A
+  // backend call that runs at the deadline is waited for; jobs it does not finish are failed. Every `done` has been
+  // called when this returns. Returns the number of jobs that were failed. Calling it again returns 0.
   int64_t Shutdown(absl::Time deadline);
 
  private:

@@ -1,0 +1,40 @@
+// How fast work is being done, recently.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace maxsim::batching {
+
+// Work finished and busy time, both fading with the same time constant; their quotient is the rate. Time in which
+// nothing runs does not count, so that a quiet minute does not look like a slow device. Not thread-safe.
+class RateMeter {
+ public:
+  explicit RateMeter(absl::Duration time_constant) : time_constant_(absl::ToDoubleSeconds(time_constant)) {}
+
+  // Busy time begins: something runs and before nothing did.
+  void Begin(absl::Time now) { last_ = now; }
+
+  // `work` was finished at `now`, by one of the things that run.
+  void Add(uint64_t work, absl::Time now) {
+    const double seconds = std::max(absl::ToDoubleSeconds(now - last_), 0.0);
+    const double fade = std::exp(-seconds / time_constant_);
+    work_ = work_ * fade + static_cast<double>(work);
+    seconds_ = seconds_ * fade + seconds;
+    last_ = now;
+  }
+
+  // 0 as long as nothing is known.
+  double PerSecond() const { return seconds_ > 0 ? work_ / seconds_ : 0; }
+
+ private:
+  const double time_constant_;
+  absl::Time last_ = absl::InfinitePast();
+  double work_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace maxsim::batching

@@ -1,0 +1,364 @@
+#include "server/batching/scheduler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/batching/job_queue.h"
+#include "server/batching/rate_meter.h"
+#include "spdlog/spdlog.h"
+
+namespace maxsim::batching {
+namespace {
+
+// A cancelled flag is set without a signal, so the queue is looked through this often while jobs wait in it. Looking at
+// 16384 jobs (the default bound) takes well under a millisecond.
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
+// Two sweeps keep this distance, however many deadlines lie close together.
+constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
+
+constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
+constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
+constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
+constexpr absl::Duration kUnknownRetryDelay = absl::Milliseconds(50);
+
+// Returns at `until`, when notified, or spuriously.
+void Wait(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, absl::Time until) {
+  if (until == absl::InfiniteFuture()) {
+    condition.wait(lock);
+  } else {
+    condition.wait_until(lock, absl::ToChronoTime(until));
+  }
+}
+
+absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+
+}  // namespace
+
+class Scheduler::Impl {
+ public:
+  Impl(engine::Engine* engine, Metrics* metrics, const SchedulerOptions& options)
+      : engine_(engine),
+        metrics_(metrics),
+        options_(options),
+        queue_(options.starvation_limit),
+        rate_(kRateTimeConstant),
+        running_lanes_(engine->num_lanes()) {
+    for (int idx = 0; idx < engine->num_lanes(); ++idx) lanes_.emplace_back([this, idx] { LaneLoop(idx); });
+    reaper_ = std::thread([this] { ReaperLoop(); });
+  }
+
+  ~Impl() { Shutdown(absl::InfiniteFuture()); }
+
+  absl::Status Submit(std::unique_ptr<engine::Job>& job);
+  absl::Duration RetryDelay() const;
+  SchedulerStats stats() const;
+  int64_t Shutdown(absl::Time deadline);
+
+ private:
+  // Lane threads.
+  void LaneLoop(int lane_idx);
+  absl::Time HoldBackUntil(absl::Time now) const;
+  void RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch);
+  void Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start, absl::Time end);
+
+  // The reaper's thread.
+  void ReaperLoop();
+
+  // With mutex_ held.
+  absl::Status Admit(const engine::Job& job) const;
+  void LoseDevice(const absl::Status& status);
+  void DropAll(const absl::Status& reason);
+  void WakeReaperFor(absl::Time deadline, absl::Time now);
+  void QueueChanged();
+
+  // Any thread. How an error counts; a result needs none.
+  void CountRejection(const absl::Status& status);
+
+  engine::Engine* const engine_;
+  Metrics* const metrics_;
+  const SchedulerOptions options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_cv_;    // lanes: something to do, or nothing ever again
+  std::condition_variable reaper_cv_;  // the reaper: a job to drop, or a deadline before reaper_wake_
+  std::condition_variable idle_cv_;    // Shutdown: nothing waits and nothing runs
+  JobQueue queue_;
+  std::vector<DroppedJob> dropped_;  // out of the queue, `done` not called yet
+  RateMeter rate_;
+  absl::Time reaper_wake_ = absl::InfinitePast();  // when the reaper looks next by itself
+  absl::Status lost_;                              // not OK once the device is lost
+  int64_t running_jobs_ = 0;
+  int waiting_lanes_ = 0;
+  int running_lanes_;  // threads that have not ended
+  bool stopping_ = false;
+  int64_t failed_by_shutdown_ = 0;
+  std::atomic<bool> stop_now_{false};  // Shutdown's deadline has passed
+
+  std::mutex shutdown_mutex_;
+  bool joined_ = false;  // guarded by shutdown_mutex_
+  std::vector<std::thread> lanes_;
+  std::thread reaper_;
+};
+
+void Scheduler::Impl::CountRejection(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      return metrics_->CountRejection(Rejection::kDeadline);
+    case absl::StatusCode::kCancelled:
+      return metrics_->CountRejection(Rejection::kCancelled);
+    case absl::StatusCode::kUnavailable:
+      return metrics_->CountRejection(stop_now_.load(std::memory_order_relaxed) ? Rejection::kShutdown
+                                                                                : Rejection::kDevice);
+    default:
+      return metrics_->CountRejection(Rejection::kInvalid);
+  }
+}
+
+void Scheduler::Impl::QueueChanged() {
+  metrics_->SetQueue(queue_.num_jobs(), queue_.work());
+  metrics_->SetInFlight(running_jobs_);
+  if (stopping_ && queue_.empty()) {
+    work_cv_.notify_all();
+    reaper_cv_.notify_all();
+    if (running_jobs_ == 0) idle_cv_.notify_all();
+  }
+}
+
+absl::Status Scheduler::Impl::Admit(const engine::Job& job) const {
+  if (queue_.empty()) return absl::OkStatus();
+  if (queue_.num_jobs() >= options_.max_queue_jobs) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the queue is full: ", queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs));
+  }
+  if (queue_.work() > options_.max_queue_work || job.work > options_.max_queue_work - queue_.work()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the queue is full: requests of ", queue_.work(),
+                                                     " token pairs wait, of at most ", options_.max_queue_work,
+                                                     ", and this one has ", job.work));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
+  const absl::Status health = engine_->Health();
+  const absl::Time now = absl::Now();
+  const std::lock_guard lock(mutex_);
+  if (stopping_) {
+    metrics_->CountRejection(Rejection::kShutdown);
+    return ShuttingDown();
+  }
+  if (!health.ok() && lost_.ok()) LoseDevice(health);
+  if (!lost_.ok()) {
+    metrics_->CountRejection(Rejection::kDevice);
+    return lost_;
+  }
+  if (job->deadline <= now) {
+    metrics_->CountRejection(Rejection::kDeadline);
+    return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+  }
+  if (absl::Status status = Admit(*job); !status.ok()) {
+    metrics_->CountRejection(Rejection::kQueueFull);
+    return status;
+  }
+  const absl::Time deadline = job->deadline;
+  queue_.Push(std::move(job), now);
+  QueueChanged();
+  work_cv_.notify_one();
+  // A lane that waits takes the job at once; the reaper is for jobs that stay.
+  if (waiting_lanes_ == 0 || options_.max_batch_delay > absl::ZeroDuration()) WakeReaperFor(deadline, now);
+  return absl::OkStatus();
+}
+
+void Scheduler::Impl::WakeReaperFor(absl::Time deadline, absl::Time now) {
+  if (std::min(deadline, now + kSweepInterval) < reaper_wake_) reaper_cv_.notify_one();
+}
+
+void Scheduler::Impl::DropAll(const absl::Status& reason) {
+  queue_.DropAll(reason, &dropped_);
+  QueueChanged();
+  reaper_cv_.notify_one();
+}
+
+void Scheduler::Impl::LoseDevice(const absl::Status& status) {
+  if (!lost_.ok()) return;
+  lost_ = absl::UnavailableError(absl::StrCat("the device is lost: ", status.message()));
+  spdlog::critical("device_lost queued_jobs={} running_jobs={} error=\"{}\"", queue_.num_jobs(), running_jobs_,
+                   status.ToString());
+  DropAll(lost_);
+}
+
+// How long a free lane leaves the queue alone; `now` or earlier means not at all.
+absl::Time Scheduler::Impl::HoldBackUntil(absl::Time now) const {
+  if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return now;
+  if (queue_.work() >= options_.max_batch_work || queue_.num_queries() >= options_.max_batch_queries) return now;
+  const QueuedJob& head = queue_.Head(now);
+  return head.enqueued + std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2);
+}
+
+void Scheduler::Impl::LaneLoop(int lane_idx) {
+  const BatchLimits limits = {options_.max_batch_work, options_.max_batch_queries};
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (queue_.empty()) {
+      if (stopping_) break;
+      ++waiting_lanes_;
+      work_cv_.wait(lock);
+      --waiting_lanes_;
+      continue;
+    }
+    const absl::Time now = absl::Now();
+    if (const absl::Time until = HoldBackUntil(now); until > now) {
+      ++waiting_lanes_;
+      Wait(work_cv_, lock, until);
+      --waiting_lanes_;
+      continue;
+    }
+    std::vector<QueuedJob> batch = queue_.TakeBatch(now, limits, &dropped_);
+    if (!batch.empty() && running_jobs_ == 0) rate_.Begin(now);
+    running_jobs_ += static_cast<int64_t>(batch.size());
+    QueueChanged();
+    if (!dropped_.empty()) reaper_cv_.notify_one();
+    if (!queue_.empty()) {
+      work_cv_.notify_one();  // for another free lane
+      WakeReaperFor(absl::InfiniteFuture(), now);
+    }
+    if (batch.empty()) continue;
+    lock.unlock();
+    RunBatch(&engine_->lane(lane_idx), std::move(batch));
+    lock.lock();
+  }
+  --running_lanes_;
+  reaper_cv_.notify_all();
+}
+
+void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch) {
+  std::vector<engine::Job*> jobs;
+  jobs.reserve(batch.size());
+  for (const QueuedJob& queued : batch) jobs.push_back(queued.job.get());
+  const absl::Time start = absl::Now();
+  engine::BatchStats stats;
+  std::vector<absl::StatusOr<engine::JobResult>> results = lane->Execute(jobs, &stats, &stop_now_);
+  const absl::Time end = absl::Now();
+
+  const store::Collection& collection = *batch.front().job->collection;
+  if (stats.num_queries > 0) {
+    const uint64_t row_bytes = static_cast<uint64_t>(collection.dim()) * SizeOf(collection.storage());
+    metrics_->ObserveBatch(stats.num_queries, stats.token_pairs, stats.document_tokens,
+                           stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
+  }
+  const bool stopped = stop_now_.load(std::memory_order_relaxed);
+  const auto unavailable = std::find_if(results.begin(), results.end(),
+                                        [](const auto& result) { return absl::IsUnavailable(result.status()); });
+  const absl::Status health = unavailable == results.end() ? absl::OkStatus() : engine_->Health();
+  {
+    const std::lock_guard lock(mutex_);
+    rate_.Add(stats.token_pairs, end);
+    running_jobs_ -= static_cast<int64_t>(batch.size());
+    if (unavailable != results.end()) {
+      if (!health.ok()) {
+        LoseDevice(health);
+      } else if (!stopped) {
+        LoseDevice(unavailable->status());
+      } else {
+        failed_by_shutdown_ += std::count_if(results.begin(), results.end(),
+                                             [](const auto& result) { return absl::IsUnavailable(result.status()); });
+      }
+    }
+    QueueChanged();
+  }
+  for (size_t idx = 0; idx < batch.size(); ++idx) Answer(&batch[idx], std::move(results[idx]), start, end);
+}
+
+void Scheduler::Impl::Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start,
+                             absl::Time end) {
+  metrics_->ObserveQueueTime(start - queued->enqueued);
+  if (result.ok()) {
+    result->queue_time = start - queued->enqueued;
+    if (const absl::Status alive = CheckAlive(*queued->job, end); !alive.ok()) {
+      result =
+          absl::Status(alive.code(), absl::IsCancelled(alive) ? "the request was cancelled while it was scored"
+                                                              : "the deadline passed while the request was scored");
+    }
+  }
+  if (!result.ok()) CountRejection(result.status());
+  queued->job->done(std::move(result));
+  queued->job.reset();
+}
+
+void Scheduler::Impl::ReaperLoop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const absl::Time now = absl::Now();
+    const size_t num_dropped = dropped_.size();
+    const absl::Time next_deadline = queue_.DropDead(now, &dropped_);
+    if (dropped_.size() != num_dropped) QueueChanged();
+    if (!dropped_.empty()) {
+      std::vector<DroppedJob> dropped = std::exchange(dropped_, {});
+      reaper_wake_ = absl::InfinitePast();  // looks again before it sleeps
+      lock.unlock();
+      for (DroppedJob& one : dropped) {
+        CountRejection(one.reason);
+        one.queued.job->done(one.reason);
+      }
+      dropped.clear();
+      lock.lock();
+      continue;
+    }
+    if (stopping_ && queue_.empty() && running_lanes_ == 0) return;
+    reaper_wake_ = queue_.empty() ? absl::InfiniteFuture()
+                                  : std::max(std::min(next_deadline, now + kSweepInterval), now + kMinSweepInterval);
+    Wait(reaper_cv_, lock, reaper_wake_);
+    reaper_wake_ = absl::InfinitePast();
+  }
+}
+
+absl::Duration Scheduler::Impl::RetryDelay() const {
+  const std::lock_guard lock(mutex_);
+  const double rate = rate_.PerSecond();
+  if (rate <= 0) return kUnknownRetryDelay;
+  return std::clamp(absl::Seconds(static_cast<double>(queue_.work()) / rate), kMinRetryDelay, kMaxRetryDelay);
+}
+
+SchedulerStats Scheduler::Impl::stats() const {
+  const std::lock_guard lock(mutex_);
+  return {queue_.num_jobs(), queue_.work(), running_jobs_};
+}
+
+int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {
+  const std::lock_guard shutdown_lock(shutdown_mutex_);
+  if (joined_) return 0;
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    work_cv_.notify_all();
+    reaper_cv_.notify_all();
+    while ((!queue_.empty() || running_jobs_ != 0) && absl::Now() < deadline) Wait(idle_cv_, lock, deadline);
+    if (!queue_.empty() || running_jobs_ != 0) {
+      stop_now_.store(true, std::memory_order_relaxed);
+      failed_by_shutdown_ += queue_.num_jobs();
+      DropAll(ShuttingDown());
+    }
+  }
+  for (std::thread& lane : lanes_) lane.join();
+  reaper_.join();
+  joined_ = true;
+  const std::lock_guard lock(mutex_);
+  return failed_by_shutdown_;
+}
+
+Scheduler::Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions options)
+    : impl_(std::make_unique<Impl>(engine, metrics, options)) {}
+Scheduler::~Scheduler() = default;
+absl::Status Scheduler::Submit(std::unique_ptr<engine::Job>& job) { return impl_->Submit(job); }
+absl::Duration Scheduler::RetryDelay() const { return impl_->RetryDelay(); }
+SchedulerStats Scheduler::stats() const { return impl_->stats(); }
+int64_t Scheduler::Shutdown(absl::Time deadline) { return impl_->Shutdown(deadline); }
+
+}  // namespace maxsim::batching
