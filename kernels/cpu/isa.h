@@ -16,7 +16,7 @@
 
 namespace maxsim::cpu {
 
-// Rows of one document: [num_rows, num_steps] steps, packed, aligned to 2 bytes at least. Rows up to the next multiple
+// Rows of one document: [num_rows, num_steps] steps, packed. Rows up to the next multiple
 // of Isa::row_multiple are readable and repeat the last one, which leaves a maximum as it is.
 struct RowBlock {
   const void* rows = nullptr;

@@ -2,8 +2,11 @@
 // sum, the thread pool.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <thread>
@@ -114,17 +117,21 @@ TEST(PackTest, PairedStepsGiveTheInnerProduct) {
   }
 }
 
-TEST(RowBlockTest, UsesRowsInPlaceOnlyWhereTheyFillWholeTiles) {
+TEST(RowBlockTest, RepeatsTheLastRowUpToAWholeTile) {
   const test::TokenMatrix rows = test::RandomTokens(1, ScalarType::kF32, 8, 24);
-  std::vector<uint32_t> scratch(24 * 8);
   const Isa isa = ShapeOf(8, 4, 12);
-  const auto make = [&](size_t count) {
-    return MakeRowBlock(isa, StepForm::kF32, ScalarType::kF32, rows.data(), count, 8, scratch.data()).rows;
-  };
-  EXPECT_EQ(make(24), rows.data());
-  EXPECT_EQ(make(12), rows.data());
-  EXPECT_EQ(make(13), scratch.data());
-  EXPECT_EQ(make(1), scratch.data());
+  for (size_t count : {1, 11, 12, 13, 24}) {
+    const size_t padded = (count + 11) / 12 * 12;
+    std::vector<uint32_t> scratch(padded * 8, 0xffffffff);
+    const RowBlock block = MakeRowBlock(isa, StepForm::kF32, ScalarType::kF32, rows.data(), count, 8, scratch.data());
+    EXPECT_EQ(block.rows, scratch.data());
+    EXPECT_EQ(block.num_rows, count);
+    EXPECT_EQ(block.num_steps, 8u);
+    for (size_t row = 0; row < padded; ++row) {
+      const void* const expected = rows.row(static_cast<int64_t>(std::min(row, count - 1)));
+      EXPECT_EQ(std::memcmp(scratch.data() + row * 8, expected, 32), 0) << "row " << row << " of " << count;
+    }
+  }
 }
 
 TEST(RowBlockTest, BlocksAreWholeTilesForEveryDimension) {

@@ -22,8 +22,8 @@ constexpr DeviceLimits kOrin{8, 166912, 167936, 1024, 1536};
 constexpr DeviceLimits kDevices[] = {kA100, kA10, kH200, kOrin};
 
 constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
-constexpr int32_t kDims[] = {8,   9,   15,  16,  17,   48,   63,   64,   65,   96,   100,  104, 127,
-                             128, 129, 256, 300, 384,  512,  768,  1000, 1024, 1025, 1536, 2048, 4095, 4096};
+constexpr int32_t kDims[] = {8,   9,   15,  16,  17,  48,  63,   64,   65,   96,   100,  104,  127, 128,
+                             129, 256, 300, 384, 512, 768, 1000, 1024, 1025, 1536, 2048, 4095, 4096};
 
 void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   SCOPED_TRACE(plan.ToString());
@@ -37,8 +37,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.threads, 1024);
   EXPECT_GE(plan.stages, kMinStages);
   EXPECT_LE(plan.stages, kMaxStages);
-  EXPECT_EQ(plan.shared_bytes,
-            LayoutOf(plan.tile, plan.query_resident, plan.align, plan.row_bytes, plan.stages).total);
+  EXPECT_EQ(plan.shared_bytes, LayoutOf(plan.tile, plan.query_resident, plan.align, plan.row_bytes, plan.stages).total);
 
   // Steps and chunks cover a row, and no more than a row.
   EXPECT_GE(plan.num_steps * kStepBytes, plan.row_bytes);

@@ -1,0 +1,259 @@
+// maxsim_bench_cpu: times the CPU backend, for every storage type and instruction set, beside a plain -O3 loop.
+//
+// Each number is the best of repeated calls that fill --seconds. With one thread it is that thread's CPU time, so that
+// other work on the machine counts as little as possible; with several it is wall time. Scores of the loop and of the
+// backend are compared, so that nothing wrong is timed.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "kernels/bench/bench_shapes.h"
+#include "kernels/bench/plain_loop.h"
+#include "kernels/maxsim.h"
+#include "maxsim_version.h"
+
+namespace maxsim::bench {
+namespace {
+
+struct Options {
+  int threads = 1;
+  double seconds = 0.5;
+  std::string isa;
+  std::string json_path;
+};
+
+double Now(clockid_t clock) {
+  timespec time;
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double BestSeconds(const Options& options, double share, const std::function<void()>& call) {
+  const clockid_t clock = options.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  call();  // warm-up
+  double best = 1e300;
+  const double end = Now(CLOCK_MONOTONIC) + options.seconds * share;
+  int calls = 0;
+  do {
+    const double before = Now(clock);
+    call();
+    best = std::min(best, Now(clock) - before);
+  } while (++calls < 3 || Now(CLOCK_MONOTONIC) < end);
+  return best;
+}
+
+[[noreturn]] void Fail(const absl::Status& status) {
+  std::fprintf(stderr, "maxsim_bench_cpu: %s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
+
+// Values in [-0.1, 0.1); what they are does not matter for the time.
+std::vector<float> Values(size_t count) {
+  std::vector<float> values(count);
+  uint64_t state = 88172645463325252;
+  for (float& value : values) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    value = static_cast<float>(static_cast<int64_t>(state >> 40) - (1 << 23)) * 0x1p-23f * 0.1f;
+  }
+  return values;
+}
+
+std::vector<uint16_t> As(ScalarType type, const std::vector<float>& values) {
+  std::vector<uint16_t> elements(values.size() * SizeOf(type) / 2);
+  ConvertElements(ScalarType::kF32, values.data(), type, elements.data(), values.size());
+  return elements;
+}
+
+struct Workload {
+  explicit Workload(const Shape& shape_in) : shape(shape_in), offsets{0} {
+    for (int64_t length : shape.lengths) offsets.push_back(offsets.back() + length);
+    tokens = Values(static_cast<size_t>(offsets.back()) * shape.dim);
+    query = Values(static_cast<size_t>(shape.num_query_tokens) * shape.dim);
+  }
+
+  double flops() const { return 2.0 * static_cast<double>(offsets.back()) * shape.num_query_tokens * shape.dim; }
+
+  Shape shape;
+  std::vector<int64_t> offsets;
+  std::vector<float> tokens;
+  std::vector<float> query;
+};
+
+class Report {
+ public:
+  void Header() {
+    std::printf("%-18s %-5s %-14s %8s %11s %9s %9s %8s\n", "shape", "type", "isa", "threads", "ms/query", "GFLOP/s",
+                "GB/s", "x loop");
+  }
+
+  void Score(const Workload& work, const std::string& storage, const std::string& isa, int threads, double seconds,
+             double loop_seconds, double bytes) {
+    const double gflops = work.flops() / seconds / 1e9;
+    std::printf("%-18s %-5s %-14s %8d %11.3f %9.1f %9.2f %8.2f\n", work.shape.name.c_str(), storage.c_str(),
+                isa.c_str(), threads, seconds * 1e3, gflops, bytes / seconds / 1e9, loop_seconds / seconds);
+    rows.push_back({{"benchmark", "score"},
+                    {"shape", work.shape.name},
+                    {"dim", work.shape.dim},
+                    {"documents", work.shape.lengths.size()},
+                    {"query_tokens", work.shape.num_query_tokens},
+                    {"document_tokens", work.offsets.back()},
+                    {"storage", storage},
+                    {"isa", isa},
+                    {"threads", threads},
+                    {"clock", threads == 1 ? "thread CPU time" : "wall time"},
+                    {"seconds", seconds},
+                    {"gflops", gflops},
+                    {"gigabytes_per_second", bytes / seconds / 1e9},
+                    {"speedup_over_plain_loop", loop_seconds / seconds}});
+  }
+
+  void Elements(const std::string& what, double bytes, double seconds) {
+    std::printf("%-40s %9.2f GB/s read\n", what.c_str(), bytes / seconds / 1e9);
+    rows.push_back({{"benchmark", what}, {"threads", 1}, {"gigabytes_per_second", bytes / seconds / 1e9}});
+  }
+
+  nlohmann::json rows = nlohmann::json::array();
+};
+
+void CheckScores(const Workload& work, const std::vector<float>& expected, const std::vector<Scored>& results,
+                 double tolerance) {
+  // Magnitudes: values are below 0.1.
+  const double scale = 0.01 * work.shape.num_query_tokens * work.shape.dim;
+  for (const Scored& scored : results) {
+    if (!(std::fabs(scored.score - expected[scored.position]) <= tolerance * scale)) {
+      Fail(absl::InternalError("the backend's scores are not those of the plain loop"));
+    }
+  }
+}
+
+void BenchBackend(const Workload& work, const Options& options, const std::string& isa, ScalarType type,
+                  const std::vector<float>& expected, double loop_seconds, Report& report) {
+  auto backend = CreateCpuBackend({.num_threads = options.threads, .isa = isa});
+  if (!backend.ok()) Fail(backend.status());
+  auto executor = (*backend)->CreateExecutor({});
+  if (!executor.ok()) Fail(executor.status());
+  const std::vector<uint16_t> tokens = As(type, work.tokens);
+  const std::vector<uint16_t> query_tokens = As(type, work.query);
+  auto documents = (*backend)->Load({.type = type,
+                                     .dim = work.shape.dim,
+                                     .num_documents = static_cast<int64_t>(work.shape.lengths.size()),
+                                     .tokens = tokens.data(),
+                                     .offsets = work.offsets.data()},
+                                    nullptr);
+  if (!documents.ok()) Fail(documents.status());
+  Query query;
+  query.tokens = query_tokens.data();
+  query.num_tokens = work.shape.num_query_tokens;
+  query.top_k = 100;
+  std::vector<std::vector<Scored>> results(1);
+  const double seconds = BestSeconds(options, 1, [&] {
+    const absl::Status status = (*executor)->TopK(**documents, {&query, 1}, absl::MakeSpan(results), nullptr);
+    if (!status.ok()) Fail(status);
+  });
+  CheckScores(work, expected, results[0], type == ScalarType::kF32 ? 1e-5 : 1e-2);
+  report.Score(work, std::string(Name(type)), isa, (*backend)->info().parallelism, seconds, loop_seconds,
+               static_cast<double>(tokens.size()) * 2);
+}
+
+double BenchLoop(const Workload& work, const Options& options, PlainLoop loop, float* scores) {
+  return BestSeconds(options, 0.2, [&] {
+    loop(work.query.data(), work.shape.num_query_tokens, work.tokens.data(), work.offsets.data(),
+         static_cast<int64_t>(work.shape.lengths.size()), work.shape.dim, scores);
+  });
+}
+
+void BenchScores(const Options& options, Report& report) {
+  report.Header();
+  for (const Shape& shape : CpuShapes()) {
+    const Workload work(shape);
+    std::vector<float> expected(shape.lengths.size());
+    const double loop_seconds = BenchLoop(work, options, &PlainLoopScores, expected.data());
+    const double bytes = static_cast<double>(work.tokens.size()) * sizeof(float);
+    report.Score(work, "f32", "plain loop", 1, loop_seconds, loop_seconds, bytes);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+      std::vector<float> unused(expected.size());
+      const double seconds = BenchLoop(work, options, &FastMathLoopScores, unused.data());
+      report.Score(work, "f32", "fast-math loop", 1, seconds, loop_seconds, bytes);
+    }
+#endif
+    for (const std::string& isa : CpuIsas()) {
+      if (!options.isa.empty() && options.isa != isa) continue;
+      for (ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {
+        BenchBackend(work, options, isa, type, expected, loop_seconds, report);
+      }
+    }
+  }
+}
+
+void BenchElements(const Options& options, Report& report) {
+  // A request's size: stays in the second-level cache.
+  const std::vector<float> values = Values(size_t{1} << 16);
+  std::vector<float> target(values.size());
+  constexpr ScalarType kTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16};
+  for (ScalarType from : kTypes) {
+    const std::vector<uint16_t> source = As(from, values);
+    const double bytes = static_cast<double>(source.size()) * 2;
+    for (ScalarType to : kTypes) {
+      if (from == to) continue;
+      const double seconds =
+          BestSeconds(options, 0.2, [&] { ConvertElements(from, source.data(), to, target.data(), values.size()); });
+      report.Elements("convert " + std::string(Name(from)) + " to " + std::string(Name(to)), bytes, seconds);
+    }
+    const double seconds = BestSeconds(options, 0.2, [&] {
+      if (FindUnusableElement(from, source.data(), values.size())) std::abort();
+    });
+    report.Elements("find unusable " + std::string(Name(from)), bytes, seconds);
+  }
+}
+
+void WriteJson(const Options& options, const std::string& command, const Report& report) {
+  auto backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
+  if (!backend.ok()) Fail(backend.status());
+  auto all_cores = CreateCpuBackend({});
+  if (!all_cores.ok()) Fail(all_cores.status());
+  char date[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm utc;
+  std::strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
+  std::ofstream(options.json_path) << nlohmann::json{{"device", (*backend)->info().device},
+                                                     {"cores", (*all_cores)->info().parallelism},
+                                                     {"commit", kCommit},
+                                                     {"command", command},
+                                                     {"date", date},
+                                                     {"rows", report.rows}}
+                                          .dump(1)
+                                   << "\n";
+}
+
+}  // namespace
+}  // namespace maxsim::bench
+
+int main(int argc, char** argv) {
+  maxsim::bench::Options options;
+  CLI::App app("Times the CPU backend beside a plain -O3 loop on one thread.", "maxsim_bench_cpu");
+  app.add_option("--threads", options.threads, "threads of the backend; 0: every core")->check(CLI::Range(0, 1024));
+  app.add_option("--seconds", options.seconds, "time spent on each measurement")->check(CLI::PositiveNumber);
+  app.add_option("--isa", options.isa, "only this instruction set")->check(CLI::IsMember(maxsim::CpuIsas()));
+  app.add_option("--json", options.json_path, "write the results to this file too");
+  CLI11_PARSE(app, argc, argv);
+
+  std::string command = "maxsim_bench_cpu";
+  for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
+  maxsim::bench::Report report;
+  maxsim::bench::BenchScores(options, report);
+  maxsim::bench::BenchElements(options, report);
+  if (!options.json_path.empty()) maxsim::bench::WriteJson(options, command, report);
+  return 0;
+}

@@ -1,0 +1,22 @@
+// The yardsticks: MaxSim as anyone would write it first.
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::bench {
+
+// scores[n] = sum_i max_j <query_i, document_n,j>, FP32 throughout. Documents are ragged: offsets has num_documents + 1
+// elements.
+using PlainLoop = void (*)(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
+                           int64_t num_documents, int64_t dim, float* scores);
+
+// Compiled with -O3, as the rest of the build.
+void PlainLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
+                     int64_t num_documents, int64_t dim, float* scores);
+
+// The same lines compiled with -O3 -ffast-math -mavx2 -mfma: the compiler may reorder the sum and use vectors. Needs a
+// processor with AVX2.
+void FastMathLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
+                        int64_t num_documents, int64_t dim, float* scores);
+
+}  // namespace maxsim::bench
