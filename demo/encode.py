@@ -28,7 +28,10 @@ import pathlib
 import sys
 import unicodedata
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("encode.py: the package numpy is missing: pip install -r demo/requirements.txt")
 
 DEMO = pathlib.Path(__file__).resolve().parent
 MINILM = "minilm"
@@ -48,7 +51,7 @@ class InputError(Exception):
 def read_records(path):
     """Yields the records of a JSON Lines file; raises InputError, with the line's number, at the first bad one."""
     try:
-        file = sys.stdin if str(path) == "-" else open(path, encoding="utf-8")
+        file = sys.stdin.buffer if str(path) == "-" else open(path, "rb")
     except OSError as error:
         raise InputError(f"--input {path}: {error.strerror}") from None
     with file:
@@ -58,6 +61,8 @@ def read_records(path):
             where = f"{path}, line {number}"
             try:
                 record = json.loads(line)
+            except UnicodeDecodeError as error:
+                raise InputError(f"{where}: not UTF-8: {error.reason} at byte {error.start}") from None
             except json.JSONDecodeError as error:
                 raise InputError(f"{where}: not JSON: {error.msg} at column {error.colno}") from None
             if not isinstance(record, dict):
@@ -261,15 +266,16 @@ def encode_stream(encoder, records, batch_size):
 def fit_projection(encoder, records, dim, batch_size):
     """The first `dim` principal axes, float32 [384, dim], of the normalised token states of `records` (not centred, since
     MaxSim compares directions from the origin). An axis points to where its largest entry is positive: no random sign."""
-    second_moment, count = 0, 0
+    columns = encoder.model.config.hidden_size
+    if not 1 <= dim <= columns:
+        raise InputError(f"--fit-projection {dim}: must be 1 to {columns}")
+    second_moment, count = np.zeros((columns, columns)), 0
     for _, _, states in encode_stream(encoder, records, batch_size):
         states = states.astype(np.float64)
-        second_moment = second_moment + states.T @ states
+        second_moment += states.T @ states
         count += len(states)
     if count < dim:
         raise InputError(f"--fit-projection {dim}: the input has only {count} tokens")
-    if not 1 <= dim <= len(second_moment):
-        raise InputError(f"--fit-projection {dim}: must be 1 to {len(second_moment)}")
     axes = np.linalg.eigh(second_moment / count)[1][:, ::-1][:, :dim]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(dim)])
     return (axes * signs).astype(np.float32)

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Ranks the bundled passages for a few questions on a server of its own, and stops it again. `make demo` calls this.
+#
+#   demo/run.sh [--bin DIR] [--collection DIR] [-- FLAGS of maxsimd]
+#   demo/run.sh --serve [...]     serve the bundled collection in the foreground until Ctrl-C, on ports 7070 and 7071
+#
+#   --bin DIR          folder of maxsimd, maxsimctl and maxsim-shard (default: build/release/bin, or bin in a bundle)
+#   --collection DIR   where the collection is built (default: build/demo-collection)
+#
+# Example, on the CPU even where there is a GPU:  demo/run.sh -- --backend cpu
+set -euo pipefail
+
+demo=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$demo")
+bin=$root/build/release/bin
+if [ ! -d "$bin" ] && [ -x "$root/bin/maxsimd" ]; then bin=$root/bin; fi
+collection=$root/build/demo-collection
+serve=0
+flags=()
+ready_timeout_seconds=60
+questions=(0 3 13) # lines of queries.jsonl, from 0
+
+die() {
+  echo "demo/run.sh: $*" >&2
+  exit 1
+}
+
+# A path as one would type it from here.
+shown() { realpath -s --relative-base="$PWD" "$1"; }
+
+question_text() { sed -n "$(($1 + 1))s/.*\"text\": \"\([^\"]*\)\".*/\1/p" "$demo/queries.jsonl"; }
+
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -h | --help)
+      sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    --serve)
+      serve=1
+      shift
+      ;;
+    --bin | --collection)
+      [ $# -ge 2 ] || die "$1 wants a folder"
+      if [ "$1" = --bin ]; then bin=$2; else collection=$2; fi
+      shift 2
+      ;;
+    --)
+      shift
+      flags=("$@")
+      break
+      ;;
+    *) die "unknown argument $1 (see --help; flags of maxsimd go after --)" ;;
+  esac
+done
+for program in maxsimd maxsimctl maxsim-shard; do
+  [ -x "$bin/$program" ] || die "$bin/$program is not there: run 'make build', or name the folder with --bin"
+done
+
+"$demo/build.sh" --bin "$bin" --output "$collection"
+
+queries=(--query-lengths "$demo/query_lengths.npy" --collection demo)
+rerank="$(shown "$bin/maxsimctl") rerank --collection demo --all --top-k 5 --payload \\
+    --query $(shown "$demo/query_tokens.npy") --query-lengths $(shown "$demo/query_lengths.npy") --query-index 8"
+
+if [ $serve = 1 ]; then
+  # Only this machine can reach it, unless the flags say otherwise.
+  [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
+  [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
+  printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n\n' "$(question_text 8)" "$rerank"
+  exec "$bin/maxsimd" --collection "demo=$collection" "${flags[@]}"
+fi
+
+scratch=$(mktemp -d)
+server_pid=
+
+stop() {
+  if [ -n "$server_pid" ] && kill -TERM "$server_pid" 2>/dev/null; then
+    for _ in {1..100}; do
+      kill -0 "$server_pid" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill -KILL "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+  fi
+  rm -rf "$scratch"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail_with_log() {
+  echo "demo/run.sh: $1; the end of the server's log:" >&2
+  tail -n 20 "$scratch/log" >&2
+  exit 1
+}
+
+"$bin/maxsimd" --collection "demo=$collection" --grpc.address 127.0.0.1:0 --http.address 127.0.0.1:0 \
+  --server.port_file "$scratch/ports" --server.shutdown_delay 0s ${flags[@]+"${flags[@]}"} >"$scratch/log" 2>&1 &
+server_pid=$!
+for ((tenths = 0; ; ++tenths)); do
+  [ ! -e "$scratch/ports" ] || break
+  kill -0 "$server_pid" 2>/dev/null || fail_with_log "maxsimd ended before it was ready"
+  [ $tenths -lt $((ready_timeout_seconds * 10)) ] || fail_with_log "maxsimd is not ready after $ready_timeout_seconds s"
+  sleep 0.1
+done
+port=$(sed -n 's/.*"grpc_port": *\([0-9]*\).*/\1/p' "$scratch/ports")
+[ -n "$port" ] || die "no grpc_port in the port file: $(cat "$scratch/ports")"
+
+ctl() { "$bin/maxsimctl" --server "127.0.0.1:$port" "$@"; }
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; else bold='' plain=''; fi
+
+for question in "${questions[@]}"; do
+  printf '\n%s%s%s\n\n' "$bold" "$(question_text "$question")" "$plain"
+  ctl rerank "${queries[@]}" --query "$demo/query_tokens.npy" --query-index "$question" --all --top-k 5 --payload
+done
+
+printf '\n%sWhy the first answer won: the word of it that each word of the question matched best%s\n\n' "$bold" "$plain"
+ctl explain "${queries[@]}" --query "$demo/query_tokens.npy" --query-index "${questions[0]}" \
+  --queries-jsonl "$demo/queries.jsonl"
+
+printf '\n%sRanking quality over all questions, against the judgements in %s%s\n\n' "$bold" "$(shown "$demo/qrels.tsv")" "$plain"
+ctl evaluate "${queries[@]}" --queries "$demo/query_tokens.npy" --queries-jsonl "$demo/queries.jsonl" \
+  --qrels "$demo/qrels.tsv" --k 10
+
+cat <<END
+
+The server has been on a port of its own and stops now. To keep one running, and to ask it:
+  make serve                        (or: $(shown "$demo/run.sh") --serve)
+  $rerank
+END
