@@ -26,7 +26,12 @@ die() {
 }
 
 # A path as one would type it from here.
-shown() { realpath -s --relative-base="$PWD" "$1"; }
+shown() {
+  local path
+  path=$(realpath -s --relative-base="$PWD" "$1")
+  [[ $path == */* ]] || path=./$path
+  echo "$path"
+}
 
 question_text() { sed -n "$(($1 + 1))s/.*\"text\": \"\([^\"]*\)\".*/\1/p" "$demo/queries.jsonl"; }
 
