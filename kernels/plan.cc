@@ -72,7 +72,7 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
 absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
                                const DeviceLimits& limits) {
   if (type != ScalarType::kF16 && type != ScalarType::kBF16 && type != ScalarType::kF32) {
-    return absl::InvalidArgumentError(absl::StrCat("documents of type ", Name(type), " cannot be scored"));
+    return absl::InvalidArgumentError(absl::StrCat("documents of type ", std::string(Name(type)), " cannot be scored"));
   }
   if (dim < kMinDim || dim > kMaxDim) {
     return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
@@ -88,7 +88,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.threads = traits.threads();
   if (!FillMultiprocessor(limits, plan)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("no scoring kernel fits the device: ", Name(plan.tile), " takes ",
+        absl::StrCat("no scoring kernel fits the device: ", maxsim::Name(plan.tile), " takes ",
                      LayoutOf(plan.tile, false, align, plan.row_bytes, kMinStages).total, " bytes of shared memory; ",
                      limits.ToString()));
   }
@@ -125,7 +125,7 @@ std::string DeviceLimits::ToString() const {
 
 std::string ScorePlan::ToString() const {
   const TileTraits traits = TraitsOf(tile);
-  return absl::StrCat(align ? "align" : "score", " ", maxsim::Name(type), " ", maxsim::Name(tile), " (", traits.rows,
+  return absl::StrCat(align ? "align" : "score", " ", std::string(Name(type)), " ", Name(tile), " (", traits.rows,
                       " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",
                       query_resident ? "resident" : "streamed", "), ", num_steps, " steps in ", num_chunks, " chunks, ",
                       stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads, " threads, ",

@@ -1,0 +1,260 @@
+#include "kernels/cuda/call_input.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/cuda_error.h"
+
+namespace maxsim::cuda {
+namespace {
+
+// Queries of one slice: bounds the tables and the workspace of radix selection (48 KiB a query).
+constexpr int64_t kMaxSliceQueries = 256;
+// Results of one slice: 64 queries with the most results each, 5 MB.
+constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
+// Query bytes of one slice, unless a single query takes more.
+constexpr int64_t kMinSliceQueryBytes = int64_t{8} << 20;
+
+constexpr size_t kPartAlignment = 256;
+
+int64_t NumBlocks(int64_t num_tokens) { return (num_tokens + kBlockTokens - 1) / kBlockTokens; }
+
+size_t AlignUp(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
+
+}  // namespace
+
+SliceCapacity SliceCapacity::For(const ExecutorOptions& options) {
+  SliceCapacity capacity;
+  const int64_t query_tokens = std::min<int64_t>(options.max_query_tokens, kMaxQueryTokens);
+  capacity.queries = std::clamp<int64_t>(options.max_queries, 1, kMaxSliceQueries);
+  capacity.rows = std::max(options.max_query_tokens + (kBlockTokens - 1) * capacity.queries,
+                           NumBlocks(query_tokens) * kBlockTokens);
+  const int64_t widest_query =
+      NumBlocks(query_tokens) * kBlockTokens * DeviceRowBytes(ScalarType::kF32, options.max_dim);
+  capacity.query_bytes = std::max(
+      widest_query, std::min(kMinSliceQueryBytes, capacity.rows * DeviceRowBytes(ScalarType::kF32, options.max_dim)));
+  capacity.candidates = std::max<int64_t>(options.max_candidates, 1);
+  capacity.results = std::clamp<int64_t>(capacity.queries * kMaxTopK, kMaxTopK, kMaxSliceResults);
+  capacity.partial_blocks = capacity.rows / kBlockTokens;
+  return capacity;
+}
+
+size_t SliceCapacity::InputBytes() const {
+  const size_t blocks = static_cast<size_t>(rows / kBlockTokens);
+  return AlignUp(blocks * sizeof(RowTile)) + AlignUp(static_cast<size_t>(queries) * sizeof(BlockSum)) +
+         AlignUp(static_cast<size_t>(queries) * sizeof(SelectQuery)) +
+         AlignUp(static_cast<size_t>(rows) * sizeof(float)) + AlignUp(static_cast<size_t>(query_bytes)) +
+         AlignUp(static_cast<size_t>(candidates) * sizeof(uint32_t));
+}
+
+size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
+                      const SliceCapacity& capacity) {
+  const int64_t row_bytes = DeviceRowBytes(type, dim);
+  int64_t rows = 0, candidates = 0, results = 0;
+  size_t count = 0;
+  for (const Query& query : queries) {
+    const int64_t num_candidates = NumCandidates(query, num_documents);
+    rows += NumBlocks(query.num_tokens) * kBlockTokens;
+    candidates += num_candidates;
+    results += std::min<int64_t>(query.top_k, num_candidates);
+    const bool fits = static_cast<int64_t>(count) < capacity.queries && rows <= capacity.rows &&
+                      rows * row_bytes <= capacity.query_bytes && candidates <= capacity.candidates &&
+                      results <= capacity.results;
+    if (!fits && count > 0) break;
+    ++count;
+  }
+  return count;
+}
+
+void CallInput::Reset(ScalarType type, int32_t dim) {
+  type_ = type;
+  dim_ = dim;
+  row_bytes_ = DeviceRowBytes(type, dim);
+  groups_.clear();
+  scores_offsets_.clear();
+  row_order_.clear();
+  plan_groups_.clear();
+  row_tiles_.clear();
+  block_sums_.clear();
+  select_queries_.clear();
+  results_.clear();
+  lists_.clear();
+  num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partial_blocks_ = 0;
+  most_candidates_ = most_results_ = pass_candidates_ = 0;
+  num_radix_ = 0;
+}
+
+void CallInput::FormGroups(int64_t num_documents) {
+  for (size_t i = 0; i < queries_.size(); ++i) {
+    const Query& query = queries_[i];
+    const int64_t num_candidates = NumCandidates(query, num_documents);
+    if (num_candidates == 0) continue;
+    auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& other) {
+      return other.ordinals == query.ordinals && other.num_candidates == num_candidates;
+    });
+    if (group == groups_.end()) {
+      Group fresh{query.ordinals, num_candidates, -1, {}};
+      if (query.ordinals != nullptr) {
+        fresh.ordinals_begin = num_ordinals_;
+        num_ordinals_ += num_candidates;
+        lists_.emplace_back(query.ordinals, static_cast<size_t>(num_candidates));
+      }
+      group = groups_.insert(groups_.end(), std::move(fresh));
+    }
+    group->queries.push_back(static_cast<int32_t>(i));
+  }
+}
+
+absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
+                                   const DeviceLimits& limits, int64_t partials_capacity) {
+  Reset(type, dim);
+  queries_ = queries;
+  FormGroups(num_documents);
+
+  // Results and scores by query, and the room that partial sums need.
+  int64_t num_scores = 0;
+  for (const Query& query : queries) {
+    const int64_t num_candidates = NumCandidates(query, num_documents);
+    scores_offsets_.push_back(num_scores);
+    AddSelectQuery(query, num_candidates, num_scores);
+    num_scores += num_candidates;
+    const int64_t blocks = NumBlocks(query.num_tokens);
+    if (num_candidates > 0 && blocks > 1) num_partial_blocks_ += blocks;
+  }
+  if (groups_.empty()) return absl::OkStatus();
+  pass_candidates_ = num_partial_blocks_ == 0
+                         ? most_candidates_
+                         : std::min(most_candidates_, std::max<int64_t>(partials_capacity / num_partial_blocks_, 1));
+  for (const Group& group : groups_) {
+    ScoreGroup plan_group{0, group.num_candidates};
+    for (int32_t i : group.queries) plan_group.num_blocks += NumBlocks(queries[i].num_tokens);
+    plan_groups_.push_back(plan_group);
+  }
+  MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
+  select_plan_ = PlanSelect(static_cast<int64_t>(select_queries_.size()), most_candidates_, most_results_, limits);
+  num_partial_blocks_ = 0;  // counted again, as places in the partial sums
+  for (const Group& group : groups_) AddRowTiles(group);
+  FinishLayout();
+  return absl::OkStatus();
+}
+
+void CallInput::AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset) {
+  const int64_t k = std::min<int64_t>(query.top_k, num_candidates);
+  results_.push_back({num_results_, k});
+  if (k == 0) return;
+  SelectQuery select{scores_offset, num_candidates, num_results_, 0, static_cast<int32_t>(k), -1};
+  if (num_candidates > kRankAllCandidates) {
+    select.radix_idx = num_radix_++;
+    select.keys_offset = num_keys_;
+    num_keys_ += k;
+  }
+  select_queries_.push_back(select);
+  num_results_ += k;
+  most_candidates_ = std::max(most_candidates_, num_candidates);
+  most_results_ = std::max(most_results_, k);
+}
+
+// Stacks the blocks of the group's queries and cuts them into row tiles.
+void CallInput::AddRowTiles(const Group& group) {
+  const int32_t blocks_of_tile = TraitsOf(score_plan_.tile).blocks();
+  RowTile tile{};
+  const auto flush = [&] {
+    if (tile.num_blocks > 0) row_tiles_.push_back(tile);
+    tile = RowTile{};
+  };
+  for (int32_t i : group.queries) {
+    const Query& query = queries_[i];
+    const int64_t blocks = NumBlocks(query.num_tokens);
+    if (blocks > 1) {
+      block_sums_.push_back({num_partial_blocks_ * pass_candidates_, scores_offsets_[i], group.num_candidates, blocks});
+    }
+    for (int64_t block = 0; block < blocks; ++block) {
+      if (tile.num_blocks == 0) {
+        tile.first_row = num_rows_ + block * kBlockTokens;
+        tile.ordinals_begin = group.ordinals_begin;
+        tile.num_candidates = group.num_candidates;
+      }
+      BlockOutput& output = tile.outputs[tile.num_blocks++];
+      output = blocks == 1 ? BlockOutput{scores_offsets_[i], 0, 0}
+                           : BlockOutput{num_partial_blocks_++ * pass_candidates_, 1, 0};
+      if (tile.num_blocks == blocks_of_tile) flush();
+    }
+    row_order_.push_back(&query);
+    num_rows_ += blocks * kBlockTokens;
+  }
+  flush();
+}
+
+absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type,
+                                    int32_t dim, const DeviceLimits& limits) {
+  Reset(type, dim);
+  const int64_t num_documents = static_cast<int64_t>(ordinals.size());
+  const int64_t blocks = NumBlocks(query.num_tokens);
+  MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanAlign(type, dim, blocks, num_documents, limits));
+  for (int64_t block = 0; block < blocks; ++block) {
+    RowTile tile{};
+    tile.first_row = block * kBlockTokens;
+    tile.ordinals_begin = 0;
+    tile.num_candidates = num_documents;
+    tile.num_blocks = 1;
+    row_tiles_.push_back(tile);
+  }
+  lists_.push_back(ordinals);
+  num_ordinals_ = most_candidates_ = pass_candidates_ = num_documents;
+  row_order_.push_back(&query);
+  num_rows_ = blocks * kBlockTokens;
+  FinishLayout();
+  return absl::OkStatus();
+}
+
+void CallInput::FinishLayout() {
+  size_t end = 0;
+  const auto place = [&end](int64_t count, size_t element_bytes) {
+    const size_t begin = end;
+    end = AlignUp(begin + static_cast<size_t>(count) * element_bytes);
+    return begin;
+  };
+  layout_.row_tiles = place(static_cast<int64_t>(row_tiles_.size()), sizeof(RowTile));
+  layout_.block_sums = place(num_block_sums(), sizeof(BlockSum));
+  layout_.select_queries = place(num_select_queries(), sizeof(SelectQuery));
+  layout_.row_weights = place(num_rows_, sizeof(float));
+  layout_.query_rows = place(num_rows_, static_cast<size_t>(row_bytes_));
+  layout_.ordinals = place(num_ordinals_, sizeof(uint32_t));
+  layout_.total = end;
+}
+
+void CallInput::Write(uint8_t* memory) const {
+  const auto write = [memory](size_t offset, const auto& elements) {
+    if (!elements.empty()) std::memcpy(memory + offset, elements.data(), elements.size() * sizeof(elements[0]));
+  };
+  write(layout_.row_tiles, row_tiles_);
+  write(layout_.block_sums, block_sums_);
+  write(layout_.select_queries, select_queries_);
+
+  // Rows: packed tokens to padded rows, absent rows zero with weight zero.
+  float* weights = reinterpret_cast<float*>(memory + layout_.row_weights);
+  uint8_t* rows = memory + layout_.query_rows;
+  const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(type_);
+  const size_t row_bytes = static_cast<size_t>(row_bytes_);
+  for (const Query* query : row_order_) {
+    const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
+    for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += row_bytes) {
+      std::memcpy(rows, tokens, token_bytes);
+      std::memset(rows + token_bytes, 0, row_bytes - token_bytes);
+      *weights++ = query->weights == nullptr ? 1.0f : query->weights[i];
+    }
+    const int64_t absent = NumBlocks(query->num_tokens) * kBlockTokens - query->num_tokens;
+    std::memset(rows, 0, static_cast<size_t>(absent) * row_bytes);
+    std::fill_n(weights, absent, 0.0f);
+    rows += static_cast<size_t>(absent) * row_bytes;
+    weights += absent;
+  }
+
+  uint8_t* ordinals = memory + layout_.ordinals;
+  for (const absl::Span<const uint32_t> list : lists_) {
+    std::memcpy(ordinals, list.data(), list.size() * sizeof(uint32_t));
+    ordinals += list.size() * sizeof(uint32_t);
+  }
+}
+
+}  // namespace maxsim::cuda

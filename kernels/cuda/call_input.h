@@ -1,0 +1,131 @@
+// What one launch sequence needs from the host, laid out in one block of memory, so that one copy brings it over: row
+// tiles, tables of the queries, weights, query rows and candidate lists. Plain host code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/score_params.h"
+#include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/maxsim.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda {
+
+// Capacities of an executor's workspace. Calls with more than that in one of them are cut into slices of whole queries;
+// every query within the contract's limits fits by itself.
+struct SliceCapacity {
+  int64_t queries = 0;
+  int64_t rows = 0;            // query rows, padded to blocks
+  int64_t query_bytes = 0;     // of those rows
+  int64_t candidates = 0;      // scores
+  int64_t results = 0;         // sum of min(k, candidates)
+  int64_t partial_blocks = 0;  // blocks of queries that have several
+
+  // Capacity for the calls that `options` allow.
+  static SliceCapacity For(const ExecutorOptions& options);
+
+  // Bytes of the largest input block.
+  size_t InputBytes() const;
+};
+
+// Number of candidates of a query among `num_documents` documents.
+inline int64_t NumCandidates(const Query& query, int64_t num_documents) {
+  return query.ordinals == nullptr ? num_documents : query.num_candidates;
+}
+
+// How many of `queries`, from the first on, fit one slice: at least 1.
+size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
+                      const SliceCapacity& capacity);
+
+// Offsets of the parts in the block, in bytes, each a multiple of 256.
+struct InputLayout {
+  size_t row_tiles = 0;
+  size_t block_sums = 0;
+  size_t select_queries = 0;
+  size_t row_weights = 0;
+  size_t query_rows = 0;
+  size_t ordinals = 0;
+  size_t total = 0;
+};
+
+// One slice, planned. Reused from call to call, so that its vectors keep their memory.
+class CallInput {
+ public:
+  // Groups and plans the queries, all of one slice. Queries without candidates take no part.
+  absl::Status PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
+                          const DeviceLimits& limits, int64_t partials_capacity);
+
+  // Plans the matches of one query in the documents `ordinals`.
+  absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
+                           const DeviceLimits& limits);
+
+  // Writes the block to `memory` (layout().total bytes). Borrows what the plan was made from.
+  void Write(uint8_t* memory) const;
+
+  const ScorePlan& score_plan() const { return score_plan_; }
+  const SelectPlan& select_plan() const { return select_plan_; }
+  const InputLayout& layout() const { return layout_; }
+  bool empty() const { return row_tiles_.empty(); }
+  int num_block_sums() const { return static_cast<int>(block_sums_.size()); }
+  int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
+  int num_radix_queries() const { return num_radix_; }
+  int64_t num_results() const { return num_results_; }
+  int64_t most_candidates() const { return most_candidates_; }
+  int64_t pass_candidates() const {
+    return pass_candidates_;
+  }  // candidates of a pass: what the partial sums have room for
+
+  // The results of query i of the slice: `count` of them from `offset` on.
+  struct ResultRange {
+    int64_t offset = 0;
+    int64_t count = 0;
+  };
+  const std::vector<ResultRange>& results() const { return results_; }
+
+ private:
+  // Queries with the same candidates.
+  struct Group {
+    const uint32_t* ordinals;
+    int64_t num_candidates;
+    int64_t ordinals_begin;  // -1: all documents
+    std::vector<int32_t> queries;
+  };
+
+  void Reset(ScalarType type, int32_t dim);
+  void FormGroups(int64_t num_documents);
+  void AddRowTiles(const Group& group);
+  void AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset);
+  void FinishLayout();
+
+  ScalarType type_ = ScalarType::kF16;
+  int32_t dim_ = 0;
+  int64_t row_bytes_ = 0;
+  absl::Span<const Query> queries_;
+  std::vector<Group> groups_;
+  std::vector<int64_t> scores_offsets_;  // by query
+  std::vector<const Query*> row_order_;  // queries in the order of their rows
+  std::vector<ScoreGroup> plan_groups_;
+  std::vector<RowTile> row_tiles_;
+  std::vector<BlockSum> block_sums_;
+  std::vector<SelectQuery> select_queries_;
+  std::vector<ResultRange> results_;
+  std::vector<absl::Span<const uint32_t>> lists_;  // candidate lists in the order of ordinals_begin
+  ScorePlan score_plan_;
+  SelectPlan select_plan_;
+  InputLayout layout_;
+  int64_t num_rows_ = 0;
+  int64_t num_ordinals_ = 0;
+  int64_t num_results_ = 0;
+  int64_t num_keys_ = 0;
+  int64_t num_partial_blocks_ = 0;
+  int64_t most_candidates_ = 0;
+  int64_t most_results_ = 0;
+  int64_t pass_candidates_ = 0;
+  int num_radix_ = 0;
+};
+
+}  // namespace maxsim::cuda

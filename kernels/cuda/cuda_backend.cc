@@ -1,0 +1,152 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/score_launch.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/uploader.h"
+
+namespace maxsim::cuda {
+namespace {
+
+// Large enough for the link's full rate (pieces of 1 MiB reach two thirds of it).
+constexpr size_t kUploadPieceBytes = size_t{16} << 20;
+
+absl::Status NoDevice(cudaError_t error) {
+  cudaGetLastError();
+  return absl::UnavailableError(
+      absl::StrCat("no usable CUDA device: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return NoDevice(error);
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::UnavailableError(absl::StrCat("there is no CUDA device ", ordinal, ": this machine has ", count));
+  }
+  auto device = std::make_unique<Device>();
+  device->ordinal = ordinal;
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
+    return NoDevice(error);
+  }
+  device->name = properties.name;
+  device->compute_major = properties.major;
+  device->compute_minor = properties.minor;
+  device->memory_bytes = properties.totalGlobalMem;
+  device->limits.num_sms = properties.multiProcessorCount;
+  device->limits.shared_bytes_per_block = static_cast<int32_t>(properties.sharedMemPerBlockOptin);
+  device->limits.shared_bytes_per_sm = static_cast<int32_t>(properties.sharedMemPerMultiprocessor);
+  device->limits.reserved_shared_bytes = static_cast<int32_t>(properties.reservedSharedMemPerBlock);
+  device->limits.max_threads_per_sm = properties.maxThreadsPerMultiProcessor;
+  if (properties.major < 8) {
+    return absl::UnavailableError(absl::StrCat("CUDA device ", ordinal, " (", device->name, ") has compute capability ",
+                                               properties.major, ".", properties.minor, "; 8.0 is needed"));
+  }
+  const CurrentDevice current(ordinal);
+  if (!current.status().ok()) return current.status();
+  if (const cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block); error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::UnavailableError(absl::StrCat("this build's kernels do not load on CUDA device ", ordinal, " (",
+                                               device->name, ", compute capability ", properties.major, ".",
+                                               properties.minor, "): ", cudaGetErrorString(error)));
+  }
+  return device;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(const CudaOptions& options) {
+  std::unique_ptr<Device> device;
+  MAXSIM_ASSIGN_OR_RETURN(device, OpenDevice(options.device));
+  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(device)));
+}
+
+CudaBackend::CudaBackend(std::unique_ptr<Device> device) : device_(std::move(device)) {
+  info_.name = "cuda";
+  info_.device = device_->name;
+  info_.isa = absl::StrCat("sm_", device_->compute_major, device_->compute_minor);
+  info_.parallelism = device_->limits.num_sms;
+  info_.memory_bytes = device_->memory_bytes;
+}
+
+absl::StatusOr<size_t> CudaBackend::FreeBytes() const {
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  const CurrentDevice current(device_->ordinal);
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
+  size_t free_bytes = 0, total_bytes = 0;
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(MAXSIM_CUDA_STATUS(cudaMemGetInfo(&free_bytes, &total_bytes))));
+  return free_bytes;
+}
+
+size_t CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const {
+  const CudaDocuments::Shape shape{type, dim, num_documents, num_tokens};
+  return shape.token_bytes() + shape.offset_bytes();
+}
+
+absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents,
+                                                             std::shared_ptr<const void> keep_alive) {
+  MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
+  size_t free_bytes = 0;
+  MAXSIM_ASSIGN_OR_RETURN(free_bytes, FreeBytes());
+  const size_t needed = BytesNeeded(documents.type, documents.dim, documents.num_documents, documents.num_tokens());
+  if (needed > free_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        documents.num_documents, " documents of ", documents.num_tokens(), " tokens take ", needed,
+        " bytes of device memory; ", free_bytes, " of ", device_->memory_bytes, " bytes are free on ", device_->name));
+  }
+  absl::StatusOr<std::unique_ptr<Documents>> loaded = Upload(documents);
+  if (!loaded.ok()) return device_->health.Note(loaded.status());
+  return loaded;
+}
+
+absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsView& view) {
+  const CurrentDevice current(device_->ordinal);
+  MAXSIM_RETURN_IF_ERROR(current.status());
+  const CudaDocuments::Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
+  DeviceBuffer tokens, offsets;
+  MAXSIM_ASSIGN_OR_RETURN(tokens, DeviceBuffer::Allocate(shape.token_bytes(), "document tokens"));
+  MAXSIM_ASSIGN_OR_RETURN(offsets, DeviceBuffer::Allocate(shape.offset_bytes(), "document offsets"));
+  Stream stream;
+  MAXSIM_ASSIGN_OR_RETURN(stream, Stream::Create());
+  Uploader uploader;
+  MAXSIM_ASSIGN_OR_RETURN(uploader, Uploader::Create(kUploadPieceBytes));
+  MAXSIM_RETURN_IF_ERROR(uploader.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type), tokens.as(),
+                                           static_cast<size_t>(shape.row_bytes()), stream.get()));
+  if (shape.num_documents > 0) {
+    MAXSIM_RETURN_IF_ERROR(uploader.CopyBytes(view.offsets, shape.offset_bytes(), offsets.as(), stream.get()));
+  }
+  Event done;
+  MAXSIM_ASSIGN_OR_RETURN(done, Event::Create());
+  MAXSIM_RETURN_IF_ERROR(done.Record(stream.get()));
+  MAXSIM_RETURN_IF_ERROR(done.Wait());
+  return std::make_unique<CudaDocuments>(device_.get(), shape, std::move(tokens), std::move(offsets));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> CudaBackend::CreateExecutor(const ExecutorOptions& options) {
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  absl::StatusOr<std::unique_ptr<CudaExecutor>> executor = CudaExecutor::Create(device_.get(), options);
+  if (!executor.ok()) return device_->health.Note(executor.status());
+  return std::move(executor).value();
+}
+
+// A context that broke answers every later call with its error, so a cheap call finds out.
+absl::Status CudaBackend::Health() const { return FreeBytes().status(); }
+
+}  // namespace maxsim::cuda
+
+namespace maxsim {
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
+  absl::StatusOr<std::unique_ptr<cuda::CudaBackend>> backend = cuda::CudaBackend::Create(options);
+  if (!backend.ok()) return backend.status();
+  return std::move(backend).value();
+}
+
+bool BuiltWithCuda() { return true; }
+
+}  // namespace maxsim

@@ -1,0 +1,37 @@
+// The CUDA backend (see kernels/maxsim.h for the contract).
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/cuda_executor.h"
+#include "kernels/cuda/device.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  // UNAVAILABLE without a driver, a device of that number, compute capability 8.0, or code for it in this build.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(const CudaOptions& options);
+
+  const BackendInfo& info() const override { return info_; }
+  absl::StatusOr<size_t> FreeBytes() const override;
+  size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const override;
+  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+                                                  std::shared_ptr<const void> keep_alive) override;
+  absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
+  absl::Status Health() const override;
+
+  Device* device() const { return device_.get(); }
+
+ private:
+  explicit CudaBackend(std::unique_ptr<Device> device);
+
+  absl::StatusOr<std::unique_ptr<Documents>> Upload(const DocumentsView& view);
+
+  std::unique_ptr<Device> device_;
+  BackendInfo info_;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,60 @@
+// Documents in device memory: packed rows, padded to a multiple of 8 columns, and 64-bit offsets.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/maxsim.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda {
+
+class CudaDocuments final : public Documents {
+ public:
+  struct Shape {
+    ScalarType type = ScalarType::kF16;
+    int32_t dim = 0;
+    int64_t num_documents = 0;
+    int64_t num_tokens = 0;
+
+    int64_t row_bytes() const { return DeviceRowBytes(type, dim); }
+    // The bytes of the two arrays.
+    size_t token_bytes() const { return static_cast<size_t>(num_tokens * row_bytes()); }
+    size_t offset_bytes() const { return static_cast<size_t>(num_documents + 1) * sizeof(int64_t); }
+  };
+
+  // Documents that own their memory.
+  CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets)
+      : device_(device),
+        shape_(shape),
+        owned_tokens_(std::move(tokens)),
+        owned_offsets_(std::move(offsets)),
+        tokens_(owned_tokens_.as<uint8_t>()),
+        offsets_(owned_offsets_.as<int64_t>()) {}
+
+  // Documents in memory that somebody else owns.
+  CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets)
+      : device_(device), shape_(shape), tokens_(static_cast<const uint8_t*>(tokens)), offsets_(offsets) {}
+
+  ScalarType type() const override { return shape_.type; }
+  int32_t dim() const override { return shape_.dim; }
+  int64_t num_documents() const override { return shape_.num_documents; }
+  int64_t num_tokens() const override { return shape_.num_tokens; }
+  size_t resident_bytes() const override { return shape_.token_bytes() + shape_.offset_bytes(); }
+
+  const Device* device() const { return device_; }
+  int64_t row_bytes() const { return shape_.row_bytes(); }
+  const uint8_t* device_tokens() const { return tokens_; }    // [num_tokens, row_bytes]
+  const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
+
+ private:
+  const Device* device_;
+  Shape shape_;
+  DeviceBuffer owned_tokens_;
+  DeviceBuffer owned_offsets_;
+  const uint8_t* tokens_;
+  const int64_t* offsets_;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,308 @@
+#include "kernels/cuda/cuda_executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/score_launch.h"
+#include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/validate.h"
+
+namespace maxsim::cuda {
+namespace {
+
+static_assert(sizeof(Scored) == sizeof(DeviceScored) && offsetof(Scored, position) == offsetof(DeviceScored, position));
+static_assert(sizeof(TokenMatch) == sizeof(DeviceMatch) &&
+              offsetof(TokenMatch, similarity) == offsetof(DeviceMatch, similarity));
+
+// Staged documents are small and wanted at once.
+constexpr size_t kStagingPieceBytes = size_t{4} << 20;
+
+// Candidates that a pass over the partial sums of the largest call should have at least; smaller passes would leave the
+// device half empty.
+constexpr int64_t kPassCandidates = 2048;
+
+int64_t PartialsCapacity(const SliceCapacity& capacity) {
+  return std::max(capacity.candidates, capacity.partial_blocks * kPassCandidates);
+}
+
+absl::Status Beyond(absl::string_view what, int64_t value, absl::string_view limit_name, int64_t limit) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, " is ", value, "; this executor was made for ", limit_name, " = ", limit));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(Device* device, const ExecutorOptions& options) {
+  if (options.max_queries < 1 || options.max_query_tokens < 1 || options.max_candidates < 1 ||
+      options.max_candidates > kMaxShardDocuments || options.max_dim < kMinDim || options.max_dim > kMaxDim ||
+      options.max_staged_bytes < 0 || options.max_staged_documents < 0) {
+    return absl::InvalidArgumentError("executor options: a size is outside its range");
+  }
+  const CurrentDevice current(device->ordinal);
+  MAXSIM_RETURN_IF_ERROR(current.status());
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device, options));
+  MAXSIM_RETURN_IF_ERROR(executor->Allocate());
+  return executor;
+}
+
+CudaExecutor::CudaExecutor(Device* device, const ExecutorOptions& options)
+    : device_(device), options_(options), capacity_(SliceCapacity::For(options)) {}
+
+CudaExecutor::~CudaExecutor() {
+  if (stream_.get() != nullptr) cudaStreamSynchronize(stream_.get());
+}
+
+absl::Status CudaExecutor::Allocate() {
+  MAXSIM_ASSIGN_OR_RETURN(stream_, Stream::Create());
+  for (Event* event : {&start_, &copied_in_, &scored_, &selected_, &done_}) {
+    MAXSIM_ASSIGN_OR_RETURN(*event, Event::Create());
+  }
+  const size_t results = static_cast<size_t>(capacity_.results);
+  MAXSIM_ASSIGN_OR_RETURN(pinned_input_, PinnedBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
+  MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
+  MAXSIM_ASSIGN_OR_RETURN(scores_,
+                          DeviceBuffer::Allocate(static_cast<size_t>(capacity_.candidates) * sizeof(float), "scores"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      partials_,
+      DeviceBuffer::Allocate(static_cast<size_t>(PartialsCapacity(capacity_)) * sizeof(float), "partial sums"));
+  MAXSIM_ASSIGN_OR_RETURN(keys_, DeviceBuffer::Allocate(results * sizeof(uint64_t), "selection"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      select_workspaces_,
+      DeviceBuffer::Allocate(static_cast<size_t>(capacity_.queries) * sizeof(SelectWorkspace), "selection"));
+  MAXSIM_ASSIGN_OR_RETURN(device_results_, DeviceBuffer::Allocate(results * sizeof(DeviceScored), "results"));
+  MAXSIM_ASSIGN_OR_RETURN(pinned_results_, PinnedBuffer::Allocate(results * sizeof(DeviceScored), "results"));
+
+  MAXSIM_ASSIGN_OR_RETURN(uploader_, Uploader::Create(kStagingPieceBytes));
+  MAXSIM_ASSIGN_OR_RETURN(staged_tokens_,
+                          DeviceBuffer::Allocate(static_cast<size_t>(options_.max_staged_bytes), "staged documents"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      staged_offsets_,
+      DeviceBuffer::Allocate((static_cast<size_t>(options_.max_staged_documents) + 1) * sizeof(int64_t),
+                             "staged documents"));
+  return absl::OkStatus();
+}
+
+size_t CudaExecutor::workspace_bytes() const {
+  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
+         device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes();
+}
+
+absl::StatusOr<const CudaDocuments*> CudaExecutor::Mine(const Documents& documents) const {
+  const auto* mine = dynamic_cast<const CudaDocuments*>(&documents);
+  if (mine == nullptr || mine->device() != device_) {
+    return absl::InvalidArgumentError("documents were loaded by another backend than this executor's");
+  }
+  return mine;
+}
+
+absl::Status CudaExecutor::CheckLimits(const CudaDocuments& documents, absl::Span<const Query> queries) const {
+  if (static_cast<int64_t>(queries.size()) > options_.max_queries) {
+    return Beyond("number of queries", static_cast<int64_t>(queries.size()), "max_queries", options_.max_queries);
+  }
+  if (documents.dim() > options_.max_dim) return Beyond("dimension", documents.dim(), "max_dim", options_.max_dim);
+  int64_t tokens = 0, candidates = 0;
+  for (const Query& query : queries) {
+    tokens += query.num_tokens;
+    candidates += NumCandidates(query, documents.num_documents());
+  }
+  if (tokens > options_.max_query_tokens) {
+    return Beyond("number of query tokens", tokens, "max_query_tokens", options_.max_query_tokens);
+  }
+  if (candidates > options_.max_candidates) {
+    return Beyond("number of candidates", candidates, "max_candidates", options_.max_candidates);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Query> queries,
+                                absl::Span<std::vector<Scored>> results, CallTimings* timings) {
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  const CudaDocuments* mine = nullptr;
+  MAXSIM_ASSIGN_OR_RETURN(mine, Mine(documents));
+  MAXSIM_RETURN_IF_ERROR(ValidateTopKCall(queries, results.size(), mine->num_documents()));
+  MAXSIM_RETURN_IF_ERROR(CheckLimits(*mine, queries));
+  const CurrentDevice current(device_->ordinal);
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
+
+  timings_ = {};
+  for (size_t done = 0; done < queries.size();) {
+    const absl::Span<const Query> rest = queries.subspan(done);
+    const size_t count = QueriesOfSlice(rest, mine->type(), mine->dim(), mine->num_documents(), capacity_);
+    MAXSIM_RETURN_IF_ERROR(device_->health.Note(RunSlice(*mine, rest.subspan(0, count), results.subspan(done, count))));
+    done += count;
+  }
+  if (timings != nullptr) {
+    timings->copy_seconds = timings_.copy_in + timings_.copy_out;
+    timings->kernel_seconds = timings_.score + timings_.select;
+  }
+  return absl::OkStatus();
+}
+
+// One copy in, scores, selection, one copy out; the host sleeps until the end.
+absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
+                                    absl::Span<std::vector<Scored>> results) {
+  MAXSIM_RETURN_IF_ERROR(input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(),
+                                           device_->limits, PartialsCapacity(capacity_)));
+  if (!input_.empty()) {
+    MAXSIM_RETURN_IF_ERROR(CopyInput());
+    MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
+    MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
+    MAXSIM_RETURN_IF_ERROR(LaunchSelection());
+    MAXSIM_RETURN_IF_ERROR(selected_.Record(stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(pinned_results_.as(), device_results_.as(),
+                                                static_cast<size_t>(input_.num_results()) * sizeof(DeviceScored),
+                                                cudaMemcpyDeviceToHost, stream_.get()));
+    MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
+    MAXSIM_RETURN_IF_ERROR(done_.Wait());
+    MAXSIM_RETURN_IF_ERROR(AddTimings());
+  }
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const CallInput::ResultRange range = input_.results()[i];
+    results[i].resize(static_cast<size_t>(range.count));
+    if (range.count == 0) continue;
+    std::memcpy(static_cast<void*>(results[i].data()), pinned_results_.as<DeviceScored>() + range.offset,
+                results[i].size() * sizeof(Scored));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::CopyInput() {
+  if (input_.layout().total > pinned_input_.bytes()) {
+    return absl::InternalError(absl::StrCat("a slice takes ", input_.layout().total,
+                                            " bytes of input; there is room for ", pinned_input_.bytes()));
+  }
+  input_.Write(pinned_input_.as<uint8_t>());
+  MAXSIM_RETURN_IF_ERROR(start_.Record(stream_.get()));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_input_.as(), pinned_input_.as(), input_.layout().total,
+                                              cudaMemcpyHostToDevice, stream_.get()));
+  return copied_in_.Record(stream_.get());
+}
+
+ScoreParams CudaExecutor::ParamsFor(const CudaDocuments& documents) const {
+  ScoreParams params{};
+  FillFromPlan(input_.score_plan(), params);
+  params.tokens = documents.device_tokens();
+  params.offsets = documents.device_offsets();
+  params.query_rows = Input<uint8_t>(input_.layout().query_rows);
+  params.row_weights = Input<float>(input_.layout().row_weights);
+  params.row_tiles = Input<RowTile>(input_.layout().row_tiles);
+  params.ordinals = Input<uint32_t>(input_.layout().ordinals);
+  params.pass_count = input_.pass_candidates();
+  return params;
+}
+
+absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
+  ScoreParams params = ParamsFor(documents);
+  params.scores = scores_.as<float>();
+  params.partials = partials_.as<float>();
+  for (; params.pass_first < input_.most_candidates(); params.pass_first += params.pass_count) {
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchScore(input_.score_plan(), params, stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(),
+                                                params.partials, input_.pass_candidates(), params.pass_first,
+                                                params.pass_count, params.scores, stream_.get()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::LaunchSelection() {
+  const SelectQuery* queries = Input<SelectQuery>(input_.layout().select_queries);
+  if (input_.num_radix_queries() > 0) {
+    MAXSIM_RETURN_IF_CUDA_ERROR(
+        cudaMemsetAsync(select_workspaces_.as(), 0,
+                        static_cast<size_t>(input_.num_radix_queries()) * sizeof(SelectWorkspace), stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchRadixSelect(input_.select_plan(), queries, input_.num_select_queries(),
+                                                  scores_.as<float>(), select_workspaces_.as<SelectWorkspace>(),
+                                                  keys_.as<uint64_t>(), stream_.get()));
+  }
+  return MAXSIM_CUDA_STATUS(LaunchRank(input_.select_plan(), queries, input_.num_select_queries(), scores_.as<float>(),
+                                       keys_.as<uint64_t>(), device_results_.as<DeviceScored>(), stream_.get()));
+}
+
+absl::Status CudaExecutor::AddTimings() {
+  const auto add = [](double& total, const Event& begin, const Event& end) -> absl::Status {
+    double seconds = 0;
+    MAXSIM_ASSIGN_OR_RETURN(seconds, end.SecondsSince(begin));
+    total += seconds;
+    return absl::OkStatus();
+  };
+  MAXSIM_RETURN_IF_ERROR(add(timings_.copy_in, start_, copied_in_));
+  MAXSIM_RETURN_IF_ERROR(add(timings_.score, copied_in_, scored_));
+  MAXSIM_RETURN_IF_ERROR(add(timings_.select, scored_, selected_));
+  return add(timings_.copy_out, selected_, done_);
+}
+
+absl::Status CudaExecutor::Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
+                                 absl::Span<TokenMatch> matches) {
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  const CudaDocuments* mine = nullptr;
+  MAXSIM_ASSIGN_OR_RETURN(mine, Mine(documents));
+  MAXSIM_RETURN_IF_ERROR(ValidateAlignCall(query, ordinals, matches.size(), mine->num_documents()));
+  if (mine->dim() > options_.max_dim) return Beyond("dimension", mine->dim(), "max_dim", options_.max_dim);
+  if (query.num_tokens > options_.max_query_tokens) {
+    return Beyond("number of query tokens", query.num_tokens, "max_query_tokens", options_.max_query_tokens);
+  }
+  const CurrentDevice current(device_->ordinal);
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
+
+  // As many documents at a time as the workspace has room for.
+  const size_t tokens = static_cast<size_t>(query.num_tokens);
+  const size_t room = std::min(partials_.bytes(), pinned_results_.bytes()) / sizeof(DeviceMatch);
+  const size_t chunk = std::clamp<size_t>(room / tokens, 1, static_cast<size_t>(capacity_.candidates));
+  for (size_t begin = 0; begin < ordinals.size(); begin += chunk) {
+    const size_t count = std::min(chunk, ordinals.size() - begin);
+    MAXSIM_RETURN_IF_ERROR(device_->health.Note(
+        AlignChunk(*mine, query, ordinals.subspan(begin, count), matches.subspan(begin * tokens, count * tokens))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Query& query,
+                                      absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
+  MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, documents.type(), documents.dim(), device_->limits));
+  MAXSIM_RETURN_IF_ERROR(CopyInput());
+  ScoreParams params = ParamsFor(documents);
+  params.matches = partials_.as<DeviceMatch>();
+  params.query_tokens = query.num_tokens;
+  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchScore(input_.score_plan(), params, stream_.get()));
+  const size_t bytes = matches.size() * sizeof(TokenMatch);
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cudaMemcpyAsync(pinned_results_.as(), partials_.as(), bytes, cudaMemcpyDeviceToHost, stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(done_.Wait());
+  std::memcpy(static_cast<void*>(matches.data()), pinned_results_.as(), bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& documents) {
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
+  const CudaDocuments::Shape shape{documents.type, documents.dim, documents.num_documents, documents.num_tokens()};
+  if (shape.num_documents > options_.max_staged_documents) {
+    return Beyond("number of inline documents", shape.num_documents, "max_staged_documents",
+                  options_.max_staged_documents);
+  }
+  if (shape.token_bytes() > staged_tokens_.bytes()) {
+    return Beyond("size of inline documents in bytes (columns padded to a multiple of 8)",
+                  static_cast<int64_t>(shape.token_bytes()), "max_staged_bytes", options_.max_staged_bytes);
+  }
+  const CurrentDevice current(device_->ordinal);
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
+  staged_.reset();
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(UploadStaged(documents, shape)));
+  staged_.emplace(device_, shape, staged_tokens_.as(), staged_offsets_.as<int64_t>());
+  return &*staged_;
+}
+
+// The copies and the calls that use them share the stream, so there is nothing to wait for.
+absl::Status CudaExecutor::UploadStaged(const DocumentsView& view, const CudaDocuments::Shape& shape) {
+  MAXSIM_RETURN_IF_ERROR(uploader_.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type),
+                                            staged_tokens_.as(), static_cast<size_t>(shape.row_bytes()),
+                                            stream_.get()));
+  if (shape.num_documents == 0) return absl::OkStatus();
+  return uploader_.CopyBytes(view.offsets, shape.offset_bytes(), staged_offsets_.as(), stream_.get());
+}
+
+}  // namespace maxsim::cuda

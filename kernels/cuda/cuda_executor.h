@@ -1,0 +1,96 @@
+// Scoring calls on a CUDA device: a stream and the workspace of one call at a time, allocated when it is made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/cuda/call_input.h"
+#include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/event.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/uploader.h"
+#include "kernels/maxsim.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda {
+
+// Seconds of the last call on the device, by stage.
+struct CudaTimings {
+  double copy_in = 0;
+  double score = 0;   // scoring, with the adding of blocks
+  double select = 0;  // top-k
+  double copy_out = 0;
+};
+
+class CudaExecutor final : public Executor {
+ public:
+  // `device` must outlive the executor. RESOURCE_EXHAUSTED when the workspace does not fit.
+  static absl::StatusOr<std::unique_ptr<CudaExecutor>> Create(Device* device, const ExecutorOptions& options);
+
+  // Waits for the device to be done with the workspace before it goes.
+  ~CudaExecutor() override;
+
+  absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
+                    absl::Span<std::vector<Scored>> results, CallTimings* timings) override;
+  absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
+                     absl::Span<TokenMatch> matches) override;
+  absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) override;
+
+  // Of the last TopK call, for benchmarks and logs.
+  const CudaTimings& last_timings() const { return timings_; }
+  const ScorePlan& last_plan() const { return input_.score_plan(); }
+  // Device bytes that the workspace takes.
+  size_t workspace_bytes() const;
+
+ private:
+  CudaExecutor(Device* device, const ExecutorOptions& options);
+
+  absl::Status Allocate();
+  absl::StatusOr<const CudaDocuments*> Mine(const Documents& documents) const;
+  absl::Status CheckLimits(const CudaDocuments& documents, absl::Span<const Query> queries) const;
+  absl::Status RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
+                        absl::Span<std::vector<Scored>> results);
+  absl::Status CopyInput();
+  absl::Status LaunchScores(const CudaDocuments& documents);
+  absl::Status LaunchSelection();
+  absl::Status AddTimings();
+  absl::Status AlignChunk(const CudaDocuments& documents, const Query& query, absl::Span<const uint32_t> ordinals,
+                          absl::Span<TokenMatch> matches);
+  absl::Status UploadStaged(const DocumentsView& view, const CudaDocuments::Shape& shape);
+  ScoreParams ParamsFor(const CudaDocuments& documents) const;
+
+  // A part of the input block in device memory.
+  template <class T>
+  const T* Input(size_t offset) const {
+    return reinterpret_cast<const T*>(device_input_.as<uint8_t>() + offset);
+  }
+
+  Device* const device_;
+  const ExecutorOptions options_;
+  const SliceCapacity capacity_;
+  CallInput input_;
+  CudaTimings timings_;
+
+  Stream stream_;
+  Event start_, copied_in_, scored_, selected_, done_;
+
+  PinnedBuffer pinned_input_;
+  DeviceBuffer device_input_;
+  DeviceBuffer scores_;    // [candidates]
+  DeviceBuffer partials_;  // sums of blocks; in Align, the matches
+  DeviceBuffer keys_;      // [results] survivors of radix selection
+  DeviceBuffer select_workspaces_;
+  DeviceBuffer device_results_;  // [results]
+  PinnedBuffer pinned_results_;
+
+  Uploader uploader_;
+  DeviceBuffer staged_tokens_;
+  DeviceBuffer staged_offsets_;
+  std::optional<CudaDocuments> staged_;
+};
+
+}  // namespace maxsim::cuda

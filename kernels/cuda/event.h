@@ -1,0 +1,42 @@
+// A CUDA event, owned: a point in a stream that a thread can wait for, and whose time is known.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace maxsim::cuda {
+
+// Move-only. Created on the current device.
+class Event {
+ public:
+  static absl::StatusOr<Event> Create();
+
+  Event() = default;
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~Event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+
+  absl::Status Record(cudaStream_t stream);
+
+  // Waits for the work recorded before, asleep: no core spins. An event never recorded counts as done.
+  absl::Status Wait() const;
+
+  // Seconds from `start` to this event, both done.
+  absl::StatusOr<double> SecondsSince(const Event& start) const;
+
+ private:
+  explicit Event(cudaEvent_t event) : event_(event) {}
+
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace maxsim::cuda

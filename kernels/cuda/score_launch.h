@@ -1,0 +1,34 @@
+// Launching the scoring kernels that a plan names. The functions return CUDA's own error; callers wrap it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda {
+
+// Lets every scoring kernel use up to `shared_bytes` of shared memory on the current device, and loads its code. Once a
+// device.
+cudaError_t PrepareScoreKernels(int shared_bytes);
+
+// Launches the plan's kernel. params' grid and tiling fields must be the plan's (see FillFromPlan).
+cudaError_t LaunchScore(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
+
+// Copies from the plan what the kernel needs of it.
+void FillFromPlan(const ScorePlan& plan, ScoreParams& params);
+
+// Adds partial sums in block order: scores[scores_offset + pass_first + i] = sum over b of
+// partials[partials_offset + b * pass_stride + i], for i < min(pass_count, num_candidates - pass_first), of each of
+// `num_sums` queries. `sums` is device memory.
+cudaError_t LaunchAddBlocks(const BlockSum* sums, int num_sums, const float* partials, int64_t pass_stride,
+                            int64_t pass_first, int64_t pass_count, float* scores, cudaStream_t stream);
+
+// The kernels one by one, instantiated in sm80/instantiations/.
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+struct ScoreKernelLauncher {
+  static cudaError_t Prepare(int shared_bytes);
+  static cudaError_t Launch(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,64 @@
+// Parameters of the scoring kernels: plain structs that host and device code share.
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::cuda {
+
+inline constexpr int kMaxBlocksOfTile = 4;
+
+// Where a block's sums go: element [offset + p] for the candidate at position p.
+struct BlockOutput {
+  int64_t offset;  // into `partials` or into `scores`
+  int32_t
+      to_partials;  // 1: the query has several blocks, which are added afterwards, and p counts from the pass's first
+  int32_t unused;
+};
+
+// One row tile: up to four blocks of 32 query rows that are scored against the same candidates.
+struct RowTile {
+  int64_t first_row;       // into query_rows and row_weights
+  int64_t ordinals_begin;  // into `ordinals`; -1: the candidates are the documents 0 .. num_candidates
+  int64_t num_candidates;
+  int32_t num_blocks;  // 1 .. kMaxBlocksOfTile
+  int32_t unused;
+  BlockOutput outputs[kMaxBlocksOfTile];
+};
+
+// TokenMatch (kernels/maxsim.h) as the device writes it.
+struct DeviceMatch {
+  int32_t document_token;
+  float similarity;
+};
+
+struct ScoreParams {
+  const uint8_t* tokens;      // [offsets[num_documents], row_bytes] packed rows of the documents
+  const int64_t* offsets;     // [num_documents + 1] in rows
+  const uint8_t* query_rows;  // [.., row_bytes], blocks of 32 rows, absent rows zero
+  const float* row_weights;   // [..], zero for absent rows
+  const RowTile* row_tiles;   // [num_row_tiles]
+  const uint32_t* ordinals;   // lists of candidates; may be null when every row tile takes all documents
+  float* scores;              // output; null when matches are wanted
+  float* partials;            // output of blocks of queries with several; null when there are none
+  DeviceMatch* matches;       // output [num_candidates, query_tokens] in place of scores; else null
+  int64_t pass_first;         // candidates pass_first .. pass_first + pass_count of every row tile are scored
+  int64_t pass_count;
+  int32_t query_tokens;  // columns of `matches`; a row tile's first_row is then its first query token
+  int32_t num_row_tiles;
+  int32_t row_tiles_at_once;
+  int32_t blocks_per_row_tile;
+  int32_t row_bytes;   // multiple of 16
+  int32_t num_steps;   // of 32 bytes in a row
+  int32_t num_chunks;  // of the tiling's chunk_bytes in a row
+  int32_t stages;
+};
+
+// A query of several blocks whose partial sums are to be added in order.
+struct BlockSum {
+  int64_t partials_offset;  // of the first block; block b is at partials_offset + b * pass_stride
+  int64_t scores_offset;
+  int64_t num_candidates;
+  int64_t num_blocks;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,8 @@
+#include "kernels/cuda/sm80/score_launcher.cuh"
+
+namespace maxsim::cuda {
+
+template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, false>;
+template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, false>;
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,23 @@
+// Host side of one instance of the scoring kernel; included by the files in instantiations/ alone.
+#pragma once
+
+#include "kernels/cuda/score_launch.h"
+#include "kernels/cuda/sm80/score_kernel.cuh"
+
+namespace maxsim::cuda {
+
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Prepare(int shared_bytes) {
+  return cudaFuncSetAttribute(sm80::ScoreKernel<kType, kTile, kResident, kAlign>,
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+}
+
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Launch(const ScorePlan& plan,
+                                                                         const ScoreParams& params,
+                                                                         cudaStream_t stream) {
+  sm80::ScoreKernel<kType, kTile, kResident, kAlign><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(params);
+  return cudaGetLastError();
+}
+
+}  // namespace maxsim::cuda

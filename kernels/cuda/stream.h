@@ -1,0 +1,35 @@
+// A CUDA stream, owned.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace maxsim::cuda {
+
+// Move-only. Created on the current device; does not synchronise with the legacy default stream.
+class Stream {
+ public:
+  static absl::StatusOr<Stream> Create();
+
+  Stream() = default;
+  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~Stream() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  explicit Stream(cudaStream_t stream) : stream_(stream) {}
+
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace maxsim::cuda

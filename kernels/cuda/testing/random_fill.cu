@@ -1,0 +1,64 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/testing/random_fill.h"
+
+namespace maxsim::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocks = 4096;
+
+// SplitMix64's finaliser.
+__device__ __forceinline__ uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+template <class T>
+__device__ __forceinline__ T Round(float value) {
+  return static_cast<T>(value);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) Fill(T* elements, int64_t count, uint64_t seed, float scale) {
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{kBlocks} * kThreads) {
+    const uint32_t bits = static_cast<uint32_t>(Mix(seed ^ Mix(static_cast<uint64_t>(i))) >> 40);  // 24 bits
+    elements[i] = Round<T>((static_cast<float>(bits) * 0x1p-23f - 1.0f) * scale);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) Offsets(int64_t* offsets, int64_t num_documents, int64_t tokens) {
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i <= num_documents; i += int64_t{kBlocks} * kThreads) {
+    offsets[i] = i * tokens;
+  }
+}
+
+}  // namespace
+
+cudaError_t FillRandom(ScalarType type, void* elements, int64_t count, uint64_t seed, float scale,
+                       cudaStream_t stream) {
+  switch (type) {
+    case ScalarType::kF16:
+      Fill<<<kBlocks, kThreads, 0, stream>>>(static_cast<__half*>(elements), count, seed, scale);
+      return cudaGetLastError();
+    case ScalarType::kBF16:
+      Fill<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_bfloat16*>(elements), count, seed, scale);
+      return cudaGetLastError();
+    case ScalarType::kF32:
+      Fill<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(elements), count, seed, scale);
+      return cudaGetLastError();
+    case ScalarType::kI8:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t FillOffsets(int64_t* offsets, int64_t num_documents, int64_t tokens_per_document, cudaStream_t stream) {
+  Offsets<<<kBlocks, kThreads, 0, stream>>>(offsets, num_documents, tokens_per_document);
+  return cudaGetLastError();
+}
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,26 @@
+// Sort keys: unsigned integers that order candidates as RanksBefore does, the best first when descending.
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::cuda {
+
+// Unsigned integers in the order of the floats. -0 and +0 differ here and are equal in RanksBefore; scores are never
+// -0.
+__device__ __forceinline__ uint32_t OrderedBits(float score) {
+  const uint32_t bits = __float_as_uint(score);
+  return bits ^ ((bits & 0x80000000u) ? 0xffffffffu : 0x80000000u);
+}
+
+__device__ __forceinline__ float FromOrderedBits(uint32_t ordered) {
+  return __uint_as_float(ordered ^ ((ordered & 0x80000000u) ? 0x80000000u : 0xffffffffu));
+}
+
+__device__ __forceinline__ uint64_t MakeKey(float score, uint32_t position) {
+  return (static_cast<uint64_t>(OrderedBits(score)) << 32) | static_cast<uint32_t>(~position);
+}
+
+__device__ __forceinline__ float ScoreOf(uint64_t key) { return FromOrderedBits(static_cast<uint32_t>(key >> 32)); }
+__device__ __forceinline__ uint32_t PositionOf(uint64_t key) { return ~static_cast<uint32_t>(key); }
+
+}  // namespace maxsim::cuda

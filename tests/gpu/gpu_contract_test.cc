@@ -1,0 +1,21 @@
+// The backend contract on the CUDA backend.
+#include <gtest/gtest.h>
+
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/support/backend_contract.h"
+
+namespace maxsim::test {
+namespace {
+
+class GpuContractTest : public testing::TestWithParam<ContractCase> {};
+
+TEST_P(GpuContractTest, Holds) {
+  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  SCOPED_TRACE(SeedTrace(TestSeed()));
+  GetParam().run(**GpuBackend());
+}
+
+INSTANTIATE_TEST_SUITE_P(Contract, GpuContractTest, testing::ValuesIn(BackendContract()), ContractCaseName);
+
+}  // namespace
+}  // namespace maxsim::test

@@ -1,0 +1,67 @@
+// What remains of a backend whose device broke. A binary of its own: the device's context is lost at the end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/stream.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/trap.h"
+#include "tests/support/contract_runner.h"
+
+namespace maxsim::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(CudaErrorTest, MessagesNameTheCallItsPlaceAndTheError) {
+  const absl::Status status =
+      cuda::CudaStatus(cudaErrorIllegalAddress, "Launch(x)", "/build/tree/kernels/cuda/a.cc", 7);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("Launch(x)"), HasSubstr("at kernels/cuda/a.cc:7"), HasSubstr("cudaErrorIllegalAddress")));
+  EXPECT_TRUE(MAXSIM_CUDA_STATUS(cudaSuccess).ok());
+  EXPECT_EQ(MAXSIM_CUDA_STATUS(cudaErrorMemoryAllocation).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(MAXSIM_CUDA_STATUS(cudaErrorInvalidValue).code(), absl::StatusCode::kInternal);
+}
+
+TEST(DeviceHealthTest, TheFirstLossStaysAndNothingElseCounts) {
+  cuda::DeviceHealth health;
+  EXPECT_TRUE(health.Note(absl::OkStatus()).ok());
+  EXPECT_EQ(health.Note(absl::ResourceExhaustedError("full")).message(), "full");
+  EXPECT_TRUE(health.Get().ok());
+  EXPECT_FALSE(health.Note(absl::UnavailableError("first")).ok());
+  EXPECT_EQ(health.Note(absl::UnavailableError("second")).message(), "second");
+  EXPECT_EQ(health.Get(), absl::UnavailableError("first"));
+}
+
+class GpuHealthTest : public GpuTest {};
+
+TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, {3, 4});
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, 16, 4);
+  EXPECT_EQ(TopK(*executor, *loaded, {query.view(2)})[0].size(), 2u);
+  EXPECT_TRUE(backend().Health().ok());
+
+  const cuda::Stream stream = *cuda::Stream::Create();
+  ASSERT_EQ(LaunchTrap(stream.get()), cudaSuccess);
+  cudaStreamSynchronize(stream.get());
+
+  const Query call = query.view(2);
+  std::vector<std::vector<Scored>> results(1);
+  const absl::Status first = executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr);
+  EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first;
+  EXPECT_THAT(std::string(first.message()), HasSubstr("CUDA: "));
+  // The same text for every later call, whichever it is.
+  EXPECT_EQ(backend().Health(), first);
+  EXPECT_EQ(executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr), first);
+  EXPECT_EQ(executor->Stage(documents.view()).status(), first);
+  EXPECT_EQ(backend().Load(documents.view(), nullptr).status(), first);
+  EXPECT_EQ(backend().CreateExecutor({}).status(), first);
+  EXPECT_EQ(backend().FreeBytes().status(), first);
+}
+
+}  // namespace
+}  // namespace maxsim::test

@@ -1,0 +1,262 @@
+// Scores on the device where its own tiling has edges: rows, tokens, chunks and steps, each one short, exact and one
+// over.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/support/contract_runner.h"
+
+namespace maxsim::test {
+namespace {
+
+constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
+
+class GpuScoreTest : public GpuTest {
+ protected:
+  // Every candidate's score of one query, checked against FP64.
+  void Check(Executor& executor, const Documents& loaded, const RandomDocuments& documents, const Query& query) {
+    ExpectMatchesReference(documents, query, TopK(executor, loaded, {query})[0]);
+  }
+};
+
+TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  const std::vector<int64_t> lengths = {1,  2,  7,   8,   9,   15,  16,  17,  31,  32,  33,  63,  64,
+                                        65, 95, 127, 128, 129, 191, 192, 193, 255, 256, 257, 300, 1024};
+  for (ScalarType type : kTypes) {
+    for (int32_t dim : {48, 128}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (int32_t num_tokens : {1, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 257}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
+        const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        Check(*executor, *loaded, documents, query.view(kMaxTopK));
+      }
+    }
+  }
+}
+
+TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
+  ExecutorOptions options;
+  options.max_dim = kMaxDim;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  for (ScalarType type : kTypes) {
+    for (int32_t dim : {8,   9,   15,  16,  17,  23,  24,  25,  31,  32,  33,  63,  64,  65,   72,   96,
+                        100, 104, 127, 128, 129, 136, 191, 192, 193, 256, 257, 300, 768, 1025, 4095, 4096}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {1, 63, 64, 65, 130});
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (int32_t num_tokens : {5, 40, 130}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
+        RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        query.weights = MixedWeights(TestSeed() + 2, num_tokens);
+        Check(*executor, *loaded, documents, query.view(kMaxTopK));
+      }
+    }
+  }
+}
+
+TEST_F(GpuScoreTest, MatchesFp64ForTheLongestQueryAndDocument) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kF32}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 16, {1, kMaxDocumentTokens, 100});
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (int32_t num_tokens : {3, kMaxQueryTokens}) {
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, 16, num_tokens);
+      Check(*executor, *loaded, documents, query.view(3));
+    }
+  }
+}
+
+// More candidates than the table of a thread block holds, several times over, from one thread block each.
+TEST_F(GpuScoreTest, ManyShortDocumentsAThreadBlock) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  const int64_t count = int64_t{backend().info().parallelism} * 2 * 500;
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, RandomLengths(1, count, 1, 5));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  for (int32_t num_tokens : {4, 40, 128}) {
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 16, num_tokens);
+    Check(*executor, *loaded, documents, query.view(kMaxTopK));
+  }
+}
+
+// Sixteen-bit tile shapes differ in rows, tokens and chunks; all must give a query's document the same bits.
+TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+    for (int32_t dim : {40, 128, 200}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), 300, 1, 300));
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (int32_t num_tokens : {20, 32, 33, 100}) {
+        const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        const std::vector<Scored> alone = TopK(*executor, *loaded, {query.view(300)})[0];
+        std::vector<ScoreTile> tiles = {executor->last_plan().tile};
+        // Stacked with more and more others, so that its blocks fall into other rows of other tiles.
+        for (int others : {1, 2, 3, 7}) {
+          std::vector<RandomQuery> storage;
+          for (int i = 0; i < others; ++i) storage.push_back(MakeQuery(TestSeed() + 10 + i, type, dim, 10 + 13 * i));
+          std::vector<Query> queries;
+          for (const RandomQuery& other : storage) queries.push_back(other.view(5));
+          queries.push_back(query.view(300));
+          SCOPED_TRACE(testing::Message()
+                       << Name(type) << " d " << dim << ", tokens " << num_tokens << ", others " << others);
+          ExpectSameBits(alone, TopK(*executor, *loaded, queries).back());
+          tiles.push_back(executor->last_plan().tile);
+        }
+        EXPECT_EQ(tiles.back(), ScoreTile::kRows128);
+      }
+    }
+  }
+}
+
+TEST_F(GpuScoreTest, TwentyRunsGiveTheSameBits) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  for (ScalarType type : kTypes) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 3000, 1, 200));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (int32_t num_tokens : {32, 300}) {
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, 128, num_tokens);
+      const std::vector<Scored> first = TopK(*executor, *loaded, {query.view(3000)})[0];
+      for (int run = 1; run < 20; ++run) ExpectSameBits(first, TopK(*executor, *loaded, {query.view(3000)})[0]);
+    }
+  }
+}
+
+// Partial sums have room for part of the candidates only: the call takes several passes.
+TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
+  ExecutorOptions small;
+  small.max_queries = 2;
+  small.max_query_tokens = 2 * kMaxQueryTokens;
+  small.max_candidates = 40000;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small);
+  const std::unique_ptr<cuda::CudaExecutor> roomy = MakeExecutor();
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 8, RandomLengths(2, 20000, 1, 3));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 8, kMaxQueryTokens);
+  const RandomQuery brief = MakeQuery(TestSeed() + 2, ScalarType::kF16, 8, 7);
+  const std::vector<Query> queries = {query.view(kMaxTopK), brief.view(kMaxTopK)};
+  const std::vector<std::vector<Scored>> expected = TopK(*roomy, *loaded, queries);
+  const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
+  ExpectMatchesReference(documents, queries[1], actual[1]);
+  for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+}
+
+// Queries beyond the pinned staging of one slice: the call is cut, its results are not.
+TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
+  ExecutorOptions options;
+  options.max_queries = 40;
+  options.max_query_tokens = 40 * kMaxQueryTokens;
+  options.max_dim = 256;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 256, RandomLengths(3, 50, 1, 40));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  std::vector<RandomQuery> storage;
+  std::vector<Query> queries;
+  for (int i = 0; i < 40; ++i) storage.push_back(MakeQuery(TestSeed() + i, ScalarType::kF16, 256, kMaxQueryTokens - i));
+  for (const RandomQuery& query : storage) queries.push_back(query.view(50));
+  const std::vector<std::vector<Scored>> together = TopK(*executor, *loaded, queries);
+  for (size_t i : {size_t{0}, size_t{17}, size_t{39}}) {
+    ExpectSameBits(TopK(*executor, *loaded, {queries[i]})[0], together[i]);
+  }
+}
+
+// NaN in every document but the candidates: in the rows right before and right behind each of them.
+TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  for (ScalarType type : kTypes) {
+    for (int32_t dim : {20, 64, 128, 200}) {
+      std::vector<int64_t> lengths;
+      for (int64_t length : {1, 15, 16, 17, 31, 33, 63, 65, 100, 127, 129, 200}) {
+        lengths.insert(lengths.end(), {70, length});
+      }
+      lengths.push_back(70);
+      RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      std::vector<uint32_t> ordinals;
+      const RandomDocuments clean = documents;
+      for (size_t n = 0; n < lengths.size(); ++n) {
+        if (n % 2 == 0) {
+          documents.tokens.Poison(documents.offsets[n], documents.offsets[n + 1]);
+        } else {
+          ordinals.push_back(static_cast<uint32_t>(n));
+        }
+      }
+      const std::unique_ptr<Documents> poisoned = Load(documents);
+      const std::unique_ptr<Documents> loaded = Load(clean);
+      for (int32_t num_tokens : {9, 33, 100}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
+        const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        const Query call = query.view(1000, &ordinals);
+        // The poisoned set first and again at the end: shared memory is then full of NaN from its own neighbours.
+        std::vector<uint32_t> neighbours;
+        for (uint32_t ordinal : ordinals) neighbours.push_back(ordinal - 1);
+        TopK(*executor, *poisoned, {query.view(1000, &neighbours)});
+        const std::vector<Scored> actual = TopK(*executor, *poisoned, {call})[0];
+        ExpectMatchesReference(clean, call, actual);
+        ExpectSameBits(TopK(*executor, *loaded, {call})[0], actual);
+      }
+    }
+  }
+}
+
+TEST_F(GpuScoreTest, SizesBeyondTheOptionsAreNamed) {
+  ExecutorOptions options;
+  options.max_queries = 2;
+  options.max_query_tokens = 10;
+  options.max_candidates = 5;
+  options.max_dim = 16;
+  options.max_staged_bytes = 100;
+  options.max_staged_documents = 2;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, {1, 1, 1});
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const auto message = [&](const Documents& from, const std::vector<Query>& queries) {
+    std::vector<std::vector<Scored>> results(queries.size());
+    const absl::Status status = executor->TopK(from, queries, absl::MakeSpan(results), nullptr);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    return std::string(status.message());
+  };
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 16, 4);
+  const Query call = query.view(1);
+  EXPECT_EQ(message(*loaded, {call, call, call}), "number of queries is 3; this executor was made for max_queries = 2");
+  EXPECT_EQ(message(*loaded, {call, call}), "number of candidates is 6; this executor was made for max_candidates = 5");
+  const RandomQuery longer = MakeQuery(TestSeed() + 1, ScalarType::kF16, 16, 11);
+  EXPECT_EQ(message(*loaded, {longer.view(1)}),
+            "number of query tokens is 11; this executor was made for max_query_tokens = 10");
+  const RandomDocuments wide = MakeDocuments(TestSeed(), ScalarType::kF16, 17, {1});
+  const RandomQuery wide_query = MakeQuery(TestSeed(), ScalarType::kF16, 17, 1);
+  EXPECT_EQ(message(*Load(wide), {wide_query.view(1)}), "dimension is 17; this executor was made for max_dim = 16");
+  EXPECT_EQ(executor->Stage(documents.view()).status().message(),
+            "number of inline documents is 3; this executor was made for max_staged_documents = 2");
+  const RandomDocuments large = MakeDocuments(TestSeed(), ScalarType::kF16, 16, {4});
+  EXPECT_EQ(executor->Stage(large.view()).status().code(), absl::StatusCode::kResourceExhausted);
+  // Within them it still works.
+  ExpectMatchesReference(documents, call, TopK(*executor, *loaded, {call})[0]);
+}
+
+TEST_F(GpuScoreTest, DocumentsThatDoNotFitAreRefusedWithTheNumbers) {
+  // A view that claims more tokens than the device has memory; Load must refuse it before it reads them.
+  const int64_t tokens_needed = static_cast<int64_t>(backend().info().memory_bytes / 8192) + 1;
+  const int64_t count = tokens_needed / kMaxDocumentTokens + 1;
+  std::vector<int64_t> offsets(1, 0);
+  for (int64_t n = 0; n < count; ++n) offsets.push_back(offsets.back() + kMaxDocumentTokens);
+  const uint64_t nothing = 0;
+  const DocumentsView view{ScalarType::kF16, 4096, count, &nothing, offsets.data()};
+  const absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(view, nullptr);
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(loaded.status().message());
+  const size_t needed = backend().BytesNeeded(view.type, view.dim, count, offsets.back());
+  EXPECT_NE(message.find(std::to_string(needed)), std::string::npos) << message;
+  EXPECT_NE(message.find(std::to_string(backend().info().memory_bytes)), std::string::npos) << message;
+  EXPECT_TRUE(backend().Health().ok());
+}
+
+TEST_F(GpuScoreTest, ADeviceThatDoesNotExistIsUnavailable) {
+  const absl::StatusOr<std::unique_ptr<Backend>> none = CreateCudaBackend({.device = 4711});
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(none.status().message()).find("4711"), std::string::npos) << none.status();
+}
+
+}  // namespace
+}  // namespace maxsim::test
