@@ -7,7 +7,7 @@ JOBS ?= $(shell awk -v cores="$$(nproc)" '/MemAvailable/ { n = int($$2 / 1200000
 # there. 1: bring nvcc if it is missing, and fail without it. 0: CPU only.
 CUDA ?= auto
 CMAKE_FLAGS ?=
-CONFIG ?= config/maxsimd.yaml
+CONFIG ?=
 ARGS ?=
 
 BUILD := build/release
@@ -20,7 +20,7 @@ $(error CUDA=$(CUDA): must be auto, 1 or 0)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: print-jobs help setup configure build demo serve test bench bundle docker format check ci clean
+.PHONY: print-jobs help setup configure programs build demo serve test bench bundle docker format check ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -40,18 +40,22 @@ configure: setup
 build: configure ## Build everything, in build/release
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build ## Rank the bundled passages for a few questions, on a server of its own
-	@demo/run.sh $(ARGS)
+# The three programs without tests and benchmarks: what a first look needs.
+programs: configure
+	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard
 
-serve: build ## Serve the bundled collection until Ctrl-C (CONFIG=FILE, ARGS='--grpc.address 0.0.0.0:7070 ...')
-	@demo/build.sh
-	@exec $(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS)
+demo: programs ## Rank the bundled passages for a few questions, on a server of its own (ARGS='--backend cpu ...')
+	@demo/run.sh $(if $(ARGS),-- $(ARGS))
+
+serve: programs ## Serve the bundled collection until Ctrl-C (ARGS=flags of maxsimd; CONFIG=FILE serves that instead)
+	@exec $(if $(CONFIG),$(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS),demo/run.sh --serve $(if $(ARGS),-- $(ARGS)))
 
 test: build ## Run every test (tests that need a GPU skip themselves without one)
 	@ctest --preset release -j $(JOBS) $(ARGS)
 
-bench: build ## Run the kernel benchmarks (ARGS='--benchmark_filter=...')
-	@scripts/bench.sh $(ARGS)
+bench: configure ## Time the CPU kernels beside plain loops (ARGS=flags of maxsim_bench_cpu)
+	@cmake --build --preset release -j $(JOBS) --target maxsim_bench_cpu
+	@$(BUILD)/bin/maxsim_bench_cpu $(ARGS)
 
 bundle: build ## Relocatable binaries, tests and libraries in build/bundle
 	@scripts/setup.sh bundle
