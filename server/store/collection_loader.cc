@@ -16,6 +16,8 @@
 namespace maxsim::store {
 namespace {
 
+constexpr size_t kLoggedShards = 64;  // lines of the memory plan in the log; CollectionStore::MemoryPlan shows all
+
 // Finds the first value no backend could score; an Infinity or NaN in a document would make every ranking it enters
 // meaningless.
 absl::Status CheckValues(const shard::Shard& shard) {
@@ -143,8 +145,8 @@ absl::StatusOr<Placement> Reserve(const LoadRequest& request, const shard::Manif
     residency = Residency::kDisk;
     reservation = ledger->Reserve(BytesNeeded(*backend, manifest, *residency), purpose);
   }
-  for (absl::string_view line :
-       absl::StrSplit(FormatMemoryPlan(*backend, manifest, *residency, *memory), '\n', absl::SkipEmpty())) {
+  for (absl::string_view line : absl::StrSplit(FormatMemoryPlan(*backend, manifest, *residency, *memory, kLoggedShards),
+                                               '\n', absl::SkipEmpty())) {
     spdlog::info("memory_plan collection={} | {}", request.name, std::string_view(line.data(), line.size()));
   }
   if (!reservation.ok()) return reservation.status();

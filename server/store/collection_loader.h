@@ -30,8 +30,9 @@ absl::StatusOr<Residency> PlaceCollection(const Backend& backend, const shard::M
                                           int32_t max_dim, uint64_t available_bytes);
 
 // The memory plan as a table for people: a line a shard (documents, tokens, bytes, tier), totals, what is free.
+// Shards beyond `max_shards` are counted in one line.
 std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& manifest, Residency residency,
-                             const MemoryLedger::Availability& memory);
+                             const MemoryLedger::Availability& memory, size_t max_shards = SIZE_MAX);
 
 struct LoadRequest {
   std::string name;

@@ -64,7 +64,7 @@ absl::StatusOr<Residency> PlaceCollection(const Backend& backend, const shard::M
 }
 
 std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& manifest, Residency residency,
-                             const MemoryLedger::Availability& memory) {
+                             const MemoryLedger::Availability& memory, size_t max_shards) {
   const uint64_t needed = BytesNeeded(backend, manifest, residency);
   size_t file_width = sizeof("shard");
   for (const shard::ShardEntry& entry : manifest.shards) file_width = std::max(file_width, entry.file.size());
@@ -77,13 +77,17 @@ std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& mani
   absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "shard", "documents", "tokens",
                         "file bytes", "memory bytes", "tier");
   uint64_t file_bytes = 0;
+  size_t shown = 0;
   for (const shard::ShardEntry& entry : manifest.shards) {
     file_bytes = SaturatingAdd(file_bytes, static_cast<uint64_t>(entry.num_bytes));
+    if (shown == max_shards) continue;
+    ++shown;
     absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, entry.file,
                           shard::FormatCount(entry.num_documents), shard::FormatCount(entry.num_tokens),
                           shard::FormatCount(entry.num_bytes),
                           Grouped(ShardBytesNeeded(backend, manifest, entry, residency)), Name(residency));
   }
+  if (shown < manifest.shards.size()) text += shard::Cat("  and ", manifest.shards.size() - shown, " more shards\n");
   absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "total",
                         shard::FormatCount(manifest.num_documents), shard::FormatCount(manifest.num_tokens),
                         Grouped(file_bytes), Grouped(needed), Name(residency));

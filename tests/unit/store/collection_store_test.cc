@@ -1,0 +1,246 @@
+#include "server/store/collection_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/store/corpus.h"
+#include "tests/unit/store/fake_backend.h"
+
+namespace maxsim::store {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+absl::StatusCode CodeOf(const absl::StatusOr<std::shared_ptr<const Collection>>& result) {
+  return result.status().code();
+}
+
+class CollectionStoreTest : public testing::Test {
+ protected:
+  CollectionStoreTest() : documents_(test::SmallDocuments(7, 300)) {
+    manifest_ = test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 20'000, .payloads = true});
+  }
+
+  uint64_t FileBytes() const {
+    uint64_t bytes = 0;
+    for (const shard::ShardEntry& entry : manifest_.shards) bytes += static_cast<uint64_t>(entry.num_bytes);
+    return bytes;
+  }
+
+  const test::TemporaryFolder folder_;
+  const test::RandomDocuments documents_;
+  shard::Manifest manifest_;
+  test::FakeBackend backend_;
+};
+
+TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
+  ASSERT_GE(manifest_.shards.size(), 3u);
+  CollectionStore store(&backend_, {.memory_reserve_bytes = 0, .load_threads = 3});
+  const auto loaded = store.Load("a", folder_.path(), Residency::kHost);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const Collection& collection = **loaded;
+  EXPECT_EQ(collection.name(), "a");
+  EXPECT_EQ(collection.num_documents(), 300u);
+  EXPECT_EQ(collection.num_tokens(), static_cast<uint64_t>(documents_.view().num_tokens()));
+  EXPECT_EQ(collection.residency(), Residency::kHost);
+  EXPECT_EQ(collection.resident_bytes(), FileBytes());
+  EXPECT_EQ(collection.parts().size(), manifest_.shards.size());
+  for (uint64_t ordinal = 0; ordinal < 300; ++ordinal) {
+    const auto document = static_cast<int64_t>(ordinal);
+    const std::string id = test::CorpusId({}, document);
+    EXPECT_EQ(collection.string_id(ordinal), id);
+    EXPECT_EQ(collection.Find(id), ordinal);
+    EXPECT_EQ(collection.payload(ordinal), "{\"n\":" + std::to_string(ordinal) + "}");
+    EXPECT_EQ(collection.num_document_tokens(ordinal), documents_.length(document));
+    const Collection::Location place = collection.Locate(ordinal);
+    EXPECT_EQ(collection.parts()[place.part].first_ordinal + place.ordinal, ordinal);
+    EXPECT_LT(place.ordinal, collection.parts()[place.part].shard->documents().num_documents);
+  }
+  EXPECT_EQ(*store.Find("a"), *loaded);
+}
+
+TEST_F(CollectionStoreTest, ANameIsTakenUntilItIsUnloaded) {
+  CollectionStore store(&backend_, {});
+  ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kAuto).ok());
+  EXPECT_EQ(CodeOf(store.Load("a", folder_.path(), Residency::kAuto)), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(store.Unload("a").ok());
+  EXPECT_EQ(store.Unload("a").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(store.Find("a")), absl::StatusCode::kNotFound);
+  EXPECT_THAT(store.List(), IsEmpty());
+  EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kAuto).ok());
+}
+
+TEST_F(CollectionStoreTest, AnUnknownNameIsAnsweredWithTheKnownOnes) {
+  CollectionStore store(&backend_, {});
+  EXPECT_THAT(store.Find("b").status().message(), HasSubstr("none is loaded"));
+  ASSERT_TRUE(store.Load("papers", folder_.path(), Residency::kAuto).ok());
+  ASSERT_TRUE(store.Load("books", folder_.path(), Residency::kAuto).ok());
+  EXPECT_THAT(store.Find("b").status().message(), HasSubstr("no collection \"b\"; loaded: books, papers"));
+  EXPECT_EQ(CodeOf(store.Reload("b", nullptr)), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CollectionStoreTest, NamesHaveAShape) {
+  CollectionStore store(&backend_, {});
+  for (const std::string& bad : {std::string(), std::string(129, 'a'), std::string("a/b"), std::string("a b"),
+                                 std::string("\xc3\xa9"), std::string("a\0", 2)}) {
+    EXPECT_EQ(CodeOf(store.Load(bad, folder_.path(), Residency::kAuto)), absl::StatusCode::kInvalidArgument) << bad;
+  }
+  EXPECT_THAT(store.List(), IsEmpty());
+  EXPECT_TRUE(store.Load(std::string(128, 'a'), folder_.path(), Residency::kAuto).ok());
+  EXPECT_TRUE(store.Load("A-z_0.9", folder_.path(), Residency::kAuto).ok());
+}
+
+TEST_F(CollectionStoreTest, AFailedLoadLeavesAnEntryThatANewLoadReplaces) {
+  CollectionStore store(&backend_, {});
+  const test::TemporaryFolder empty;
+  EXPECT_EQ(CodeOf(store.Load("a", empty.path(), Residency::kAuto)), absl::StatusCode::kNotFound);
+  ASSERT_THAT(store.List(), SizeIs(1));
+  EXPECT_EQ(store.List()[0].state, CollectionStatus::State::kFailed);
+  EXPECT_THAT(store.List()[0].error, HasSubstr("NOT_FOUND"));
+  EXPECT_EQ(store.List()[0].path, empty.path());
+  EXPECT_EQ(store.List()[0].collection, nullptr);
+  const absl::Status found = store.Find("a").status();
+  EXPECT_EQ(found.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(found.message(), HasSubstr("failed to load"));
+  EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kAuto).ok());
+  EXPECT_EQ(store.List()[0].state, CollectionStatus::State::kReady);
+  EXPECT_EQ(store.List()[0].error, "");
+}
+
+TEST_F(CollectionStoreTest, DamagedAndHostileFilesAreRefused) {
+  const std::string manifest = test::ReadFile(folder_ / "collection.json");
+  const std::string shard_path = folder_ / manifest_.shards[1].file;
+  const std::string shard = test::ReadFile(shard_path);
+  CollectionStore store(&backend_, {});
+
+  for (const std::string& hostile : {std::string(), std::string("{"), std::string("[]"), std::string("null"),
+                                     std::string(1 << 20, '['), manifest.substr(0, manifest.size() / 2),
+                                     std::string(manifest).replace(manifest.find("\"dim\""), 5, "\"dum\"")}) {
+    test::WriteFile(folder_ / "collection.json", hostile);
+    const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
+    ASSERT_FALSE(loaded.ok()) << hostile.substr(0, 60);
+    EXPECT_THAT(loaded.status().message(), HasSubstr("collection.json"));
+  }
+  test::WriteFile(folder_ / "collection.json", manifest);
+
+  std::string flipped = shard;
+  flipped[flipped.size() - 5] = static_cast<char>(flipped[flipped.size() - 5] ^ 1);
+  for (const std::string& damaged : {flipped, shard.substr(0, shard.size() - 1), shard + "x", std::string()}) {
+    test::WriteFile(shard_path, damaged);
+    const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
+    EXPECT_EQ(CodeOf(loaded), absl::StatusCode::kDataLoss) << loaded.status();
+    EXPECT_THAT(loaded.status().message(), HasSubstr(manifest_.shards[1].file));
+  }
+  EXPECT_EQ(backend_.num_documents_alive(), 0);
+  test::WriteFile(shard_path, shard);
+  EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kAuto).ok());
+}
+
+TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
+  std::string bytes = test::ReadFile(folder_ / manifest_.shards[0].file);
+  // The second row of the first shard, column 3: found by its bytes.
+  const std::string row(static_cast<const char*>(documents_.tokens.row(1)), 32);
+  const size_t at = bytes.find(row);
+  ASSERT_NE(at, std::string::npos);
+  const uint16_t infinity = 0x7c00;
+  std::memcpy(bytes.data() + at + 6, &infinity, sizeof(infinity));
+  test::ReplaceShard(folder_.path(), 0, bytes);
+
+  CollectionStore store(&backend_, {});
+  const absl::Status status = store.Load("a", folder_.path(), Residency::kAuto).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr(manifest_.shards[0].file));
+  EXPECT_THAT(status.message(), HasSubstr("column 3 is not finite"));
+  EXPECT_THAT(status.message(),
+              documents_.length(0) > 1 ? HasSubstr("document 0, token 1,") : HasSubstr("document 1, token 0,"));
+}
+
+TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
+  const uint64_t needed = FileBytes();
+  CollectionStore store(&backend_, {.memory_budget_bytes = needed - 1});
+  // A missing shard would be noticed if one were opened.
+  const std::string shard = test::ReadFile(folder_ / manifest_.shards[0].file);
+  std::remove((folder_ / manifest_.shards[0].file).c_str());
+  const absl::Status status = store.Load("a", folder_.path(), Residency::kHost).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(status.message(), HasSubstr("collection a"));
+  EXPECT_EQ(backend_.num_loads(), 0);
+  test::WriteFile(folder_ / manifest_.shards[0].file, shard);
+
+  // On disk it takes no memory, and auto chooses that by itself.
+  const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->residency(), Residency::kDisk);
+  EXPECT_EQ((*loaded)->resident_bytes(), 0u);
+}
+
+TEST_F(CollectionStoreTest, CollectionsShareTheBudgetAndGiveItBack) {
+  const uint64_t needed = FileBytes();
+  CollectionStore store(&backend_, {.memory_budget_bytes = 2 * needed});
+  ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kHost).ok());
+  ASSERT_TRUE(store.Load("b", folder_.path(), Residency::kHost).ok());
+  EXPECT_EQ(CodeOf(store.Load("c", folder_.path(), Residency::kHost)), absl::StatusCode::kResourceExhausted);
+  // An unloaded collection holds its memory as long as a request uses it.
+  std::shared_ptr<const Collection> in_use = *store.Find("a");
+  ASSERT_TRUE(store.Unload("a").ok());
+  EXPECT_EQ(CodeOf(store.Load("c", folder_.path(), Residency::kHost)), absl::StatusCode::kResourceExhausted);
+  in_use = nullptr;
+  EXPECT_TRUE(store.Load("c", folder_.path(), Residency::kHost).ok());
+}
+
+TEST_F(CollectionStoreTest, AFailedLoadGivesItsReservationBack) {
+  CollectionStore store(&backend_, {.memory_budget_bytes = FileBytes()});
+  backend_.FailLoads(absl::ResourceExhaustedError("out of device memory"));
+  const absl::Status status = store.Load("a", folder_.path(), Residency::kHost).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("out of device memory"));
+  backend_.FailLoads(absl::OkStatus());
+  EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kHost).ok());
+}
+
+TEST_F(CollectionStoreTest, ResidenciesAreThoseOfTheBackend) {
+  test::FakeBackend gpu("cuda");
+  gpu.SetBytesPerToken(32);
+  CollectionStore on_cpu(&backend_, {});
+  CollectionStore on_gpu(&gpu, {});
+  EXPECT_EQ(CodeOf(on_cpu.Load("a", folder_.path(), Residency::kGpu)), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ((*on_cpu.Load("a", folder_.path(), Residency::kDisk))->residency(), Residency::kDisk);
+  EXPECT_EQ((*on_cpu.Load("b", folder_.path(), Residency::kAuto))->residency(), Residency::kHost);
+  for (Residency residency : {Residency::kHost, Residency::kDisk}) {
+    const absl::Status status = on_gpu.Load("a", folder_.path(), residency).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr("not supported by this version on the CUDA backend"));
+  }
+  const auto loaded = on_gpu.Load("a", folder_.path(), Residency::kAuto);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->residency(), Residency::kGpu);
+  EXPECT_EQ((*loaded)->resident_bytes(), 32 * (*loaded)->num_tokens());
+}
+
+TEST_F(CollectionStoreTest, ADimensionTheEngineCannotScoreFailsAtLoad) {
+  CollectionStore store(&backend_, {.max_dim = 15});
+  const absl::Status status = store.Load("a", folder_.path(), Residency::kAuto).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("dimension 16"));
+  EXPECT_THAT(status.message(), HasSubstr("limit of 15"));
+}
+
+TEST_F(CollectionStoreTest, TheMemoryPlanNamesEveryShardAndTheTotals) {
+  CollectionStore store(&backend_, {.memory_budget_bytes = 1 << 20});
+  const absl::StatusOr<std::string> plan = store.MemoryPlan(folder_.path(), Residency::kHost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (const shard::ShardEntry& entry : manifest_.shards) EXPECT_THAT(*plan, HasSubstr(entry.file));
+  EXPECT_THAT(*plan, HasSubstr("collection corpus, generation 1: 300 documents"));
+  EXPECT_THAT(*plan, HasSubstr("budget 1.0 MiB (1,048,576 bytes)"));
+  EXPECT_THAT(*plan, HasSubstr("fits"));
+  CollectionStore small(&backend_, {.memory_budget_bytes = 1});
+  EXPECT_THAT(*small.MemoryPlan(folder_.path(), Residency::kHost), HasSubstr("DOES NOT FIT"));
+  EXPECT_EQ(small.MemoryPlan("/nonexistent", Residency::kHost).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace maxsim::store

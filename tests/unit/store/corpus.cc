@@ -1,0 +1,110 @@
+#include "tests/unit/store/corpus.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "server/shard/catalog.h"
+#include "server/shard/file.h"
+#include "server/shard/memory_sources.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::test {
+namespace {
+
+shard::ElementType ElementTypeOf(ScalarType type) {
+  switch (type) {
+    case ScalarType::kF32:
+      return shard::ElementType::kF32;
+    case ScalarType::kBF16:
+      return shard::ElementType::kBF16;
+    default:
+      return shard::ElementType::kF16;
+  }
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "maxsim-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "mkdtemp " << name << " failed";
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+void WriteFile(const std::string& path, std::string_view bytes) {
+  // Under a new inode, as a publisher would: the old one may be mapped.
+  std::filesystem::remove(path);
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  EXPECT_TRUE(file.flush()) << path;
+}
+
+shard::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents, const CorpusOptions& options) {
+  const DocumentsView view = documents.view();
+  shard::Catalog catalog(options.id_type);
+  std::vector<std::string> payloads;
+  for (int64_t document = 0; document < view.num_documents; ++document) {
+    catalog.lengths.push_back(static_cast<int32_t>(documents.length(document)));
+    const absl::Status added = options.id_type == shard::IdType::kString
+                                   ? catalog.ids.Add(std::string_view(CorpusId(options, document)))
+                                   : catalog.ids.Add(CorpusIntId(document));
+    EXPECT_TRUE(added.ok()) << added;
+    if (!options.payloads) continue;
+    payloads.push_back("{\"n\":" + std::to_string(document) + "}");
+    catalog.payload_sizes.push_back(static_cast<int32_t>(payloads.back().size()));
+  }
+  shard::MemoryTokens tokens(ElementTypeOf(view.type), view.dim, view.num_tokens(), view.tokens);
+  shard::MemoryPayloads payload_source(std::move(payloads));
+  shard::BuildOptions build;
+  build.folder = folder;
+  build.name = options.name;
+  build.storage = view.type;
+  build.max_shard_bytes = options.max_shard_bytes;
+  absl::StatusOr<shard::Manifest> manifest =
+      shard::BuildCollection(build, catalog, tokens, options.payloads ? &payload_source : nullptr);
+  EXPECT_TRUE(manifest.ok()) << manifest.status();
+  return manifest.ok() ? *std::move(manifest) : shard::Manifest{};
+}
+
+RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type, int32_t dim) {
+  return MakeDocuments(seed, type, dim, RandomLengths(seed, count, 1, 12));
+}
+
+void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes) {
+  absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(folder);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  shard::ShardEntry& entry = manifest->shards.at(shard_idx);
+  WriteFile(folder + "/" + entry.file, bytes);
+  shard::Checksum checksum;
+  checksum.Update(bytes.data(), bytes.size());
+  entry.checksum = checksum.Format();
+  entry.num_bytes = static_cast<int64_t>(bytes.size());
+  const absl::Status published = shard::PublishManifest(*manifest, folder);
+  ASSERT_TRUE(published.ok()) << published;
+}
+
+std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend) {
+  store::CollectionStore store(backend, {.memory_reserve_bytes = 0});
+  absl::StatusOr<std::shared_ptr<const store::Collection>> loaded =
+      store.Load("corpus", folder, store::Residency::kAuto);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  return loaded.ok() ? *std::move(loaded) : nullptr;
+}
+
+}  // namespace maxsim::test

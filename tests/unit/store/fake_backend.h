@@ -1,0 +1,77 @@
+// A backend that tests control: its memory, its failures, and when a call ends. It scores nothing: document n gets
+// score -n, so that what a query asked for can be read from the answer.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::test {
+
+class FakeBackend : public Backend {
+ public:
+  // One TopK call as an executor saw it.
+  struct Call {
+    std::vector<int32_t> query_tokens;      // tokens of each query; tests tell queries apart by it
+    std::vector<int64_t> num_candidates;    // of each query
+    std::vector<const uint32_t*> ordinals;  // of each query
+    int64_t num_documents = 0;
+  };
+
+  explicit FakeBackend(std::string name = "cpu") { info_.name = std::move(name); }
+
+  // --- Controls; thread-safe.
+  void SetFreeBytes(uint64_t bytes);
+  void SetBytesPerToken(uint64_t bytes);  // of device memory; default 0
+  void SetHealth(absl::Status health);
+  void FailLoads(absl::Status status);      // OK: loads work again
+  void OnLoad(std::function<void()> hook);  // runs in Load, without a lock
+  // Decides about each TopK call; null: all succeed.
+  void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
+  // Closed: TopK calls wait until Open.
+  void Close();
+  void Open();
+  // Waits until `count` TopK calls have begun in all; false after 10 s.
+  bool WaitForCalls(size_t count);
+
+  std::vector<Call> calls() const;
+  int64_t num_loads() const;            // Load calls
+  int64_t num_documents_alive() const;  // Documents objects from Load
+  ExecutorOptions executor_options() const;
+
+  // --- Backend
+  const BackendInfo& info() const override { return info_; }
+  absl::StatusOr<size_t> FreeBytes() const override;
+  size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const override;
+  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+                                                  std::shared_ptr<const void> keep_alive) override;
+  absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
+  absl::Status Health() const override;
+
+ private:
+  class FakeDocuments;
+  class FakeExecutor;
+
+  BackendInfo info_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t free_bytes_ = uint64_t{1} << 40;
+  uint64_t bytes_per_token_ = 0;
+  absl::Status health_;
+  absl::Status load_status_;
+  std::function<void()> on_load_;
+  std::function<absl::Status(absl::Span<const Query>)> on_top_k_;
+  bool closed_ = false;
+  std::vector<Call> calls_;
+  int64_t num_loads_ = 0;
+  ExecutorOptions executor_options_;
+  std::shared_ptr<std::atomic<int64_t>> alive_ = std::make_shared<std::atomic<int64_t>>(0);
+};
+
+}  // namespace maxsim::test
