@@ -32,7 +32,6 @@ struct Config {
     std::string address = "0.0.0.0:7070";  // host:port; port 0 picks a free one
     int stream_in_flight = 64;             // requests of one RerankStream that are unanswered at a time
     int max_concurrent_streams = 4096;     // calls of one connection at a time
-    bool reflection = true;
   } grpc;
 
   struct {

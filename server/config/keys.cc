@@ -178,9 +178,6 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "grpc.max_concurrent_streams", +[](Config& c) -> int& { return c.grpc.max_concurrent_streams; }, 1, 1'000'000,
       "Calls of one connection at a time."));
-  keys.push_back(Bool(
-      "grpc.reflection", +[](Config& c) -> bool& { return c.grpc.reflection; },
-      "Serve gRPC reflection, which grpcurl asks for the API's description."));
   keys.push_back(AddressKey(
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
       "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));

@@ -43,9 +43,9 @@ absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& 
 }
 
 absl::StatusOr<Translated> RerankService::Prepare(const v1::RerankRequest& request) const {
-  if (refusing_) {
-    metrics_->CountRejection(Rejection::kShutdown);
-    return absl::UnavailableError("the server is draining");
+  if (const State state = state_; state != State::kServing) {
+    if (state == State::kDraining) metrics_->CountRejection(Rejection::kShutdown);
+    return absl::UnavailableError(state == State::kLoading ? "the server is loading" : "the server is draining");
   }
   absl::StatusOr<Translated> translated = TranslateFor(request);
   // Only what is refused here is counted here; the scheduler counts what it refuses.

@@ -40,8 +40,10 @@ class RerankService {
   // timed.
   void Rerank(const v1::RerankRequest& request, CallContext context, Done done);
 
-  // From now on every request is UNAVAILABLE; those accepted are not touched.
-  void RefuseNew() { refusing_ = true; }
+  // Requests that come while the server loads or drains are UNAVAILABLE; those accepted are not touched. The first
+  // state is kLoading.
+  enum class State { kLoading, kServing, kDraining };
+  void SetState(State state) { state_ = state; }
 
   const RequestLimits& limits() const { return limits_; }
 
@@ -55,7 +57,7 @@ class RerankService {
   batching::Scheduler* const scheduler_;
   Metrics* const metrics_;
   const RequestLimits limits_;
-  std::atomic<bool> refusing_{false};
+  std::atomic<State> state_{State::kLoading};
 };
 
 }  // namespace maxsim::rpc

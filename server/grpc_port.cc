@@ -1,0 +1,118 @@
+#include "server/grpc_port.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+#include "server/config/values.h"
+
+namespace maxsim {
+namespace {
+
+constexpr const char* kServices[] = {"", "maxsim.v1.Reranker", "maxsim.v1.Admin"};
+
+// Clients may keep idle connections alive this often; gRPC's own limit of five minutes suits no load balancer.
+constexpr int kMinPingIntervalMs = 10'000;
+
+// gRPC says only that it failed. Binding once by hand says why.
+absl::Status CheckBindable(const std::string& text) {
+  const absl::StatusOr<config::Address> address = config::ParseAddress(text);
+  if (!address.ok()) return address.status();
+  const std::string prefix = absl::StrCat("grpc.address: cannot listen on ", text, ": ");
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(address->host.c_str(), absl::StrCat(address->port).c_str(), &hints, &found);
+  if (error != 0) return absl::UnavailableError(absl::StrCat(prefix, gai_strerror(error)));
+  absl::Status status;
+  const int socket_fd = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
+  if (socket_fd >= 0) {
+    const int yes = 1;
+    setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  }
+  if (socket_fd < 0 || bind(socket_fd, found->ai_addr, found->ai_addrlen) != 0) {
+    status = absl::UnavailableError(absl::StrCat(prefix, std::strerror(errno)));
+  }
+  if (socket_fd >= 0) close(socket_fd);
+  freeaddrinfo(found);
+  return status;
+}
+
+absl::Status ReadFile(const char* key, const std::string& path, std::string& text) {
+  errno = 0;
+  std::ifstream file(path);
+  std::ostringstream content;
+  if (file) content << file.rdbuf();
+  if (!file || content.str().empty()) {
+    const std::string message =
+        absl::StrCat(key, ": cannot read ", path, ": ", errno == 0 ? "the file is empty" : std::strerror(errno));
+    return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
+  }
+  text = content.str();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const config::Config& config) {
+  if (config.tls.cert_file.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options;
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  if (absl::Status status = ReadFile("tls.cert_file", config.tls.cert_file, pair.cert_chain); !status.ok())
+    return status;
+  if (absl::Status status = ReadFile("tls.key_file", config.tls.key_file, pair.private_key); !status.ok())
+    return status;
+  options.pem_key_cert_pairs.push_back(std::move(pair));
+  if (!config.tls.client_ca_file.empty()) {
+    absl::Status status = ReadFile("tls.client_ca_file", config.tls.client_ca_file, options.pem_root_certs);
+    if (!status.ok()) return status;
+    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+  }
+  return grpc::SslServerCredentials(options);
+}
+
+}  // namespace
+
+absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::vector<grpc::Service*>& services) {
+  if (absl::Status status = CheckBindable(config.grpc.address); !status.ok()) return status;
+  auto credentials = Credentials(config);
+  if (!credentials.ok()) return credentials.status();
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  GrpcPort opened;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(config.grpc.address, *credentials, &opened.port);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
+  // gRPC's default would let two servers share a port.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  opened.server = builder.BuildAndStart();
+  if (opened.server == nullptr || opened.port == 0) {
+    return absl::UnavailableError(absl::StrCat("grpc.address: cannot listen on ", config.grpc.address,
+                                               config.tls.cert_file.empty() ? "" : " with the files of tls.*"));
+  }
+  SetHealth(*opened.server, false);
+  return opened;
+}
+
+void SetHealth(grpc::Server& server, bool serving) {
+  grpc::HealthCheckServiceInterface* const health = server.GetHealthCheckService();
+  if (health == nullptr) return;
+  for (const char* name : kServices) health->SetServingStatus(name, serving);
+}
+
+}  // namespace maxsim

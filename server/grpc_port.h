@@ -1,0 +1,26 @@
+// The gRPC port: credentials, limits of connections and messages, health and reflection.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/server.h"
+#include "server/config/config.h"
+
+namespace maxsim {
+
+struct GrpcPort {
+  std::unique_ptr<grpc::Server> server;
+  int port = 0;
+};
+
+// Listens on config.grpc.address and serves `services` (not owned; they must outlive the server), the standard health
+// service with every name NOT_SERVING, and reflection. UNAVAILABLE with the system's reason when the address cannot be
+// had; NOT_FOUND or PERMISSION_DENIED naming the key and the path of a TLS file that cannot be read.
+absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::vector<grpc::Service*>& services);
+
+// Sets the health of the whole server and of each of its services.
+void SetHealth(grpc::Server& server, bool serving);
+
+}  // namespace maxsim

@@ -1,0 +1,54 @@
+// The HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/metrics.h"
+#include "server/rpc/auth.h"
+#include "server/rpc/collection_admin.h"
+#include "server/rpc/rerank_service.h"
+
+namespace maxsim::http {
+
+struct HttpOptions {
+  std::string host;
+  int port = 0;  // 0 picks a free one
+  int threads = 8;
+  uint64_t max_body_bytes = 0;
+  absl::Duration request_timeout;
+};
+
+// What the handlers use; everything must outlive the server.
+struct HttpDependencies {
+  rpc::RerankService* rerank = nullptr;
+  const rpc::CollectionAdmin* collections = nullptr;
+  const rpc::Authenticator* authenticator = nullptr;
+  Metrics* metrics = nullptr;
+  std::function<absl::Status()> readiness;  // OK, or why the server is not ready; thread-safe
+};
+
+// Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the
+// server has tokens.
+class HttpServer {
+ public:
+  HttpServer(HttpOptions options, HttpDependencies dependencies);
+  ~HttpServer();  // stops
+
+  // Binds and begins to serve; returns the port. UNAVAILABLE when the address cannot be had, with the system's reason.
+  absl::StatusOr<int> Start();
+
+  // Answers the requests that have arrived, closes the port, joins the threads. Idempotent.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace maxsim::http

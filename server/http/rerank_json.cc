@@ -1,0 +1,263 @@
+#include "server/http/rerank_json.h"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/scalar_type.h"
+#include "nlohmann/json.hpp"
+#include "server/rpc/status.h"
+
+namespace maxsim::http {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Invalid(std::string_view member, const std::string& message) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(member), ": ", message));
+}
+
+std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+// A member's value as people sent it, cut short.
+std::string Shown(const json& value) {
+  std::string text = Dump(value);
+  return text.size() <= 60 ? text : absl::StrCat(text.substr(0, 57), "...");
+}
+
+absl::Status ReadShape(const json& shape, v1::TokenMatrix& tokens) {
+  const bool is_pair = shape.is_array() && shape.size() == 2 && shape[0].is_number_unsigned() &&
+                       shape[1].is_number_unsigned() && shape[0].get<uint64_t>() <= UINT32_MAX &&
+                       shape[1].get<uint64_t>() <= UINT32_MAX;
+  if (!is_pair) return Invalid("query.shape", absl::StrCat("is ", Shown(shape), "; it must be [tokens, dim]"));
+  tokens.set_num_tokens(shape[0].get<uint32_t>());
+  tokens.set_dim(shape[1].get<uint32_t>());
+  return absl::OkStatus();
+}
+
+absl::Status ReadEncodedMatrix(const json& query, v1::TokenMatrix& tokens) {
+  for (const auto& member : query.items()) {
+    if (member.key() != "dtype" && member.key() != "shape" && member.key() != "data") {
+      return Invalid(absl::StrCat("query.", member.key()), "is not a member (dtype, shape and data are)");
+    }
+  }
+  for (const char* name : {"dtype", "shape", "data"}) {
+    if (!query.contains(name)) return Invalid(absl::StrCat("query.", name), "is missing");
+  }
+  const json& dtype = query["dtype"];
+  const auto type = dtype.is_string() ? ScalarTypeFromName(dtype.get_ref<const std::string&>()) : std::nullopt;
+  if (!type.has_value() || *type == ScalarType::kI8) {
+    return Invalid("query.dtype", absl::StrCat("is ", Shown(dtype), "; f32, f16 and bf16 are accepted"));
+  }
+  tokens.set_dtype(static_cast<v1::DataType>(*type));
+  if (absl::Status status = ReadShape(query["shape"], tokens); !status.ok()) return status;
+  const json& data = query["data"];
+  if (!data.is_string() || !absl::Base64Unescape(data.get_ref<const std::string&>(), tokens.mutable_data())) {
+    return Invalid("query.data", "is not base64");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadNestedMatrix(const json& query, v1::TokenMatrix& tokens) {
+  if (query.empty() || !query[0].is_array() || query[0].empty()) {
+    return Invalid("query", "must be a list of rows of numbers, or {dtype, shape, data}");
+  }
+  const size_t dim = query[0].size();
+  tokens.set_dtype(v1::DATA_TYPE_F32);
+  tokens.set_num_tokens(static_cast<uint32_t>(query.size()));
+  tokens.set_dim(static_cast<uint32_t>(dim));
+  std::string& data = *tokens.mutable_data();
+  data.reserve(query.size() * dim * sizeof(float));
+  for (size_t row = 0; row < query.size(); ++row) {
+    if (!query[row].is_array() || query[row].size() != dim) {
+      return Invalid(absl::StrCat("query[", row, "]"),
+                     absl::StrCat("must be a row of ", dim, " numbers as the first is"));
+    }
+    for (size_t column = 0; column < dim; ++column) {
+      const json& value = query[row][column];
+      if (!value.is_number()) {
+        return Invalid(absl::StrCat("query[", row, "][", column, "]"),
+                       absl::StrCat("is ", Shown(value), ", not a number"));
+      }
+      // Beyond FP32's range this becomes an infinity, which validation refuses with its place.
+      const double wide = value.get<double>();
+      const float narrow =
+          std::abs(wide) > static_cast<double>(std::numeric_limits<float>::max())
+              ? std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(wide > 0 ? 1 : -1))
+              : static_cast<float>(wide);
+      data.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadDocuments(const json& documents, v1::Candidates& candidates) {
+  if (documents == "*") {
+    candidates.mutable_whole_collection();
+    return absl::OkStatus();
+  }
+  if (!documents.is_array() || documents.empty()) {
+    return Invalid("documents", "must be a list of ids that is not empty, or \"*\" for the whole collection");
+  }
+  const bool strings = documents[0].is_string();
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const json& id = documents[i];
+    if (strings && id.is_string()) {
+      candidates.mutable_string_ids()->add_ids(id.get_ref<const std::string&>());
+    } else if (!strings && id.is_number_integer() &&
+               (!id.is_number_unsigned() || id.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX))) {
+      candidates.mutable_int_ids()->add_ids(id.get<int64_t>());
+    } else {
+      return Invalid(absl::StrCat("documents[", i, "]"),
+                     absl::StrCat("is ", Shown(id), "; ids must be all texts or all 64-bit integers"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadWeights(const json& weights, v1::Query& query) {
+  if (!weights.is_array()) return Invalid("query_weights", "must be a list of numbers");
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!weights[i].is_number()) {
+      return Invalid(absl::StrCat("query_weights[", i, "]"), absl::StrCat("is ", Shown(weights[i]), ", not a number"));
+    }
+    query.add_weights(weights[i].get<float>());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRequest& request) {
+  v1::Query& query = *request.mutable_queries(0);
+  if (name == "query") {
+    if (value.is_object()) return ReadEncodedMatrix(value, *query.mutable_tokens());
+    if (value.is_array()) return ReadNestedMatrix(value, *query.mutable_tokens());
+    return Invalid("query", "must be a list of rows of numbers, or {dtype, shape, data}");
+  }
+  if (name == "documents") return ReadDocuments(value, *request.mutable_candidates());
+  if (name == "query_weights") return ReadWeights(value, query);
+  if (name == "model" || name == "request_id") {
+    if (!value.is_string()) return Invalid(name, absl::StrCat("is ", Shown(value), ", not a text"));
+    (name == "model" ? *request.mutable_collection() : *request.mutable_request_id()) = value.get<std::string>();
+    return absl::OkStatus();
+  }
+  if (name == "top_n") {
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX) {
+      return Invalid(name, absl::StrCat("is ", Shown(value), ", not a whole number"));
+    }
+    request.set_top_k(value.get<uint32_t>());
+    return absl::OkStatus();
+  }
+  if (name == "return_documents") {
+    if (!value.is_boolean()) return Invalid(name, absl::StrCat("is ", Shown(value), ", not true or false"));
+    request.set_return_payloads(value.get<bool>());
+    return absl::OkStatus();
+  }
+  return Invalid(
+      name, "is not a member (model, query, query_weights, documents, top_n, return_documents and request_id are)");
+}
+
+json PayloadJson(const std::string& payload) {
+  if (payload.empty()) return json::object();
+  json parsed = json::parse(payload, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_discarded() ? json(payload) : parsed;
+}
+
+json ResultJson(const v1::QueryResult& result, int idx) {
+  json entry = {{"index", result.positions(idx)}, {"relevance_score", result.scores(idx)}};
+  if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
+  if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
+  if (idx < result.payloads_size()) entry["document"] = PayloadJson(result.payloads(idx));
+  return entry;
+}
+
+// The gRPC paths that a request from here can be refused for, and what they are in the body.
+struct Renamed {
+  std::string_view path;
+  std::string_view member;
+};
+constexpr std::array<Renamed, 10> kRenamed = {{{"queries[0].tokens.num_tokens", "query.shape[0]"},
+                                               {"queries[0].tokens.dim", "query.shape[1]"},
+                                               {"queries[0].tokens", "query"},
+                                               {"queries[0].weights", "query_weights"},
+                                               {"candidates.string_ids.ids", "documents"},
+                                               {"candidates.int_ids.ids", "documents"},
+                                               {"candidates.string_ids", "documents"},
+                                               {"candidates.int_ids", "documents"},
+                                               {"collection:", "model:"},
+                                               {"top_k:", "top_n:"}}};
+
+}  // namespace
+
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
+  const json root = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded()) return absl::InvalidArgumentError("the body is not JSON");
+  if (!root.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
+  v1::RerankRequest request;
+  request.add_queries();
+  for (const char* name : {"model", "query", "documents"}) {
+    if (!root.contains(name)) return Invalid(name, "is missing");
+  }
+  for (const auto& member : root.items()) {
+    if (absl::Status status = ReadMember(member.key(), member.value(), request); !status.ok()) return status;
+  }
+  return request;
+}
+
+std::string FormatRerankResponse(const v1::RerankRequest& request, const v1::RerankResponse& response) {
+  json results = json::array();
+  json missing = json::array();
+  for (const v1::QueryResult& result : response.results()) {
+    for (int i = 0; i < result.scores_size(); ++i) results.push_back(ResultJson(result, i));
+    for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
+    for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
+  }
+  const v1::Timings& timings = response.timings();
+  return Dump({{"id", response.request_id()},
+               {"model", request.collection()},
+               {"generation", response.generation()},
+               {"results", std::move(results)},
+               {"missing", std::move(missing)},
+               {"timings",
+                {{"queue_us", timings.queue_us()},
+                 {"copy_us", timings.copy_us()},
+                 {"kernel_us", timings.kernel_us()},
+                 {"total_us", timings.total_us()}}}});
+}
+
+std::string FormatError(const absl::Status& status) {
+  std::string message(status.message());
+  for (const Renamed& renamed : kRenamed) {
+    if (!absl::StartsWith(message, std::string(renamed.path))) continue;
+    message.replace(0, renamed.path.size(), renamed.member);
+    break;
+  }
+  return Dump({{"error", {{"code", rpc::CodeName(status.code())}, {"message", message}}}});
+}
+
+std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections) {
+  json list = json::array();
+  for (const v1::CollectionInfo& info : collections) {
+    json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
+    if (!info.error().empty()) entry["error"] = info.error();
+    if (info.generation() > 0) {
+      entry.update({{"generation", info.generation()},
+                    {"dim", info.dim()},
+                    {"storage", std::string(Name(static_cast<ScalarType>(info.storage())))},
+                    {"id_type", info.id_type() == v1::ID_TYPE_STRING ? "string" : "int64"},
+                    {"num_documents", info.num_documents()},
+                    {"num_tokens", info.num_tokens()},
+                    {"resident_bytes", info.resident_bytes()},
+                    {"residency", info.residency()}});
+    }
+    list.push_back(std::move(entry));
+  }
+  return Dump({{"collections", std::move(list)}});
+}
+
+}  // namespace maxsim::http

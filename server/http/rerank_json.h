@@ -1,0 +1,34 @@
+// /v1/rerank in the shape that Cohere's and Jina's clients know, to and from the wire contract's messages. Pure.
+//
+//   {"model": COLLECTION, "query": {"dtype": "f32", "shape": [n, d], "data": BASE64} | [[...], ...],
+//    "documents": [ID, ...] | "*", "top_n": N, "return_documents": true, "query_weights": [...], "request_id": "..."}
+//
+//   {"id": REQUEST_ID, "model": COLLECTION, "generation": G,
+//    "results": [{"index": I, "id": ID, "relevance_score": S, "document": {...}}, ...],
+//    "missing": [ID, ...], "timings": {"queue_us": ..., "copy_us": ..., "kernel_us": ..., "total_us": ...}}
+//
+// "index" counts in `documents` as it was sent; "*" is the whole collection, in its own order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::http {
+
+// INVALID_ARGUMENT naming the member of the body, its value and what is accepted.
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body);
+
+std::string FormatRerankResponse(const v1::RerankRequest& request, const v1::RerankResponse& response);
+
+// {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}. Fields that the message names by their gRPC path are named
+// as in the body.
+std::string FormatError(const absl::Status& status);
+
+// {"collections": [{...}, ...]}.
+std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections);
+
+}  // namespace maxsim::http

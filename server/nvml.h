@@ -1,0 +1,27 @@
+// The state of the machine's GPUs, read from the driver's own library where there is one.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+namespace maxsim {
+
+struct GpuState {
+  int device = 0;  // as NVML numbers them, which is the order of the PCI bus
+  double utilization_ratio = 0;
+  double temperature_celsius = 0;
+  double power_watts = 0;
+};
+
+// Not thread-safe.
+class Nvml {
+ public:
+  // nullptr where the machine has no libnvidia-ml.so.1, or one that does not start.
+  static std::unique_ptr<Nvml> Open();
+  virtual ~Nvml() = default;
+
+  // One entry a GPU that answers; a GPU that does not is left out.
+  virtual std::vector<GpuState> Read() = 0;
+};
+
+}  // namespace maxsim

@@ -1,0 +1,286 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "maxsim_version.h"
+#include "server/config/values.h"
+#include "server/logging.h"
+#include "server/startup.h"
+
+namespace maxsim {
+namespace {
+
+// A lost device is noticed by the next request anyway; this is for servers that get none.
+constexpr std::chrono::milliseconds kHealthInterval(250);
+constexpr int kTicksPerPoll = 20;  // GPU state and memory gauges every 5 s, below the usual scrape interval
+
+// Time for the answers of a failed device's requests to leave.
+constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
+
+rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, const rpc::Authenticator* authenticator,
+                                                 const Backend* backend, const store::CollectionStore* store,
+                                                 Metrics* metrics, const config::Config& config) {
+  return {.rerank = rerank,
+          .authenticator = authenticator,
+          .backend = backend,
+          .store = store,
+          .metrics = metrics,
+          .max_queue_work = config.batching.max_queue_work,
+          .stream_in_flight = config.grpc.stream_in_flight};
+}
+
+void LogBackend(const BackendInfo& info, const engine::Engine& engine) {
+  log::Write(spdlog::level::info, "backend",
+             {{"kind", info.name},
+              {"device", info.device},
+              {"isa", info.isa},
+              {"parallelism", absl::StrCat(info.parallelism)},
+              {"memory", config::FormatBytes(info.memory_bytes)},
+              {"lanes", absl::StrCat(engine.num_lanes())}});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, std::unique_ptr<Backend> backend) {
+  if (absl::Status status = config::Validate(config); !status.ok()) return status;
+  if (backend == nullptr) {
+    auto chosen = ChooseBackend(config);
+    if (!chosen.ok()) return chosen.status();
+    backend = *std::move(chosen);
+  }
+  // Lanes cut batches into calls, so these follow from what a batch and a request may hold.
+  config.engine.executor.max_queries =
+      static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
+  config.store.max_dim = config.engine.executor.max_dim;
+  auto engine = engine::Engine::Create(backend.get(), config.engine);
+  if (!engine.ok()) return engine.status();
+  std::unique_ptr<Server> server(new Server(std::move(config), std::move(backend), *std::move(engine)));
+  if (absl::Status status = server->authenticator_.Load(); !status.ok()) return status;
+  LogBackend(server->backend_->info(), *server->engine_);
+  return server;
+}
+
+Server::Server(config::Config config, std::unique_ptr<Backend> backend, std::unique_ptr<engine::Engine> engine)
+    : config_(std::move(config)),
+      backend_(std::move(backend)),
+      store_(std::make_unique<store::CollectionStore>(backend_.get(), config_.store)),
+      engine_(std::move(engine)),
+      scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
+      authenticator_(config_.auth.tokens_file),
+      collections_(store_.get(), &metrics_, config_.allowed_roots, backend_->info().name == "cpu" ? "host" : "device"),
+      rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits),
+      worker_(std::make_unique<rpc::Worker>()),
+      reranker_(RerankerDependencies(&rerank_, &authenticator_, backend_.get(), store_.get(), &metrics_, config_)),
+      admin_(&collections_, &authenticator_, worker_.get(), &metrics_) {
+  if (backend_->info().name == "cuda") nvml_ = Nvml::Open();
+}
+
+Server::~Server() {
+  Shutdown(absl::ZeroDuration(), absl::ZeroDuration());
+  // Admin calls that were still running when the grace ended answer before their server goes.
+  worker_.reset();
+}
+
+absl::Status Server::OpenPorts() {
+  std::vector<grpc::Service*> services = {&reranker_};
+  if (config_.admin.enabled) services.push_back(&admin_);
+  auto grpc = OpenGrpcPort(config_, services);
+  if (!grpc.ok()) return grpc.status();
+  grpc_ = *std::move(grpc);
+  if (!config_.http.address.empty()) {
+    const auto address = config::ParseAddress(config_.http.address);
+    if (!address.ok()) return address.status();
+    http_ = std::make_unique<http::HttpServer>(http::HttpOptions{.host = address->host,
+                                                                 .port = address->port,
+                                                                 .threads = config_.http.threads,
+                                                                 .max_body_bytes = config_.http.max_body_bytes,
+                                                                 .request_timeout = config_.http.request_timeout},
+                                               http::HttpDependencies{.rerank = &rerank_,
+                                                                      .collections = &collections_,
+                                                                      .authenticator = &authenticator_,
+                                                                      .metrics = &metrics_,
+                                                                      .readiness = [this] { return Readiness(); }});
+    auto port = http_->Start();
+    if (!port.ok()) return port.status();
+    http_port_ = *port;
+  }
+  log::Write(spdlog::level::info, "listening",
+             {{"grpc_port", absl::StrCat(grpc_.port)},
+              {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
+              {"tls", config_.tls.cert_file.empty() ? "off" : "on"},
+              {"authentication", authenticator_.enabled() ? "on" : "off"}});
+  return absl::OkStatus();
+}
+
+absl::Status Server::LoadCollections() {
+  for (const config::CollectionConfig& collection : config_.collections) {
+    {
+      std::lock_guard lock(mutex_);
+      if (stop_requested_) return absl::CancelledError("stopped while loading");
+      loading_ = collection.name;
+    }
+    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency); !loaded.ok()) {
+      return absl::Status(loaded.status().code(),
+                          absl::StrCat("collection ", collection.name, ": ", loaded.status().message()));
+    }
+    auto found = store_->Find(collection.name);
+    absl::Status warmed = found.ok() ? WarmUp(*std::move(found), *scheduler_) : found.status();
+    if (!warmed.ok()) {
+      return absl::Status(warmed.code(),
+                          absl::StrCat("collection ", collection.name, ": the first query failed: ", warmed.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::Start() {
+  log::Write(spdlog::level::info, "maxsimd starts", {{"version", kVersion}, {"commit", kCommit}});
+  if (absl::Status status = OpenPorts(); !status.ok()) return status;
+  if (absl::Status status = LoadCollections(); !status.ok()) return status;
+  if (config_.collections.empty()) {
+    log::Write(spdlog::level::warn, "no collection is configured; load one with maxsimctl load",
+               {{"store.allowed_roots", config_.allowed_roots.empty() ? "none" : "set"}});
+  }
+  SetPhase(Phase::kServing);
+  monitor_ = std::thread([this] { Monitor(); });
+  if (!config_.server.port_file.empty()) {
+    absl::Status status = WritePortFile(config_.server.port_file, grpc_.port, http_port_);
+    if (!status.ok()) return status;
+  }
+  log::Write(spdlog::level::info, "ready", {});
+  return absl::OkStatus();
+}
+
+void Server::SetPhase(Phase phase) {
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ == phase) return;
+    phase_ = phase;
+    if (phase == Phase::kServing) has_served_ = true;
+  }
+  if (phase == Phase::kServing) rerank_.SetState(rpc::RerankService::State::kServing);
+  metrics_.SetReady(phase == Phase::kServing);
+  if (grpc_.server != nullptr) SetHealth(*grpc_.server, phase == Phase::kServing);
+}
+
+absl::Status Server::Readiness() const {
+  std::lock_guard lock(mutex_);
+  if (!device_.ok()) return device_;
+  switch (phase_) {
+    case Phase::kServing:
+      return absl::OkStatus();
+    case Phase::kLoading:
+      return absl::UnavailableError(absl::StrCat("loading collection ", loading_));
+    case Phase::kDraining:
+    case Phase::kStopped:
+      return absl::UnavailableError("draining");
+  }
+  return absl::UnavailableError("unknown");
+}
+
+bool Server::has_served() const {
+  std::lock_guard lock(mutex_);
+  return has_served_;
+}
+
+void Server::CheckDevice() {
+  absl::Status health = engine_->Health();
+  if (health.ok()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (!device_.ok()) return;
+    device_ = absl::UnavailableError(absl::StrCat("the device is lost: ", health.message()));
+  }
+  log::Write(spdlog::level::critical, "the device is lost, the server ends", {{"error", health.ToString()}});
+  metrics_.SetReady(false);
+  SetHealth(*grpc_.server, false);
+  changed_.notify_all();
+}
+
+void Server::Monitor() {
+  std::unique_lock lock(mutex_);
+  for (int tick = 0; !monitor_stop_; ++tick) {
+    lock.unlock();
+    CheckDevice();
+    if (tick % kTicksPerPoll == 0) {
+      collections_.UpdateMetrics();
+      if (nvml_ != nullptr) {
+        for (const GpuState& gpu : nvml_->Read()) {
+          metrics_.SetGpu(gpu.device, gpu.utilization_ratio, gpu.temperature_celsius, gpu.power_watts);
+        }
+      }
+    }
+    lock.lock();
+    changed_.wait_for(lock, kHealthInterval, [this] { return monitor_stop_; });
+  }
+}
+
+void Server::RequestStop(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_requested_) return;
+    stop_requested_ = true;
+  }
+  log::Write(spdlog::level::info, "stopping", {{"reason", reason}});
+  changed_.notify_all();
+}
+
+void Server::RequestReload() {
+  worker_->Post([this] {
+    if (absl::Status status = authenticator_.Load(); !status.ok()) {
+      log::Write(spdlog::level::err, "tokens not reloaded, the old ones stay", {{"error", status.ToString()}});
+    }
+    collections_.ReloadAll().IgnoreError();  // each outcome is logged
+  });
+}
+
+int Server::Run() {
+  bool lost = false;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stop_requested_ || !device_.ok(); });
+    lost = !device_.ok();
+  }
+  Shutdown(lost ? absl::ZeroDuration() : config_.server.shutdown_delay,
+           lost ? std::min(kDeviceLostGrace, config_.server.shutdown_grace) : config_.server.shutdown_grace);
+  std::lock_guard lock(mutex_);
+  return device_.ok() ? 0 : kExitDeviceLost;
+}
+
+void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ == Phase::kStopped) return;
+  }
+  // 1. Not ready, still serving. A device that is lost meanwhile ends the wait.
+  SetPhase(Phase::kDraining);
+  if (delay > absl::ZeroDuration()) {
+    log::Write(spdlog::level::info, "not ready, still serving",
+               {{"seconds", absl::StrCat(absl::ToDoubleSeconds(delay))}});
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return !device_.ok(); });
+  }
+  // 2. Whatever was accepted is answered; connections are told to go elsewhere.
+  const absl::Time deadline = absl::Now() + grace;
+  rerank_.SetState(rpc::RerankService::State::kDraining);
+  reranker_.DrainStreams();
+  if (grpc_.server != nullptr) grpc_.server->Shutdown(absl::ToChronoTime(deadline));
+  const int64_t failed = scheduler_->Shutdown(deadline);
+  // 3. HTTP goes last: probes and metrics are answered until everything else is done.
+  if (http_ != nullptr) http_->Stop();
+  {
+    std::lock_guard lock(mutex_);
+    monitor_stop_ = true;
+  }
+  changed_.notify_all();
+  if (monitor_.joinable()) monitor_.join();
+  SetPhase(Phase::kStopped);
+  log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", absl::StrCat(failed)}});
+}
+
+}  // namespace maxsim

@@ -1,0 +1,114 @@
+// The server: everything that main() and the service tests share. Thread-safe but for Start, Run and destruction, which
+// follow each other on one thread.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kernels/maxsim.h"
+#include "server/batching/scheduler.h"
+#include "server/config/config.h"
+#include "server/engine/engine.h"
+#include "server/grpc_port.h"
+#include "server/http/http_server.h"
+#include "server/metrics.h"
+#include "server/nvml.h"
+#include "server/rpc/admin.h"
+#include "server/rpc/auth.h"
+#include "server/rpc/collection_admin.h"
+#include "server/rpc/rerank_service.h"
+#include "server/rpc/reranker.h"
+#include "server/rpc/worker.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim {
+
+class Server {
+ public:
+  // What Run returns after the device was lost: not 0, so that the orchestrator starts another server.
+  static constexpr int kExitDeviceLost = 3;
+
+  // Makes the backend, its lanes and the services; opens no port. `backend`, when given, replaces the configured one.
+  static absl::StatusOr<std::unique_ptr<Server>> Create(config::Config config,
+                                                        std::unique_ptr<Backend> backend = nullptr);
+  // Shuts down without delay or grace if Run did not.
+  ~Server();
+
+  // Opens the ports (not ready yet), loads the configured collections, warms up, writes the port file, becomes ready.
+  // On an error the server is of no further use.
+  absl::Status Start();
+
+  // Blocks until RequestStop or until the device is lost, then shuts down:
+  //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
+  //   2. new requests are UNAVAILABLE; accepted ones have server.shutdown_grace to finish, then are failed;
+  //   3. the ports close.
+  // A lost device skips the delay. Returns the process' exit code.
+  int Run();
+
+  // Begins the shutdown; the first call's reason is logged.
+  void RequestStop(const std::string& reason);
+
+  // Reloads every collection and the tokens, on the worker; outcomes are logged.
+  void RequestReload();
+
+  // OK, or why a load balancer should send requests elsewhere.
+  absl::Status Readiness() const;
+  // True once Start has made the server ready: from then on it has accepted requests.
+  bool has_served() const;
+
+  int grpc_port() const { return grpc_.port; }
+  int http_port() const { return http_port_; }  // 0: HTTP is off
+
+  // For tests: the parts that requests go through.
+  batching::Scheduler& scheduler() { return *scheduler_; }
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  enum class Phase { kLoading, kServing, kDraining, kStopped };
+
+  Server(config::Config config, std::unique_ptr<Backend> backend, std::unique_ptr<engine::Engine> engine);
+  absl::Status OpenPorts();
+  absl::Status LoadCollections();
+  void SetPhase(Phase phase);
+  void Monitor();
+  void CheckDevice();
+  void Shutdown(absl::Duration delay, absl::Duration grace);
+
+  const config::Config config_;
+  Metrics metrics_;
+  // In order of dependence: what is below uses what is above.
+  const std::unique_ptr<Backend> backend_;
+  const std::unique_ptr<store::CollectionStore> store_;
+  const std::unique_ptr<engine::Engine> engine_;
+  const std::unique_ptr<batching::Scheduler> scheduler_;
+  rpc::Authenticator authenticator_;
+  rpc::CollectionAdmin collections_;
+  rpc::RerankService rerank_;
+  std::unique_ptr<rpc::Worker> worker_;
+  rpc::Reranker reranker_;
+  rpc::Admin admin_;
+  GrpcPort grpc_;
+  std::unique_ptr<http::HttpServer> http_;
+  int http_port_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  Phase phase_ = Phase::kLoading;
+  std::string loading_;  // the collection being loaded
+  bool stop_requested_ = false;
+  bool has_served_ = false;
+  absl::Status device_;  // not OK once it is lost
+  bool monitor_stop_ = false;
+
+  std::unique_ptr<Nvml> nvml_;
+  std::thread monitor_;
+};
+
+}  // namespace maxsim

@@ -1,0 +1,26 @@
+// Steps of starting a server, each on its own: the backend, the first query, the file that names the ports.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/maxsim.h"
+#include "server/batching/scheduler.h"
+#include "server/config/config.h"
+#include "server/store/collection.h"
+
+namespace maxsim {
+
+// The backend that the configuration asks for; auto takes CUDA where it works, and says in one log line why not.
+absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& config);
+
+// Scores a small query against the collection, so that what is done once (loading kernels, touching memory, starting
+// threads) is done before a client waits for it. Blocks.
+absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler);
+
+// {"grpc_port": N, "http_port": N, "pid": N}, written to a temporary name and renamed: a reader sees all of it or none.
+absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
+
+}  // namespace maxsim
