@@ -20,8 +20,8 @@ inline constexpr int64_t kMinMaxShardBytes = 8192;
 inline constexpr int64_t kMaxShards = 100'000;
 
 struct BuildOptions {
-  std::string folder;  // created when it is not there
-  std::string name;    // of the collection; "" takes the name of the one in the folder, or the folder's own name
+  std::string folder{};  // created when it is not there
+  std::string name{};    // of the collection; "" takes the name of the one in the folder, or the folder's own name
   ScalarType storage = ScalarType::kF16;
   // Bound of a shard file's size. A document that is larger by itself gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;

@@ -1,5 +1,6 @@
 #include "server/shard/manifest.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <memory>
@@ -23,8 +24,9 @@ constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxDepth = 8;  // 3 are used; the rest is room for keys of later versions
 
 bool IsFileName(std::string_view name) {
+  const auto is_foul = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == '\\'; };
   return !name.empty() && name.size() <= kMaxFileNameBytes && name[0] != '.' && IsUtf8(name) &&
-         name.find('/') == std::string_view::npos && name.find('\\') == std::string_view::npos;
+         std::none_of(name.begin(), name.end(), is_foul);
 }
 
 // One key of an object: how to take its value, and whether it has been seen.

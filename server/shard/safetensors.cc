@@ -66,7 +66,8 @@ class HeaderEvents : public JsonEvents {
   }
 
   bool Value(std::string_view kind) override {
-    if (depth() <= 1) return Fail(Cat("header: an object expected, not ", kind));
+    if (depth() == 0) return Fail(Cat("an object expected, not ", kind));
+    if (depth() == 1) return Fail(Cat(Where(), "an object expected, not ", kind));
     if (in_metadata_) return Fail(Cat("metadata: strings expected, not ", kind));
     return Fail(Cat(Where(), SlotName(), ": ", slot_ == Slot::kDtype ? "a string" : "integers from 0 to 2^63 - 1",
                     " expected, not ", kind));
@@ -101,6 +102,7 @@ class HeaderEvents : public JsonEvents {
     return true;
   }
   bool OnStartArray() override {
+    if (depth() == 2) return Fail(Cat(Where(), "an object expected, not an array"));
     if (depth() == 3 && !in_metadata_ && slot_ != Slot::kDtype) return true;
     return Value("an array");
   }

