@@ -116,6 +116,10 @@ tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -cf - . | xz -
 cp scripts/bundle-unpack.sh "$packed/unpack.sh"
 cp scripts/bundle-run-tests.sh "$packed/run-tests.sh"
 cp "$staging/VERSION" "$packed/"
+# xz itself, for machines without it.
+mkdir "$packed/xz"
+cp -L "$(command -v xz)" "$packed/xz/xz"
+ldd "$packed/xz/xz" | awk '/liblzma/ { print $3 }' | xargs -r cp -L -t "$packed/xz"
 unpacked_mib=$(du -sm --apparent-size "$staging" | cut -f1)
 rm -rf "$staging"
 
