@@ -72,6 +72,7 @@ if [ $serve = 1 ]; then
   # Only this machine can reach it, unless the flags say otherwise.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
+  [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # no load balancer to tell
   printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n\n' "$(question_text 8)" "$rerank"
   exec "$bin/maxsimd" --collection "demo=$collection" "${flags[@]}"
 fi
