@@ -6,18 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/avx512_shape.h"
+
 namespace maxsim::cpu {
 namespace {
 
-struct Avx512 {
+struct Avx512 : Avx512Shape {
   using Sum = __m512;
   using Step = __m512;
-  static constexpr size_t kLanes = 16;
-  static constexpr size_t kPanelVectors = 4;
-  static constexpr size_t kBlockSteps = 128;
-  // 16 to 24 sums: enough to hide the latency, and short enough tiles that a document's last one wastes little.
-  static constexpr int Rows(int vectors) { return vectors == 4 ? 6 : 8; }
-  static constexpr size_t kRowMultiple = 24;
 
   static Step Broadcast(const char* step) {
     float value;

@@ -1,4 +1,6 @@
-// The CPU backend: picks an instruction set, owns the threads, describes the machine.
+// Picks an instruction set, owns the threads, describes the machine.
+#include "kernels/cpu/cpu_backend.h"
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -12,7 +14,6 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/maxsim.h"
 
 namespace maxsim {
 namespace cpu {
@@ -55,6 +56,11 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(const Isa& isa, int num_threads) {
+  return std::make_unique<CpuBackend>(isa, num_threads);
+}
+
 }  // namespace cpu
 
 std::vector<std::string> CpuIsas() {
@@ -77,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
                                                    absl::StrJoin(CpuIsas(), ", ")));
   }
   const int num_threads = options.num_threads == 0 ? cpu::AvailableCores() : options.num_threads;
-  return std::make_unique<cpu::CpuBackend>(**isa, num_threads);
+  return cpu::MakeCpuBackend(**isa, num_threads);
 }
 
 }  // namespace maxsim

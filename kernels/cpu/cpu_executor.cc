@@ -15,8 +15,8 @@ namespace {
 // nothing.
 constexpr size_t kMaxStackLanes = 1024;
 
-// Steps of packed queries at a time: 64 MiB. A call with more runs in several waves.
-constexpr size_t kMaxWaveSteps = size_t{1} << 24;
+// Steps of packed queries at a time: 16 MiB, 128 queries of 256 tokens. A call with more runs in several waves.
+constexpr size_t kMaxWaveSteps = size_t{1} << 22;
 
 // Multiply-adds of one item of work: about 50 us of one core, much more than claiming it costs, and little enough that
 // threads end together.

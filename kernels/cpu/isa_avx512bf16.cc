@@ -9,8 +9,7 @@ namespace {
 
 struct Avx512Bf16 : Avx512 {
   using Step = __m512i;
-  // 64 steps are 128 columns: the error bound of a block is the FP32 path's.
-  static constexpr size_t kBlockSteps = 64;
+  static constexpr size_t kBlockSteps = Avx512Bf16Shape::kBlockSteps;
 
   static Step Broadcast(const char* step) {
     int32_t value;

@@ -83,7 +83,7 @@ TEST(CpuBackendTest, CallsLargerThanTheWorkspaceRunInWaves) {
   const test::RandomDocuments documents = test::MakeDocuments(seed, ScalarType::kF16, 4096, {2, 1});
   runner.Load(documents);
   std::vector<test::RandomQuery> queries;
-  for (int32_t idx = 0; idx < 3; ++idx) queries.push_back(test::MakeQuery(seed + idx, ScalarType::kF16, 4096, 4000));
+  for (int32_t idx = 0; idx < 3; ++idx) queries.push_back(test::MakeQuery(seed + idx, ScalarType::kF16, 4096, 1100));
   std::vector<Query> calls;
   for (const test::RandomQuery& query : queries) calls.push_back(query.view(2));
   const test::Results together = runner.TopK(calls);

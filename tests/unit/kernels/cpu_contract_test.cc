@@ -1,17 +1,26 @@
-// The backend contract on every instruction set this machine has.
+// The backend contract on every instruction set this machine has, and on AVX-512 BF16 emulated.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/maxsim.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/random_documents.h"
+#include "tests/unit/kernels/emulated_isa.h"
 
 namespace maxsim {
 namespace {
+
+std::vector<std::string> Isas() {
+  std::vector<std::string> isas = CpuIsas();
+  isas.emplace_back(test::kEmulatedAvx512Bf16Isa.name);
+  return isas;
+}
 
 class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, test::ContractCase>> {
  protected:
@@ -22,7 +31,10 @@ class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, te
     static auto* const backends = new std::map<std::string, std::unique_ptr<Backend>>;
     std::unique_ptr<Backend>& backend = (*backends)[std::get<0>(GetParam())];
     if (backend == nullptr) {
-      backend = *CreateCpuBackend({.num_threads = kNumThreads, .isa = std::get<0>(GetParam())});
+      const std::string& isa = std::get<0>(GetParam());
+      backend = isa == test::kEmulatedAvx512Bf16Isa.name
+                    ? cpu::MakeCpuBackend(test::kEmulatedAvx512Bf16Isa, kNumThreads)
+                    : *CreateCpuBackend({.num_threads = kNumThreads, .isa = isa});
     }
     return *backend;
   }
@@ -34,7 +46,7 @@ TEST_P(CpuContractTest, Holds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Contract, CpuContractTest,
-                         testing::Combine(testing::ValuesIn(CpuIsas()), testing::ValuesIn(test::BackendContract())),
+                         testing::Combine(testing::ValuesIn(Isas()), testing::ValuesIn(test::BackendContract())),
                          [](const auto& param_info) {
                            return std::get<0>(param_info.param) + "_" + std::get<1>(param_info.param).name;
                          });

@@ -45,6 +45,11 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_GE(plan.num_chunks * traits.chunk_bytes, plan.row_bytes);
   EXPECT_LT((plan.num_chunks - 1) * traits.chunk_bytes, plan.row_bytes);
 
+  EXPECT_EQ(plan.chunks_of_piece * traits.chunk_bytes, kPieceColumns * static_cast<int32_t>(SizeOf(plan.type)));
+  if (plan.num_chunks > plan.chunks_of_piece) {
+    EXPECT_TRUE(plan.tile == ScoreTile::kRows32 || plan.tile == ScoreTile::kRows64) << "no sums for several pieces";
+  }
+
   // The grid is one wave and has work for all its row tiles.
   EXPECT_GE(plan.grid(), 1);
   EXPECT_LE(plan.grid(), limits.num_sms * plan.blocks_per_sm);
