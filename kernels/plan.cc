@@ -29,11 +29,13 @@ double Cost(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   return cost;
 }
 
-ScoreTile ChooseTile(ScalarType type, int64_t row_bytes, absl::Span<const ScoreGroup> groups) {
+ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups) {
   if (type == ScalarType::kF32) return ScoreTile::kRows32;
   ScoreTile best =
       row_bytes <= TraitsOf(ScoreTile::kRows32Narrow).chunk_bytes ? ScoreTile::kRows32Narrow : ScoreTile::kRows32;
   for (ScoreTile tile : {ScoreTile::kRows64, ScoreTile::kRows128}) {
+    // The registers of the widest tile have no room for a second set of sums.
+    if (tile == ScoreTile::kRows128 && dim > kPieceColumns) continue;
     if (Cost(groups, tile) < Cost(groups, best)) best = tile;
   }
   return best;
@@ -81,10 +83,11 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.type = type;
   plan.align = align;
   plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
-  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, plan.row_bytes, groups);
+  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups);
   const TileTraits traits = TraitsOf(plan.tile);
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, traits.chunk_bytes));
+  plan.chunks_of_piece = kPieceColumns * static_cast<int32_t>(SizeOf(type)) / traits.chunk_bytes;
   plan.threads = traits.threads();
   if (!FillMultiprocessor(limits, plan)) {
     return absl::FailedPreconditionError(

@@ -25,6 +25,11 @@ inline constexpr int32_t kBlockTokens = 32;
 // instruction, and the group of columns whose sum the order of additions is made of), or 8 FP32 columns.
 inline constexpr int32_t kStepBytes = 32;
 
+// Columns whose products are added in one chain. Wider rows are cut into pieces of this many columns, whose sums are
+// added in order: a chain of 4,096 FP32 additions (or of 256 tensor-core steps, which truncate) drifts by more than
+// 1e-5 when all products have one sign. Part of the order of additions too.
+inline constexpr int32_t kPieceColumns = 1024;
+
 // Rows of documents and queries in device memory are padded with zero columns to a multiple of this.
 inline constexpr int32_t kRowAlignColumns = 8;
 
@@ -39,7 +44,7 @@ enum class ScoreTile : uint8_t {
   kRows32Narrow,  // one block of rows, rows of at most 128 bytes
   kRows32,        // one block of rows: the memory-bound short query
   kRows64,        // two blocks: short queries stacked by two, or a query of up to 64 tokens
-  kRows128,       // four blocks: long or stacked queries, bound by the tensor cores
+  kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
 };
 
 // Constants of a tiling. Kernel and plan read the same ones.
@@ -138,6 +143,7 @@ struct ScorePlan {
   int32_t row_bytes = 0;   // of a document and of a query row in device memory
   int32_t num_steps = 0;   // of kStepBytes in a row, the last one zero-filled
   int32_t num_chunks = 0;  // of a token tile
+  int32_t chunks_of_piece = 0;  // of kPieceColumns columns
   int32_t stages = 0;
   int32_t threads = 0;
   int32_t shared_bytes = 0;

@@ -87,6 +87,7 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params) {
   params.row_bytes = plan.row_bytes;
   params.num_steps = plan.num_steps;
   params.num_chunks = plan.num_chunks;
+  params.chunks_of_piece = plan.chunks_of_piece;
   params.stages = plan.stages;
 }
 

@@ -50,6 +50,7 @@ struct ScoreParams {
   int32_t row_bytes;   // multiple of 16
   int32_t num_steps;   // of 32 bytes in a row
   int32_t num_chunks;  // of the tiling's chunk_bytes in a row
+  int32_t chunks_of_piece;
   int32_t stages;
 };
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/contract_runner.h"
@@ -21,6 +23,33 @@ class GpuScoreTest : public GpuTest {
     ExpectMatchesReference(documents, query, TopK(executor, loaded, {query})[0]);
   }
 };
+
+// One small call for every kernel there is. Also what the sanitizers are run on.
+TEST_F(GpuScoreTest, EveryKernelOnce) {
+  ExecutorOptions options;
+  options.max_query_tokens = 1024;
+  options.max_candidates = 10000;
+  options.max_dim = kMaxDim;
+  options.max_staged_bytes = 1 << 20;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  std::set<std::pair<ScoreTile, bool>> kernels;
+  for (ScalarType type : kTypes) {
+    for (int32_t dim : {40, 128, 1000, 2100, 4096}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129});
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (int32_t num_tokens : {7, 50, 120}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
+        const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        Check(*executor, *loaded, documents, query.view(3));
+        kernels.emplace(executor->last_plan().tile, executor->last_plan().query_resident);
+        const uint32_t ordinal = 2;
+        std::vector<TokenMatch> matches(static_cast<size_t>(num_tokens));
+        EXPECT_TRUE(executor->Align(*loaded, query.view(1), {&ordinal, 1}, absl::MakeSpan(matches)).ok());
+      }
+    }
+  }
+  EXPECT_EQ(kernels.size(), 7u) << "all but the narrow streamed one, which does not exist";
+}
 
 TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -44,8 +73,8 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   for (ScalarType type : kTypes) {
-    for (int32_t dim : {8,   9,   15,  16,  17,  23,  24,  25,  31,  32,  33,  63,  64,  65,   72,   96,
-                        100, 104, 127, 128, 129, 136, 191, 192, 193, 256, 257, 300, 768, 1025, 4095, 4096}) {
+    for (int32_t dim : {8,   9,   15,  16,  17,  23,  24,  25,  31,  32,  33,  63,   64,   65,   72,   96,   100, 104,
+                        127, 128, 129, 136, 191, 192, 193, 256, 257, 300, 768, 1024, 1025, 2048, 2049, 4095, 4096}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {1, 63, 64, 65, 130});
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (int32_t num_tokens : {5, 40, 130}) {

@@ -47,7 +47,8 @@ class ScoreBlock {
   static constexpr int kWarpTokens = kTokens / kTraits.warps_tokens;
   static constexpr uint32_t kNone = 0xffffffffu;
   static_assert(!kAlign || kTraits.blocks() == 1);
-  using Products = WarpTile<kType, kWarpRows, kWarpTokens, kPitch>;
+  static constexpr bool kPieces = kTile == ScoreTile::kRows32 || kTile == ScoreTile::kRows64;
+  using Products = WarpTile<kType, kWarpRows, kWarpTokens, kPitch, kPieces>;
   using Maxima = RowMaxima<Products::kRowSlots, kAlign>;
 
  public:
@@ -99,8 +100,12 @@ class ScoreBlock {
       const int num_tokens = table[work.candidate].num_tokens;
       const int valid = num_tokens - work.token - warp_token_ * kWarpTokens;  // tokens of this warp's part
       if (valid > 0) MultiplyChunk(products, stage, work.chunk);
+      if (kPieces && valid > 0 && !work.LastChunk(p_.num_chunks) && (work.chunk + 1) % p_.chunks_of_piece == 0) {
+        products.EndPiece(work.chunk + 1 == p_.chunks_of_piece);
+      }
       if (work.LastChunk(p_.num_chunks)) {
         if (valid > 0) {
+          if (kPieces && p_.num_chunks > p_.chunks_of_piece) products.JoinPieces();
           maxima.Add(products, lane_, work.token + warp_token_ * kWarpTokens, valid, valid < kWarpTokens);
           products.Clear();
         }

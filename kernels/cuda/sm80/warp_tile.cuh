@@ -1,9 +1,10 @@
 // A warp's part of a tile: inner products of kRows query rows with kTokens document tokens, both in shared memory,
 // accumulated in registers step by step (kStepBytes of each row a step).
 //
-// The order of additions is the contract of DESIGN.md ("Correctness contract"): one accumulator a pair, to which the
-// steps are added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16
-// consecutive columns; in FP32 the columns are added one by one.
+// The order of additions is part of the contract (kernels/README.md): one accumulator a pair, to which the steps are
+// added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16 consecutive
+// columns; in FP32 the columns are added one by one. Rows of more than kPieceColumns columns are summed piece by piece,
+// and the pieces' sums added in order.
 //
 // Both variants deal the results to the lanes alike. With g = lane / 4 and t = lane % 4, Value(r, c) belongs to row
 // g + 8 r and to token TokenOf(c), which grows with c; a row's tokens lie in the four lanes of equal g.
@@ -17,7 +18,8 @@
 
 namespace maxsim::cuda::sm80 {
 
-template <ScalarType kType, int kRows, int kTokens, int kTokenPitch>
+// kPieces: rows may have several pieces, and there is a second set of sums.
+template <ScalarType kType, int kRows, int kTokens, int kTokenPitch, bool kPieces>
 class WarpTile {
  public:
   static constexpr int kRowSlots = kRows / 8;
@@ -31,6 +33,37 @@ class WarpTile {
       for (int n = 0; n < kTokens / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums_[m][n][i] = 0.0f;
+      }
+    }
+  }
+
+  // Ends a piece that is not the last of its rows: keeps its sums aside and starts the next one.
+  __device__ __forceinline__ void EndPiece(bool first) {
+    if constexpr (kPieces) {
+#pragma unroll
+      for (int m = 0; m < kRows / 16; ++m) {
+#pragma unroll
+        for (int n = 0; n < kTokens / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            totals_[m][n][i] = first ? sums_[m][n][i] : __fadd_rn(totals_[m][n][i], sums_[m][n][i]);
+          }
+        }
+      }
+      Clear();
+    }
+  }
+
+  // Ends the last one of several pieces: the sums are the whole rows'.
+  __device__ __forceinline__ void JoinPieces() {
+    if constexpr (kPieces) {
+#pragma unroll
+      for (int m = 0; m < kRows / 16; ++m) {
+#pragma unroll
+        for (int n = 0; n < kTokens / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sums_[m][n][i] = __fadd_rn(totals_[m][n][i], sums_[m][n][i]);
+        }
       }
     }
   }
@@ -67,11 +100,12 @@ class WarpTile {
 
  private:
   float sums_[kRows / 16][kTokens / 8][4];
+  float totals_[kPieces ? kRows / 16 : 1][kPieces ? kTokens / 8 : 1][4];
 };
 
 // FP32 storage: plain fused multiply-adds, no TF32.
-template <int kRows, int kTokens, int kTokenPitch>
-class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch> {
+template <int kRows, int kTokens, int kTokenPitch, bool kPieces>
+class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch, kPieces> {
  public:
   static constexpr int kRowSlots = kRows / 8;
   static constexpr int kTokenSlots = kTokens / 4;
@@ -81,6 +115,29 @@ class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch> {
     for (int r = 0; r < kRowSlots; ++r) {
 #pragma unroll
       for (int c = 0; c < kTokenSlots; ++c) sums_[r][c] = 0.0f;
+    }
+  }
+
+  __device__ __forceinline__ void EndPiece(bool first) {
+    if constexpr (kPieces) {
+#pragma unroll
+      for (int r = 0; r < kRowSlots; ++r) {
+#pragma unroll
+        for (int c = 0; c < kTokenSlots; ++c) {
+          totals_[r][c] = first ? sums_[r][c] : __fadd_rn(totals_[r][c], sums_[r][c]);
+        }
+      }
+      Clear();
+    }
+  }
+
+  __device__ __forceinline__ void JoinPieces() {
+    if constexpr (kPieces) {
+#pragma unroll
+      for (int r = 0; r < kRowSlots; ++r) {
+#pragma unroll
+        for (int c = 0; c < kTokenSlots; ++c) sums_[r][c] = __fadd_rn(totals_[r][c], sums_[r][c]);
+      }
     }
   }
 
@@ -124,6 +181,7 @@ class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch> {
   }
 
   float sums_[kRowSlots][kTokenSlots];
+  float totals_[kPieces ? kRowSlots : 1][kPieces ? kTokenSlots : 1];
 };
 
 }  // namespace maxsim::cuda::sm80
