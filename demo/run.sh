@@ -72,8 +72,9 @@ if [ $serve = 1 ]; then
   # Only this machine can reach it, unless the flags say otherwise.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
-  [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # no load balancer to tell
-  printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n\n' "$(question_text 8)" "$rerank"
+  [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # nobody to tell
+  printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n\n' \
+    "$(question_text 8)" "$rerank"
   exec "$bin/maxsimd" --collection "demo=$collection" "${flags[@]}"
 fi
 
@@ -125,7 +126,8 @@ printf '\n%sWhy the first answer won: the word of it that each word of the quest
 ctl explain "${queries[@]}" --query "$demo/query_tokens.npy" --query-index "${questions[0]}" \
   --queries-jsonl "$demo/queries.jsonl"
 
-printf '\n%sRanking quality over all questions, against the judgements in %s%s\n\n' "$bold" "$(shown "$demo/qrels.tsv")" "$plain"
+printf '\n%sRanking quality over all questions, against the judgements in %s%s\n\n' \
+  "$bold" "$(shown "$demo/qrels.tsv")" "$plain"
 ctl evaluate "${queries[@]}" --queries "$demo/query_tokens.npy" --queries-jsonl "$demo/queries.jsonl" \
   --qrels "$demo/qrels.tsv" --k 10
 
