@@ -19,7 +19,7 @@ COPY . .
 # ON, OFF or AUTO. ON fails where BUILD_BASE has no nvcc, so that no image lacks its GPU code unnoticed.
 ARG CUDA=ON
 ARG COMMIT=unknown
-ARG JOBS
+ARG JOBS=""
 RUN cmake --preset release -DMAXSIM_CUDA=${CUDA} -DMAXSIM_TESTS=OFF -DMAXSIM_BENCHMARKS=OFF \
       -DMAXSIM_COMMIT=${COMMIT} \
  && cmake --build --preset release ${JOBS:+-j ${JOBS}} --target maxsimd maxsimctl maxsim-shard \
