@@ -139,12 +139,12 @@ absl::Status Server::LoadCollections() {
 }
 
 absl::Status Server::Start() {
-  log::Write(spdlog::level::info, "maxsimd starts", {{"version", kVersion}, {"commit", kCommit}});
+  log::Write(spdlog::level::info, "starting", {{"version", kVersion}, {"commit", kCommit}});
   if (absl::Status status = OpenPorts(); !status.ok()) return status;
   if (absl::Status status = LoadCollections(); !status.ok()) return status;
   if (config_.collections.empty()) {
-    log::Write(spdlog::level::warn, "no collection is configured; load one with maxsimctl load",
-               {{"store.allowed_roots", config_.allowed_roots.empty() ? "none" : "set"}});
+    log::Write(spdlog::level::warn, "no_collection_configured",
+               {{"hint", config_.allowed_roots.empty() ? "--collection NAME=PATH" : "maxsimctl load"}});
   }
   SetPhase(Phase::kServing);
   monitor_ = std::thread([this] { Monitor(); });
@@ -196,7 +196,7 @@ void Server::CheckDevice() {
     if (!device_.ok()) return;
     device_ = absl::UnavailableError(absl::StrCat("the device is lost: ", health.message()));
   }
-  log::Write(spdlog::level::critical, "the device is lost, the server ends", {{"error", health.ToString()}});
+  log::Write(spdlog::level::critical, "device_lost", {{"error", health.ToString()}});
   metrics_.SetReady(false);
   SetHealth(*grpc_.server, false);
   changed_.notify_all();
@@ -233,7 +233,7 @@ void Server::RequestStop(const std::string& reason) {
 void Server::RequestReload() {
   worker_->Post([this] {
     if (absl::Status status = authenticator_.Load(); !status.ok()) {
-      log::Write(spdlog::level::err, "tokens not reloaded, the old ones stay", {{"error", status.ToString()}});
+      log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
     }
     collections_.ReloadAll().IgnoreError();  // each outcome is logged
   });
@@ -260,8 +260,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   // 1. Not ready, still serving. A device that is lost meanwhile ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
-    log::Write(spdlog::level::info, "not ready, still serving",
-               {{"seconds", absl::StrCat(absl::ToDoubleSeconds(delay))}});
+    log::Write(spdlog::level::info, "draining", {{"seconds", absl::StrCat(absl::ToDoubleSeconds(delay))}});
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return !device_.ok(); });
   }

@@ -37,8 +37,7 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& con
   if (config.backend.kind == config::BackendKind::kCuda) {
     return absl::Status(cuda.status().code(), absl::StrCat("backend.kind cuda: ", cuda.status().message()));
   }
-  log::Write(spdlog::level::info, "no CUDA backend, the CPU scores",
-             {{"reason", std::string(cuda.status().message())}});
+  log::Write(spdlog::level::info, "no_cuda_cpu_scores", {{"reason", std::string(cuda.status().message())}});
   return CreateCpu(config);
 }
 

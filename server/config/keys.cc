@@ -13,6 +13,12 @@
 namespace maxsim::config {
 namespace {
 
+constexpr uint64_t kKi = uint64_t{1} << 10;
+constexpr uint64_t kMi = uint64_t{1} << 20;
+constexpr uint64_t kGi = uint64_t{1} << 30;
+// No bound but the sign bit of the 64-bit numbers these become.
+constexpr uint64_t kHuge = uint64_t{1} << 62;
+
 // A field of Config, as a function, so that a key can both read and write it.
 template <typename T>
 using Field = T& (*)(Config&);
@@ -40,7 +46,9 @@ Key Numeric(std::string name, std::string type, Field<T> field, uint64_t min, ui
             absl::StatusOr<uint64_t> (*parse)(std::string_view), std::string (*format)(uint64_t)) {
   return {.name = std::move(name),
           .type = std::move(type),
-          .range = absl::StrCat(format(min), " to ", format(max)),
+          .range = max < kHuge ? absl::StrCat(format(min), " to ", format(max))
+                   : min > 0   ? absl::StrCat("at least ", format(min))
+                               : "",
           .help = std::move(help),
           .set =
               [=](std::string_view text, Config& config) {
@@ -161,12 +169,6 @@ Key StringList(std::string name, Field<std::vector<std::string>> field, std::str
               },
           .get = [=](const Config& config) { return absl::StrJoin(Read(field, config), ","); }};
 }
-
-constexpr uint64_t kKi = uint64_t{1} << 10;
-constexpr uint64_t kMi = uint64_t{1} << 20;
-constexpr uint64_t kGi = uint64_t{1} << 30;
-// No bound but the sign bit of the 64-bit numbers these become.
-constexpr uint64_t kHuge = uint64_t{1} << 62;
 
 void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(AddressKey(

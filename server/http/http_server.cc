@@ -111,7 +111,7 @@ class HttpServer::Impl {
     });
     server_.set_error_handler(httplib::Server::HandlerWithResponse(ExplainError));
     server_.set_exception_handler([](const httplib::Request& request, httplib::Response& response, std::exception_ptr) {
-      log::Write(spdlog::level::err, "exception in an HTTP handler", {{"path", request.path}});
+      log::Write(spdlog::level::err, "http_handler_exception", {{"path", request.path}});
       Refuse(absl::InternalError("internal error"), response);
     });
   }
@@ -131,8 +131,21 @@ class HttpServer::Impl {
       if (absl::Status status = Authenticate(request); !status.ok()) return Refuse(status, response);
       response.set_content(FormatCollections(deps_.collections->List()) + "\n", kJson);
     });
-    server_.Post("/v1/rerank",
-                 [this](const httplib::Request& request, httplib::Response& response) { Rerank(request, response); });
+    // With a reader of our own: httplib holds bodies that call themselves forms, as curl's do by default, to 8 KiB.
+    server_.Post("/v1/rerank", [this](const httplib::Request& request, httplib::Response& response,
+                                      const httplib::ContentReader& reader) {
+      std::string body;
+      const bool complete = reader([&](const char* data, size_t size) {
+        if (size > options_.max_body_bytes - body.size()) {
+          response.status = 413;
+          return false;
+        }
+        body.append(data, size);
+        return true;
+      });
+      // httplib has set the status, or has lost the connection; the error handler says the rest.
+      if (complete) Rerank(request, body, response);
+    });
   }
 
   absl::Status Authenticate(const httplib::Request& request) const {
@@ -146,12 +159,12 @@ class HttpServer::Impl {
     Refuse(status, response);
   }
 
-  void Rerank(const httplib::Request& http_request, httplib::Response& http_response) {
+  void Rerank(const httplib::Request& http_request, const std::string& body, httplib::Response& http_response) {
     const absl::Time arrival = absl::Now();
     if (absl::Status status = Authenticate(http_request); !status.ok()) {
       return RefuseAndCount(status, arrival, http_response);
     }
-    absl::StatusOr<v1::RerankRequest> request = ParseRerankRequest(http_request.body);
+    absl::StatusOr<v1::RerankRequest> request = ParseRerankRequest(body);
     if (!request.ok()) return RefuseAndCount(request.status(), arrival, http_response);
     // Shared: the scheduler's thread may still be in set_value when this one has the answer.
     auto answered = std::make_shared<std::promise<absl::StatusOr<v1::RerankResponse>>>();

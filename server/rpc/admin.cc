@@ -21,7 +21,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
     finish(status);
     return reactor;
   }
-  log::Write(spdlog::level::info, "admin call", {{"method", method}, {"peer", context->peer()}});
+  log::Write(spdlog::level::info, "admin_call", {{"method", method}, {"peer", context->peer()}});
   worker_->Post([finish, work = std::move(work)]() mutable { finish(work()); });
   return reactor;
 }

@@ -13,26 +13,6 @@
 #include "server/rpc/info.h"
 
 namespace maxsim::rpc {
-namespace {
-
-void LogLoaded(std::string_view what, const store::Collection& collection, absl::Duration duration) {
-  log::Write(spdlog::level::info, what,
-             {{"collection", collection.name()},
-              {"generation", absl::StrCat(collection.manifest().generation)},
-              {"documents", absl::StrCat(collection.num_documents())},
-              {"tokens", absl::StrCat(collection.num_tokens())},
-              {"dim", absl::StrCat(collection.dim())},
-              {"storage", std::string(Name(collection.storage()))},
-              {"residency", std::string(store::Name(collection.residency()))},
-              {"seconds", absl::StrCat(absl::ToDoubleSeconds(duration))}});
-}
-
-void LogFailed(std::string_view what, const std::string& name, const absl::Status& status) {
-  log::Write(spdlog::level::err, what, {{"collection", name}, {"error", status.ToString()}});
-}
-
-}  // namespace
-
 CollectionAdmin::CollectionAdmin(store::CollectionStore* store, Metrics* metrics,
                                  std::vector<std::string> allowed_roots, std::string memory_kind)
     : store_(store),
@@ -49,11 +29,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name
   const bool is_entry = loaded.ok() || loaded.status().code() != absl::StatusCode::kInvalidArgument;
   if (is_entry) metrics_->CountReload(name, loaded.ok(), duration);
   UpdateMetrics();
-  if (!loaded.ok()) {
-    LogFailed("collection not loaded", name, loaded.status());
-    return loaded.status();
-  }
-  LogLoaded("collection loaded", **loaded, duration);
+  if (!loaded.ok()) return loaded.status();
   return Info(name);
 }
 
@@ -94,11 +70,11 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
   if (reloaded.status().code() == absl::StatusCode::kNotFound && !Info(name).ok()) return reloaded.status();
   metrics_->CountReload(name, reloaded.ok(), duration);
   UpdateMetrics();
-  if (!reloaded.ok()) {
-    LogFailed("collection not reloaded, the old generation stays", name, reloaded.status());
-    return reloaded.status();
+  if (!reloaded.ok()) return reloaded.status();
+  if (!*changed) {
+    log::Write(spdlog::level::info, "collection_unchanged",
+               {{"name", name}, {"generation", absl::StrCat((*reloaded)->manifest().generation)}});
   }
-  LogLoaded(*changed ? "collection reloaded" : "collection unchanged", **reloaded, duration);
   return Info(name);
 }
 
@@ -115,7 +91,6 @@ absl::Status CollectionAdmin::Unload(const std::string& name) {
   absl::Status status = store_->Unload(name);
   if (!status.ok()) return status;
   UpdateMetrics();
-  log::Write(spdlog::level::info, "collection unloaded", {{"collection", name}});
   return status;
 }
 

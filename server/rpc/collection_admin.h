@@ -1,4 +1,5 @@
-// Loading, reloading and unloading collections, with what goes with it: the allowed folders, log lines, metrics.
+// Loading, reloading and unloading collections, with what goes with it: the allowed folders and the metrics. The
+// store logs the outcomes.
 #pragma once
 
 #include <mutex>

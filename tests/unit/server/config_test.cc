@@ -1,0 +1,214 @@
+// Where values come from, which one wins, and what a wrong one is told.
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/config/keys.h"
+#include "server/config/load.h"
+#include "tests/unit/store/corpus.h"
+
+namespace maxsim::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Variables = std::map<std::string, std::string>;
+
+absl::StatusOr<Loaded> LoadWith(const std::vector<std::string>& args, const Variables& variables = {}) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : variables) names.push_back(name);
+  return Load(
+      args,
+      [&](const char* name) {
+        const auto it = variables.find(name);
+        return it == variables.end() ? nullptr : it->second.c_str();
+      },
+      names);
+}
+
+std::string ErrorOf(const absl::StatusOr<Loaded>& loaded) { return std::string(loaded.status().message()); }
+
+absl::Status Apply(const std::string& yaml, Loaded* loaded) { return ApplyYaml(yaml, "conf.yaml", *loaded); }
+
+std::string YamlError(const std::string& yaml) {
+  Loaded loaded;
+  return std::string(Apply(yaml, &loaded).message());
+}
+
+TEST(ConfigTest, WithoutAnySourceEveryValueIsItsDefault) {
+  const auto loaded = LoadWith({});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (const Key& key : Keys()) EXPECT_EQ(key.get(loaded->config), key.get(Config{})) << key.name;
+  EXPECT_THAT(loaded->origins, IsEmpty());
+}
+
+TEST(ConfigTest, AFlagWinsOverTheEnvironmentAndTheEnvironmentOverTheFile) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "c.yaml", "engine:\n  lanes: 3\n  max_dim: 64\nhttp:\n  threads: 5\n");
+  const auto loaded = LoadWith({"--config", folder / "c.yaml", "--engine.lanes=5"},
+                               {{"MAXSIM_ENGINE_LANES", "4"}, {"MAXSIM_ENGINE_MAX_DIM", "128"}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.engine.num_lanes, 5);
+  EXPECT_EQ(loaded->config.engine.executor.max_dim, 128);
+  EXPECT_EQ(loaded->config.http.threads, 5);
+  EXPECT_EQ(loaded->origins.at("engine.lanes"), "--engine.lanes");
+  EXPECT_EQ(loaded->origins.at("engine.max_dim"), "MAXSIM_ENGINE_MAX_DIM");
+  EXPECT_EQ(loaded->origins.at("http.threads"), folder / "c.yaml:5");
+}
+
+TEST(ConfigTest, EveryKeyCanBeSetByFlagVariableAndFileAndComesBackTheSame) {
+  for (const Key& key : Keys()) {
+    const std::string value = key.get(Config{});
+    EXPECT_TRUE(LoadWith({"--" + key.name, value}).ok()) << key.name;
+    EXPECT_TRUE(LoadWith({}, {{EnvironmentName(key.name), value}}).ok()) << key.name;
+  }
+  const auto defaults = LoadWith({});
+  Loaded again;
+  ASSERT_TRUE(Apply(ToYaml(*defaults), &again).ok());
+  for (const Key& key : Keys()) {
+    EXPECT_EQ(key.get(again.config), key.get(Config{})) << key.name;
+    EXPECT_TRUE(again.origins.count(key.name)) << key.name;
+  }
+}
+
+TEST(ConfigTest, HelpNamesEveryKeyItsDefaultAndItsVariable) {
+  const std::string help = HelpText();
+  for (const Key& key : Keys()) {
+    EXPECT_THAT(help, HasSubstr("--" + key.name + " "));
+    EXPECT_THAT(help, HasSubstr(EnvironmentName(key.name)));
+    EXPECT_THAT(help, HasSubstr(key.help));
+  }
+}
+
+TEST(ConfigTest, AnUnknownKeyNamesFileLineAndTheNearestOne) {
+  EXPECT_THAT(YamlError("grpc:\n  adress: 0.0.0.0:1\n"),
+              "conf.yaml:2: unknown key grpc.adress (did you mean grpc.address?)");
+  EXPECT_THAT(YamlError("\nbatchin:\n  x: 1\n"), "conf.yaml:2: unknown section batchin (did you mean batching?)");
+  EXPECT_THAT(ErrorOf(LoadWith({"--engine.lane", "3"})),
+              HasSubstr("unknown flag --engine.lane (did you mean --engine.lanes?)"));
+}
+
+TEST(ConfigTest, AValueOutOfRangeNamesKeyValueAndLimit) {
+  EXPECT_EQ(YamlError("engine:\n  lanes: 99\n"), "conf.yaml:2: engine.lanes: \"99\" is more than the limit 16");
+  EXPECT_EQ(YamlError("engine:\n  lanes: 0\n"), "conf.yaml:2: engine.lanes: \"0\" is less than the limit 1");
+  EXPECT_THAT(ErrorOf(LoadWith({"--http.threads", "many"})),
+              HasSubstr("--http.threads: \"many\" is not a whole number"));
+  EXPECT_THAT(ErrorOf(LoadWith({}, {{"MAXSIM_LOG_FORMAT", "xml"}})),
+              "MAXSIM_LOG_FORMAT: log.format: \"xml\" is not one of text, json");
+  EXPECT_THAT(ErrorOf(LoadWith({"--server.shutdown_delay", "2h"})), HasSubstr("more than the limit 1h"));
+}
+
+TEST(ConfigTest, MalformedFilesAreErrorsWithALine) {
+  EXPECT_THAT(YamlError("grpc: [1, 2\n"), HasSubstr("conf.yaml:"));
+  EXPECT_THAT(YamlError("grpc: [1, 2\n"), HasSubstr("not YAML"));
+  EXPECT_THAT(YamlError("- a\n"), HasSubstr("sections of keys"));
+  EXPECT_THAT(YamlError("grpc: 7\n"), HasSubstr("section grpc wants keys"));
+  EXPECT_THAT(YamlError("grpc:\n  address: [a]\n"), HasSubstr("wants one value"));
+  EXPECT_THAT(YamlError("grpc:\n  address: a:1\n  address: b:2\n"),
+              HasSubstr("conf.yaml:3: key grpc.address stands twice"));
+  Loaded loaded;
+  EXPECT_TRUE(Apply("", &loaded).ok());
+  EXPECT_TRUE(Apply("grpc:\n", &loaded).ok());
+}
+
+TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
+  const auto loaded = LoadWith({"--config", "/no/such/file.yaml"});
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ErrorOf(loaded), HasSubstr("/no/such/file.yaml: No such file"));
+}
+
+TEST(ConfigTest, CollectionsComeFromTheFileAndFlagsReplaceThemByName) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "c.yaml",
+                  "collections:\n  - name: a\n    path: /a\n  - {name: b, path: /b, residency: disk}\n");
+  const auto loaded = LoadWith({"--config", folder / "c.yaml", "--collection", "b=/other", "--collection=c=/c,host"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  using C = CollectionConfig;
+  EXPECT_THAT(loaded->config.collections,
+              ElementsAre(C{"a", "/a", store::Residency::kAuto}, C{"b", "/other", store::Residency::kAuto},
+                          C{"c", "/c", store::Residency::kHost}));
+  const auto from_environment = LoadWith({}, {{"MAXSIM_COLLECTIONS", "x=/x;y=/y=z,w,gpu"}});
+  ASSERT_TRUE(from_environment.ok());
+  EXPECT_THAT(from_environment->config.collections,
+              ElementsAre(C{"x", "/x", store::Residency::kAuto}, C{"y", "/y=z,w", store::Residency::kGpu}));
+}
+
+TEST(ConfigTest, WrongCollectionsAreRefused) {
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "nopath"})), HasSubstr("NAME=PATH"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a b=/x"})), HasSubstr("name \"a b\""));
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "..=/x"})), HasSubstr("name \"..\""));
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a="})), HasSubstr("no path"));
+  EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residence: gpu\n"),
+              HasSubstr("conf.yaml:4: unknown key collections.residence (did you mean residency?)"));
+  EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residency: moon\n"), HasSubstr("\"moon\""));
+  EXPECT_THAT(YamlError("collections:\n  - {name: a, path: /a}\n  - {name: a, path: /b}\n"),
+              HasSubstr("conf.yaml:3: collections: name a stands twice"));
+}
+
+TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
+  EXPECT_THAT(ErrorOf(LoadWith({"--limits.max_top_k=5"})),
+              HasSubstr("limits.default_top_k is 10, more than limits.max_top_k"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tls.cert_file=c.pem"})), HasSubstr("tls.cert_file and tls.key_file"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tls.client_ca_file=c.pem"})), HasSubstr("tls.client_ca_file wants"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--engine.max_query_tokens=8"})), HasSubstr("limits.max_query_tokens is"));
+}
+
+TEST(ConfigTest, TheCommandLineIsReadStrictly) {
+  EXPECT_THAT(ErrorOf(LoadWith({"serve"})), HasSubstr("unexpected argument \"serve\""));
+  EXPECT_THAT(ErrorOf(LoadWith({"--engine.lanes"})), HasSubstr("--engine.lanes wants a value"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--help=1"})), HasSubstr("--help takes no value"));
+  EXPECT_EQ(LoadWith({"--engine.lanes=nonsense", "--help"})->action, Action::kHelp);
+  EXPECT_EQ(LoadWith({"--check-config"})->action, Action::kCheckConfig);
+  EXPECT_EQ(LoadWith({"--backend", "cpu"})->config.backend.kind, BackendKind::kCpu);
+}
+
+TEST(ConfigTest, AMisspeltVariableIsWarnedOfAndOthersAreNot) {
+  const auto loaded = LoadWith({}, {{"MAXSIM_ENGINE_LANE", "3"},
+                                    {"MAXSIM_SERVER", "host:1"},
+                                    {"MAXSIM_SHARED_DATA", "/x"},
+                                    {"MAXSIM_SERVICE_HOST", "10.0.0.1"},
+                                    {"MAXSIM_PORT_7070_TCP_ADDR", "10.0.0.1"}});
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_THAT(loaded->warnings,
+              ElementsAre(HasSubstr("MAXSIM_ENGINE_LANE is no key; did you mean MAXSIM_ENGINE_LANES?")));
+}
+
+TEST(ConfigTest, PrintedConfigurationsReadBackAndNameTheOrigins) {
+  const auto loaded = LoadWith({"--store.allowed_roots=/a,/b c", "--collection=x=/data/x y,disk", "--http.address="});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const std::string yaml = ToYaml(*loaded);
+  EXPECT_THAT(yaml, HasSubstr("allowed_roots: [/a, \"/b c\"]  # --store.allowed_roots"));
+  Loaded again;
+  ASSERT_TRUE(Apply(yaml, &again).ok()) << yaml;
+  EXPECT_EQ(again.config.collections, loaded->config.collections);
+  EXPECT_EQ(again.config.allowed_roots, loaded->config.allowed_roots);
+  EXPECT_EQ(again.config.http.address, "");
+}
+
+TEST(ConfigTest, TheExampleFileHoldsEveryKeyWithItsDefault) {
+  Loaded loaded;
+  const absl::Status status = ApplyYaml(test::ReadFile("config/maxsimd.yaml"), "config/maxsimd.yaml", loaded);
+  ASSERT_TRUE(status.ok()) << status;
+  for (const Key& key : Keys()) {
+    EXPECT_TRUE(loaded.origins.count(key.name)) << key.name << " is missing";
+    EXPECT_EQ(key.get(loaded.config), key.get(Config{})) << key.name;
+  }
+  EXPECT_THAT(loaded.config.collections, IsEmpty());
+}
+
+TEST(ConfigTest, TheOtherExamplesAreValid) {
+  for (const char* path : {"config/gpu.yaml", "deploy/docker/maxsimd.yaml"}) {
+    Loaded loaded;
+    EXPECT_TRUE(ApplyYaml(test::ReadFile(path), path, loaded).ok()) << path;
+    EXPECT_TRUE(Validate(loaded.config).ok()) << path;
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::config

@@ -1,0 +1,136 @@
+#include "server/metrics.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_split.h"
+#include "server/process_metrics.h"
+
+namespace maxsim {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// The value of a series as the exposition shows it, or "" when it is not there.
+std::string ValueOf(const Metrics& metrics, const std::string& series) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(metrics.Expose(), '\n'))) {
+    if (line.rfind(series + " ", 0) == 0) return line.substr(series.size() + 1);
+  }
+  return "";
+}
+
+TEST(MetricsTest, RequestsAreCountedByMethodAndCode) {
+  Metrics metrics;
+  metrics.CountRequest("Rerank", absl::StatusCode::kOk, absl::Milliseconds(3));
+  metrics.CountRequest("Rerank", absl::StatusCode::kOk, absl::Milliseconds(3));
+  metrics.CountRequest("Rerank", absl::StatusCode::kInvalidArgument, absl::Microseconds(3));
+  metrics.CountRequest("http", static_cast<absl::StatusCode>(999), absl::Microseconds(3));
+  EXPECT_EQ(ValueOf(metrics, "maxsim_requests_total{code=\"OK\",method=\"Rerank\"}"), "2");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_requests_total{code=\"INVALID_ARGUMENT\",method=\"Rerank\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_requests_total{code=\"UNKNOWN\",method=\"http\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_request_duration_seconds_count{method=\"Rerank\"}"), "3");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_request_duration_seconds_bucket{method=\"Rerank\",le=\"0.0025\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_request_duration_seconds_bucket{method=\"Rerank\",le=\"0.005\"}"), "3");
+}
+
+TEST(MetricsTest, EveryRejectionReasonHasASeriesFromTheStart) {
+  Metrics metrics;
+  metrics.CountRejection(Rejection::kQueueFull);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_rejections_total{reason=\"queue_full\"}"), "1");
+  for (const char* reason : {"deadline", "cancelled", "invalid", "not_found", "device", "shutdown"}) {
+    EXPECT_EQ(ValueOf(metrics, "maxsim_rejections_total{reason=\"" + std::string(reason) + "\"}"), "0") << reason;
+  }
+}
+
+TEST(MetricsTest, BatchesFeedHistogramsAndTotals) {
+  Metrics metrics;
+  metrics.ObserveBatch(3, 1000, 200, 400, 1e-4, 2e-3);
+  metrics.ObserveBatch(1, 500, 100, 200, 1e-4, 2e-3);
+  metrics.ObserveQueueTime(absl::Microseconds(70));
+  EXPECT_EQ(ValueOf(metrics, "maxsim_batch_queries_count"), "2");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_batch_queries_sum"), "4");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_scored_token_pairs_total"), "1500");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_scored_document_tokens_total"), "300");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_scored_document_bytes_total"), "600");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_queue_duration_seconds_count"), "1");
+}
+
+TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
+  Metrics metrics;
+  metrics.SetCollection("a", 2, 10, 100, 1000);
+  metrics.SetCollection("b", 1, 10, 100, 1000);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "2");
+  metrics.SetCollection("a", 3, 11, 100, 1000);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "3");
+  metrics.RemoveCollection("a");
+  metrics.RemoveCollection("never there");
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("collection=\"a\"")));
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_documents{collection=\"b\"}"), "10");
+  metrics.SetCollection("a", 4, 11, 100, 1000);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "4");
+}
+
+TEST(MetricsTest, GaugesShowTheLastValue) {
+  Metrics metrics;
+  metrics.SetQueue(7, 1234);
+  metrics.SetInFlight(3);
+  metrics.SetReady(true);
+  metrics.SetMemory("device", "collections", 5e9);
+  metrics.SetGpu(1, 0.5, 61, 300);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_queue_jobs"), "7");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_queue_token_pairs"), "1234");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_in_flight_jobs"), "3");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_ready"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_gpu_utilization_ratio{device=\"1\"}"), "0.5");
+  EXPECT_THAT(metrics.Expose(), HasSubstr("maxsim_build_info{commit="));
+}
+
+TEST(MetricsTest, TheProcessIsDescribed) {
+  Metrics metrics;
+  for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
+                           "process_max_fds", "process_start_time_seconds", "process_threads"}) {
+    EXPECT_NE(ValueOf(metrics, name), "") << name;
+  }
+  EXPECT_GT(std::stod(ValueOf(metrics, "process_resident_memory_bytes")), 1e6);
+  EXPECT_GT(std::stod(ValueOf(metrics, "process_start_time_seconds")), 1.6e9);
+}
+
+TEST(MetricsTest, ThreadsMayCountAtTheSameTime) {
+  Metrics metrics;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&metrics, t] {
+      for (int i = 0; i < 500; ++i) {
+        metrics.CountRequest(t % 2 == 0 ? "Rerank" : "GetInfo", absl::StatusCode::kOk, absl::Microseconds(i));
+        metrics.SetCollection("c" + std::to_string(t), 1, 1, 1, 1);
+        if (i % 100 == 0) metrics.Expose();
+        metrics.RemoveCollection("c" + std::to_string(t));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ValueOf(metrics, "maxsim_requests_total{code=\"OK\",method=\"Rerank\"}"), "1000");
+}
+
+TEST(ProcessMetricsTest, ACommandNameWithSpacesAndParenthesesIsSkipped) {
+  ProcStat stat;
+  ASSERT_TRUE(ParseProcStat(
+      "42 (a (b) c 1 2) S 1 42 42 0 -1 4194560 100 0 0 0 11 22 0 0 20 0 5 0 777 123456 99 18446744073709551615",
+      &stat));
+  EXPECT_EQ(stat.user_ticks, 11);
+  EXPECT_EQ(stat.system_ticks, 22);
+  EXPECT_EQ(stat.num_threads, 5);
+  EXPECT_EQ(stat.start_ticks, 777);
+  EXPECT_EQ(stat.virtual_bytes, 123456);
+  EXPECT_EQ(stat.resident_pages, 99);
+  EXPECT_FALSE(ParseProcStat("", &stat));
+  EXPECT_FALSE(ParseProcStat("42 (x) S 1 2", &stat));
+}
+
+}  // namespace
+}  // namespace maxsim

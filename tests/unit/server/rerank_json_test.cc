@@ -1,0 +1,165 @@
+#include "server/http/rerank_json.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/escaping.h"
+#include "nlohmann/json.hpp"
+
+namespace maxsim::http {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string ErrorOf(const std::string& body) {
+  const auto request = ParseRerankRequest(body);
+  EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument) << body;
+  return std::string(request.status().message());
+}
+
+// A valid body with one member replaced; a null value takes it out.
+std::string With(const std::string& member, const json& value) {
+  json body = {{"model", "c"}, {"query", {{0.5, 1}, {-1, 0}}}, {"documents", {"a", "b"}}};
+  body[member] = value;
+  if (value.is_null()) body.erase(member);
+  return body.dump();
+}
+
+TEST(RerankJsonTest, NestedNumbersBecomeAnF32Matrix) {
+  const auto request = ParseRerankRequest(With("top_n", 7));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->collection(), "c");
+  EXPECT_EQ(request->top_k(), 7u);
+  EXPECT_FALSE(request->return_payloads());
+  const v1::TokenMatrix& tokens = request->queries(0).tokens();
+  EXPECT_EQ(tokens.dtype(), v1::DATA_TYPE_F32);
+  EXPECT_EQ(tokens.num_tokens(), 2u);
+  EXPECT_EQ(tokens.dim(), 2u);
+  float values[4];
+  ASSERT_EQ(tokens.data().size(), sizeof(values));
+  std::memcpy(values, tokens.data().data(), sizeof(values));
+  EXPECT_THAT(values, ElementsAre(0.5F, 1.0F, -1.0F, 0.0F));
+  EXPECT_THAT(request->candidates().string_ids().ids(), ElementsAre("a", "b"));
+}
+
+TEST(RerankJsonTest, EncodedBytesAreTakenAsTheyAre) {
+  const std::string bytes("\x00\x3c\x00\xc0", 4);
+  const json query = {{"dtype", "f16"}, {"shape", {1, 2}}, {"data", absl::Base64Escape(bytes)}};
+  const auto request = ParseRerankRequest(With("query", query));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->queries(0).tokens().dtype(), v1::DATA_TYPE_F16);
+  EXPECT_EQ(request->queries(0).tokens().data(), bytes);
+}
+
+TEST(RerankJsonTest, IdsAreTextsIntegersOrTheWholeCollection) {
+  const auto ints = ParseRerankRequest(With("documents", {1, -2, INT64_MAX}));
+  ASSERT_TRUE(ints.ok()) << ints.status();
+  EXPECT_THAT(ints->candidates().int_ids().ids(), ElementsAre(1, -2, INT64_MAX));
+  EXPECT_TRUE(ParseRerankRequest(With("documents", "*"))->candidates().has_whole_collection());
+  EXPECT_THAT(ErrorOf(With("documents", {"a", 1})),
+              HasSubstr("documents[1]: is 1; ids must be all texts or all 64-bit integers"));
+  EXPECT_THAT(ErrorOf(With("documents", {1, "a"})), HasSubstr("documents[1]"));
+  EXPECT_THAT(ErrorOf(With("documents", {1.5})), HasSubstr("documents[0]: is 1.5"));
+  EXPECT_THAT(ErrorOf(With("documents", {uint64_t{1} << 63})), HasSubstr("documents[0]: is 9223372036854775808"));
+  EXPECT_THAT(ErrorOf(With("documents", json::array())), HasSubstr("documents: must be a list of ids"));
+  EXPECT_THAT(ErrorOf(With("documents", "all")), HasSubstr("documents: must be"));
+}
+
+TEST(RerankJsonTest, WhatIsMissingOrUnknownIsNamed) {
+  EXPECT_EQ(ErrorOf(With("model", nullptr)), "model: is missing");
+  EXPECT_EQ(ErrorOf(With("query", nullptr)), "query: is missing");
+  EXPECT_EQ(ErrorOf(With("documents", nullptr)), "documents: is missing");
+  EXPECT_THAT(ErrorOf(With("topn", 3)), StartsWith("topn: is not a member"));
+  EXPECT_EQ(ErrorOf("{"), "the body is not JSON");
+  EXPECT_EQ(ErrorOf(""), "the body is not JSON");
+  EXPECT_EQ(ErrorOf("[1]"), "the body is not a JSON object");
+  EXPECT_EQ(ErrorOf(std::string(100000, '[')), "the body is not JSON");
+}
+
+TEST(RerankJsonTest, WrongMembersNameTheirValue) {
+  EXPECT_THAT(ErrorOf(With("model", 3)), HasSubstr("model: is 3, not a text"));
+  EXPECT_THAT(ErrorOf(With("top_n", -1)), HasSubstr("top_n: is -1"));
+  EXPECT_THAT(ErrorOf(With("top_n", 4294967296)), HasSubstr("top_n: is 4294967296"));
+  EXPECT_THAT(ErrorOf(With("return_documents", "yes")), HasSubstr("return_documents: is \"yes\""));
+  EXPECT_THAT(ErrorOf(With("query", "text")), HasSubstr("query: must be a list of rows"));
+  EXPECT_THAT(ErrorOf(With("query", json::array())), HasSubstr("query: must be a list of rows"));
+  EXPECT_THAT(ErrorOf(With("query", {{1, 2}, {3}})), HasSubstr("query[1]: must be a row of 2 numbers"));
+  EXPECT_THAT(ErrorOf(With("query", {{1, 2}, {3, "x"}})), HasSubstr("query[1][1]: is \"x\", not a number"));
+  EXPECT_THAT(ErrorOf(With("query_weights", {1, true})), HasSubstr("query_weights[1]: is true"));
+  const auto encoded = [](const char* member, const json& value) {
+    json query = {{"dtype", "f32"}, {"shape", {1, 1}}, {"data", "AAAAAA=="}};
+    query[member] = value;
+    return With("query", query);
+  };
+  EXPECT_TRUE(ParseRerankRequest(encoded("dtype", "f32")).ok());
+  EXPECT_THAT(ErrorOf(encoded("dtype", "i8")), HasSubstr("query.dtype: is \"i8\""));
+  EXPECT_THAT(ErrorOf(encoded("shape", {1, -1})), HasSubstr("query.shape: is [1,-1]"));
+  EXPECT_THAT(ErrorOf(encoded("shape", {1, 1, 1})), HasSubstr("query.shape"));
+  EXPECT_THAT(ErrorOf(encoded("data", "not base64!")), HasSubstr("query.data: is not base64"));
+  EXPECT_THAT(ErrorOf(encoded("order", "C")), HasSubstr("query.order: is not a member"));
+}
+
+TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
+  v1::RerankRequest request;
+  request.set_collection("c");
+  v1::RerankResponse response;
+  response.set_request_id("r");
+  response.set_generation(3);
+  v1::QueryResult& result = *response.add_results();
+  for (const char* id : {"b", "a"}) result.mutable_string_ids()->add_ids(id);
+  result.add_scores(2.5F);
+  result.add_scores(1.5F);
+  result.add_positions(1);
+  result.add_positions(0);
+  result.add_payloads("{\"title\": \"T\"}");
+  result.add_payloads("");
+  result.mutable_missing_string_ids()->add_ids("x");
+  response.mutable_timings()->set_total_us(12.5);
+  const json body = json::parse(FormatRerankResponse(request, response));
+  EXPECT_EQ(body["id"], "r");
+  EXPECT_EQ(body["model"], "c");
+  EXPECT_EQ(body["generation"], 3);
+  EXPECT_EQ(body["results"][0],
+            (json{{"index", 1}, {"id", "b"}, {"relevance_score", 2.5}, {"document", {{"title", "T"}}}}));
+  EXPECT_EQ(body["results"][1]["document"], json::object());
+  EXPECT_EQ(body["missing"], json({"x"}));
+  EXPECT_EQ(body["timings"]["total_us"], 12.5);
+}
+
+TEST(RerankJsonTest, ErrorsNameFieldsAsTheBodyDoes) {
+  const auto message = [](const char* text) {
+    const json body = json::parse(FormatError(absl::InvalidArgumentError(text)));
+    EXPECT_EQ(body["error"]["code"], "INVALID_ARGUMENT");
+    return body["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message("queries[0].tokens.dim: is 3"), "query.shape[1]: is 3");
+  EXPECT_EQ(message("queries[0].tokens.data: holds nan"), "query.data: holds nan");
+  EXPECT_EQ(message("candidates.string_ids.ids[3]: has 0 bytes"), "documents[3]: has 0 bytes");
+  EXPECT_EQ(message("top_k: is 99999"), "top_n: is 99999");
+  EXPECT_EQ(message("something else"), "something else");
+}
+
+TEST(RerankJsonTest, CollectionsAreListed) {
+  v1::CollectionInfo info;
+  info.set_name("c");
+  info.set_state(v1::COLLECTION_STATE_READY);
+  info.set_generation(2);
+  info.set_storage(v1::DATA_TYPE_F16);
+  info.set_id_type(v1::ID_TYPE_INT64);
+  const json body = json::parse(FormatCollections({info}));
+  EXPECT_EQ(body["collections"][0]["name"], "c");
+  EXPECT_EQ(body["collections"][0]["state"], "READY");
+  EXPECT_EQ(body["collections"][0]["storage"], "f16");
+  EXPECT_EQ(body["collections"][0]["id_type"], "int64");
+}
+
+}  // namespace
+}  // namespace maxsim::http
