@@ -1,0 +1,116 @@
+#include "tests/unit/batching/scheduler_fixture.h"
+
+namespace maxsim::batching {
+namespace {
+
+using testing::HasSubstr;
+
+class AdmissionTest : public SchedulerTest {
+ protected:
+  uint64_t WorkOf(int32_t number) { return MakeJob(number)->work; }
+};
+
+TEST_F(AdmissionTest, AnAcceptedJobIsScoredAndAnsweredOnce) {
+  Start({});
+  ASSERT_TRUE(Submit(3));
+  ASSERT_TRUE(WaitFor(3).ok());
+  scheduler_ = nullptr;
+  ASSERT_EQ(answers_[3].size(), 1u);
+  const engine::JobResult& result = *answers_[3][0];
+  ASSERT_EQ(result.queries.size(), 1u);
+  EXPECT_EQ(result.queries[0].hits.size(), static_cast<size_t>(kNumDocuments));
+  EXPECT_GE(result.queue_time, absl::ZeroDuration());
+  EXPECT_EQ(result.kernel_time, absl::Seconds(0.5));
+}
+
+TEST_F(AdmissionTest, WorkBeyondTheBoundIsRejectedAndTheJobStaysWithTheCaller) {
+  Start({.max_queue_work = WorkOf(5) + WorkOf(6)});
+  OccupyLanes();
+  ASSERT_TRUE(Submit(5));
+  ASSERT_TRUE(Submit(6));
+  auto job = MakeJob(1);
+  const absl::Status status = scheduler_->Submit(job);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr(std::to_string(WorkOf(5) + WorkOf(6))));
+  EXPECT_THAT(status.message(), HasSubstr("this one has " + std::to_string(WorkOf(1))));
+  ASSERT_NE(job, nullptr);
+  EXPECT_EQ(job->queries.size(), 1u);
+  EXPECT_EQ(scheduler_->stats().queued_jobs, 2);
+  EXPECT_EQ(scheduler_->stats().queued_work, WorkOf(5) + WorkOf(6));
+  EXPECT_EQ(scheduler_->stats().running_jobs, 1);
+
+  // Once there is room the same job is welcome.
+  backend_.Open();
+  ASSERT_TRUE(WaitFor(6).ok());
+  EXPECT_TRUE(scheduler_->Submit(job).ok());
+  EXPECT_EQ(job, nullptr);
+  EXPECT_TRUE(WaitFor(1).ok());
+  EXPECT_THAT(Series("maxsim_rejections_total{reason=\"queue_full\"}"), HasSubstr(" 1"));
+}
+
+TEST_F(AdmissionTest, AnEmptyQueueAdmitsAJobOfAnySize) {
+  Start({.max_queue_work = 1});
+  OccupyLanes();
+  ASSERT_TRUE(Submit(500));
+  EXPECT_EQ(Submit(MakeJob(1)).code(), absl::StatusCode::kResourceExhausted);
+  backend_.Open();
+  EXPECT_TRUE(WaitFor(500).ok());
+}
+
+TEST_F(AdmissionTest, AJobOfSaturatedWorkDoesNotOverflowTheQueue) {
+  Start({.max_queue_work = UINT64_MAX});
+  OccupyLanes();
+  auto huge = MakeJob(500);
+  huge->work = UINT64_MAX;
+  ASSERT_TRUE(Submit(std::move(huge)).ok());
+  EXPECT_EQ(Submit(MakeJob(1)).code(), absl::StatusCode::kResourceExhausted);
+  backend_.Open();
+  EXPECT_TRUE(WaitFor(500).ok());
+  EXPECT_EQ(scheduler_->stats().queued_work, 0u);
+}
+
+TEST_F(AdmissionTest, TheNumberOfJobsIsBounded) {
+  Start({.max_queue_jobs = 2});
+  OccupyLanes();
+  ASSERT_TRUE(Submit(1));
+  ASSERT_TRUE(Submit(2));
+  const absl::Status status = Submit(MakeJob(3));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("2 requests wait, of at most 2"));
+}
+
+TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
+  Start({});
+  EXPECT_EQ(scheduler_->RetryDelay(), absl::Milliseconds(50));  // nothing is known yet
+  backend_.OnTopK([](absl::Span<const Query>) {
+    absl::SleepFor(absl::Milliseconds(20));
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Submit(100));
+  ASSERT_TRUE(WaitFor(100).ok());
+  EXPECT_EQ(scheduler_->RetryDelay(), absl::Milliseconds(1));  // the queue is empty
+  OccupyLanes();
+  // Ten times the work that took 20 ms or, on a busy machine, longer.
+  for (int idx = 0; idx < 10; ++idx) ASSERT_TRUE(Submit(100));
+  EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(190));
+  EXPECT_LE(scheduler_->RetryDelay(), absl::Seconds(10));
+  auto huge = MakeJob(7);
+  huge->work = uint64_t{1} << 35;
+  ASSERT_TRUE(Submit(std::move(huge)).ok());
+  EXPECT_EQ(scheduler_->RetryDelay(), absl::Seconds(10));
+}
+
+TEST_F(AdmissionTest, AnErrorOfTheEngineReachesItsJobOnly) {
+  Start({});
+  OccupyLanes();
+  auto bad = MakeJob(4);
+  bad->queries[0].tokens.pop_back();
+  ASSERT_TRUE(Submit(std::move(bad)).ok());
+  ASSERT_TRUE(Submit(5));
+  backend_.Open();
+  EXPECT_EQ(WaitFor(4).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(WaitFor(5).ok());
+}
+
+}  // namespace
+}  // namespace maxsim::batching
