@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -221,9 +222,13 @@ int RunCli(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
-  if (build->parsed()) return RunBuild(build_arguments);
-  if (inspect->parsed()) return RunInspect(folder, json);
-  return RunVerify(folder, quiet);
+  try {
+    if (build->parsed()) return RunBuild(build_arguments);
+    if (inspect->parsed()) return RunInspect(folder, json);
+    return RunVerify(folder, quiet);
+  } catch (const std::bad_alloc&) {
+    return Fail(absl::ResourceExhaustedError("out of memory"));
+  }
 }
 
 }  // namespace maxsim::shard

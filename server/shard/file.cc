@@ -290,35 +290,4 @@ FolderLock::~FolderLock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-bool IsUtf8(std::string_view text) {
-  const auto* next = reinterpret_cast<const unsigned char*>(text.data());
-  const unsigned char* const end = next + text.size();
-  while (next < end) {
-    const unsigned char lead = *next++;
-    if (lead < 0x80) continue;
-    int following;
-    unsigned char low = 0x80;  // the range of the second byte, narrower after some first bytes
-    unsigned char high = 0xbf;
-    if (lead >= 0xc2 && lead <= 0xdf) {
-      following = 1;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-      following = 2;
-      if (lead == 0xe0) low = 0xa0;
-      if (lead == 0xed) high = 0x9f;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-      following = 3;
-      if (lead == 0xf0) low = 0x90;
-      if (lead == 0xf4) high = 0x8f;
-    } else {
-      return false;
-    }
-    if (end - next < following || next[0] < low || next[0] > high) return false;
-    for (int idx = 1; idx < following; ++idx) {
-      if (next[idx] < 0x80 || next[idx] > 0xbf) return false;
-    }
-    next += following;
-  }
-  return true;
-}
-
 }  // namespace maxsim::shard

@@ -150,7 +150,4 @@ class FolderLock {
 
 inline constexpr std::string_view kLockFileName = ".maxsim-build.lock";
 
-// True when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
-bool IsUtf8(std::string_view text);
-
 }  // namespace maxsim::shard

@@ -58,7 +58,7 @@ class JsonEvents {
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
     constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
-    return Fail(Cat("malformed JSON: ", what.substr(0, kLongestQuote)));
+    return Fail(Cat("malformed JSON: ", Printable(what, kLongestQuote)));
   }
 
  protected:

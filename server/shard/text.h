@@ -1,7 +1,9 @@
-// Messages: absl::StrCat that also takes std::string_view, which is a type of its own beside absl::string_view in some
-// distributions' builds of abseil and the same type in others.
+// Text: UTF-8 and messages. Cat is absl::StrCat that also takes std::string_view, which is a type of its own beside
+// absl::string_view in some distributions' builds of abseil and the same type in others.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -31,7 +33,14 @@ absl::Status Invalid(const Args&... args) {
   return absl::InvalidArgumentError(Cat(args...));
 }
 
-// A piece of untrusted text for an error message: quoted, shortened, control characters replaced.
+// True when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
+bool IsUtf8(std::string_view text);
+
+// At most `max_bytes` of untrusted text for a message: control characters are replaced, and every byte beyond ASCII
+// where the text is not UTF-8, so that the result is printable UTF-8.
+std::string Printable(std::string_view text, size_t max_bytes);
+
+// Printable text in quotation marks, shortened to fit into a line.
 std::string Quote(std::string_view text);
 
 // The same status with `prefix` before its message.

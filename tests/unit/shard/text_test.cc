@@ -30,6 +30,11 @@ TEST(TextTest, CountsAndBytesAreReadable) {
 TEST(TextTest, QuotesOfUntrustedTextAreShortAndPrintable) {
   EXPECT_EQ(Quote("a\n\x1b[31mb"), "\"a??[31mb\"");
   EXPECT_LT(Quote(std::string(100000, 'x')).size(), 100);
+  EXPECT_EQ(Quote("caf\xc3\xa9"), "\"caf\xc3\xa9\"");
+  EXPECT_EQ(Quote("caf\xc3"), "\"caf?\"");
+  // Cut between characters.
+  EXPECT_EQ(Printable("abc\xc3\xa9", 4), "abc...");
+  EXPECT_EQ(Printable("abc\xc3\xa9", 5), "abc\xc3\xa9");
 }
 
 TEST(ByteCountTest, ReadsTheUsualSpellings) {
