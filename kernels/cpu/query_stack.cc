@@ -66,7 +66,8 @@ float SumMaxima(const float* maxima, const float* weights, size_t num_tokens) {
     const size_t count = std::min(kBlock, num_tokens - first);
     float terms[kBlock] = {};
     for (size_t idx = 0; idx < count; ++idx) {
-      // + 0 turns -0 into +0: which zero a maximum of both keeps depends on the blocking.
+      // + 0 turns -0 into +0: which of the two a maximum keeps is the instruction set's choice and depends on the
+      // order.
       terms[idx] = maxima[first + idx] + 0.0f;
       if (weights != nullptr) terms[idx] *= weights[first + idx];
     }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
+#include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/machine.h"
@@ -183,15 +183,18 @@ TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
   EXPECT_EQ(stacks[2].query_indices, (std::vector<size_t>{3, 4}));
 }
 
-// Numbers whose sum shows the order: FP32 addition is not associative.
+// Numbers of one size, whose sum shows the order: FP32 addition is not associative.
 TEST(SumMaximaTest, AddsBlocksOf32ByAButterflyAndBlocksInOrder) {
-  std::vector<float> maxima(70);
-  for (size_t idx = 0; idx < maxima.size(); ++idx) {
-    maxima[idx] = static_cast<float>(1 + idx % 7) * std::ldexp(1.1f, static_cast<int>(idx * 5 % 40));
-  }
-  const std::vector<float> weights = test::MixedWeights(test::TestSeed(), 70);
-  for (size_t count : {1, 2, 31, 32, 33, 64, 70}) {
-    for (const float* weight : {static_cast<const float*>(nullptr), weights.data()}) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  std::mt19937_64 generator(seed);
+  std::uniform_real_distribution<float> value(-1, 1);
+  std::vector<float> maxima(1000);
+  std::vector<float> weights(1000);
+  for (float& maximum : maxima) maximum = value(generator);
+  for (float& weight : weights) weight = value(generator);
+  for (size_t count : {1, 2, 31, 32, 33, 64, 70, 300, 1000}) {
+    for (const float* weight : {static_cast<const float*>(nullptr), std::as_const(weights).data()}) {
       float expected = 0;
       for (size_t first = 0; first < count; first += 32) {
         // As 32 lanes do it: each adds the lane whose number differs in one bit, from the highest bit down.
