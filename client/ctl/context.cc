@@ -1,0 +1,112 @@
+#include "client/ctl/context.h"
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("--token-file: cannot read '", path, "'"));
+  std::string token((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t end = token.find_last_not_of(" \t\r\n");
+  token.resize(end == std::string::npos ? 0 : end + 1);
+  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' is empty"));
+  return token;
+}
+
+}  // namespace
+
+bool Context::use_color() const {
+  if (options.color != "auto") return options.color == "always";
+  const char* no_color = environment_.getenv("NO_COLOR");
+  return environment_.out_is_terminal && (no_color == nullptr || *no_color == '\0');
+}
+
+absl::StatusOr<Client*> Context::Connect() {
+  if (client_ != nullptr) return client_.get();
+  ClientOptions client_options;
+  client_options.target = options.server;
+  client_options.timeout = absl::Seconds(options.timeout_seconds);
+  client_options.admin_timeout = std::max(client_options.admin_timeout, client_options.timeout);
+  client_options.tls = options.tls;
+  if (!options.token_file.empty()) {
+    absl::StatusOr<std::string> token = ReadToken(options.token_file);
+    if (!token.ok()) return token.status();
+    client_options.bearer_token = *std::move(token);
+  }
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(client_options);
+  if (!client.ok()) return client.status();
+  client_ = *std::move(client);
+  return client_.get();
+}
+
+absl::Status Context::Explain(const absl::Status& status) const {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      if (client_ != nullptr && client_->connected()) return status;
+      return absl::UnavailableError(
+          absl::StrCat("cannot reach maxsimd at ", options.server,
+                       " (start one with 'maxsimd --config config/maxsimd.yaml', or name another with --server): ",
+                       status.message()));
+    case absl::StatusCode::kUnauthenticated:
+      return absl::UnauthenticatedError(absl::StrCat(
+          status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::DeadlineExceededError(absl::StrCat("no answer from ", options.server, " within ",
+                                                      options.timeout_seconds,
+                                                      " s (see --timeout): ", status.message()));
+    default:
+      return status;
+  }
+}
+
+absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& name) {
+  absl::StatusOr<Client*> client = Connect();
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
+  if (!info.ok()) return Explain(info.status());
+  std::vector<std::string> names;
+  for (const v1::CollectionInfo& collection : info->collections()) {
+    if (collection.name() == name || (name.empty() && info->collections_size() == 1)) return collection;
+    names.push_back(collection.name());
+  }
+  if (names.empty()) return absl::NotFoundError(absl::StrCat("the server at ", options.server, " holds no collection"));
+  return absl::NotFoundError(
+      name.empty() ? absl::StrCat("--collection is needed: the server holds ", absl::StrJoin(names, ", "))
+                   : absl::StrCat("no collection '", name, "'; the server holds ", absl::StrJoin(names, ", ")));
+}
+
+void Context::Print(const Json& json) const {
+  out() << json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) << '\n';
+}
+
+double Shortest(float value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  double result = value;
+  if (error == std::errc()) std::from_chars(text, end, result);
+  return result;
+}
+
+Json PayloadJson(const std::string& payload) {
+  if (payload.empty()) return nullptr;
+  Json json = Json::parse(payload, nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? Json(payload) : json;
+}
+
+std::string PayloadText(const std::string& payload, const char* name) {
+  const Json json = PayloadJson(payload);
+  if (!json.is_object()) return "";
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace maxsim::client::ctl

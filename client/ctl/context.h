@@ -1,0 +1,66 @@
+// What every command shares: global options, the connection, and how errors and JSON are written.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "client/ctl/ctl.h"
+#include "nlohmann/json.hpp"
+
+namespace maxsim::client::ctl {
+
+using Json = nlohmann::ordered_json;
+
+struct GlobalOptions {
+  std::string server = "localhost:7070";
+  std::string token_file;
+  double timeout_seconds = 60;
+  TlsOptions tls;
+  bool json = false;
+  std::string color = "auto";  // auto, always, never
+};
+
+class Context {
+ public:
+  explicit Context(const Environment& environment) : environment_(environment) {}
+
+  GlobalOptions options;
+  // What the command came to; set by the command that ran.
+  absl::Status result;
+
+  std::ostream& out() const { return environment_.out; }
+  std::ostream& err() const { return environment_.err; }
+  int columns() const { return environment_.columns; }
+  bool out_is_terminal() const { return environment_.out_is_terminal; }
+  bool use_color() const;
+
+  // The client for --server; made on the first call. Errors of the calls made through it go through Explain.
+  absl::StatusOr<Client*> Connect();
+
+  // Adds to a failed call's status what its user can do about it.
+  absl::Status Explain(const absl::Status& status) const;
+
+  // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND lists
+  // the names it does have.
+  absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
+
+  void Print(const Json& json) const;
+
+ private:
+  const Environment& environment_;
+  std::unique_ptr<Client> client_;
+};
+
+// A float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
+double Shortest(float value);
+
+// The payload as JSON, or as a JSON string when it does not parse; null when empty.
+Json PayloadJson(const std::string& payload);
+
+// The payload's string field `name`, or "".
+std::string PayloadText(const std::string& payload, const char* name);
+
+}  // namespace maxsim::client::ctl

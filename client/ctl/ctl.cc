@@ -1,0 +1,102 @@
+#include "client/ctl/ctl.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "absl/status/status.h"
+#include "client/ctl/commands.h"
+#include "client/ctl/context.h"
+#include "client/ctl/terminal.h"
+#include "maxsim_version.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  maxsimctl collections
+  maxsimctl rerank --collection passages --query query.npy --ids 17,4,2041 --payload
+  maxsimctl rerank --collection passages --query queries.npy --query-lengths lengths.npy --query-index 3 --all --json
+  maxsimctl explain --collection passages --query query.npy --id 17
+  maxsimctl verify --collection passages --queries queries.npy --query-lengths lengths.npy --top-k 100
+
+Results go to standard output, remarks and errors to standard error.
+Exit codes: 0 done; 1 failed (or a check did not pass); 2 the command line is wrong.)";
+
+void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
+  app.add_option("--server", options.server, "Address of maxsimd")
+      ->envname("MAXSIM_SERVER")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  app.add_option("--token-file", options.token_file, "File with the bearer token that the server wants")
+      ->type_name("FILE");
+  app.add_option("--timeout", options.timeout_seconds, "Seconds one call may take, retries included")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  app.add_flag("--json", options.json, "Print JSON");
+  app.add_option("--color", options.color, "Colours: auto (a terminal, unless NO_COLOR is set), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str()
+      ->type_name("WHEN");
+  CLI::Option* tls = app.add_flag("--tls", options.tls.enabled, "Connect with TLS");
+  app.add_option("--tls-ca", options.tls.ca_file,
+                 "Certificates that may sign the server's (PEM); the system's by default")
+      ->needs(tls)
+      ->type_name("FILE");
+  app.add_option("--tls-cert", options.tls.cert_file, "This client's certificate (PEM)")->needs(tls)->type_name("FILE");
+  app.add_option("--tls-key", options.tls.key_file, "This client's private key (PEM)")->needs(tls)->type_name("FILE");
+  app.add_option("--tls-server-name", options.tls.server_name, "Name expected in the server's certificate")
+      ->needs(tls)
+      ->type_name("NAME");
+}
+
+// One line, whatever the message holds.
+std::string OneLine(const absl::Status& status) {
+  std::string code = absl::StatusCodeToString(status.code());
+  return Printable(code + ": " + std::string(status.message()));
+}
+
+}  // namespace
+
+int RunCtl(const std::vector<std::string>& arguments, const Environment& environment) {
+  Context context(environment);
+  CLI::App app("Asks a maxsimd server: rerank, explain and check answers, and manage its collections.", "maxsimctl");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("maxsimctl ") + kVersion + " (" + kCommit + ")");
+  app.require_subcommand(1);
+  app.fallthrough();  // global options may follow the command
+  AddGlobalOptions(app, context.options);
+  AddRerank(app, context);
+  AddExplain(app, context);
+  AddInfo(app, context);
+  AddCollections(app, context);
+  AddLoad(app, context);
+  AddReload(app, context);
+  AddUnload(app, context);
+  AddVerify(app, context);
+  AddEvaluate(app, context);
+
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 wants a vector in
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help, --version
+      app.exit(error, environment.out, environment.err);
+      return kExitOk;
+    }
+    environment.err << "maxsimctl: " << Printable(error.what()) << " (see maxsimctl --help)\n";
+    return kExitUsage;
+  }
+  environment.out.flush();
+  if (!context.result.ok()) {
+    environment.err << "maxsimctl: " << OneLine(context.result) << '\n';
+    return kExitFailed;
+  }
+  if (!environment.out) {
+    environment.err << "maxsimctl: cannot write the results to standard output\n";
+    return kExitFailed;
+  }
+  return kExitOk;
+}
+
+}  // namespace maxsim::client::ctl

@@ -1,0 +1,93 @@
+#include "client/ctl/describe.h"
+
+#include "client/ctl/terminal.h"
+#include "kernels/scalar_type.h"
+#include "server/shard/text.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+std::string Count(uint64_t count) { return shard::FormatCount(static_cast<int64_t>(count)); }
+std::string Bytes(uint64_t bytes) { return shard::FormatBytes(static_cast<int64_t>(bytes)); }
+
+}  // namespace
+
+std::string StateName(v1::CollectionState state) {
+  switch (state) {
+    case v1::COLLECTION_STATE_LOADING:
+      return "loading";
+    case v1::COLLECTION_STATE_READY:
+      return "ready";
+    case v1::COLLECTION_STATE_FAILED:
+      return "failed";
+    default:
+      return "unknown";
+  }
+}
+
+std::string StorageName(v1::DataType type) {
+  if (type < v1::DATA_TYPE_F32 || type > v1::DATA_TYPE_I8) return "unknown";
+  return std::string(Name(static_cast<ScalarType>(type)));
+}
+
+std::string IdTypeName(v1::IdType type) {
+  return type == v1::ID_TYPE_STRING ? "string" : type == v1::ID_TYPE_INT64 ? "int64" : "unknown";
+}
+
+Json ToJson(const v1::CollectionInfo& collection) {
+  Json json = {{"name", collection.name()},
+               {"state", StateName(collection.state())},
+               {"path", collection.path()},
+               {"generation", collection.generation()},
+               {"dim", collection.dim()},
+               {"storage", StorageName(collection.storage())},
+               {"id_type", IdTypeName(collection.id_type())},
+               {"num_documents", collection.num_documents()},
+               {"num_tokens", collection.num_tokens()},
+               {"num_shards", collection.num_shards()},
+               {"token_bytes", collection.token_bytes()},
+               {"resident_bytes", collection.resident_bytes()},
+               {"residency", collection.residency()},
+               {"has_payloads", collection.has_payloads()},
+               {"loaded_at_unix_seconds", collection.loaded_at_unix_seconds()}};
+  if (!collection.error().empty()) json["error"] = collection.error();
+  return json;
+}
+
+void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections,
+                      const Context& context) {
+  if (collections.empty()) {
+    context.out() << "no collections\n";
+    return;
+  }
+  Table table({{"collection"},
+               {"state"},
+               {"generation", Align::kRight},
+               {"documents", Align::kRight},
+               {"tokens", Align::kRight},
+               {"dim", Align::kRight},
+               {"storage"},
+               {"ids"},
+               {"shards", Align::kRight},
+               {"size", Align::kRight},
+               {"residency"},
+               {"path"}});
+  for (const v1::CollectionInfo& c : collections) {
+    table.AddRow({Printable(c.name()), StateName(c.state()), std::to_string(c.generation()), Count(c.num_documents()),
+                  Count(c.num_tokens()), std::to_string(c.dim()), StorageName(c.storage()), IdTypeName(c.id_type()),
+                  std::to_string(c.num_shards()), Bytes(c.token_bytes()), Printable(c.residency()),
+                  Printable(c.path())});
+  }
+  table.Print(context.out());
+  for (const v1::CollectionInfo& c : collections) {
+    if (!c.error().empty()) context.err() << Printable(c.name() + ": " + c.error()) << '\n';
+  }
+}
+
+std::string Summary(const v1::CollectionInfo& c) {
+  return Printable(shard::Cat(c.name(), ": generation ", c.generation(), ", ", Count(c.num_documents()), " documents, ",
+                              Count(c.num_tokens()), " tokens of dimension ", c.dim(), " in ", StorageName(c.storage()),
+                              ", ", Bytes(c.token_bytes()), ", residency ", c.residency()));
+}
+
+}  // namespace maxsim::client::ctl

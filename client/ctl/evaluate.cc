@@ -1,0 +1,200 @@
+#include <algorithm>
+
+#include "client/ctl/commands.h"
+#include "client/ctl/inputs.h"
+#include "client/ctl/ranking.h"
+#include "client/ctl/results.h"
+#include "client/ctl/terminal.h"
+#include "client/ctl/truth.h"
+#include "client/messages.h"
+#include "server/shard/text.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+using shard::Cat;
+
+struct Options {
+  std::string collection, path, queries, query_lengths, query_texts, judgements;
+  int k = 10;
+  int depth = 100;
+  bool reference = false;
+};
+
+struct Inputs {
+  QuerySet queries;
+  std::vector<QueryText> texts;
+  Judgements judgements;
+};
+
+absl::StatusOr<Inputs> ReadInputs(const Options& options) {
+  absl::StatusOr<QuerySet> queries = QuerySet::Read(options.queries, options.query_lengths);
+  if (!queries.ok()) return queries.status();
+  absl::StatusOr<std::vector<QueryText>> texts = ReadQueryTexts(options.query_texts);
+  if (!texts.ok()) return texts.status();
+  if (texts->size() != static_cast<size_t>(queries->size())) {
+    return shard::Invalid(options.query_texts, " holds ", texts->size(), " queries, and ", options.queries, " ",
+                          queries->size());
+  }
+  const absl::StatusOr<std::string> text = ReadText(options.judgements);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Judgements> judgements = ParseJudgements(*text, options.judgements);
+  if (!judgements.ok()) return judgements.status();
+  return Inputs{*std::move(queries), *std::move(texts), *std::move(judgements)};
+}
+
+// The server's ranking of the whole collection, as ids.
+absl::StatusOr<std::vector<std::string>> ServerRanking(const Inputs& inputs, int64_t query, int depth,
+                                                       const std::string& collection, Context& context) {
+  const absl::StatusOr<Client*> client = context.Connect();
+  if (!client.ok()) return client.status();
+  v1::RerankRequest request;
+  request.set_collection(collection);
+  *request.add_queries() = MakeQuery(inputs.queries.Message(query));
+  *request.mutable_candidates() = WholeCollection();
+  request.set_top_k(static_cast<uint32_t>(depth));
+  const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
+  if (!response.ok()) return context.Explain(response.status());
+  absl::Status sound = CheckResponse(request, *response);
+  if (!sound.ok()) return sound;
+  std::vector<std::string> ranking;
+  for (int i = 0; i < NumHits(response->results(0)); ++i) ranking.push_back(IdText(response->results(0), i));
+  return ranking;
+}
+
+std::vector<std::string> ReferenceRanking(const Truth& truth, const Inputs& inputs, int64_t query, int depth) {
+  std::vector<std::string> ranking;
+  for (const ReferenceHit& hit : ReferenceTopK(truth.Scores(inputs.queries, query, nullptr), depth)) {
+    ranking.push_back(truth.IdText(hit.position));
+  }
+  return ranking;
+}
+
+struct Measure {
+  std::string name;
+  double Quality::*value;
+};
+
+std::vector<Measure> Measures(const Options& options) {
+  std::vector<Measure> measures = {{Cat("nDCG@", options.k), &Quality::ndcg},
+                                   {Cat("MRR@", options.depth), &Quality::reciprocal_rank},
+                                   {Cat("recall@", options.k), &Quality::recall}};
+  if (options.depth != options.k) measures.push_back({Cat("recall@", options.depth), &Quality::recall_deep});
+  return measures;
+}
+
+Json QualityJson(const Quality& quality, const Options& options) {
+  Json json = Json::object();
+  for (const Measure& measure : Measures(options)) json[measure.name] = quality.*measure.value;
+  return json;
+}
+
+void Report(const Quality& server, const std::optional<Quality>& reference, const Options& options,
+            const Context& context) {
+  if (context.options.json) {
+    Json json = {{"queries", server.num_queries}, {"server", QualityJson(server, options)}};
+    if (reference.has_value()) json["reference"] = QualityJson(*reference, options);
+    context.Print(json);
+    return;
+  }
+  std::vector<Table::Column> columns = {{"measure"}, {"server", Align::kRight}};
+  if (reference.has_value()) columns.push_back({"FP64", Align::kRight});
+  Table table(columns);
+  for (const Measure& measure : Measures(options)) {
+    std::vector<std::string> row = {measure.name, Fixed(server.*measure.value, 4)};
+    if (reference.has_value()) row.push_back(Fixed((*reference).*measure.value, 4));
+    table.AddRow(std::move(row));
+  }
+  table.Print(context.out());
+}
+
+// The printed figures are what must be equal.
+absl::Status CheckEqual(const Quality& server, const Quality& reference, const Options& options) {
+  for (const Measure& measure : Measures(options)) {
+    const std::string there = Fixed(server.*measure.value, 4), here = Fixed(reference.*measure.value, 4);
+    if (there != here) {
+      return absl::DataLossError(Cat(measure.name, " is ", there, " through the server and ", here, " in FP64"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Options& options, Context& context) {
+  const absl::StatusOr<Inputs> inputs = ReadInputs(options);
+  if (!inputs.ok()) return inputs.status();
+  const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
+  if (!collection.ok()) return collection.status();
+  std::optional<Truth> truth;
+  if (options.reference) {
+    absl::StatusOr<Truth> opened = Truth::Open(options.path.empty() ? collection->path() : options.path, *collection);
+    if (!opened.ok()) return opened.status();
+    truth = *std::move(opened);
+    if (inputs->queries.dim() != truth->manifest().dim) {
+      return shard::Invalid(options.queries, ": the dimension is ", inputs->queries.dim(), ", and the collection's ",
+                            truth->manifest().dim);
+    }
+  }
+  Quality server, reference;
+  for (int64_t query = 0; query < inputs->queries.size(); ++query) {
+    const auto judged = inputs->judgements.find(inputs->texts[static_cast<size_t>(query)].id);
+    if (judged == inputs->judgements.end() || !HasRelevant(judged->second)) continue;
+    const absl::StatusOr<std::vector<std::string>> ranking =
+        ServerRanking(*inputs, query, options.depth, collection->name(), context);
+    if (!ranking.ok()) return shard::Prefix(Cat("query ", query, ": "), ranking.status());
+    server.Add(*ranking, judged->second, options.k, options.depth);
+    if (!truth.has_value()) continue;
+    reference.Add(ReferenceRanking(*truth, *inputs, query, options.depth), judged->second, options.k, options.depth);
+  }
+  if (server.num_queries == 0) {
+    return shard::Invalid("no query of ", options.query_texts, " has a relevant document in ", options.judgements);
+  }
+  const Quality reference_mean = reference.Mean();
+  Report(server.Mean(), truth.has_value() ? std::optional(reference_mean) : std::nullopt, options, context);
+  context.err() << Cat("means over ", server.num_queries, " of ", inputs->queries.size(),
+                       " queries, those with a relevant document\n");
+  return truth.has_value() ? CheckEqual(server.Mean(), reference_mean, options) : absl::OkStatus();
+}
+
+}  // namespace
+
+void AddEvaluate(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("evaluate", "Measure the server's ranking against relevance judgements");
+  command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
+      ->type_name("NAME");
+  command->add_option("--queries", options->queries, "Query tokens, .npy, as for rerank")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--query-lengths", options->query_lengths, "Tokens of each query, .npy of integers")
+      ->type_name("FILE");
+  command->add_option("--queries-jsonl", options->query_texts, "A line of JSON for each query, with its \"id\"")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--qrels", options->judgements, "Relevance judgements: a line of query id, document id, grade")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--k", options->k, "Cut-off of nDCG and recall")
+      ->check(CLI::Range(1, kMaxTopK))
+      ->capture_default_str()
+      ->type_name("K");
+  command->add_option("--depth", options->depth, "Documents to ask for: the cut-off of MRR and of a second recall")
+      ->check(CLI::Range(1, kMaxTopK))
+      ->capture_default_str()
+      ->type_name("K");
+  command->add_flag("--reference", options->reference,
+                    "Compute the same from FP64 scores of the collection's files; fail when four decimals differ");
+  command
+      ->add_option("--path", options->path,
+                   "The collection's folder on this machine; by default where the server has it")
+      ->type_name("DIR");
+  command->footer(
+      "Gain is linear in the grade; queries without a relevant document are left out.\n\n"
+      "Example: maxsimctl evaluate --queries queries.npy --query-lengths lengths.npy --queries-jsonl queries.jsonl \\\n"
+      "             --qrels qrels.tsv --reference");
+  command->callback([options, &context] {
+    if (options->k > options->depth) throw CLI::ValidationError("--k", "must not be more than --depth");
+    context.result = Run(*options, context);
+  });
+}
+
+}  // namespace maxsim::client::ctl

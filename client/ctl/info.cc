@@ -1,0 +1,85 @@
+#include "client/ctl/commands.h"
+#include "client/ctl/describe.h"
+#include "client/ctl/terminal.h"
+#include "server/shard/text.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+struct Limit {
+  const char* name;
+  uint64_t value;
+};
+
+std::vector<Limit> ListLimits(const v1::Limits& limits) {
+  return {{"max_queries_per_request", limits.max_queries_per_request()},
+          {"max_query_tokens", limits.max_query_tokens()},
+          {"max_document_tokens", limits.max_document_tokens()},
+          {"max_candidates_per_query", limits.max_candidates_per_query()},
+          {"max_inline_documents", limits.max_inline_documents()},
+          {"max_top_k", limits.max_top_k()},
+          {"default_top_k", limits.default_top_k()},
+          {"max_request_bytes", limits.max_request_bytes()},
+          {"max_request_work", limits.max_request_work()},
+          {"max_queue_work", limits.max_queue_work()}};
+}
+
+Json ToJson(const v1::GetInfoResponse& info) {
+  Json limits = Json::object(), devices = Json::array(), collections = Json::array();
+  for (const Limit& limit : ListLimits(info.limits())) limits[limit.name] = limit.value;
+  for (const v1::DeviceInfo& device : info.devices()) {
+    devices.push_back({{"backend", device.backend()},
+                       {"name", device.name()},
+                       {"isa", device.isa()},
+                       {"memory_bytes", device.memory_bytes()},
+                       {"free_bytes", device.free_bytes()}});
+  }
+  for (const v1::CollectionInfo& collection : info.collections()) collections.push_back(ctl::ToJson(collection));
+  return {{"version", info.version()},
+          {"commit", info.commit()},
+          {"limits", std::move(limits)},
+          {"devices", std::move(devices)},
+          {"collections", std::move(collections)}};
+}
+
+void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
+  std::ostream& out = context.out();
+  out << Printable("maxsimd " + info.version() + " (" + info.commit() + ") at " + context.options.server) << "\n\n";
+  Table devices({{"backend"}, {"device"}, {"isa"}, {"memory", Align::kRight}, {"free", Align::kRight}});
+  for (const v1::DeviceInfo& d : info.devices()) {
+    devices.AddRow({Printable(d.backend()), Printable(d.name()), Printable(d.isa()),
+                    shard::FormatBytes(static_cast<int64_t>(d.memory_bytes())),
+                    shard::FormatBytes(static_cast<int64_t>(d.free_bytes()))});
+  }
+  devices.Print(out);
+  out << '\n';
+  PrintCollections(info.collections(), context);
+  out << '\n';
+  Table limits({{"limit"}, {"value", Align::kRight}});
+  for (const Limit& limit : ListLimits(info.limits())) {
+    limits.AddRow({limit.name, shard::FormatCount(static_cast<int64_t>(limit.value))});
+  }
+  limits.Print(out);
+}
+
+absl::Status Run(Context& context) {
+  const absl::StatusOr<Client*> client = context.Connect();
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
+  if (!info.ok()) return context.Explain(info.status());
+  if (context.options.json) {
+    context.Print(ToJson(*info));
+  } else {
+    PrintInfo(*info, context);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddInfo(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("info", "Print the server's version, devices, collections and limits");
+  command->callback([&context] { context.result = Run(context); });
+}
+
+}  // namespace maxsim::client::ctl

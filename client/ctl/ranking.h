@@ -1,0 +1,41 @@
+// Measures of a ranking's quality, from relevance judgements. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace maxsim::client::ctl {
+
+// Grades of one query's judged documents; a document is relevant when its grade is more than 0.
+using Grades = std::map<std::string, double>;
+
+// Normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), ranks from 1, over that of
+// the best possible order of all judged documents. Grades below 0 gain nothing. 0 when nothing is relevant.
+double NdcgAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
+
+// 1 / rank of the first relevant document among the first k, or 0.
+double ReciprocalRankAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
+
+// Relevant documents among the first k, over all relevant ones. 0 when nothing is relevant.
+double RecallAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
+
+bool HasRelevant(const Grades& grades);
+
+// Means over queries.
+struct Quality {
+  int64_t num_queries = 0;
+  double ndcg = 0;             // at k
+  double recall = 0;           // at k
+  double recall_deep = 0;      // at the depth
+  double reciprocal_rank = 0;  // at the depth
+
+  // Adds one query; Mean divides the sums.
+  void Add(absl::Span<const std::string> ranking, const Grades& grades, int k, int depth);
+  Quality Mean() const;
+};
+
+}  // namespace maxsim::client::ctl

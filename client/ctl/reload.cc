@@ -1,0 +1,31 @@
+#include "client/ctl/commands.h"
+#include "client/ctl/describe.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+absl::Status Run(const std::string& name, Context& context) {
+  const absl::StatusOr<Client*> client = context.Connect();
+  if (!client.ok()) return client.status();
+  v1::ReloadCollectionRequest request;
+  request.set_name(name);
+  const absl::StatusOr<v1::ReloadCollectionResponse> response = (*client)->ReloadCollection(request);
+  if (!response.ok()) return context.Explain(response.status());
+  if (context.options.json) {
+    context.Print({{"changed", response->changed()}, {"collection", ToJson(response->collection())}});
+  } else {
+    context.out() << (response->changed() ? "reloaded " : "unchanged ") << Summary(response->collection()) << '\n';
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReload(CLI::App& app, Context& context) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("reload", "Swap in the generation of a collection that is published now");
+  command->add_option("name", *name, "Collection")->required()->type_name("NAME");
+  command->callback([name, &context] { context.result = Run(*name, context); });
+}
+
+}  // namespace maxsim::client::ctl

@@ -1,0 +1,324 @@
+// maxsimctl's commands against a server that answers what it is told.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "client/ctl/ctl.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/service/client/fake_server.h"
+
+namespace maxsim::client::ctl {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+class CtlTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(folder_);
+    // float32 [2, 8] of halves
+    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 8), }";
+    header.resize(128 - 10 - 1, ' ');
+    header.push_back('\n');
+    std::ofstream file(Path("q.npy"), std::ios::binary);
+    file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+    const std::vector<float> values(16, 0.5f);
+    file.write(reinterpret_cast<const char*>(values.data()), 64);
+
+    v1::CollectionInfo* collection = server_.info.add_collections();
+    collection->set_name("passages");
+    collection->set_state(v1::COLLECTION_STATE_READY);
+    collection->set_generation(3);
+    collection->set_dim(8);
+    collection->set_storage(v1::DATA_TYPE_F16);
+    collection->set_id_type(v1::ID_TYPE_STRING);
+    collection->set_num_documents(1398);
+    collection->set_num_tokens(174339);
+    collection->set_residency("host");
+    server_.info.set_version("1.2.3");
+    server_.info.mutable_limits()->set_max_top_k(10000);
+    server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+      request_ = request;
+      return Answer(request, response);
+    };
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  void WriteFile(const std::string& name, const std::string& text) { std::ofstream(Path(name)) << text; }
+
+  static grpc::Status Answer(const v1::RerankRequest& request, v1::RerankResponse& response) {
+    response.set_generation(3);
+    v1::QueryResult* result = response.add_results();
+    for (const char* id : {"doc-b", "doc-a"}) {
+      if (result->scores_size() == static_cast<int>(request.top_k())) break;
+      result->mutable_string_ids()->add_ids(id);
+      result->add_scores(result->scores_size() == 0 ? 1.5f : 0.1f);
+      result->add_positions(result->scores_size() == 1 ? 1 : 0);
+      if (request.return_payloads()) {
+        result->add_payloads(R"({"title": "On wings\u001b[2J", "tokens": ["on", "wing", "##s"]})");
+      }
+      if (request.return_alignments()) {
+        v1::Alignment* alignment = result->add_alignments();
+        for (const uint32_t token : {2u, 0u}) {
+          alignment->add_document_tokens(token);
+          alignment->add_similarities(0.75f);
+        }
+      }
+    }
+    for (const std::string& id : request.candidates().string_ids().ids()) {
+      if (id == "gone") result->mutable_missing_string_ids()->add_ids(id);
+    }
+    return grpc::Status::OK;
+  }
+
+  Outcome Run(std::vector<std::string> arguments, bool terminal = false, const char* no_color = nullptr) {
+    std::ostringstream out, err;
+    Environment environment{.out = out, .err = err};
+    environment.out_is_terminal = terminal;
+    environment.getenv = [no_color](const char* name) { return std::string(name) == "NO_COLOR" ? no_color : nullptr; };
+    arguments.insert(arguments.begin(), {"--server", server_.target()});
+    const int code = RunCtl(arguments, environment);
+    return {code, out.str(), err.str()};
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "/ctl_service_" + std::to_string(getpid());
+  v1::RerankRequest request_;
+  FakeServer server_;
+};
+
+TEST_F(CtlTest, RerankPrintsATable) {
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--ids", "doc-a,doc-b", "--payload"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.out,
+            "rank  id        score  position  title\n"
+            "   1  doc-b  1.500000         1  On wings [2J\n"
+            "   2  doc-a  0.100000         0  On wings [2J\n");
+  EXPECT_THAT(run.err, HasSubstr("collection passages, generation 3"));
+  EXPECT_EQ(request_.collection(), "passages") << "the only one, without --collection";
+  EXPECT_EQ(request_.queries(0).tokens().num_tokens(), 2);
+  EXPECT_EQ(request_.candidates().string_ids().ids_size(), 2);
+}
+
+TEST_F(CtlTest, RerankPrintsJsonThatScriptsCanRead) {
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--all", "--payload", "--alignments", "--json"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  const json answer = json::parse(run.out);
+  EXPECT_EQ(answer["generation"], 3);
+  EXPECT_EQ(answer["results"][0]["id"], "doc-b");
+  EXPECT_EQ(answer["results"][1]["score"].dump(), "0.1") << "the shortest decimal of the float";
+  EXPECT_EQ(answer["results"][0]["payload"]["tokens"][2], "##s");
+  EXPECT_EQ(answer["results"][0]["alignment"]["document_tokens"], json::parse("[2, 0]"));
+  EXPECT_TRUE(request_.candidates().has_whole_collection());
+}
+
+TEST_F(CtlTest, RerankReadsIdsFromAFileAndReportsMissingOnes) {
+  WriteFile("ids.txt", "doc-a\ngone\n");
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--ids-file", Path("ids.txt"), "--top-k", "1"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.err, HasSubstr("1 id is not in the collection: gone"));
+  EXPECT_EQ(request_.missing_policy(), v1::MISSING_POLICY_REPORT);
+  EXPECT_THAT(run.out, Not(HasSubstr("doc-a")));
+}
+
+TEST_F(CtlTest, IntegerCollectionsWantIntegers) {
+  server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
+  EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--ids", "7,-1"}).code, 0);
+  EXPECT_EQ(request_.candidates().int_ids().ids(1), -1);
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--ids", "7,x"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, HasSubstr("candidate 2: \"x\""));
+}
+
+TEST_F(CtlTest, ErrorsAreOneLineThatNamesTheCause) {
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* expected;
+  };
+  for (const Case& c :
+       std::vector<Case>{{{"rerank", "--query", "/no/such.npy", "--all"}, "/no/such.npy"},
+                         {{"rerank", "--query", Path("q.npy"), "--ids-file", "/no/ids"}, "/no/ids"},
+                         {{"rerank", "--query", Path("q.npy"), "--ids", " , "}, "no candidate id"},
+                         {{"rerank", "--query", Path("q.npy"), "--all", "--query-index", "5"}, "--query-index is 5"},
+                         {{"rerank", "--query", Path("q.npy"), "--all", "--collection", "x"},
+                          "no collection 'x'; the server holds passages"},
+                         {{"info", "--token-file", "/no/token"}, "/no/token"},
+                         {{"explain", "--query", Path("q.npy"), "--queries-jsonl", "/no/texts"}, "/no/texts"}}) {
+    const Outcome run = Run(c.arguments);
+    EXPECT_EQ(run.code, 1) << c.expected;
+    EXPECT_THAT(run.err, AllOf(StartsWith("maxsimctl: "), HasSubstr(c.expected)));
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+    EXPECT_EQ(run.out, "");
+  }
+}
+
+TEST_F(CtlTest, TheServersMessageIsShown) {
+  server_.on_rerank = [](auto&, auto&, auto&) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                        "queries[0].tokens.dim is 8; the collection has 96\n\033[2J");
+  };
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--all"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_EQ(run.err, "maxsimctl: INVALID_ARGUMENT: queries[0].tokens.dim is 8; the collection has 96  [2J\n");
+}
+
+TEST_F(CtlTest, AServerThatIsNotThereIsNamedWithAHint) {
+  const Outcome run = Run({"--server", "127.0.0.1:1", "--timeout", "2", "info"});
+  EXPECT_EQ(run.code, kExitUsage) << "--server twice";
+  std::ostringstream out, err;
+  EXPECT_EQ(RunCtl({"--server", "127.0.0.1:1", "info"}, {.out = out, .err = err}), kExitFailed);
+  EXPECT_THAT(err.str(), AllOf(HasSubstr("cannot reach maxsimd at 127.0.0.1:1"), HasSubstr("maxsimd --config")));
+}
+
+TEST_F(CtlTest, AServerThatRefusesIsNotCalledUnreachable) {
+  server_.admin_status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+  const Outcome run = Run({"unload", "passages"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_EQ(run.err, "maxsimctl: UNAVAILABLE: draining\n");
+}
+
+TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"nonsense"},
+           {"rerank"},
+           {"rerank", "--query", "q.npy"},
+           {"rerank", "--query", "q.npy", "--all", "--ids", "a"},
+           {"rerank", "--query", "q.npy", "--all", "--top-k", "0"},
+           {"rerank", "--query", "q.npy", "--all", "--top-k", "x"},
+           {"info", "--color", "pink"},
+           {"info", "--tls-ca", "f"},
+           {"evaluate", "--queries", "q", "--queries-jsonl", "t", "--qrels", "r", "--k", "20", "--depth", "10"}}) {
+    const Outcome run = Run(arguments);
+    EXPECT_EQ(run.code, kExitUsage) << ::testing::PrintToString(arguments);
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+    EXPECT_EQ(run.out, "");
+  }
+}
+
+TEST_F(CtlTest, HelpGoesToStandardOutput) {
+  for (const char* command :
+       {"rerank", "explain", "info", "collections", "load", "reload", "unload", "verify", "evaluate"}) {
+    const Outcome run = Run({command, "--help"});
+    EXPECT_EQ(run.code, 0) << command;
+    EXPECT_THAT(run.out, HasSubstr(command));
+    EXPECT_EQ(run.err, "");
+  }
+  const Outcome run = Run({"--help"});
+  EXPECT_THAT(run.out, AllOf(HasSubstr("Exit codes: 0 done; 1 failed"), HasSubstr("Examples:"), HasSubstr("evaluate")));
+  EXPECT_THAT(Run({"--version"}).out, MatchesRegex("maxsimctl [0-9.]+ \\(.*\\)\n"));
+}
+
+TEST_F(CtlTest, InfoAndCollectionsAsTableAndJson) {
+  Outcome run = Run({"info"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("maxsimd 1.2.3"), HasSubstr("174,339"), HasSubstr("max_top_k")));
+  EXPECT_EQ(json::parse(Run({"--json", "info"}).out)["collections"][0]["num_documents"], 1398);
+  run = Run({"collections"});
+  EXPECT_THAT(run.out, AllOf(HasSubstr("passages"), HasSubstr("ready"), HasSubstr("f16"), HasSubstr("1,398")));
+  EXPECT_EQ(json::parse(Run({"collections", "--json"}).out)[0]["storage"], "f16");
+  server_.info.clear_collections();
+  EXPECT_EQ(Run({"collections"}).out, "no collections\n");
+}
+
+TEST_F(CtlTest, LoadReloadUnload) {
+  EXPECT_THAT(Run({"load", "new", "/data/new", "--residency", "disk"}).out, StartsWith("loaded new: "));
+  EXPECT_EQ(json::parse(Run({"load", "new", "/data/new", "--json"}).out)["path"], "/data/new");
+  EXPECT_THAT(Run({"reload", "new"}).out, StartsWith("reloaded new: "));
+  EXPECT_EQ(Run({"unload", "new"}).out, "unloaded new\n");
+}
+
+TEST_F(CtlTest, ExplainColoursOnlyWhereItShould) {
+  WriteFile("texts.jsonl", R"({"id": "q1", "text": "wings", "tokens": ["[CLS]", "wing"]})");
+  const std::vector<std::string> arguments = {"explain",           "--query", Path("q.npy"), "--queries-jsonl",
+                                              Path("texts.jsonl"), "--id",    "doc-b"};
+  const Outcome plain = Run(arguments);
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(plain.out,
+            "query     q1  wings\n"
+            "document  doc-b  On wings [2J\n"
+            "score     1.500000, the sum over 2 query tokens of their similarities\n"
+            "\n"
+            "#  query token  similarity                        at  document token\n"
+            "0  [CLS]            0.7500  ####################   2  ##s\n"
+            "1  wing             0.7500  ####################   0  on\n");
+  EXPECT_EQ(request_.missing_policy(), v1::MISSING_POLICY_FAIL);
+  EXPECT_TRUE(request_.return_alignments());
+  EXPECT_EQ(Run(arguments, /*terminal=*/true, /*no_color=*/"1").out, plain.out);
+  EXPECT_THAT(Run(arguments, /*terminal=*/true).out, HasSubstr("\033[48;5;"));
+  std::vector<std::string> always = arguments;
+  always.insert(always.end(), {"--color", "always"});
+  EXPECT_THAT(Run(always, false, "1").out, HasSubstr("\033[48;5;"));
+  always.back() = "never";
+  EXPECT_EQ(Run(always, true).out, plain.out);
+}
+
+TEST_F(CtlTest, ExplainWithoutAnIdTakesTheBestDocument) {
+  EXPECT_EQ(Run({"explain", "--query", Path("q.npy")}).code, 0);
+  EXPECT_TRUE(request_.candidates().has_whole_collection());
+  EXPECT_EQ(request_.top_k(), 1);
+}
+
+TEST_F(CtlTest, AnAnswerWithRaggedArraysIsRefused) {
+  for (int fault = 0; fault < 5; ++fault) {
+    server_.on_rerank = [fault](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+      const grpc::Status status = Answer(request, response);
+      v1::QueryResult& result = *response.mutable_results(0);
+      if (fault == 0) result.mutable_string_ids()->mutable_ids()->RemoveLast();
+      if (fault == 1) result.add_positions(3);
+      if (fault == 2) result.mutable_alignments(0)->add_similarities(1);
+      if (fault == 3) result.mutable_payloads()->Add("{}");
+      if (fault == 4) response.clear_results();
+      return status;
+    };
+    const Outcome run = Run({"explain", "--query", Path("q.npy"), "--id", "doc-b"});
+    EXPECT_EQ(run.code, 1) << fault;
+    EXPECT_THAT(run.err, HasSubstr("the server's answer is wrong")) << fault;
+  }
+}
+
+TEST_F(CtlTest, EvaluateMatchesHandComputation) {
+  WriteFile("texts.jsonl", R"({"id": "q1"})");
+  WriteFile("qrels.tsv", "q1\tdoc-a\t3\nq1\tdoc-c\t1\n");
+  const Outcome run = Run(
+      {"evaluate", "--queries", Path("q.npy"), "--queries-jsonl", Path("texts.jsonl"), "--qrels", Path("qrels.tsv")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  // doc-a at rank 2: 3 / log2(3) over 3 + 1 / log2(3).
+  EXPECT_EQ(run.out,
+            "measure     server\n"
+            "nDCG@10     0.5213\n"
+            "MRR@100     0.5000\n"
+            "recall@10   0.5000\n"
+            "recall@100  0.5000\n");
+  WriteFile("qrels.tsv", "q9\tdoc-a\t3\n");
+  EXPECT_EQ(Run({"evaluate", "--queries", Path("q.npy"), "--queries-jsonl", Path("texts.jsonl"), "--qrels",
+                 Path("qrels.tsv")})
+                .code,
+            1)
+      << "no query is judged";
+}
+
+TEST_F(CtlTest, VerifyNeedsTheFilesThatTheServerServes) {
+  const Outcome run = Run({"verify", "--queries", Path("q.npy"), "--path", "/no/such/collection"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("--path"), HasSubstr("/no/such/collection")));
+}
+
+}  // namespace
+}  // namespace maxsim::client::ctl

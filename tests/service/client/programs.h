@@ -1,0 +1,56 @@
+// Runs the built programs: maxsimd, maxsimctl, maxsim-shard.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace maxsim::client {
+
+// The program `name` in $MAXSIM_BIN_DIR, or else in bin/ beside this test's folder. "" where it is not.
+std::string ProgramPath(const std::string& name);
+
+struct ProgramResult {
+  int exit_code = -1;  // 128 + the signal's number for a program that one ended
+  std::string out, err;
+};
+
+// Runs a program to its end, with these variables set besides the test's own environment.
+ProgramResult RunProgram(const std::string& name, const std::vector<std::string>& arguments,
+                         const std::map<std::string, std::string>& environment = {});
+
+// A folder that goes with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// A maxsimd on free ports of this machine, on the CPU backend, stopped with SIGTERM by the destructor.
+class ServerProcess {
+ public:
+  // Waits until the server is ready. `collections` are NAME=PATH.
+  explicit ServerProcess(const std::vector<std::string>& collections);
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  bool ready() const { return port_ > 0; }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string Log() const;
+
+ private:
+  TemporaryFolder folder_;
+  pid_t pid_ = -1;
+  int port_ = 0;
+};
+
+}  // namespace maxsim::client
