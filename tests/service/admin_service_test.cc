@@ -1,0 +1,201 @@
+// Collections at run time, and who may do what.
+#include <unistd.h>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/service/server_fixture.h"
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+grpc::Status Load(RunningServer& server, const std::string& name, const std::string& path,
+                  const std::string& residency = "") {
+  grpc::ClientContext context;
+  v1::LoadCollectionRequest request;
+  request.set_name(name);
+  request.set_path(path);
+  request.set_residency(residency);
+  v1::LoadCollectionResponse response;
+  return server.admin().LoadCollection(&context, request, &response);
+}
+
+grpc::Status Reload(RunningServer& server, const std::string& name, v1::ReloadCollectionResponse* response) {
+  grpc::ClientContext context;
+  v1::ReloadCollectionRequest request;
+  request.set_name(name);
+  return server.admin().ReloadCollection(&context, request, response);
+}
+
+grpc::Status Unload(RunningServer& server, const std::string& name) {
+  grpc::ClientContext context;
+  v1::UnloadCollectionRequest request;
+  request.set_name(name);
+  v1::UnloadCollectionResponse response;
+  return server.admin().UnloadCollection(&context, request, &response);
+}
+
+std::vector<int64_t> AllOrdinals() {
+  std::vector<int64_t> ordinals;
+  for (int64_t i = 0; i < kNumDocuments; ++i) ordinals.push_back(i);
+  return ordinals;
+}
+
+TEST(AdminServiceTest, CollectionsAreLoadedListedAndUnloaded) {
+  TemporaryFolder folder;
+  Publish(folder / "second", ServedDocuments(77));
+  RunningServer server([&](config::Config* config) { config->allowed_roots = {folder.path()}; });
+  const grpc::Status loaded = Load(server, "second", folder / "second", "host");
+  ASSERT_TRUE(loaded.ok()) << loaded.error_message();
+  EXPECT_EQ(Load(server, "second", folder / "second").error_code(), grpc::ALREADY_EXISTS);
+  v1::ListCollectionsResponse list;
+  grpc::ClientContext context;
+  ASSERT_TRUE(server.admin().ListCollections(&context, {}, &list).ok());
+  ASSERT_EQ(list.collections_size(), 2);
+  EXPECT_EQ(list.collections(1).name(), "second");
+  EXPECT_EQ(list.collections(1).residency(), "host");
+  const auto request = MakeRequest("second", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
+  v1::RerankResponse response;
+  EXPECT_TRUE(server.Rerank(request, &response).ok());
+  EXPECT_THAT(server.server().metrics().Expose(), HasSubstr("maxsim_collection_generation{collection=\"second\"} 1"));
+  EXPECT_TRUE(Unload(server, "second").ok());
+  EXPECT_EQ(Unload(server, "second").error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(server.Rerank(request, &response).error_code(), grpc::NOT_FOUND);
+  EXPECT_THAT(server.server().metrics().Expose(), testing::Not(HasSubstr("generation{collection=\"second\"}")));
+}
+
+TEST(AdminServiceTest, LoadsStayInsideTheAllowedFolders) {
+  TemporaryFolder folder;
+  TemporaryFolder outside;
+  Publish(outside / "c", ServedDocuments(77));
+  RunningServer closed;
+  EXPECT_EQ(Load(closed, "c", outside / "c").error_code(), grpc::PERMISSION_DENIED);
+  RunningServer server([&](config::Config* config) { config->allowed_roots = {folder.path()}; });
+  EXPECT_EQ(Load(server, "c", outside / "c").error_code(), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(Load(server, "c", folder.path() + "/../" + outside.path().substr(outside.path().rfind('/') + 1) + "/c")
+                .error_code(),
+            grpc::PERMISSION_DENIED);
+  ASSERT_EQ(symlink((outside / "c").c_str(), (folder / "link").c_str()), 0);
+  EXPECT_EQ(Load(server, "c", folder / "link").error_code(), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(Load(server, "c", folder.path() + "x/c").error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(Load(server, "c", folder / "nothing").error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(Load(server, "a b", folder / "nothing").error_code(), grpc::INVALID_ARGUMENT);
+  const grpc::Status residency = Load(server, "c", folder / "nothing", "moon");
+  EXPECT_EQ(residency.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(residency.error_message(), HasSubstr("residency: is \"moon\""));
+}
+
+TEST(AdminServiceTest, ADisabledAdminServiceIsNotThere) {
+  RunningServer server([](config::Config* config) { config->admin.enabled = false; });
+  EXPECT_EQ(Unload(server, "corpus").error_code(), grpc::UNIMPLEMENTED);
+}
+
+TEST(AdminServiceTest, AReloadUnderLoadNeverMixesGenerations) {
+  RunningServer server;
+  // Odd generations hold one set of documents, even ones another, under the same ids.
+  const RandomDocuments other = ServedDocuments(TestSeed() + 1000);
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, kDim, 8);
+  const v1::RerankRequest request = MakeRequest("corpus", query, AllIds(), 20);
+  std::atomic<bool> stop{false};
+  std::atomic<int> answers{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 4; ++c) {
+    clients.emplace_back([&] {
+      while (!stop) {
+        v1::RerankResponse response;
+        const grpc::Status status = server.Rerank(request, &response);
+        EXPECT_TRUE(status.ok()) << status.error_message();
+        if (!status.ok()) return;
+        const RandomDocuments& truth = response.generation() % 2 == 1 ? server.documents() : other;
+        EXPECT_EQ(WrongAnswer(truth, query, AllOrdinals(), 20, response.results(0)), "")
+            << "generation " << response.generation();
+        ++answers;
+      }
+    });
+  }
+  for (uint64_t generation = 2; generation <= 6; ++generation) {
+    Publish(server.folder(), generation % 2 == 1 ? server.documents() : other);
+    v1::ReloadCollectionResponse reloaded;
+    ASSERT_TRUE(Reload(server, "corpus", &reloaded).ok());
+    EXPECT_TRUE(reloaded.changed());
+    EXPECT_EQ(reloaded.collection().generation(), generation);
+    const int before = answers;
+    while (answers < before + 4) std::this_thread::sleep_for(1ms);
+  }
+  stop = true;
+  for (std::thread& client : clients) client.join();
+  v1::ReloadCollectionResponse again;
+  ASSERT_TRUE(Reload(server, "corpus", &again).ok());
+  EXPECT_FALSE(again.changed());
+  EXPECT_EQ(Reload(server, "nothing", &again).error_code(), grpc::NOT_FOUND);
+}
+
+TEST(AdminServiceTest, AReloadThatFailsKeepsTheOldGeneration) {
+  RunningServer server;
+  Publish(server.folder(), ServedDocuments(5));
+  WriteFile(server.folder() + "/collection.json", "{ not a manifest");
+  v1::ReloadCollectionResponse reloaded;
+  EXPECT_FALSE(Reload(server, "corpus", &reloaded).ok());
+  v1::RerankResponse response;
+  const auto request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
+  ASSERT_TRUE(server.Rerank(request, &response).ok());
+  EXPECT_EQ(response.generation(), 1u);
+  EXPECT_THAT(server.server().metrics().Expose(),
+              HasSubstr("maxsim_collection_loads_total{collection=\"corpus\",result=\"error\"} 1"));
+}
+
+TEST(AdminServiceTest, WithTokensOnlyTheirBearersAreServed) {
+  TemporaryFolder folder;
+  WriteFile(folder / "tokens", "secret\n");
+  RunningServer server([&](config::Config* config) { config->auth.tokens_file = folder / "tokens"; });
+  const auto request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
+  const auto call = [&](const std::string& authorization) {
+    grpc::ClientContext context;
+    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
+    v1::RerankResponse response;
+    return server.stub().Rerank(&context, request, &response).error_code();
+  };
+  EXPECT_EQ(call(""), grpc::UNAUTHENTICATED);
+  EXPECT_EQ(call("Bearer wrong"), grpc::UNAUTHENTICATED);
+  EXPECT_EQ(call("Bearer secret"), grpc::OK);
+  EXPECT_EQ(Unload(server, "corpus").error_code(), grpc::UNAUTHENTICATED);
+  {
+    grpc::ClientContext context;
+    auto stream = server.stub().RerankStream(&context);
+    stream->Write(request);
+    EXPECT_EQ(stream->Finish().error_code(), grpc::UNAUTHENTICATED);
+  }
+  {
+    grpc::ClientContext context;
+    v1::GetInfoResponse info;
+    EXPECT_EQ(server.stub().GetInfo(&context, {}, &info).error_code(), grpc::UNAUTHENTICATED);
+  }
+  EXPECT_EQ(HealthOf(server.channel(), ""), Health::kServing);
+  EXPECT_EQ(HttpGet(server.http_port(), "/v1/collections").status, 401);
+  EXPECT_EQ(HttpGet(server.http_port(), "/v1/collections", "secret").status, 200);
+  EXPECT_EQ(HttpPost(server.http_port(), "/v1/rerank", "{}", "application/json").status, 401);
+  EXPECT_EQ(HttpPost(server.http_port(), "/v1/rerank", "{}", "application/json", "secret").status, 400);
+  EXPECT_EQ(HttpGet(server.http_port(), "/metrics").status, 200);
+  EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 200);
+
+  // A reload takes the new tokens.
+  WriteFile(folder / "tokens", "fresh\n");
+  server.server().RequestReload();
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (call("Bearer fresh") != grpc::OK && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(call("Bearer fresh"), grpc::OK);
+  EXPECT_EQ(call("Bearer secret"), grpc::UNAUTHENTICATED);
+}
+
+}  // namespace
+}  // namespace maxsim::test

@@ -1,0 +1,281 @@
+// maxsimd as a program: signals, exit codes, the port file, and a stop under load that loses nothing.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "grpcpp/create_channel.h"
+#include "nlohmann/json.hpp"
+#include "tests/service/server_fixture.h"
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// $MAXSIM_BIN_DIR/maxsimd, or bin/maxsimd beside this test's folder; "" where there is none.
+std::string ProgramPath() {
+  std::string folder;
+  if (const char* configured = std::getenv("MAXSIM_BIN_DIR"); configured != nullptr) {
+    folder = configured;
+  } else {
+    char self[4096];
+    const ssize_t size = readlink("/proc/self/exe", self, sizeof(self));
+    if (size <= 0) return "";
+    const std::string path(self, static_cast<size_t>(size));
+    folder = path.substr(0, path.rfind('/')) + "/../bin";
+  }
+  const std::string program = folder + "/maxsimd";
+  return access(program.c_str(), X_OK) == 0 ? program : "";
+}
+
+// A running maxsimd, killed when the object goes. Its output goes to a file.
+class Process {
+ public:
+  Process(const std::string& log, std::vector<std::string> args) : log_(log) {
+    const std::string program = ProgramPath();
+    args.insert(args.begin(), program);
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    const int output = open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(output, STDOUT_FILENO);
+      dup2(output, STDERR_FILENO);
+      execv(program.c_str(), argv.data());
+      _exit(127);
+    }
+    close(output);
+  }
+  ~Process() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  void Signal(int number) const { kill(pid_, number); }
+
+  // The exit code, 128 + the number of the signal that ended it, or -1 after `timeout`.
+  int Wait(std::chrono::seconds timeout = 60s) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    while (std::chrono::steady_clock::now() < deadline) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+    return -1;
+  }
+
+  pid_t pid() const { return pid_; }
+  std::string Log() const { return ReadFile(log_); }
+
+ private:
+  const std::string log_;
+  pid_t pid_ = -1;
+};
+
+class ProcessTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (ProgramPath().empty()) GTEST_SKIP() << "no maxsimd in MAXSIM_BIN_DIR or ../bin";
+    documents_ = ServedDocuments(TestSeed());
+    Publish(folder_ / "corpus", documents_);
+  }
+
+  std::vector<std::string> Args(std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"--collection",
+                                     "corpus=" + folder_ / "corpus",
+                                     "--grpc.address=127.0.0.1:0",
+                                     "--http.address=127.0.0.1:0",
+                                     "--backend=cpu",
+                                     "--backend.cpu_threads=2",
+                                     "--server.port_file=" + folder_ / "ports",
+                                     "--server.shutdown_delay=0"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+
+  // Waits for the port file; a null value when it does not come.
+  json Ports() const {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (access((folder_ / "ports").c_str(), R_OK) == 0)
+        return json::parse(ReadFile(folder_ / "ports"), nullptr, false);
+      std::this_thread::sleep_for(5ms);
+    }
+    ADD_FAILURE() << "no port file\n" << ReadFile(folder_ / "log");
+    return {};
+  }
+
+  // Runs to its end.
+  std::pair<int, std::string> Run(std::vector<std::string> args) {
+    Process process(folder_ / "run.log", std::move(args));
+    const int code = process.Wait();
+    return {code, process.Log()};
+  }
+
+  TemporaryFolder folder_;
+  RandomDocuments documents_;
+};
+
+TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
+  Process process(folder_ / "log", Args());
+  const json ports = Ports();
+  EXPECT_EQ(ports["pid"], process.pid());
+  EXPECT_EQ(HttpGet(ports["http_port"], "/readyz").status, 200);
+  auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(ports["grpc_port"].get<int>()),
+                                     grpc::InsecureChannelCredentials());
+  EXPECT_EQ(HealthOf(channel, ""), Health::kServing);
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.Log();
+  EXPECT_THAT(process.Log(), HasSubstr("reason=SIGTERM"));
+}
+
+TEST_F(ProcessTest, AStopUnderLoadLosesNoAcceptedRequestAndReadinessFallsFirst) {
+  Process process(folder_ / "log", Args({"--server.shutdown_delay=1s"}));
+  const json ports = Ports();
+  const std::string address = "127.0.0.1:" + std::to_string(ports["grpc_port"].get<int>());
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, kDim, 8);
+  std::vector<int64_t> all;
+  for (int64_t i = 0; i < kNumDocuments; ++i) all.push_back(i);
+  const v1::RerankRequest request = MakeRequest("corpus", query, AllIds(), 20);
+
+  using Clock = std::chrono::steady_clock;
+  std::atomic<int64_t> answered{0};
+  std::atomic<int64_t> answered_while_not_ready{0};
+  std::atomic<bool> not_ready{false};
+  std::atomic<int64_t> first_refusal_us{INT64_MAX};
+  const Clock::time_point begin = Clock::now();
+  const auto now_us = [&] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+  };
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 16; ++c) {
+    clients.emplace_back([&] {
+      auto stub = v1::Reranker::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+      while (true) {
+        grpc::ClientContext context;
+        context.set_deadline(std::chrono::system_clock::now() + 30s);
+        const bool was_not_ready = not_ready;
+        v1::RerankResponse response;
+        const grpc::Status status = stub->Rerank(&context, request, &response);
+        if (status.ok()) {
+          EXPECT_EQ(WrongAnswer(documents_, query, all, 20, response.results(0)), "");
+          ++answered;
+          if (was_not_ready) ++answered_while_not_ready;
+          continue;
+        }
+        // Once refused, always refused: the request was never accepted. Anything else would be a lost one.
+        EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
+        EXPECT_THAT(status.error_message(), testing::Not(HasSubstr("reset"))) << "the connection was cut";
+        int64_t earliest = first_refusal_us;
+        const int64_t now = now_us();
+        while (now < earliest && !first_refusal_us.compare_exchange_weak(earliest, now)) continue;
+        return;
+      }
+    });
+  }
+  while (answered < 100) std::this_thread::sleep_for(1ms);
+  process.Signal(SIGTERM);
+  int64_t fell_us = INT64_MAX;
+  while (fell_us == INT64_MAX && process.pid() > 0 && now_us() < 60'000'000) {
+    if (HttpGet(ports["http_port"], "/readyz").status == 503) {
+      fell_us = now_us();
+      not_ready = true;
+    }
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(process.Wait(), 0) << process.Log();
+  EXPECT_LT(fell_us, first_refusal_us) << "requests were refused before readiness fell";
+  EXPECT_GT(answered_while_not_ready, 0) << "nothing was served during the delay";
+  EXPECT_THAT(process.Log(), HasSubstr("unanswered_requests=0"));
+}
+
+TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {
+  Process process(folder_ / "log", Args({"--server.shutdown_delay=10m"}));
+  Ports();
+  process.Signal(SIGTERM);
+  while (process.Log().find("reason=SIGTERM") == std::string::npos) std::this_thread::sleep_for(5ms);
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait(), 128 + SIGINT);
+}
+
+TEST_F(ProcessTest, HangUpReloadsTheCollections) {
+  Process process(folder_ / "log", Args({"--log.format=json"}));
+  const json ports = Ports();
+  Publish(folder_ / "corpus", ServedDocuments(9));
+  process.Signal(SIGHUP);
+  const auto generation = [&] {
+    const json body = json::parse(HttpGet(ports["http_port"], "/v1/collections").body, nullptr, false);
+    return body.is_discarded() ? 0 : body["collections"][0].value("generation", 0);
+  };
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (generation() != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(generation(), 2);
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  std::istringstream lines(process.Log());
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_FALSE(json::parse(line, nullptr, false).is_discarded()) << line;
+}
+
+TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {
+  const auto expect = [&](std::vector<std::string> args, int exit_code, const std::string& text) {
+    const auto [code, log] = Run(std::move(args));
+    EXPECT_EQ(code, exit_code) << log;
+    EXPECT_THAT(log, HasSubstr(text));
+  };
+  expect({"--config", "/no/such/file"}, 1, "maxsimd: --config: cannot read /no/such/file: No such file or directory\n");
+  expect({"--engine.lane=1"}, 2, "maxsimd: unknown flag --engine.lane (did you mean --engine.lanes?)\n");
+  expect(Args({"--collection", "gone=/no/such/folder"}), 1, "collection gone: ");
+  expect(Args({"--tls.cert_file=/no/cert", "--tls.key_file=/no/key"}), 1,
+         "tls.cert_file: cannot read /no/cert: No such file");
+  expect(Args({"--auth.tokens_file=/no/tokens"}), 1, "auth.tokens_file: cannot read /no/tokens");
+  expect(Args({"--server.port_file=/no/such/folder/ports"}), 1, "server.port_file: cannot write /no/such/folder/ports");
+  expect(Args({"--backend.cpu_isa=mmx"}), 1, "mmx");
+}
+
+TEST_F(ProcessTest, APortInUseIsNamed) {
+  Process first(folder_ / "log", Args());
+  const json ports = Ports();
+  const std::string grpc_address = "127.0.0.1:" + std::to_string(ports["grpc_port"].get<int>());
+  const auto [code, log] = Run(Args({"--grpc.address=" + grpc_address}));
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(log, HasSubstr("grpc.address: cannot listen on " + grpc_address + ": Address already in use"));
+  const auto [http_code, http_log] =
+      Run(Args({"--http.address=127.0.0.1:" + std::to_string(ports["http_port"].get<int>())}));
+  EXPECT_EQ(http_code, 1);
+  EXPECT_THAT(http_log, HasSubstr("http.address: cannot listen on 127.0.0.1:" +
+                                  std::to_string(ports["http_port"].get<int>()) + ": Address already in use"));
+}
+
+TEST_F(ProcessTest, TheInformationFlagsPrintAndExit) {
+  EXPECT_THAT(Run({"--version"}).second, StartsWith("maxsimd "));
+  EXPECT_THAT(Run({"--help"}).second, HasSubstr("--grpc.address"));
+  const auto [code, yaml] = Run({"--print-config", "--engine.lanes=3"});
+  EXPECT_EQ(code, 0);
+  EXPECT_THAT(yaml, HasSubstr("lanes: 3  # --engine.lanes"));
+  WriteFile(folder_ / "c.yaml", yaml);
+  EXPECT_EQ(Run({"--check-config", "--config", folder_ / "c.yaml"}).first, 0);
+}
+
+}  // namespace
+}  // namespace maxsim::test

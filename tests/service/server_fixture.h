@@ -1,0 +1,91 @@
+// A whole server in this process, on free ports, over a collection of random documents; and what its answers must be.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "kernels/maxsim.h"
+#include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
+#include "server/config/config.h"
+#include "server/server.h"
+#include "tests/support/random_documents.h"
+#include "tests/unit/server/requests.h"
+#include "tests/unit/store/corpus.h"
+
+namespace maxsim::test {
+
+// Defaults for tests: ports 0 on the loopback, two CPU threads, no delay at the end.
+config::Config TestConfig();
+
+// 200 documents of 1 to 12 tokens in F16, dimension 32, in several shards, with payloads, ids "doc-0" ... "doc-199".
+constexpr int64_t kNumDocuments = 200;
+constexpr int32_t kDim = 32;
+RandomDocuments ServedDocuments(uint64_t seed);
+void Publish(const std::string& folder, const RandomDocuments& documents);
+std::vector<std::string> AllIds();
+
+// Runs until it is destroyed. A failure to start fails the test.
+class RunningServer {
+ public:
+  // Serves "corpus" from `folder`, published if need be. `backend` null: the CPU.
+  explicit RunningServer(const std::function<void(config::Config*)>& change = nullptr,
+                         std::unique_ptr<Backend> backend = nullptr);
+  ~RunningServer();
+
+  Server& server() { return *server_; }
+  const RandomDocuments& documents() const { return documents_; }
+  const std::string& folder() const { return collection_folder_; }
+  std::string grpc_address() const;
+  std::shared_ptr<grpc::Channel> channel() const { return channel_; }
+  v1::Reranker::Stub& stub() { return *stub_; }
+  v1::Admin::Stub& admin() { return *admin_; }
+  int http_port() const { return server_->http_port(); }
+
+  // Stops and returns Run's exit code. Idempotent.
+  int Stop();
+  // Waits for Run to return by itself.
+  int Wait();
+
+  grpc::Status Rerank(const v1::RerankRequest& request, v1::RerankResponse* response,
+                      std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+ private:
+  TemporaryFolder folder_;
+  std::string collection_folder_;
+  RandomDocuments documents_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+  int exit_code_ = -1;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Reranker::Stub> stub_;
+  std::unique_ptr<v1::Admin::Stub> admin_;
+};
+
+// "" when `result` ranks the candidates as FP64 does: every score within 1e-5 of its magnitude, rank order, nothing
+// left out that scores higher, each candidate once. Otherwise what is wrong. `candidates` are ordinals by position in
+// the request; unknown ids have -1. `ids_prefix` empty: results name no ids.
+std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& query,
+                        const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
+                        const std::string& ids_prefix = "doc-");
+
+// GET or POST; returns the status code, or -1 when nothing answered.
+struct HttpAnswer {
+  int status = -1;
+  std::string body;
+  std::string retry_after;
+};
+HttpAnswer HttpGet(int port, const std::string& path, const std::string& token = "");
+HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
+                    const std::string& token = "");
+
+// The health service's word about `service`.
+enum class Health { kServing, kNotServing, kUnknown };
+Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service);
+
+}  // namespace maxsim::test

@@ -1,0 +1,173 @@
+// RerankStream: pipelining, backpressure, errors inside the stream, its ends.
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/service/server_fixture.h"
+#include "tests/unit/store/fake_backend.h"
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+v1::RerankRequest NumberedRequest(int number, const RandomQuery& query, const std::vector<std::string>& ids) {
+  v1::RerankRequest request = MakeRequest("corpus", query, ids, 5);
+  request.set_request_id(std::to_string(number));
+  return request;
+}
+
+TEST(StreamServiceTest, ManyPipelinedRequestsEachGetTheirAnswerWrongOnesAmongThem) {
+  RunningServer server([](config::Config* config) { config->grpc.stream_in_flight = 8; });
+  constexpr int kRequests = 200;
+  std::vector<RandomQuery> queries;
+  for (int i = 0; i < kRequests; ++i) {
+    queries.push_back(MakeQuery(TestSeed() + static_cast<uint64_t>(i), ScalarType::kF16, kDim, 1 + i % 9));
+  }
+  const auto document_of = [](int i) { return i % kNumDocuments; };
+  grpc::ClientContext context;
+  auto stream = server.stub().RerankStream(&context);
+  std::thread writer([&] {
+    for (int i = 0; i < kRequests; ++i) {
+      const auto request = NumberedRequest(i, queries[static_cast<size_t>(i)],
+                                           {"doc-" + std::to_string(document_of(i)), i % 10 == 3 ? "" : "doc-1"});
+      ASSERT_TRUE(stream->Write(request));
+    }
+    stream->WritesDone();
+  });
+  std::set<int> answered;
+  v1::RerankStreamResponse response;
+  while (stream->Read(&response)) {
+    const int i = std::stoi(response.request_id());
+    EXPECT_TRUE(answered.insert(i).second) << "two answers to " << i;
+    if (i % 10 == 3) {
+      EXPECT_EQ(response.code(), grpc::INVALID_ARGUMENT);
+      EXPECT_THAT(response.message(), HasSubstr("candidates.string_ids.ids[1]"));
+      EXPECT_FALSE(response.has_response());
+      continue;
+    }
+    EXPECT_EQ(response.code(), grpc::OK) << response.message();
+    EXPECT_EQ(WrongAnswer(server.documents(), queries[static_cast<size_t>(i)], {document_of(i), 1}, 5,
+                          response.response().results(0)),
+              "");
+  }
+  writer.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(answered.size(), static_cast<size_t>(kRequests));
+}
+
+TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
+  auto owned = std::make_unique<FakeBackend>();
+  FakeBackend& backend = *owned;
+  RunningServer server([](config::Config* config) { config->grpc.stream_in_flight = 4; }, std::move(owned));
+  backend.Close();
+  grpc::ClientContext context;
+  auto stream = server.stub().RerankStream(&context);
+  const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
+  stream->WritesDone();
+  // All four are on their way before a fifth could be; then nothing more comes.
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto taken = [&] {
+    const batching::SchedulerStats stats = server.server().scheduler().stats();
+    return stats.queued_jobs + stats.running_jobs;
+  };
+  while (taken() < 4 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(taken(), 4);
+  backend.Open();
+  int answers = 0;
+  v1::RerankStreamResponse response;
+  while (stream->Read(&response)) ++answers;
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(answers, 20);
+}
+
+TEST(StreamServiceTest, ACancelledStreamFreesWhatItHadQueued) {
+  auto owned = std::make_unique<FakeBackend>();
+  FakeBackend& backend = *owned;
+  RunningServer server(nullptr, std::move(owned));
+  backend.Close();
+  {
+    grpc::ClientContext context;
+    auto stream = server.stub().RerankStream(&context);
+    const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
+    ASSERT_TRUE(backend.WaitForCalls(2));
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (server.server().scheduler().stats().queued_jobs > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(server.server().scheduler().stats().queued_jobs, 0);
+  backend.Open();
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+TEST(StreamServiceTest, ADrainingServerAnswersWhatItTookAndEndsTheStream) {
+  auto owned = std::make_unique<FakeBackend>();
+  FakeBackend& backend = *owned;
+  RunningServer server(nullptr, std::move(owned));
+  backend.Close();
+  grpc::ClientContext context;
+  auto stream = server.stub().RerankStream(&context);
+  const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto taken = [&] {
+    const batching::SchedulerStats stats = server.server().scheduler().stats();
+    return stats.queued_jobs + stats.running_jobs;
+  };
+  while (taken() < 3 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+  ASSERT_EQ(taken(), 3);
+  server.server().RequestStop("test");
+  std::this_thread::sleep_for(50ms);
+  backend.Open();
+  int answers = 0;
+  v1::RerankStreamResponse response;
+  while (stream->Read(&response)) answers += response.code() == grpc::OK ? 1 : 0;
+  EXPECT_EQ(answers, 3);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(StreamServiceTest, StreamsThatComeAndGoAtOnceLeaveNothingBehind) {
+  RunningServer server;
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 8; ++c) {
+    clients.emplace_back([&server, c] {
+      const RandomQuery query = MakeQuery(static_cast<uint64_t>(c), ScalarType::kF16, kDim, 3);
+      for (int round = 0; round < 30; ++round) {
+        grpc::ClientContext context;
+        auto stream = server.stub().RerankStream(&context);
+        for (int i = 0; i < round % 4; ++i) stream->Write(NumberedRequest(i, query, {"doc-1", "doc-2"}));
+        if (round % 3 == 0) context.TryCancel();
+        stream->WritesDone();
+        v1::RerankStreamResponse response;
+        int answers = 0;
+        while (stream->Read(&response)) ++answers;
+        const grpc::Status status = stream->Finish();
+        if (round % 3 != 0) {
+          EXPECT_TRUE(status.ok()) << status.error_message();
+          EXPECT_EQ(answers, round % 4);
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+}  // namespace
+}  // namespace maxsim::test
