@@ -23,7 +23,7 @@ struct QueryRun {
   size_t job_idx = 0;
   size_t query_idx = 0;
   const JobQuery* query = nullptr;
-  int num_lists = 0;      // result lists in `result.hits`; more than one need sorting
+  int num_lists = 0;           // result lists in `result.hits`; more than one need sorting
   JobQueryResult result = {};  // hits gather here, call by call
 };
 

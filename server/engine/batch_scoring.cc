@@ -19,6 +19,12 @@ uint64_t NumTokens(const DocumentsView& documents, absl::Span<const uint32_t> or
   return tokens;
 }
 
+// Bytes a staged row counts for: a backend may pad the columns to a multiple of 8.
+int64_t StagedRowBytes(const DocumentsView& view) {
+  constexpr int64_t kPaddedColumns = 8;
+  return (view.dim + kPaddedColumns - 1) / kPaddedColumns * kPaddedColumns * static_cast<int64_t>(SizeOf(view.type));
+}
+
 bool SameCandidates(const Task& a, const Task& b) {
   return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
 }
@@ -238,7 +244,7 @@ absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
                                                    static_cast<size_t>(view.num_tokens()) * row_bytes));
   }
   for (int64_t idx = 0; idx < view.num_documents; ++idx) {
-    const int64_t bytes = (view.offsets[idx + 1] - view.offsets[idx]) * static_cast<int64_t>(row_bytes);
+    const int64_t bytes = (view.offsets[idx + 1] - view.offsets[idx]) * StagedRowBytes(view);
     if (bytes > limits_.max_staged_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat("inline document ", idx, " is ", bytes,
                                                        " bytes; the engine's max_staged_bytes is ",
@@ -250,8 +256,7 @@ absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
 
 int64_t Lane::Batch::EndOfStage(const CandidateSet& set, int64_t begin) const {
   const DocumentsView view = InlineView(set);
-  const int64_t row_bytes = view.dim * static_cast<int64_t>(SizeOf(view.type));
-  const int64_t max_tokens = limits_.max_staged_bytes / row_bytes;
+  const int64_t max_tokens = limits_.max_staged_bytes / StagedRowBytes(view);
   const int64_t max_documents = std::min(limits_.max_staged_documents, limits_.max_candidates);
   const int64_t last = std::min(view.num_documents, begin + std::min(max_documents, view.num_documents));
   // The first offset beyond what fits; the documents before it are whole.

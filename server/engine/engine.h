@@ -36,9 +36,9 @@ struct BatchStats {
 // inline documents in several stagings. Because a score depends on the query and the document alone, and results are
 // merged in the one rank order, the answer has the same bits however the work was cut. So only three things about a
 // single query can pass a limit: its tokens (max_query_tokens), the collection's dimension (max_dim), and one inline
-// document larger than max_staged_bytes; they fail that query's job with RESOURCE_EXHAUSTED naming the value and the
-// limit. (Choose max_candidates at least as large as the largest shard to let whole-collection scans share documents
-// between as many queries as possible.)
+// document larger than max_staged_bytes (columns counted up to a multiple of 8); they fail that query's job with
+// RESOURCE_EXHAUSTED naming the value and the limit. (Choose max_candidates at least as large as the largest shard to
+// let whole-collection scans share documents between as many queries as possible.)
 class Lane {
  public:
   Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits);

@@ -116,7 +116,7 @@ class PartLoader {
 };
 
 std::string Purpose(const LoadRequest& request, const shard::Manifest& manifest) {
-  std::string text = shard::Cat("collection ", request.name, ", generation ", manifest.generation, ",");
+  std::string text = shard::Cat("generation ", manifest.generation, " of collection ", request.name);
   if (request.served != nullptr) {
     text += shard::Cat(" (a reload holds both generations until the swap; generation ",
                        request.served->manifest().generation, " holds ", FormatBytes(request.served->resident_bytes()),

@@ -141,6 +141,32 @@ TEST_F(LaneCallsTest, AQueryBeyondALimitFailsItsJobAndNoOther) {
   EXPECT_EQ(stats.token_pairs, 10 * AllTokens());
 }
 
+// A backend may pad staged rows to 8 columns: documents are cut by what they take there, not by what was sent.
+TEST_F(LaneCallsTest, InlineDocumentsCountWithPaddedColumns) {
+  const test::TemporaryFolder folder;
+  test::BuildCorpus(folder.path(), test::SmallDocuments(22, 3, ScalarType::kF16, 12));
+  const auto collection = test::LoadCorpus(folder.path(), &backend_);
+  ExecutorOptions limits;
+  limits.max_staged_bytes = 6 * 16 * 2;  // six rows of 12 columns, padded to 16
+  const auto engine = MakeEngine(&backend_, limits);
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{7}, {6}, {3, 3, 4, 2, 1}}) {
+    const auto documents = test::MakeDocuments(23, ScalarType::kF16, 12, lengths);
+    std::vector<JobQuery> queries;
+    queries.push_back(MakeJobQuery(test::MakeQuery(1, ScalarType::kF16, 12, 2), Inline(documents), 10));
+    jobs.push_back(MakeJob(collection, std::move(queries)));
+  }
+  const auto results = Execute(engine->lane(0), jobs);
+  EXPECT_EQ(results[0].status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(results[0].status().message(), HasSubstr("inline document 0 is 224 bytes"));
+  EXPECT_TRUE(results[1].ok()) << results[1].status();
+  ASSERT_TRUE(results[2].ok()) << results[2].status();
+  EXPECT_EQ(results[2]->queries[0].hits.size(), 5u);
+  std::vector<int64_t> staged;
+  for (const auto& call : backend_.calls()) staged.push_back(call.num_documents);
+  EXPECT_THAT(staged, ElementsAre(1, 2, 2, 1));
+}
+
 TEST_F(LaneCallsTest, ADimensionBeyondTheLimitIsNamed) {
   ExecutorOptions limits;
   limits.max_dim = 15;

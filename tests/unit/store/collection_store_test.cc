@@ -167,7 +167,7 @@ TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   std::remove((folder_ / manifest_.shards[0].file).c_str());
   const absl::Status status = store.Load("a", folder_.path(), Residency::kHost).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(status.message(), HasSubstr("collection a"));
+  EXPECT_THAT(status.message(), HasSubstr("generation 1 of collection a needs"));
   EXPECT_EQ(backend_.num_loads(), 0);
   test::WriteFile(folder_ / manifest_.shards[0].file, shard);
 
