@@ -145,47 +145,43 @@ class HttpServer::Impl {
       // A body in chunks shows its size only now; otherwise httplib has set the status and the error handler explains.
       if (too_large) response.status = 413;
     });
-    // httplib has set the status, or has lost the connection; the error handler says the rest.
-    if (complete) Rerank(request, body, response);
-  });
-}
-
-absl::Status
-Authenticate(const httplib::Request& request) const {
-  return deps_.authenticator->Check(request.get_header_value("Authorization"));
-}
-
-// Refuses a call that never came to the service, which would have counted it.
-void RefuseAndCount(const absl::Status& status, absl::Time arrival, httplib::Response& response) {
-  deps_.metrics->CountRequest("http", status.code(), absl::Now() - arrival);
-  if (status.code() == absl::StatusCode::kInvalidArgument) deps_.metrics->CountRejection(Rejection::kInvalid);
-  Refuse(status, response);
-}
-
-void Rerank(const httplib::Request& http_request, const std::string& body, httplib::Response& http_response) {
-  const absl::Time arrival = absl::Now();
-  if (absl::Status status = Authenticate(http_request); !status.ok()) {
-    return RefuseAndCount(status, arrival, http_response);
   }
-  absl::StatusOr<v1::RerankRequest> request = ParseRerankRequest(body);
-  if (!request.ok()) return RefuseAndCount(request.status(), arrival, http_response);
-  // Shared: the scheduler's thread may still be in set_value when this one has the answer.
-  auto answered = std::make_shared<std::promise<absl::StatusOr<v1::RerankResponse>>>();
-  std::future<absl::StatusOr<v1::RerankResponse>> answer = answered->get_future();
-  deps_.rerank->Rerank(
-      *request,
-      {.method = "http", .arrival = arrival, .deadline = arrival + options_.request_timeout, .cancelled = nullptr},
-      [answered](absl::StatusOr<v1::RerankResponse> response) { answered->set_value(std::move(response)); });
-  // The scheduler answers every job it accepted, late ones with DEADLINE_EXCEEDED.
-  const absl::StatusOr<v1::RerankResponse> response = answer.get();
-  if (!response.ok()) return Refuse(response.status(), http_response);
-  http_response.set_content(FormatRerankResponse(*request, *response) + "\n", kJson);
-}
 
-const HttpOptions options_;
-const HttpDependencies deps_;
-httplib::Server server_;
-std::thread thread_;
+  absl::Status Authenticate(const httplib::Request& request) const {
+    return deps_.authenticator->Check(request.get_header_value("Authorization"));
+  }
+
+  // Refuses a call that never came to the service, which would have counted it.
+  void RefuseAndCount(const absl::Status& status, absl::Time arrival, httplib::Response& response) {
+    deps_.metrics->CountRequest("http", status.code(), absl::Now() - arrival);
+    if (status.code() == absl::StatusCode::kInvalidArgument) deps_.metrics->CountRejection(Rejection::kInvalid);
+    Refuse(status, response);
+  }
+
+  void Rerank(const httplib::Request& http_request, const std::string& body, httplib::Response& http_response) {
+    const absl::Time arrival = absl::Now();
+    if (absl::Status status = Authenticate(http_request); !status.ok()) {
+      return RefuseAndCount(status, arrival, http_response);
+    }
+    absl::StatusOr<v1::RerankRequest> request = ParseRerankRequest(body);
+    if (!request.ok()) return RefuseAndCount(request.status(), arrival, http_response);
+    // Shared: the scheduler's thread may still be in set_value when this one has the answer.
+    auto answered = std::make_shared<std::promise<absl::StatusOr<v1::RerankResponse>>>();
+    std::future<absl::StatusOr<v1::RerankResponse>> answer = answered->get_future();
+    deps_.rerank->Rerank(
+        *request,
+        {.method = "http", .arrival = arrival, .deadline = arrival + options_.request_timeout, .cancelled = nullptr},
+        [answered](absl::StatusOr<v1::RerankResponse> response) { answered->set_value(std::move(response)); });
+    // The scheduler answers every job it accepted, late ones with DEADLINE_EXCEEDED.
+    const absl::StatusOr<v1::RerankResponse> response = answer.get();
+    if (!response.ok()) return Refuse(response.status(), http_response);
+    http_response.set_content(FormatRerankResponse(*request, *response) + "\n", kJson);
+  }
+
+  const HttpOptions options_;
+  const HttpDependencies deps_;
+  httplib::Server server_;
+  std::thread thread_;
 };
 
 HttpServer::HttpServer(HttpOptions options, HttpDependencies dependencies)
