@@ -24,17 +24,15 @@ TEST_F(PriorityTest, HigherPriorityGoesFirstAndArrivalDecidesWithin) {
 }
 
 TEST_F(PriorityTest, AStarvingJobGoesBeforeNewerOnesOfHigherPriority) {
-  Start({.max_batch_queries = 1, .starvation_limit = absl::Milliseconds(300)});
+  Start({.max_batch_queries = 1, .starvation_limit = absl::Milliseconds(50)});
   OccupyLanes();
   ASSERT_TRUE(Submit(2, Priority::kHigh));  // older: stays before it
   ASSERT_TRUE(Submit(1, Priority::kLow));
   ASSERT_TRUE(Submit(3, Priority::kHigh));
-  absl::SleepFor(absl::Milliseconds(310));
-  ASSERT_TRUE(Submit(4, Priority::kNormal));
-  ASSERT_TRUE(Submit(5, Priority::kHigh));
+  absl::SleepFor(absl::Milliseconds(60));
   backend_.Open();
-  ASSERT_TRUE(WaitFor(4).ok());
-  EXPECT_THAT(Batches(1), ElementsAre(ElementsAre(2), ElementsAre(1), ElementsAre(3), ElementsAre(5), ElementsAre(4)));
+  ASSERT_TRUE(WaitFor(3).ok());
+  EXPECT_THAT(Batches(1), ElementsAre(ElementsAre(2), ElementsAre(1), ElementsAre(3)));
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ class SchedulerStressTest : public SchedulerTest {
     const bool cancels = random() % 4 == 0;
     auto cancelled = std::make_shared<std::atomic<bool>>(false);
     if (cancels) job->cancelled = cancelled;
-    job->done = [outcome, candidates](absl::StatusOr<engine::JobResult> result) {
+    job->done = [this, outcome, candidates](absl::StatusOr<engine::JobResult> result) {
       outcome->answers.fetch_add(1);
+      scored_ += result.ok() ? 1 : 0;
       outcome->code = static_cast<int>(result.status().code());
       if (result.ok()) {
         outcome->right = result->queries.size() == 1 &&
@@ -72,6 +73,7 @@ class SchedulerStressTest : public SchedulerTest {
     });
     constexpr int kThreads = 6;
     constexpr int kJobs = 300;
+    scored_ = 0;
     std::vector<Outcome> outcomes(kThreads * kJobs);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {
@@ -86,7 +88,7 @@ class SchedulerStressTest : public SchedulerTest {
     }
     int64_t failed = 0;
     if (shut_down_early) {
-      absl::SleepFor(absl::Milliseconds(15));
+      EXPECT_TRUE(Eventually([this] { return scored_ >= 20; }));
       failed = scheduler_->Shutdown(absl::Now() + absl::Milliseconds(2));
     }
     for (std::thread& thread : threads) thread.join();
@@ -113,6 +115,7 @@ class SchedulerStressTest : public SchedulerTest {
     EXPECT_EQ(stats.running_jobs, 0);
   }
 
+  std::atomic<int> scored_{0};
   const engine::CandidatesPtr inline_documents_ = engine::Inline(test::SmallDocuments(3, 4));
 };
 
