@@ -147,36 +147,40 @@ int RunVerify(const std::string& folder, bool quiet) {
   return report->num_problems == 0 ? kExitOk : kExitFailed;
 }
 
+// Descriptions are broken by hand: the library does not wrap lines.
 void AddBuild(CLI::App& app, BuildArguments& arguments) {
   app.add_option("--tokens", arguments.import.tokens,
-                 "NumPy array [T, d] of all documents' token vectors, one after the other (f16, f32 or f64)")
+                 "Token vectors of all documents, one after the other: NumPy array\n[T, d] of f16, f32 or f64")
       ->type_name("FILE.npy");
-  app.add_option("--lengths", arguments.import.lengths, "NumPy array [N] of integers: the tokens of each document")
+  app.add_option("--lengths", arguments.import.lengths, "Tokens of each document: NumPy array [N] of integers")
       ->type_name("FILE.npy");
   app.add_option("--input", arguments.import.input,
-                 "In place of --tokens and --lengths: an archive that holds \"tokens\" (f16, bf16, f32 or f64) and "
-                 "\"lengths\" [N] or \"offsets\" [N + 1], and may hold integer \"ids\" [N]")
+                 "In place of --tokens and --lengths: an archive that holds\n\"tokens\" (f16, bf16, f32 or f64) and "
+                 "\"lengths\" [N] or\n\"offsets\" [N + 1], and may hold integer \"ids\" [N]")
       ->type_name("FILE.npz|FILE.safetensors");
   app.add_option(
          "--ids", arguments.import.ids,
-         "JSON Lines, a document a line in the order of the lengths. \"id\" (a string or an integer) is the id; "
-         "all other fields are kept and can be returned with results. Without it: the archive's ids, or 0, 1, ...")
+         "JSON Lines, a document a line in the order of the lengths.\n\"id\" (a string or an integer) is the "
+         "id; all other fields are\nkept, and results can show them. Without it: the archive's\nids, or 0, 1, ...")
       ->type_name("FILE.jsonl");
   app.add_option("--output", arguments.output,
-                 "Folder of the collection; created, or given its next generation when it holds one")
+                 "Folder of the collection; created, or given its next\ngeneration when it holds one")
       ->type_name("DIR")
       ->required();
-  app.add_option("--name", arguments.name, "Name of the collection: A-Z a-z 0-9 . _ - [the folder's name]")
+  app.add_option(
+         "--name", arguments.name,
+         "Name of the collection: A-Z a-z 0-9 . _ -\n(default: that of the collection there, or the folder's name)")
       ->type_name("NAME");
   app.add_option("--storage", arguments.storage,
-                 "How values are stored: f16, bf16 or f32, rounded to nearest [f16; bf16 for BF16 input]")
+                 "How values are stored, rounded to nearest: f16, bf16 or f32\n(default: f16; bf16 for BF16 input)")
       ->type_name("TYPE");
-  app.add_option("--id-type", arguments.id_type,
-                 "Make all ids of this type: string or int64 [that of the first line; all lines must have it]")
+  app.add_option(
+         "--id-type", arguments.id_type,
+         "Make all ids strings, or all 64-bit integers\n(default: as the first line has it; all lines must agree)")
       ->check(CLI::IsMember({"string", "int64"}))
       ->type_name("TYPE");
   app.add_option("--max-shard-bytes", arguments.max_shard_bytes,
-                 "Largest shard file, as 4GiB or 500M; a document that is larger gets one of its own")
+                 "Largest shard file, as 4GiB or 500M; a document that is larger\ngets one of its own")
       ->capture_default_str()
       ->type_name("SIZE");
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
