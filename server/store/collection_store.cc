@@ -117,19 +117,20 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
                                                                         const std::string& path, Residency residency) {
   if (absl::Status status = ValidateCollectionName(name); !status.ok()) return status;
   while (true) {
-    std::shared_ptr<Entry> entry;
-    std::unique_lock<std::mutex> turn;
+    // A new entry is published with its turn taken, so that nobody sees it before this call has described it.
+    auto entry = std::make_shared<Entry>(name);
+    entry->path = path;
+    std::unique_lock turn(entry->load_mutex);
+    std::shared_ptr<Entry> there;
     {
       const std::lock_guard lock(mutex_);
-      std::shared_ptr<Entry>& slot = entries_[name];
-      if (slot == nullptr) {
-        slot = std::make_shared<Entry>(name);
-        slot->path = path;
-        turn = std::unique_lock(slot->load_mutex);  // free: nobody else has seen it
-      }
-      entry = slot;
+      there = entries_.try_emplace(name, entry).first->second;
     }
-    if (!turn.owns_lock()) turn = std::unique_lock(entry->load_mutex);
+    if (there != entry) {
+      turn = {};
+      entry = std::move(there);
+      turn = std::unique_lock(entry->load_mutex);
+    }
     {
       const std::lock_guard lock(mutex_);
       if (entry->removed) continue;  // unloaded while this call waited
