@@ -26,7 +26,7 @@ class Signals {
  public:
   Signals() {
     sigemptyset(&set_);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, number);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, kWakeUp}) sigaddset(&set_, number);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
   }
@@ -39,17 +39,20 @@ class Signals {
   void Stop() {
     if (!thread_.joinable()) return;
     done_ = true;
-    pthread_kill(thread_.native_handle(), SIGTERM);
+    pthread_kill(thread_.native_handle(), kWakeUp);
     thread_.join();
   }
 
  private:
+  static constexpr int kWakeUp = SIGUSR1;  // from Stop to the thread
+
   void Loop(maxsim::Server& server) {
     bool stopping = false;
     while (true) {
       int number = 0;
       if (sigwait(&set_, &number) != 0) continue;
       if (done_) return;
+      if (number == kWakeUp) continue;  // somebody else's: it means nothing here
       if (number == SIGHUP) {
         if (server.has_served()) server.RequestReload();
         continue;

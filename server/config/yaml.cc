@@ -20,8 +20,8 @@ std::string At(const std::string& origin, const YAML::Node& node) {
   return mark.is_null() ? origin : absl::StrCat(origin, ":", mark.line + 1);
 }
 
-absl::Status Fail(const std::string& where, std::string message) {
-  return absl::InvalidArgumentError(absl::StrCat(where, ": ", std::move(message)));
+absl::Status Fail(const std::string& where, const std::string& message) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", message));
 }
 
 std::vector<std::string> SectionNames() {

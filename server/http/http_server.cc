@@ -110,10 +110,11 @@ class HttpServer::Impl {
       return httplib::Server::HandlerResponse::Handled;
     });
     server_.set_error_handler(httplib::Server::HandlerWithResponse(ExplainError));
-    server_.set_exception_handler([](const httplib::Request& request, httplib::Response& response, std::exception_ptr) {
-      log::Write(spdlog::level::err, "http_handler_exception", {{"path", request.path}});
-      Refuse(absl::InternalError("internal error"), response);
-    });
+    server_.set_exception_handler(
+        [](const httplib::Request& request, httplib::Response& response, const std::exception_ptr&) {
+          log::Write(spdlog::level::err, "http_handler_exception", {{"path", request.path}});
+          Refuse(absl::InternalError("internal error"), response);
+        });
   }
 
   void AddRoutes() {
