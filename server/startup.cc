@@ -65,7 +65,7 @@ absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batchin
   engine::ComputeWork(job.get());
   auto answered = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> answer = answered->get_future();
-  job->done = [answered](absl::StatusOr<engine::JobResult> result) { answered->set_value(result.status()); };
+  job->done = [answered](const absl::StatusOr<engine::JobResult>& result) { answered->set_value(result.status()); };
   if (absl::Status status = scheduler.Submit(job); !status.ok()) return status;
   return answer.get();
 }
