@@ -14,11 +14,12 @@ size_t LineOf(engine::Priority priority) { return std::min<size_t>(static_cast<s
 
 }  // namespace
 
+// The deadline first: gRPC cancels an expired call, which must not count as one that its client gave up.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
+  if (job.deadline <= now) return absl::DeadlineExceededError("the deadline passed before the request was scored");
   if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
     return absl::CancelledError("the request was cancelled");
   }
-  if (job.deadline <= now) return absl::DeadlineExceededError("the deadline passed before the request was scored");
   return absl::OkStatus();
 }
 

@@ -34,7 +34,8 @@ struct DroppedJob {
   absl::Status reason;
 };
 
-// OK, or why the job is not to be scored any more: CANCELLED or DEADLINE_EXCEEDED.
+// OK, or why the job is not to be scored any more: DEADLINE_EXCEEDED (also when it was cancelled as well) or
+// CANCELLED.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now);
 
 // Not thread-safe.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/batching/job_queue.h"
@@ -29,13 +31,15 @@ constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
 constexpr absl::Duration kUnknownRetryDelay = absl::Milliseconds(50);
 
-// Returns at `until`, when notified, or spuriously.
-void Wait(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, absl::Time until) {
-  if (until == absl::InfiniteFuture()) {
-    condition.wait(lock);
-  } else {
-    condition.wait_until(lock, absl::ToChronoTime(until));
-  }
+// Clients that are rejected together are told delays up to this share shorter or longer, so as not to come back
+// together.
+constexpr double kRetryJitter = 0.2;
+
+// Returns after `time`, when notified, or spuriously. By the steady clock: a step of the wall clock must not stretch
+// it.
+void Wait(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, absl::Duration time) {
+  constexpr absl::Duration kLongest = absl::Hours(1);  // so that no deadline overflows the clock
+  condition.wait_for(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
 }
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
@@ -65,7 +69,7 @@ class Scheduler::Impl {
  private:
   // Lane threads.
   void LaneLoop(int lane_idx);
-  absl::Time HoldBackUntil(absl::Time now) const;
+  absl::Duration HoldBack(absl::Time now) const;
   void RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch);
   void Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start, absl::Time end);
 
@@ -93,6 +97,7 @@ class Scheduler::Impl {
   JobQueue queue_;
   std::vector<DroppedJob> dropped_;  // out of the queue, `done` not called yet
   RateMeter rate_;
+  mutable absl::BitGen random_;
   absl::Time reaper_wake_ = absl::InfinitePast();  // when the reaper looks next by itself
   absl::Status lost_;                              // not OK once the device is lost
   int64_t running_jobs_ = 0;
@@ -117,8 +122,11 @@ void Scheduler::Impl::CountRejection(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
       return metrics_->CountRejection(stop_now_.load(std::memory_order_relaxed) ? Rejection::kShutdown
                                                                                 : Rejection::kDevice);
-    default:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kResourceExhausted:
       return metrics_->CountRejection(Rejection::kInvalid);
+    default:  // INTERNAL above all: a backend call that failed is no fault of the request
+      return metrics_->CountRejection(Rejection::kDevice);
   }
 }
 
@@ -194,12 +202,15 @@ void Scheduler::Impl::LoseDevice(const absl::Status& status) {
   DropAll(lost_);
 }
 
-// How long a free lane leaves the queue alone; `now` or earlier means not at all.
-absl::Time Scheduler::Impl::HoldBackUntil(absl::Time now) const {
-  if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return now;
-  if (queue_.work() >= options_.max_batch_work || queue_.num_queries() >= options_.max_batch_queries) return now;
+// How much longer a free lane leaves the queue alone, max_batch_delay at most; zero or less means not at all.
+absl::Duration Scheduler::Impl::HoldBack(absl::Time now) const {
+  if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
+  if (queue_.work() >= options_.max_batch_work || queue_.num_queries() >= options_.max_batch_queries) {
+    return absl::ZeroDuration();
+  }
   const QueuedJob& head = queue_.Head(now);
-  return head.enqueued + std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2);
+  if (head.enqueued > now) return absl::ZeroDuration();  // the wall clock was set back: how long it waited is unknown
+  return std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2) - (now - head.enqueued);
 }
 
 void Scheduler::Impl::LaneLoop(int lane_idx) {
@@ -214,9 +225,9 @@ void Scheduler::Impl::LaneLoop(int lane_idx) {
       continue;
     }
     const absl::Time now = absl::Now();
-    if (const absl::Time until = HoldBackUntil(now); until > now) {
+    if (const absl::Duration time = HoldBack(now); time > absl::ZeroDuration()) {
       ++waiting_lanes_;
-      Wait(work_cv_, lock, until);
+      Wait(work_cv_, lock, time);
       --waiting_lanes_;
       continue;
     }
@@ -312,9 +323,10 @@ void Scheduler::Impl::ReaperLoop() {
       continue;
     }
     if (stopping_ && queue_.empty() && running_lanes_ == 0) return;
-    reaper_wake_ = queue_.empty() ? absl::InfiniteFuture()
-                                  : std::max(std::min(next_deadline, now + kSweepInterval), now + kMinSweepInterval);
-    Wait(reaper_cv_, lock, reaper_wake_);
+    const absl::Duration time =
+        queue_.empty() ? absl::InfiniteDuration() : std::clamp(next_deadline - now, kMinSweepInterval, kSweepInterval);
+    reaper_wake_ = now + time;
+    Wait(reaper_cv_, lock, time);
     reaper_wake_ = absl::InfinitePast();
   }
 }
@@ -322,8 +334,11 @@ void Scheduler::Impl::ReaperLoop() {
 absl::Duration Scheduler::Impl::RetryDelay() const {
   const std::lock_guard lock(mutex_);
   const double rate = rate_.PerSecond();
-  if (rate <= 0) return kUnknownRetryDelay;
-  return std::clamp(absl::Seconds(static_cast<double>(queue_.work()) / rate), kMinRetryDelay, kMaxRetryDelay);
+  const absl::Duration delay =
+      rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
+  // Clamped to where the jitter stays within the bounds: clients that meet a bound are spread too.
+  return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
+         absl::Uniform(absl::IntervalClosed, random_, 1 - kRetryJitter, 1 + kRetryJitter);
 }
 
 SchedulerStats Scheduler::Impl::stats() const {
@@ -339,8 +354,14 @@ int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {
     stopping_ = true;
     work_cv_.notify_all();
     reaper_cv_.notify_all();
-    while ((!queue_.empty() || running_jobs_ != 0) && absl::Now() < deadline) Wait(idle_cv_, lock, deadline);
-    if (!queue_.empty() || running_jobs_ != 0) {
+    const auto idle = [this] { return queue_.empty() && running_jobs_ == 0; };
+    // By the steady clock as well.
+    for (absl::Duration left = deadline - absl::Now(); left > absl::ZeroDuration() && !idle();) {
+      const auto start = std::chrono::steady_clock::now();
+      Wait(idle_cv_, lock, left);
+      left -= absl::FromChrono(std::chrono::steady_clock::now() - start);
+    }
+    if (!idle()) {
       stop_now_.store(true, std::memory_order_relaxed);
       failed_by_shutdown_ += queue_.num_jobs();
       DropAll(ShuttingDown());

@@ -47,8 +47,9 @@ struct SchedulerStats {
 // dropped. It must not block, and must not call Shutdown or destroy the scheduler.
 //
 // Metrics: counts a rejection (kQueueFull, kDeadline, kCancelled, kDevice, kShutdown, kInvalid) for every error that
-// Submit returns or `done` gets, so callers count only what they refuse before Submit; queue and in-flight gauges,
-// queue times and batches.
+// Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is what the request is
+// to blame for, INVALID_ARGUMENT and RESOURCE_EXHAUSTED of the engine; kDevice also a call that failed, INTERNAL);
+// queue and in-flight gauges, queue times and batches.
 class Scheduler {
  public:
   // Starts one thread a lane, and one that drops what must leave the queue. `engine` and `metrics` must outlive the
@@ -63,7 +64,8 @@ class Scheduler {
   absl::Status Submit(std::unique_ptr<engine::Job>& job);
 
   // How long a rejected client should wait: the queued work over the recent rate of scoring (an exponential average
-  // over about two busy seconds), 1 ms at least, 10 s at most; 50 ms as long as nothing has been scored.
+  // over about two busy seconds), or 50 ms as long as nothing has been scored; at random up to 20 % shorter or longer,
+  // so that clients which are rejected together do not come back together. 1 ms at least, 10 s at most.
   absl::Duration RetryDelay() const;
 
   SchedulerStats stats() const;

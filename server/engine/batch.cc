@@ -7,8 +7,11 @@
 
 namespace maxsim::engine {
 
-Lane::Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits)
-    : executor_(std::move(executor)), limits_(limits), scratch_(std::make_unique<Scratch>()) {}
+Lane::Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits, uint64_t max_call_work)
+    : executor_(std::move(executor)),
+      limits_(limits),
+      max_call_work_(max_call_work),
+      scratch_(std::make_unique<Scratch>()) {}
 
 Lane::~Lane() = default;
 
@@ -24,6 +27,7 @@ std::vector<absl::StatusOr<JobResult>> Lane::Execute(absl::Span<Job* const> jobs
 Lane::Batch::Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop)
     : executor_(*lane->executor_),
       limits_(lane->limits_),
+      max_call_work_(lane->max_call_work_),
       scratch_(*lane->scratch_),
       jobs_(jobs),
       stats_(*stats),
@@ -60,10 +64,10 @@ void Lane::Batch::DropCancelledAndExpired() {
     const Job& job = *jobs_[idx];
     if (stopped) {
       Fail(idx, absl::UnavailableError("the server is shutting down"));
+    } else if (job.deadline <= now) {  // before the flag: gRPC cancels a call that expires
+      Fail(idx, absl::DeadlineExceededError("the deadline passed while the request was scored"));
     } else if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
       Fail(idx, absl::CancelledError("the request was cancelled while it was scored"));
-    } else if (job.deadline <= now) {
-      Fail(idx, absl::DeadlineExceededError("the deadline passed while the request was scored"));
     }
   }
 }

@@ -95,6 +95,8 @@ class Lane::Batch {
   void ScoreCollection();
   void SplitLists();
   void ScorePart(size_t part_idx);
+  int64_t LongestQuery(const QueryGroup& group);
+  int64_t MaxTokens(int64_t query_tokens) const;
   void AddWholePart(const QueryGroup& group, const store::Collection::Part& part);
   void ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part);
   void AddListedCandidates(const QueryGroup& group, size_t part_idx);
@@ -104,7 +106,7 @@ class Lane::Batch {
   void FinishHits(QueryRun* run) const;
   void ScoreInline(const QueryGroup& group);
   absl::Status CheckInline(const CandidateSet& set) const;
-  int64_t EndOfStage(const CandidateSet& set, int64_t begin) const;
+  int64_t EndOfStage(const QueryGroup& group, int64_t begin);
   const Documents* Stage(const QueryGroup& group, int64_t begin, int64_t end);
 
   // batch_alignment.cc: token matches of the hits.
@@ -118,6 +120,7 @@ class Lane::Batch {
 
   Executor& executor_;
   const ExecutorOptions& limits_;
+  const uint64_t max_call_work_;
   Scratch& scratch_;
   const absl::Span<Job* const> jobs_;
   BatchStats& stats_;

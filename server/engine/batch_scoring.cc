@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -11,12 +12,19 @@ bool RanksBefore(const Hit& a, const Hit& b) {
   return a.score != b.score ? a.score > b.score : a.position < b.position;
 }
 
-uint64_t NumTokens(const DocumentsView& documents, absl::Span<const uint32_t> ordinals) {
-  uint64_t tokens = 0;
-  for (const uint32_t ordinal : ordinals) {
-    tokens += static_cast<uint64_t>(documents.offsets[ordinal + size_t{1}] - documents.offsets[ordinal]);
-  }
-  return tokens;
+int64_t Length(const DocumentsView& documents, uint32_t ordinal) {
+  return documents.offsets[ordinal + size_t{1}] - documents.offsets[ordinal];
+}
+
+// The end of the longest range of documents from `begin` on, `last` at most, that has no more than `max_tokens` tokens;
+// one document at least.
+int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens) {
+  const int64_t* first = documents.offsets + begin;
+  const int64_t* end = documents.offsets + last;
+  // The first offset beyond what fits; the documents before it are whole.
+  const int64_t* beyond = std::upper_bound(
+      first + 1, end + 1, max_tokens, [first](int64_t tokens, int64_t offset) { return tokens < offset - *first; });
+  return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);
 }
 
 // Bytes a staged row counts for: a backend may pad the columns to a multiple of 8.
@@ -73,7 +81,7 @@ void Lane::Batch::ScorePart(size_t part_idx) {
   scratch_.tasks.clear();
   for (const QueryGroup& group : scratch_.groups) {
     if (group.set->kind != CandidateSet::Kind::kWholeCollection) continue;
-    if (num_documents > limits_.max_candidates) {
+    if (num_documents > limits_.max_candidates || part.documents->num_tokens() > MaxTokens(LongestQuery(group))) {
       ScoreWholePartInRanges(group, part);
     } else {
       AddWholePart(group, part);
@@ -85,6 +93,18 @@ void Lane::Batch::ScorePart(size_t part_idx) {
   RunTasks(*part.documents);
 }
 
+int64_t Lane::Batch::LongestQuery(const QueryGroup& group) {
+  int64_t longest = 1;
+  for (const QueryRun& run : RunsOf(group)) longest = std::max<int64_t>(longest, run.query->num_tokens);
+  return longest;
+}
+
+// How many document tokens one call may score against so many query tokens.
+int64_t Lane::Batch::MaxTokens(int64_t query_tokens) const {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMost));
+}
+
 void Lane::Batch::AddWholePart(const QueryGroup& group, const store::Collection::Part& part) {
   for (QueryRun& run : RunsOf(group)) {
     scratch_.tasks.push_back({.run = &run,
@@ -94,13 +114,17 @@ void Lane::Batch::AddWholePart(const QueryGroup& group, const store::Collection:
   }
 }
 
-// A part with more documents than one call may score: in ranges so short that the queries still share their documents.
+// A part of more documents or tokens than one call may score: in ranges so short that the queries still share their
+// documents.
 void Lane::Batch::ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part) {
   const auto num_sharing = std::min<int64_t>(static_cast<int64_t>(group.num_runs), limits_.max_queries);
   const int64_t length = std::max<int64_t>(limits_.max_candidates / num_sharing, 1);
-  const int64_t* offsets = part.shard->documents().offsets;
-  for (int64_t begin = 0; begin < part.documents->num_documents() && AnyAlive(); begin += length) {
-    const int64_t end = std::min(begin + length, part.documents->num_documents());
+  const int64_t shared_tokens = std::min(num_sharing * LongestQuery(group), limits_.max_query_tokens);
+  const int64_t max_tokens = MaxTokens(shared_tokens);
+  const DocumentsView& view = part.shard->documents();
+  int64_t end = 0;
+  for (int64_t begin = 0; begin < view.num_documents && AnyAlive(); begin = end) {
+    end = EndOfRange(view, begin, std::min(begin + length, view.num_documents), max_tokens);
     scratch_.ordinals.resize(static_cast<size_t>(end - begin));
     std::iota(scratch_.ordinals.begin(), scratch_.ordinals.end(), static_cast<uint32_t>(begin));
     scratch_.tasks.clear();
@@ -109,7 +133,7 @@ void Lane::Batch::ScoreWholePartInRanges(const QueryGroup& group, const store::C
                                 .ordinals = scratch_.ordinals.data(),
                                 .num_candidates = end - begin,
                                 .base = part.first_ordinal + static_cast<uint64_t>(begin),
-                                .num_tokens = static_cast<uint64_t>(offsets[end] - offsets[begin])});
+                                .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
     }
     RunTasks(*part.documents);
   }
@@ -124,21 +148,28 @@ void Lane::Batch::AddListedCandidates(const QueryGroup& group, size_t part_idx) 
   const DocumentsView& view = collection_.parts()[part_idx].shard->documents();
   const absl::Span<const uint32_t> ordinals = split.ordinals(part_idx);
   const absl::Span<const uint32_t> indices = split.indices(part_idx);
-  const auto piece = static_cast<size_t>(limits_.max_candidates);
-  for (size_t begin = 0; begin < ordinals.size(); begin += piece) {
-    const absl::Span<const uint32_t> some = ordinals.subspan(begin, piece);
-    const uint64_t num_tokens = NumTokens(view, some);
+  const auto max_piece = static_cast<size_t>(limits_.max_candidates);
+  const int64_t max_tokens = MaxTokens(LongestQuery(group));
+  size_t end = 0;
+  for (size_t begin = 0; begin < ordinals.size(); begin = end) {
+    int64_t num_tokens = Length(view, ordinals[begin]);
+    for (end = begin + 1; end < ordinals.size() && end - begin < max_piece; ++end) {
+      const int64_t length = Length(view, ordinals[end]);
+      if (length > max_tokens - num_tokens) break;
+      num_tokens += length;
+    }
     for (QueryRun& run : RunsOf(group)) {
       scratch_.tasks.push_back({.run = &run,
-                                .ordinals = some.data(),
-                                .num_candidates = static_cast<int64_t>(some.size()),
+                                .ordinals = ordinals.data() + begin,
+                                .num_candidates = static_cast<int64_t>(end - begin),
                                 .indices = indices.data() + begin,
-                                .num_tokens = num_tokens});
+                                .num_tokens = static_cast<uint64_t>(num_tokens)});
     }
   }
 }
 
-// Cuts the tasks, in order, into calls within the executor's limits. Each task alone is within them.
+// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each task alone is within them,
+// or is a single document.
 void Lane::Batch::RunTasks(const Documents& documents) {
   size_t next = 0;
   while (next < scratch_.tasks.size()) {
@@ -146,13 +177,17 @@ void Lane::Batch::RunTasks(const Documents& documents) {
     scratch_.wave.clear();
     int64_t query_tokens = 0;
     int64_t candidates = 0;
+    uint64_t work = 0;
     for (; next < scratch_.tasks.size(); ++next) {
       const Task& task = scratch_.tasks[next];
       if (!Alive(*task.run)) continue;
+      const uint64_t task_work = task.num_tokens * static_cast<uint64_t>(task.run->query->num_tokens);
       const bool fits = static_cast<int64_t>(scratch_.wave.size()) < limits_.max_queries &&
                         query_tokens + task.run->query->num_tokens <= limits_.max_query_tokens &&
-                        candidates + task.num_candidates <= limits_.max_candidates;
-      if (!fits) break;
+                        candidates + task.num_candidates <= limits_.max_candidates && work <= max_call_work_ &&
+                        task_work <= max_call_work_ - work;
+      if (!fits && !scratch_.wave.empty()) break;
+      work += task_work;
       query_tokens += task.run->query->num_tokens;
       candidates += task.num_candidates;
       scratch_.wave.push_back(task);
@@ -254,15 +289,12 @@ absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
   return absl::OkStatus();
 }
 
-int64_t Lane::Batch::EndOfStage(const CandidateSet& set, int64_t begin) const {
-  const DocumentsView view = InlineView(set);
-  const int64_t max_tokens = limits_.max_staged_bytes / StagedRowBytes(view);
+int64_t Lane::Batch::EndOfStage(const QueryGroup& group, int64_t begin) {
+  const DocumentsView view = InlineView(*group.set);
+  const int64_t max_tokens = std::min(limits_.max_staged_bytes / StagedRowBytes(view), MaxTokens(LongestQuery(group)));
   const int64_t max_documents = std::min(limits_.max_staged_documents, limits_.max_candidates);
   const int64_t last = std::min(view.num_documents, begin + std::min(max_documents, view.num_documents));
-  // The first offset beyond what fits; the documents before it are whole.
-  const int64_t* beyond =
-      std::upper_bound(view.offsets + begin + 1, view.offsets + last + 1, view.offsets[begin] + max_tokens);
-  return beyond - view.offsets - 1;
+  return EndOfRange(view, begin, last, max_tokens);
 }
 
 const Documents* Lane::Batch::Stage(const QueryGroup& group, int64_t begin, int64_t end) {
@@ -291,7 +323,7 @@ void Lane::Batch::ScoreInline(const QueryGroup& group) {
   const Documents* staged = nullptr;
   bool whole = false;
   for (int64_t begin = 0; begin < view.num_documents && AnyAlive();) {
-    const int64_t end = EndOfStage(*group.set, begin);
+    const int64_t end = EndOfStage(group, begin);
     staged = Stage(group, begin, end);
     if (staged == nullptr) return;
     whole = begin == 0 && end == view.num_documents;
@@ -313,7 +345,7 @@ void Lane::Batch::ScoreInline(const QueryGroup& group) {
   }
   // Documents that took several stagings are staged once more; a single staging is still there.
   for (int64_t begin = 0; align && begin < view.num_documents && AnyAlive();) {
-    const int64_t end = EndOfStage(*group.set, begin);
+    const int64_t end = EndOfStage(group, begin);
     if (!whole) staged = Stage(group, begin, end);
     if (staged == nullptr) return;
     AlignInlineHits(group, *staged, begin, end);

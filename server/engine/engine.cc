@@ -27,6 +27,9 @@ absl::Status Validate(const EngineOptions& options) {
         AtLeastOne("max_staged_documents", executor.max_staged_documents)}) {
     if (!status.ok()) return status;
   }
+  if (options.max_call_work < 1) {
+    return absl::InvalidArgumentError("engine option max_call_work is 0; it must be at least 1");
+  }
   return absl::OkStatus();
 }
 
@@ -44,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(Backend* backend, const E
       return absl::Status(executor.status().code(),
                           absl::StrCat("lane ", idx, " of ", options.num_lanes, ": ", executor.status().message()));
     }
-    lanes.push_back(std::make_unique<Lane>(*std::move(executor), options.executor));
+    lanes.push_back(std::make_unique<Lane>(*std::move(executor), options.executor, options.max_call_work));
   }
   return std::unique_ptr<Engine>(new Engine(backend, std::move(lanes)));
 }

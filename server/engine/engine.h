@@ -18,6 +18,11 @@ namespace maxsim::engine {
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
+  // Token pairs of one backend call, which cannot be interrupted: it bounds how late a cancellation, a deadline or a
+  // shutdown takes effect. 2^36 pairs of dimension 128 are 18 TFLOP: a fraction of a second on a data-centre GPU, some
+  // ten seconds on many CPU cores, and so much that what a cut costs does not show. A single document against a single
+  // query may pass it.
+  uint64_t max_call_work = uint64_t{1} << 36;
 };
 
 // What one batch did, for metrics and timings. Only calls that succeeded count.
@@ -31,17 +36,18 @@ struct BatchStats {
 
 // A batch in flight: an executor with its own workspace (and stream). Used by one thread at a time.
 //
-// The executor's limits bound one call, not one request. The lane cuts a batch into calls that fit: fewer queries at a
-// time, candidate lists in pieces, a whole-collection scan of a part with more than max_candidates documents in ranges,
-// inline documents in several stagings. Because a score depends on the query and the document alone, and results are
-// merged in the one rank order, the answer has the same bits however the work was cut. So only three things about a
-// single query can pass a limit: its tokens (max_query_tokens), the collection's dimension (max_dim), and one inline
-// document larger than max_staged_bytes (columns counted up to a multiple of 8); they fail that query's job with
-// RESOURCE_EXHAUSTED naming the value and the limit. (Choose max_candidates at least as large as the largest shard to
-// let whole-collection scans share documents between as many queries as possible.)
+// The executor's limits and max_call_work bound one call, not one request. The lane cuts a batch into calls that fit:
+// fewer queries at a time, candidate lists in pieces, a whole-collection scan of a part with more than max_candidates
+// documents or of more than max_call_work in ranges, inline documents in several stagings. Because a score depends on
+// the query and the document alone, and results are merged in the one rank order, the answer has the same bits however
+// the work was cut. So only three things about a single query can pass a limit: its tokens (max_query_tokens), the
+// collection's dimension (max_dim), and one inline document larger than max_staged_bytes (columns counted up to a
+// multiple of 8); they fail that query's job with RESOURCE_EXHAUSTED naming the value and the limit. (Choose
+// max_candidates at least as large as the largest shard to let whole-collection scans share documents between as many
+// queries as possible.)
 class Lane {
  public:
-  Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits);
+  Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits, uint64_t max_call_work);
   ~Lane();
 
   // Scores every query of every job. All jobs must be on the same collection generation (INTERNAL for those that are
@@ -62,6 +68,7 @@ class Lane {
 
   const std::unique_ptr<Executor> executor_;
   const ExecutorOptions limits_;
+  const uint64_t max_call_work_;
   const std::unique_ptr<Scratch> scratch_;
 };
 

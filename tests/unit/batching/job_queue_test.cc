@@ -116,6 +116,15 @@ TEST_F(JobQueueTest, DeadJobsNeitherJoinABatchNorFillIt) {
   EXPECT_TRUE(queue_.empty());
 }
 
+// gRPC cancels a call that expires.
+TEST_F(JobQueueTest, AnExpiredJobThatWasCancelledCountsAsExpired) {
+  Push(1);
+  last_->cancelled = std::make_shared<std::atomic<bool>>(true);
+  last_->deadline = now_ + absl::Nanoseconds(1);
+  EXPECT_EQ(CheckAlive(*last_, now_).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(CheckAlive(*last_, now_ + absl::Nanoseconds(1)).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST_F(JobQueueTest, DropDeadTellsTheNextDeadline) {
   EXPECT_EQ(queue_.DropDead(now_, &dropped_), absl::InfiniteFuture());
   Push(1, Priority::kHigh);

@@ -106,8 +106,10 @@ inline std::unique_ptr<Backend> MakeCpuBackend() {
   return *std::move(backend);
 }
 
-inline std::unique_ptr<Engine> MakeEngine(Backend* backend, const ExecutorOptions& limits = {}) {
-  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(backend, {.num_lanes = 1, .executor = limits});
+inline std::unique_ptr<Engine> MakeEngine(Backend* backend, const ExecutorOptions& limits = {},
+                                          uint64_t max_call_work = EngineOptions{}.max_call_work) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      Engine::Create(backend, {.num_lanes = 1, .executor = limits, .max_call_work = max_call_work});
   EXPECT_TRUE(engine.ok()) << engine.status();
   return *std::move(engine);
 }

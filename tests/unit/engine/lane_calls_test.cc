@@ -122,6 +122,58 @@ TEST_F(LaneCallsTest, NoCallPassesTheLimits) {
   for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 200u);
 }
 
+TEST_F(LaneCallsTest, NoCallPassesTheWorkUnlessItIsOneDocument) {
+  const test::TemporaryFolder folder;
+  const auto documents = test::MakeDocuments(24, ScalarType::kF16, 16, std::vector<int64_t>(100, 5));
+  test::BuildCorpus(folder.path(), documents);
+  const auto collection = test::LoadCorpus(folder.path(), &backend_);
+  std::vector<uint64_t> all(100);
+  std::iota(all.begin(), all.end(), uint64_t{0});
+  const auto engine = MakeEngine(&backend_, {}, 200);
+  for (const CandidatesPtr& candidates : {WholeCollection(), Ordinals(all), Inline(documents)}) {
+    for (const std::vector<int32_t>& tokens : {std::vector<int32_t>{3}, {1, 2, 7, 10}, {50}}) {
+      std::vector<JobQuery> queries;
+      for (const int32_t num_tokens : tokens) queries.push_back(Query(num_tokens, candidates, 100));
+      std::vector<std::unique_ptr<Job>> jobs;
+      jobs.push_back(MakeJob(collection, std::move(queries)));
+      const size_t before = backend_.calls().size();
+      BatchStats stats;
+      const auto results = Execute(engine->lane(0), jobs, &stats);
+      ASSERT_TRUE(results[0].ok()) << results[0].status();
+      for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 100u);
+      EXPECT_EQ(stats.token_pairs, jobs[0]->work);
+      const auto calls = backend_.calls();
+      // Cut no finer than half full, or else a document a call.
+      EXPECT_LE(calls.size() - before, tokens[0] == 50 ? 100u : jobs[0]->work / 100 + 1);
+      for (size_t idx = before; idx < calls.size(); ++idx) {
+        int64_t work = 0;
+        for (size_t query = 0; query < calls[idx].query_tokens.size(); ++query) {
+          work += 5 * calls[idx].num_candidates[query] * calls[idx].query_tokens[query];
+        }
+        EXPECT_LE(work, tokens[0] == 50 ? 250 : 200);
+      }
+    }
+  }
+}
+
+TEST_F(LaneCallsTest, ACancellationEndsAScanOfOnePartBetweenItsCalls) {
+  const test::TemporaryFolder folder;
+  test::BuildCorpus(folder.path(), documents_);
+  const auto collection = test::LoadCorpus(folder.path(), &backend_);
+  ASSERT_EQ(collection->parts().size(), 1u);
+  const auto engine = MakeEngine(&backend_, {}, AllTokens());  // of one query token: a third of the scan
+  std::vector<std::unique_ptr<Job>> jobs;
+  jobs.push_back(MakeJob(collection, {Query(3, WholeCollection())}));
+  jobs[0]->cancelled = std::make_shared<std::atomic<bool>>(false);
+  const auto cancelled = jobs[0]->cancelled;
+  backend_.OnTopK([&](absl::Span<const maxsim::Query>) {
+    *cancelled = true;
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(Execute(engine->lane(0), jobs)[0].status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(backend_.calls().size(), 1u);
+}
+
 TEST_F(LaneCallsTest, AQueryBeyondALimitFailsItsJobAndNoOther) {
   ExecutorOptions limits;
   limits.max_query_tokens = 10;
@@ -265,6 +317,7 @@ TEST_F(LaneCallsTest, BetweenCallsCancelledAndExpiredJobsAreDropped) {
   auto jobs = Jobs(OneQuery(3, WholeCollection()), OneQuery(4, WholeCollection()), OneQuery(5, WholeCollection()));
   jobs[0]->cancelled = std::make_shared<std::atomic<bool>>(false);
   jobs[1]->deadline = absl::Now() + absl::Seconds(1);
+  jobs[1]->cancelled = jobs[0]->cancelled;  // as gRPC does when a call expires
   const auto cancelled = jobs[0]->cancelled;
   const absl::Time deadline = jobs[1]->deadline;
   backend_.OnTopK([&](absl::Span<const maxsim::Query>) {
@@ -309,7 +362,7 @@ TEST_F(LaneCallsTest, EngineOptionsAreChecked) {
   for (const EngineOptions& bad :
        {EngineOptions{.num_lanes = 0, .executor = {}}, EngineOptions{.num_lanes = 65, .executor = {}},
         EngineOptions{.executor = {.max_queries = 0}}, EngineOptions{.executor = {.max_candidates = 0}},
-        EngineOptions{.executor = {.max_staged_bytes = -1}}}) {
+        EngineOptions{.executor = {.max_staged_bytes = -1}}, EngineOptions{.executor = {}, .max_call_work = 0}}) {
     EXPECT_EQ(Engine::Create(&backend_, bad).status().code(), absl::StatusCode::kInvalidArgument);
   }
   const auto engine = Engine::Create(&backend_, {.num_lanes = 3, .executor = {.max_queries = 5}});

@@ -221,6 +221,20 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfTheSmallestCalls) {
   }
 }
 
+TEST_P(LaneNumbersTest, TheSameBitsComeOutOfCallsOfLittleWork) {
+  const std::vector<JobQuery> queries = AllKinds();
+  for (uint64_t max_call_work : {1, 700, 20'000}) {
+    const auto tight = MakeEngine(backend_.get(), {}, max_call_work);
+    std::vector<std::unique_ptr<Job>> jobs;
+    jobs.push_back(MakeJob(collection_, queries));
+    const auto results = Execute(tight->lane(0), jobs);
+    ASSERT_TRUE(results[0].ok()) << results[0].status();
+    for (size_t idx = 0; idx < queries.size(); ++idx) {
+      ExpectSameResult(ExecuteOne(lane(), collection_, queries[idx]), results[0]->queries[idx]);
+    }
+  }
+}
+
 // Equal documents in different shards: the earlier position wins, wherever its shard stands.
 TEST_P(LaneNumbersTest, TiesAcrossShardsBreakByPosition) {
   test::RandomDocuments equal = test::MakeDocuments(seed_, GetParam(), kDim, std::vector<int64_t>(kNumDocuments, 6));
