@@ -16,12 +16,12 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/config/values.h"
 
 namespace maxsim {
 namespace {
-
-constexpr const char* kServices[] = {"", "maxsim.v1.Reranker", "maxsim.v1.Admin"};
 
 // Clients may keep idle connections alive this often; gRPC's own limit of five minutes suits no load balancer.
 constexpr int kMinPingIntervalMs = 10'000;
@@ -105,14 +105,16 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::v
     return absl::UnavailableError(absl::StrCat("grpc.address: cannot listen on ", config.grpc.address,
                                                config.tls.cert_file.empty() ? "" : " with the files of tls.*"));
   }
-  SetHealth(*opened.server, false);
+  opened.health_names = {"", v1::Reranker::service_full_name()};
+  if (config.admin.enabled) opened.health_names.emplace_back(v1::Admin::service_full_name());
+  SetHealth(opened, false);
   return opened;
 }
 
-void SetHealth(grpc::Server& server, bool serving) {
-  grpc::HealthCheckServiceInterface* const health = server.GetHealthCheckService();
+void SetHealth(const GrpcPort& port, bool serving) {
+  grpc::HealthCheckServiceInterface* const health = port.server->GetHealthCheckService();
   if (health == nullptr) return;
-  for (const char* name : kServices) health->SetServingStatus(name, serving);
+  for (const std::string& name : port.health_names) health->SetServingStatus(name, serving);
 }
 
 }  // namespace maxsim

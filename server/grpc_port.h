@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,7 @@ namespace maxsim {
 struct GrpcPort {
   std::unique_ptr<grpc::Server> server;
   int port = 0;
+  std::vector<std::string> health_names;  // that the health service knows; "" is the server as a whole
 };
 
 // Listens on config.grpc.address and serves `services` (not owned; they must outlive the server), the standard health
@@ -20,7 +22,7 @@ struct GrpcPort {
 // had; NOT_FOUND or PERMISSION_DENIED naming the key and the path of a TLS file that cannot be read.
 absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::vector<grpc::Service*>& services);
 
-// Sets the health of the whole server and of each of its services.
-void SetHealth(grpc::Server& server, bool serving);
+// Sets the health of the whole server and of each service that is enabled. `port` must be open.
+void SetHealth(const GrpcPort& port, bool serving);
 
 }  // namespace maxsim

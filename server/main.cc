@@ -54,7 +54,7 @@ class Signals {
       if (done_) return;
       if (number == kWakeUp) continue;  // somebody else's: it means nothing here
       if (number == SIGHUP) {
-        if (server.has_served()) server.RequestReload();
+        server.RequestReload();
         continue;
       }
       // Nothing was accepted before the server was ready, so nothing is lost; and a second signal means it.

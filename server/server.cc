@@ -129,7 +129,8 @@ absl::Status Server::LoadCollections() {
                           absl::StrCat("collection ", collection.name, ": ", loaded.status().message()));
     }
     auto found = store_->Find(collection.name);
-    absl::Status warmed = found.ok() ? WarmUp(*std::move(found), *scheduler_) : found.status();
+    absl::Status warmed =
+        found.ok() ? WarmUp(*std::move(found), *scheduler_, config_.engine.executor.max_query_tokens) : found.status();
     if (!warmed.ok()) {
       return absl::Status(warmed.code(),
                           absl::StrCat("collection ", collection.name, ": the first query failed: ", warmed.message()));
@@ -140,6 +141,9 @@ absl::Status Server::LoadCollections() {
 
 absl::Status Server::Start() {
   log::Write(spdlog::level::info, "starting", {{"version", kVersion}, {"commit", kCommit}});
+  if (!config_.server.port_file.empty()) {
+    if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) return status;
+  }
   if (absl::Status status = OpenPorts(); !status.ok()) return status;
   if (absl::Status status = LoadCollections(); !status.ok()) return status;
   if (config_.collections.empty()) {
@@ -151,6 +155,7 @@ absl::Status Server::Start() {
   if (!config_.server.port_file.empty()) {
     absl::Status status = WritePortFile(config_.server.port_file, grpc_.port, http_port_);
     if (!status.ok()) return status;
+    port_file_written_ = true;
   }
   log::Write(spdlog::level::info, "ready", {});
   return absl::OkStatus();
@@ -163,9 +168,12 @@ void Server::SetPhase(Phase phase) {
     phase_ = phase;
     if (phase == Phase::kServing) has_served_ = true;
   }
-  if (phase == Phase::kServing) rerank_.SetState(rpc::RerankService::State::kServing);
+  if (phase == Phase::kServing) {
+    rerank_.SetState(rpc::RerankService::State::kServing);
+    admin_.AcceptChanges();
+  }
   metrics_.SetReady(phase == Phase::kServing);
-  if (grpc_.server != nullptr) SetHealth(*grpc_.server, phase == Phase::kServing);
+  if (grpc_.server != nullptr) SetHealth(grpc_, phase == Phase::kServing);
 }
 
 absl::Status Server::Readiness() const {
@@ -198,7 +206,7 @@ void Server::CheckDevice() {
   }
   log::Write(spdlog::level::critical, "device_lost", {{"error", health.ToString()}});
   metrics_.SetReady(false);
-  SetHealth(*grpc_.server, false);
+  SetHealth(grpc_, false);
   changed_.notify_all();
 }
 
@@ -231,12 +239,11 @@ void Server::RequestStop(const std::string& reason) {
 }
 
 void Server::RequestReload() {
-  worker_->Post([this] {
-    if (absl::Status status = authenticator_.Load(); !status.ok()) {
-      log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
-    }
-    collections_.ReloadAll().IgnoreError();  // each outcome is logged
-  });
+  if (absl::Status status = authenticator_.Load(); !status.ok()) {
+    log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
+  }
+  if (!has_served()) return;                                          // the first loads are not done yet
+  worker_->Post([this] { collections_.ReloadAll().IgnoreError(); });  // each outcome is logged
 }
 
 int Server::Run() {
@@ -265,6 +272,11 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return !device_.ok(); });
   }
   // 2. Whatever was accepted is answered; connections are told to go elsewhere.
+  if (std::exchange(port_file_written_, false)) {
+    if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) {
+      log::Write(spdlog::level::warn, "port_file_left", {{"error", status.ToString()}});
+    }
+  }
   const absl::Time deadline = absl::Now() + grace;
   rerank_.SetState(rpc::RerankService::State::kDraining);
   reranker_.DrainStreams();

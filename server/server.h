@@ -48,13 +48,15 @@ class Server {
   //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
   //   2. new requests are UNAVAILABLE; accepted ones have server.shutdown_grace to finish, then are failed;
   //   3. the ports close.
+  // The port file goes between 1 and 2.
   // A lost device skips the delay. Returns the process' exit code.
   int Run();
 
   // Begins the shutdown; the first call's reason is logged.
   void RequestStop(const std::string& reason);
 
-  // Reloads every collection and the tokens, on the worker; outcomes are logged.
+  // Reads the tokens again before it returns, so that a revoked one is not valid for as long as a load takes; then,
+  // once the server has been ready, reloads every collection on the worker. Outcomes are logged.
   void RequestReload();
 
   // OK, or why a load balancer should send requests elsewhere.
@@ -96,6 +98,7 @@ class Server {
   GrpcPort grpc_;
   std::unique_ptr<http::HttpServer> http_;
   int http_port_ = 0;
+  bool port_file_written_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,12 +1,12 @@
 #include "server/startup.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <future>
 #include <utility>
 #include <vector>
@@ -41,13 +41,14 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& con
   return CreateCpu(config);
 }
 
-absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler) {
+absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler,
+                    int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();
+  const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
   engine::JobQuery query;
-  query.num_tokens = kWarmUpQueryTokens;
+  query.num_tokens = num_tokens;
   query.top_k = 1;
-  const std::vector<float> values(static_cast<size_t>(kWarmUpQueryTokens) * static_cast<size_t>(collection->dim()),
-                                  0.1F);
+  const std::vector<float> values(static_cast<size_t>(num_tokens) * static_cast<size_t>(collection->dim()), 0.1F);
   query.tokens.resize(values.size() * SizeOf(collection->storage()));
   ConvertElements(ScalarType::kF32, values.data(), collection->storage(), query.tokens.data(), values.size());
   auto candidates = std::make_shared<engine::CandidateSet>();
@@ -71,17 +72,24 @@ absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batchin
 }
 
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port) {
+  const std::string text =
+      absl::StrCat("{\"grpc_port\":", grpc_port, ",\"http_port\":", http_port, ",\"pid\":", getpid(), "}\n");
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  errno = 0;
-  std::ofstream file(temporary, std::ios::trunc);
-  file << "{\"grpc_port\":" << grpc_port << ",\"http_port\":" << http_port << ",\"pid\":" << getpid() << "}\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+  unlink(temporary.c_str());  // of a killed server that had the same number
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  bool written = file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (file >= 0) written = close(file) == 0 && written;
+  if (!written || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
+    if (file >= 0) unlink(temporary.c_str());
     return absl::UnavailableError(absl::StrCat("server.port_file: cannot write ", path, ": ", reason));
   }
   return absl::OkStatus();
+}
+
+absl::Status RemovePortFile(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("server.port_file: cannot remove ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace maxsim

@@ -1,6 +1,7 @@
 // Steps of starting a server, each on its own: the backend, the first query, the file that names the ports.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,10 +18,14 @@ namespace maxsim {
 absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& config);
 
 // Scores a small query against the collection, so that what is done once (loading kernels, touching memory, starting
-// threads) is done before a client waits for it. Blocks.
-absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler);
+// threads) is done before a client waits for it. `max_query_tokens` is the engine's. Blocks.
+absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler,
+                    int64_t max_query_tokens);
 
 // {"grpc_port": N, "http_port": N, "pid": N}, written to a temporary name and renamed: a reader sees all of it or none.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
+
+// Removes the file if it is there: a reader must not find the ports of a server that is gone.
+absl::Status RemovePortFile(const std::string& path);
 
 }  // namespace maxsim

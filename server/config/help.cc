@@ -21,7 +21,8 @@ std::string HelpText() {
       "  --version, --help\n"
       "\n"
       "Every key of the file is a flag and an environment variable; flags win over the environment, the environment\n"
-      "over the file. Durations: 250ms, 2s, 1m30s. Sizes: 512MiB, 4GiB. Counts: 4096, 64Mi, 10M.\n";
+      "over the file; an empty variable counts as not set. Durations: 250ms, 2s, 1m30s. Sizes: 512MiB, 4GiB. Counts: "
+      "4096, 64Mi, 10M.\n";
   std::string section;
   for (const Key& key : Keys()) {
     const std::string of_key = key.name.substr(0, key.name.find('.'));

@@ -150,8 +150,13 @@ std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
 
 }  // namespace
 
-absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
+absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& all,
                             const std::vector<std::string>& names) {
+  // An empty variable is what a template leaves where a value is missing; it must not switch off, say, authentication.
+  const Environment environment = [&all](const char* name) -> const char* {
+    const char* value = all(name);
+    return value == nullptr || *value == '\0' ? nullptr : value;
+  };
   absl::StatusOr<std::vector<Flag>> flags = SplitFlags(args);
   if (!flags.ok()) return flags.status();
   Loaded loaded;
@@ -172,6 +177,7 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
     if (absl::Status status = ApplyFlag(flag, loaded); !status.ok()) return status;
   }
   if (absl::Status status = Validate(loaded.config); !status.ok()) return status;
+  for (std::string& warning : Warnings(loaded.config)) loaded.warnings.push_back(std::move(warning));
   return loaded;
 }
 

@@ -1,9 +1,12 @@
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/config/collections.h"
 #include "server/config/config.h"
+#include "server/config/values.h"
 
 namespace maxsim::config {
 namespace {
@@ -26,7 +29,28 @@ absl::Status ValidateTls(const Config& config) {
   return absl::OkStatus();
 }
 
+bool IsLoopback(const std::string& text) {
+  const absl::StatusOr<Address> address = ParseAddress(text);
+  return address.ok() &&
+         (address->host == "localhost" || address->host == "::1" || absl::StartsWith(address->host, "127."));
+}
+
 }  // namespace
+
+std::vector<std::string> Warnings(const Config& config) {
+  std::vector<std::string> warnings;
+  if (config.admin.enabled && config.auth.tokens_file.empty() && config.tls.client_ca_file.empty() &&
+      !IsLoopback(config.grpc.address)) {
+    warnings.push_back(absl::StrCat("whoever reaches grpc.address ", config.grpc.address,
+                                    " may load and unload collections: set auth.tokens_file or tls.client_ca_file, or "
+                                    "admin.enabled to false"));
+  }
+  if (!config.tls.client_ca_file.empty() && !config.http.address.empty()) {
+    warnings.push_back(absl::StrCat("tls.client_ca_file guards grpc.address only: http.address ", config.http.address,
+                                    " is plain text and asks for no certificate"));
+  }
+  return warnings;
+}
 
 absl::Status Validate(const Config& config) {
   const rpc::RequestLimits& limits = config.limits;

@@ -21,6 +21,10 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
     finish(status);
     return reactor;
   }
+  if (!accepts_changes_) {
+    finish(absl::UnavailableError("the server is loading its configured collections"));
+    return reactor;
+  }
   log::Write(spdlog::level::info, "admin_call", {{"method", method}, {"peer", context->peer()}});
   worker_->Post([finish, work = std::move(work)]() mutable { finish(work()); });
   return reactor;

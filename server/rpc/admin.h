@@ -1,6 +1,8 @@
 // The maxsim.v1.Admin service over gRPC's callback API. Loads run on a worker thread, one after another.
 #pragma once
 
+#include <atomic>
+
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "server/metrics.h"
 #include "server/rpc/auth.h"
@@ -14,6 +16,9 @@ class Admin : public v1::Admin::CallbackService {
   // All must outlive the gRPC server that this is registered with.
   Admin(CollectionAdmin* collections, const Authenticator* authenticator, Worker* worker, Metrics* metrics)
       : collections_(collections), authenticator_(authenticator), worker_(worker), metrics_(metrics) {}
+
+  // Until this is called, what changes collections is UNAVAILABLE: a client must not take a configured name first.
+  void AcceptChanges() { accepts_changes_ = true; }
 
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
                                             const v1::ListCollectionsRequest* request,
@@ -37,6 +42,7 @@ class Admin : public v1::Admin::CallbackService {
   const Authenticator* const authenticator_;
   Worker* const worker_;
   Metrics* const metrics_;
+  std::atomic<bool> accepts_changes_{false};
 };
 
 }  // namespace maxsim::rpc

@@ -1,7 +1,6 @@
 #include "server/rpc/collection_admin.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -33,18 +32,30 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name
   return Info(name);
 }
 
-absl::Status CollectionAdmin::CheckAllowed(const std::string& path) const {
+bool CollectionAdmin::IsAllowed(const std::filesystem::path& resolved) const {
+  return std::any_of(allowed_roots_.begin(), allowed_roots_.end(), [&](const std::string& allowed) {
+    std::error_code error;
+    const std::filesystem::path root = std::filesystem::canonical(allowed, error);
+    return !error && std::mismatch(root.begin(), root.end(), resolved.begin(), resolved.end()).first == root.end();
+  });
+}
+
+absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& path) const {
+  if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder with a collection is wanted");
   if (allowed_roots_.empty()) {
     return absl::PermissionDeniedError("path: store.allowed_roots names no folder that clients may load from");
   }
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::canonical(path, error);
-  if (error) return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
-  for (const std::string& allowed : allowed_roots_) {
-    const std::filesystem::path root = std::filesystem::canonical(allowed, error);
-    if (error) continue;
-    if (std::mismatch(root.begin(), root.end(), folder.begin(), folder.end()).first == root.end()) {
-      return absl::OkStatus();
+  const std::filesystem::path resolved = std::filesystem::canonical(path, error);
+  if (!error && IsAllowed(resolved)) return resolved.string();
+  if (error == std::errc::no_such_file_or_directory) {
+    // That it is not there may be said where its parent is allowed; not of a link, which may point anywhere.
+    std::error_code of_link;
+    const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
+    std::error_code of_parent;
+    const auto parent = std::filesystem::canonical(std::filesystem::path(path).parent_path(), of_parent);
+    if (!is_link && !of_parent && IsAllowed(parent)) {
+      return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
     }
   }
   return absl::PermissionDeniedError(
@@ -59,8 +70,9 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::str
         absl::StrCat("residency: is \"", residency, "\", and auto, gpu, host and disk are accepted"));
   }
   if (absl::Status status = store::ValidateCollectionName(name); !status.ok()) return status;
-  if (absl::Status status = CheckAllowed(path); !status.ok()) return status;
-  return Load(name, path, *parsed);
+  auto resolved = ResolveAllowed(path);
+  if (!resolved.ok()) return resolved.status();
+  return Load(name, *resolved, *parsed);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed) {

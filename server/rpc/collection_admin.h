@@ -2,6 +2,7 @@
 // store logs the outcomes.
 #pragma once
 
+#include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
@@ -25,7 +26,8 @@ class CollectionAdmin {
   // For collections of the configuration: any path.
   absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency);
 
-  // For clients: PERMISSION_DENIED unless the folder, symbolic links resolved, is under an allowed root.
+  // For clients: PERMISSION_DENIED for every path that is not certain to lie, symbolic links resolved, under an allowed
+  // root, so that nothing is learnt about other folders. The collection keeps the resolved path.
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
                                                    const std::string& residency);
 
@@ -44,7 +46,9 @@ class CollectionAdmin {
 
  private:
   absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
-  absl::Status CheckAllowed(const std::string& path) const;
+  bool IsAllowed(const std::filesystem::path& resolved) const;
+  // The path without symbolic links.
+  absl::StatusOr<std::string> ResolveAllowed(const std::string& path) const;
 
   store::CollectionStore* const store_;
   Metrics* const metrics_;

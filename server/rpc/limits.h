@@ -9,10 +9,10 @@ namespace maxsim::rpc {
 
 struct RequestLimits {
   int64_t max_queries_per_request = 64;
-  int64_t max_query_tokens = 1024;             // of one query; at most kMaxQueryTokens
-  int64_t max_document_tokens = 65536;         // of one inline document; at most kMaxDocumentTokens
-  int64_t max_candidates_per_query = 1 << 20;  // listed ids, as sent; the whole collection is not bounded by it
-  int64_t max_inline_documents = 1024;         // of one query
+  int64_t max_query_tokens = maxsim::kMaxQueryTokens;  // of one query
+  int64_t max_document_tokens = 65536;                 // of one inline document; at most kMaxDocumentTokens
+  int64_t max_candidates_per_query = 1 << 20;          // listed ids, as sent; the whole collection is not bounded by it
+  int64_t max_inline_documents = 1024;                 // of one query
   int64_t max_top_k = maxsim::kMaxTopK;
   int64_t default_top_k = 10;
   uint64_t max_request_work = uint64_t{1} << 40;    // token pairs, summed over the request's queries

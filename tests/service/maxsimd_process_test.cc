@@ -137,7 +137,10 @@ class ProcessTest : public testing::Test {
 };
 
 TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
+  WriteFile(folder_ / "ports", R"({"grpc_port":1,"http_port":1,"pid":1})");  // of a server that was killed
   Process process(folder_ / "log", Args());
+  while (process.Log().find("listening") == std::string::npos && process.Log().find("does not") == std::string::npos)
+    std::this_thread::sleep_for(5ms);
   const json ports = Ports();
   EXPECT_EQ(ports["pid"], process.pid());
   EXPECT_EQ(HttpGet(ports["http_port"], "/readyz").status, 200);
@@ -147,6 +150,7 @@ TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0) << process.Log();
   EXPECT_THAT(process.Log(), HasSubstr("reason=SIGTERM"));
+  EXPECT_NE(access((folder_ / "ports").c_str(), F_OK), 0) << "a stopped server's ports";
 }
 
 TEST_F(ProcessTest, AStopUnderLoadLosesNoAcceptedRequestAndReadinessFallsFirst) {

@@ -169,14 +169,35 @@ TEST(ConfigTest, TheCommandLineIsReadStrictly) {
 }
 
 TEST(ConfigTest, AMisspeltVariableIsWarnedOfAndOthersAreNot) {
-  const auto loaded = LoadWith({}, {{"MAXSIM_ENGINE_LANE", "3"},
-                                    {"MAXSIM_SERVER", "host:1"},
-                                    {"MAXSIM_SHARED_DATA", "/x"},
-                                    {"MAXSIM_SERVICE_HOST", "10.0.0.1"},
-                                    {"MAXSIM_PORT_7070_TCP_ADDR", "10.0.0.1"}});
+  const auto loaded = LoadWith({"--admin.enabled=false"}, {{"MAXSIM_ENGINE_LANE", "3"},
+                                                           {"MAXSIM_SERVER", "host:1"},
+                                                           {"MAXSIM_SHARED_DATA", "/x"},
+                                                           {"MAXSIM_SERVICE_HOST", "10.0.0.1"},
+                                                           {"MAXSIM_PORT_7070_TCP_ADDR", "10.0.0.1"}});
   ASSERT_TRUE(loaded.ok());
   EXPECT_THAT(loaded->warnings,
               ElementsAre(HasSubstr("MAXSIM_ENGINE_LANE is no key; did you mean MAXSIM_ENGINE_LANES?")));
+}
+
+TEST(ConfigTest, AnEmptyVariableCountsAsNotSet) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "c.yaml", "auth:\n  tokens_file: /tokens\n");
+  const auto loaded = LoadWith({"--config", folder / "c.yaml"},
+                               {{"MAXSIM_AUTH_TOKENS_FILE", ""}, {"MAXSIM_ENGINE_LANES", ""}, {"MAXSIM_CONFIG", ""}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.auth.tokens_file, "/tokens");
+  EXPECT_EQ(LoadWith({"--config", folder / "c.yaml", "--auth.tokens_file="})->config.auth.tokens_file, "");
+}
+
+TEST(ConfigTest, WhatLeavesTheServerOpenIsWarnedOf) {
+  EXPECT_THAT(LoadWith({})->warnings, ElementsAre(HasSubstr("grpc.address 0.0.0.0:7070 may load and unload")));
+  for (const char* closed : {"--grpc.address=127.0.0.1:7070", "--grpc.address=[::1]:7070", "--auth.tokens_file=/tokens",
+                             "--admin.enabled=false"}) {
+    EXPECT_THAT(LoadWith({closed})->warnings, IsEmpty()) << closed;
+  }
+  const std::vector<std::string> tls = {"--tls.cert_file=c", "--tls.key_file=k", "--tls.client_ca_file=a"};
+  EXPECT_THAT(LoadWith(tls)->warnings, ElementsAre(HasSubstr("http.address 0.0.0.0:7071 is plain text")));
+  EXPECT_THAT(LoadWith({tls[0], tls[1], tls[2], "--http.address="})->warnings, IsEmpty());
 }
 
 TEST(ConfigTest, PrintedConfigurationsReadBackAndNameTheOrigins) {

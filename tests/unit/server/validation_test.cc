@@ -97,7 +97,7 @@ TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dtype(static_cast<v1::DataType>(77)); }),
               HasSubstr("dtype: is 77"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(0); }),
-              HasSubstr("queries[1].tokens.num_tokens: is 0, and 1 to 1024 (limits.max_query_tokens)"));
+              HasSubstr("queries[1].tokens.num_tokens: is 0, and 1 to 4096 (limits.max_query_tokens)"));
   EXPECT_THAT(Refused([](auto*) {}, {.max_query_tokens = 4}),
               HasSubstr("queries[1].tokens.num_tokens: is 5, and 1 to 4"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dim(17); }),
