@@ -1,21 +1,21 @@
 #include "client/ctl/context.h"
 
 #include <charconv>
-#include <fstream>
-#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "client/ctl/inputs.h"
 
 namespace maxsim::client::ctl {
 namespace {
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("--token-file: cannot read '", path, "'"));
-  std::string token((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("--token-file: ", text.status().message()));
+  std::string token = *std::move(text);
   const size_t end = token.find_last_not_of(" \t\r\n");
   token.resize(end == std::string::npos ? 0 : end + 1);
   if (token.empty()) return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' is empty"));

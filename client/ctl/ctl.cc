@@ -1,6 +1,7 @@
 #include "client/ctl/ctl.h"
 
 #include <algorithm>
+#include <exception>
 #include <sstream>
 
 #include "absl/status/status.h"
@@ -86,6 +87,9 @@ int RunCtl(const std::vector<std::string>& arguments, const Environment& environ
     }
     environment.err << "maxsimctl: " << Printable(error.what()) << " (see maxsimctl --help)\n";
     return kExitUsage;
+  } catch (const std::exception& error) {  // of a library: nothing here throws
+    environment.err << "maxsimctl: " << Printable(error.what()) << '\n';
+    return kExitFailed;
   }
   environment.out.flush();
   if (!context.result.ok()) {

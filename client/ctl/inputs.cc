@@ -1,5 +1,6 @@
 #include "client/ctl/inputs.h"
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -209,12 +210,24 @@ std::vector<std::string> ParseIdList(std::string_view text) {
   }
 }
 
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  char block[16 * 1024];
+  // read() takes the exception that a folder's stream buffer throws; its iterators would let it out.
+  while (file.good()) {
+    file.read(block, sizeof(block));
+    text.append(block, static_cast<size_t>(file.gcount()));
+  }
+  if (!file.bad() && file.eof()) return text;
+  return absl::NotFoundError(
+      Cat("cannot read '", path, "'", errno == 0 ? "" : ": ", errno == 0 ? "" : strerror(errno)));
+}
+
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return absl::NotFoundError(Cat("cannot read '", path, "'"));
-  return text;
+  return ReadWholeFile(path);
 }
 
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type) {

@@ -57,7 +57,10 @@ std::vector<std::string> ParseIdLines(std::string_view text);
 // Ids between commas, blanks around each dropped.
 std::vector<std::string> ParseIdList(std::string_view text);
 
-// A whole file; "-" reads standard input.
+// A file that can be read to its end; NOT_FOUND naming it and the reason otherwise, also for a folder.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
+
+// The same; "-" reads standard input.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
 // Candidates of a collection with this kind of ids. INVALID_ARGUMENT naming an id that is no 64-bit integer where the

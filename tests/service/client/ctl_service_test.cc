@@ -154,6 +154,8 @@ TEST_F(CtlTest, ErrorsAreOneLineThatNamesTheCause) {
   for (const Case& c :
        std::vector<Case>{{{"rerank", "--query", "/no/such.npy", "--all"}, "/no/such.npy"},
                          {{"rerank", "--query", Path("q.npy"), "--ids-file", "/no/ids"}, "/no/ids"},
+                         {{"rerank", "--query", Path("q.npy"), "--ids-file", "/"}, "cannot read '/': Is a directory"},
+                         {{"info", "--token-file", "/"}, "--token-file: cannot read '/': Is a directory"},
                          {{"rerank", "--query", Path("q.npy"), "--ids", " , "}, "no candidate id"},
                          {{"rerank", "--query", Path("q.npy"), "--all", "--query-index", "5"}, "--query-index is 5"},
                          {{"rerank", "--query", Path("q.npy"), "--all", "--collection", "x"},
