@@ -88,9 +88,10 @@ missing=$(missing_of "$lines")
 [ -n "$missing" ] || exit 0
 echo "setup: installing $(echo "$missing" | tr '\n' ' ')"
 
+# Asks sudo once, here, so that a refusal ends in one clear line.
 if [ "$(id -u)" = 0 ]; then
   as_root=(env)
-elif command -v sudo >/dev/null; then
+elif command -v sudo >/dev/null && sudo -v; then
   as_root=(sudo env)
 else
   die "these packages are missing, and installing them needs root or sudo. As root:" \
