@@ -94,6 +94,10 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::v
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.grpc.address, *credentials, &opened.port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
+  // A compressed message would unfold to any size before its length is looked at: such calls end in UNIMPLEMENTED.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // gRPC's default would let two servers share a port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);

@@ -19,6 +19,9 @@ namespace {
 
 using nlohmann::json;
 
+// Levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
+constexpr int kMaxDepth = 4;
+
 absl::Status Invalid(std::string_view member, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(member), ": ", message));
 }
@@ -195,7 +198,15 @@ constexpr std::array<Renamed, 10> kRenamed = {{{"queries[0].tokens.num_tokens", 
 }  // namespace
 
 absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
-  const json root = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  // Parsing does not recurse, but what comes after it may: nothing deeper than a request is kept.
+  bool too_deep = false;
+  const auto keep = [&too_deep](int depth, json::parse_event_t, json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return !too_deep;
+  };
+  const json root = json::parse(body, keep, /*allow_exceptions=*/false);
+  if (too_deep)
+    return absl::InvalidArgumentError(absl::StrCat("the body is nested deeper than ", kMaxDepth, " levels"));
   if (root.is_discarded()) return absl::InvalidArgumentError("the body is not JSON");
   if (!root.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   v1::RerankRequest request;

@@ -49,8 +49,9 @@ grpc::ServerUnaryReactor* Admin::LoadCollection(grpc::CallbackServerContext* con
                                                 v1::LoadCollectionResponse* response) {
   return RunOnWorker(context, "LoadCollection", [this, request, response] {
     auto info = collections_->LoadForClient(request->name(), request->path(), request->residency());
-    if (info.ok()) *response->mutable_collection() = *std::move(info);
-    return info.status();
+    if (!info.ok()) return info.status();
+    *response->mutable_collection() = *std::move(info);
+    return absl::OkStatus();
   });
 }
 
@@ -60,9 +61,10 @@ grpc::ServerUnaryReactor* Admin::ReloadCollection(grpc::CallbackServerContext* c
   return RunOnWorker(context, "ReloadCollection", [this, request, response] {
     bool changed = false;
     auto info = collections_->Reload(request->name(), &changed);
-    if (info.ok()) *response->mutable_collection() = *std::move(info);
+    if (!info.ok()) return info.status();
+    *response->mutable_collection() = *std::move(info);
     response->set_changed(changed);
-    return info.status();
+    return absl::OkStatus();
   });
 }
 

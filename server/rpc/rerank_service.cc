@@ -71,6 +71,7 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
   job->cancelled = call->context.cancelled;
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) return Finish(std::move(call), result.status());
+    if (absl::Status size = CheckAnswerSize(call->answer, *result); !size.ok()) return Finish(std::move(call), size);
     v1::RerankResponse response = BuildResponse(call->answer, *result);
     Finish(std::move(call), std::move(response));
   };

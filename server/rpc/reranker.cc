@@ -28,9 +28,10 @@ class RerankCall : public grpc::ServerUnaryReactor {
 
  private:
   void Answer(absl::StatusOr<v1::RerankResponse> response) {
-    if (response.ok()) *response_ = *std::move(response);
-    AddTrailers(response.status(), *context_);
-    Finish(ToGrpc(response.status()));  // `this` may be gone from here on
+    const absl::Status status = response.status();
+    if (status.ok()) *response_ = *std::move(response);
+    AddTrailers(status, *context_);
+    Finish(ToGrpc(status));  // `this` may be gone from here on
   }
 
   grpc::CallbackServerContext* const context_;

@@ -241,6 +241,20 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   return translated;
 }
 
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result) {
+  if (!answer.return_payloads) return absl::OkStatus();
+  uint64_t bytes = 0;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    if (query.job_query < 0 || query.candidates->is_inline) continue;
+    for (const engine::Hit& hit : result.queries[static_cast<size_t>(query.job_query)].hits) {
+      bytes += answer.collection->payload(hit.ordinal).size();
+    }
+  }
+  if (bytes <= kMaxPayloadBytesOfAnswer) return absl::OkStatus();
+  return Invalid("return_payloads", absl::StrCat("asks for ", bytes, " bytes of payloads, and at most ",
+                                                 kMaxPayloadBytesOfAnswer, " fit an answer; lower top_k"));
+}
+
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result) {
   static const engine::JobQueryResult kNothing;
   v1::RerankResponse response;

@@ -1,6 +1,7 @@
 // RerankRequest -> engine::Job, and the job's result -> RerankResponse. Pure: no queue, no clock, no gRPC.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,12 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 // INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
+
+// Payload bytes of one answer. A message above 2 GiB cannot be sent at all; the rest is room for ids and alignments.
+inline constexpr uint64_t kMaxPayloadBytesOfAnswer = uint64_t{1} << 30;
+
+// INVALID_ARGUMENT when the payloads that were asked for are more than kMaxPayloadBytesOfAnswer.
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result);
 
 // `result` is that of the job, or empty when there was none. Timings but total_us are filled in.
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result);

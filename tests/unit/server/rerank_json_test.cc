@@ -81,7 +81,14 @@ TEST(RerankJsonTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_EQ(ErrorOf("{"), "the body is not JSON");
   EXPECT_EQ(ErrorOf(""), "the body is not JSON");
   EXPECT_EQ(ErrorOf("[1]"), "the body is not a JSON object");
-  EXPECT_EQ(ErrorOf(std::string(100000, '[')), "the body is not JSON");
+}
+
+TEST(RerankJsonTest, DeepNestingIsRefusedBeforeAnythingWalksIt) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_THAT(ErrorOf(deep), HasSubstr("nested deeper than"));
+  EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("nested deeper than"));
+  EXPECT_THAT(ErrorOf("{\"model\": " + deep + ", \"query\": [[1]], \"documents\": \"*\"}"),
+              HasSubstr("nested deeper than"));
 }
 
 TEST(RerankJsonTest, WrongMembersNameTheirValue) {
