@@ -127,7 +127,7 @@ TEST_F(CtlServerTest, CollectionsComeReloadAndGo) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
-  const ServerProcess server({"docs=" + collection_});
+  const ServerProcess server({"docs=" + collection_}, {"--store.allowed_roots", folder_ / ""});
   ASSERT_TRUE(server.ready()) << server.Log();
 
   EXPECT_THAT(Ctl(server, {"reload", "docs"}).out, StartsWith("unchanged docs: generation 1"));
@@ -143,9 +143,14 @@ TEST_F(CtlServerTest, CollectionsComeReloadAndGo) {
   EXPECT_THAT(run.err, StartsWith("maxsimctl: ALREADY_EXISTS"));
   EXPECT_EQ(Ctl(server, {"unload", "docs"}).exit_code, 0);
   EXPECT_EQ(Ctl(server, {"collections"}).out, "no collections\n");
+  run = Ctl(server, {"load", "docs", "/etc"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, StartsWith("maxsimctl: PERMISSION_DENIED"));
   run = Ctl(server, Queries(demo, "rerank", {"--all", "--collection", "docs"}));
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("NOT_FOUND"));
+  EXPECT_THAT(Ctl(server, {"load", "docs", collection_}).out, StartsWith("loaded docs: generation 2"));
+  EXPECT_EQ(Ctl(server, Queries(demo, "verify", {"--sample", "1"})).exit_code, 0);
 }
 
 TEST_F(CtlServerTest, VerifyCatchesFilesThatDifferFromWhatIsServed) {

@@ -90,9 +90,12 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-ServerProcess::ServerProcess(const std::vector<std::string>& collections) {
+ServerProcess::ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {"--grpc.address", "127.0.0.1:0", "--http.address",     "127.0.0.1:0",
                                         "--backend",      "cpu",         "--server.port_file", folder_ / "ports"};
+  // Nothing balances load between these servers, so nothing needs the time to notice.
+  arguments.insert(arguments.end(), {"--server.shutdown_delay", "0s"});
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
   for (const std::string& collection : collections) {
     arguments.push_back("--collection");
     arguments.push_back(collection);

@@ -37,8 +37,8 @@ class TemporaryFolder {
 // A maxsimd on free ports of this machine, on the CPU backend, stopped with SIGTERM by the destructor.
 class ServerProcess {
  public:
-  // Waits until the server is ready. `collections` are NAME=PATH.
-  explicit ServerProcess(const std::vector<std::string>& collections);
+  // Waits until the server is ready. `collections` are NAME=PATH; `flags` are more flags of maxsimd.
+  explicit ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

@@ -67,7 +67,7 @@ class Server:
     def __init__(self, folder, collections):
         ports = folder / "ports.json"
         command = [PROGRAMS / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0"]
-        command += ["--backend", "cpu", "--server.port_file", ports]
+        command += ["--backend", "cpu", "--server.shutdown_delay", "0s", "--server.port_file", ports]
         for name, path in collections.items():
             command += ["--collection", f"{name}={path}"]
         self.log = open(folder / "maxsimd.log", "w+b")
