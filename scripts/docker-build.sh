@@ -16,9 +16,10 @@ case "$cuda" in
     exit 1
     ;;
 esac
-for tool in docker podman; do
-  if command -v "$tool" >/dev/null; then exec "$tool" build "${options[@]}" "$@" .; fi
+if command -v docker >/dev/null; then exec docker build "${options[@]}" "$@" .; fi
+# Their own format, OCI, has no health check.
+for tool in podman buildah; do
+  if command -v "$tool" >/dev/null; then exec "$tool" build --format docker "${options[@]}" "$@" .; fi
 done
-if command -v buildah >/dev/null; then exec buildah build --format docker "${options[@]}" "$@" .; fi
 echo "docker-build: docker, podman or buildah is needed" >&2
 exit 1
