@@ -19,17 +19,26 @@ namespace {
 constexpr std::chrono::milliseconds kHealthInterval(250);
 constexpr int kTicksPerPoll = 20;  // GPU state and memory gauges every 5 s, below the usual scrape interval
 
+// Calls that come while gRPC closes its port are cut off, so it stays open, refusing, until clients have noticed: until
+// this long no call was in progress, but no longer than kMaxLinger.
+constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
+constexpr absl::Duration kMaxLinger = absl::Seconds(2);
+// What is left then is cut off: streams of the health and reflection services, calls beyond their grace.
+constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
+
 // Time for the answers of a failed device's requests to leave.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, const rpc::Authenticator* authenticator,
                                                  const Backend* backend, const store::CollectionStore* store,
-                                                 Metrics* metrics, const config::Config& config) {
+                                                 Metrics* metrics, rpc::CallTracker* calls,
+                                                 const config::Config& config) {
   return {.rerank = rerank,
           .authenticator = authenticator,
           .backend = backend,
           .store = store,
           .metrics = metrics,
+          .calls = calls,
           .max_queue_work = config.batching.max_queue_work,
           .stream_in_flight = config.grpc.stream_in_flight};
 }
@@ -75,15 +84,15 @@ Server::Server(config::Config config, std::unique_ptr<Backend> backend, std::uni
       collections_(store_.get(), &metrics_, config_.allowed_roots, backend_->info().name == "cpu" ? "host" : "device"),
       rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
-      reranker_(RerankerDependencies(&rerank_, &authenticator_, backend_.get(), store_.get(), &metrics_, config_)),
-      admin_(&collections_, &authenticator_, worker_.get(), &metrics_) {
+      reranker_(
+          RerankerDependencies(&rerank_, &authenticator_, backend_.get(), store_.get(), &metrics_, &calls_, config_)),
+      admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_) {
   if (backend_->info().name == "cuda") nvml_ = Nvml::Open();
 }
 
 Server::~Server() {
   Shutdown(absl::ZeroDuration(), absl::ZeroDuration());
-  // Admin calls that were still running when the grace ended answer before their server goes.
-  worker_.reset();
+  worker_.reset();  // waits for a load of RequestReload, which no call waited for
 }
 
 absl::Status Server::OpenPorts() {
@@ -242,8 +251,10 @@ void Server::RequestReload() {
   if (absl::Status status = authenticator_.Load(); !status.ok()) {
     log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
   }
-  if (!has_served()) return;                                          // the first loads are not done yet
-  worker_->Post([this] { collections_.ReloadAll().IgnoreError(); });  // each outcome is logged
+  if (!has_served()) return;  // the first loads are not done yet
+  worker_->Post([this](const absl::Status& turn) {
+    if (turn.ok()) collections_.ReloadAll().IgnoreError();  // each outcome is logged
+  });
 }
 
 int Server::Run() {
@@ -271,18 +282,18 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return !device_.ok(); });
   }
-  // 2. Whatever was accepted is answered; connections are told to go elsewhere.
-  if (std::exchange(port_file_written_, false)) {
-    if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) {
-      log::Write(spdlog::level::warn, "port_file_left", {{"error", status.ToString()}});
-    }
-  }
+  // 2. Whatever was accepted is answered; what comes is refused.
+  RemoveOwnPortFile();
   const absl::Time deadline = absl::Now() + grace;
+  calls_.BeginDrain();
   rerank_.SetState(rpc::RerankService::State::kDraining);
   reranker_.DrainStreams();
-  if (grpc_.server != nullptr) grpc_.server->Shutdown(absl::ToChronoTime(deadline));
+  store_->StopLoads();
+  worker_->Stop();
   const int64_t failed = scheduler_->Shutdown(deadline);
-  // 3. HTTP goes last: probes and metrics are answered until everything else is done.
+  // 3. and 4.
+  if (grpc_.server != nullptr) CloseGrpcPort(deadline, grace);
+  // HTTP goes last: probes and metrics are answered until everything else is done.
   if (http_ != nullptr) http_->Stop();
   {
     std::lock_guard lock(mutex_);
@@ -292,6 +303,20 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   if (monitor_.joinable()) monitor_.join();
   SetPhase(Phase::kStopped);
   log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", absl::StrCat(failed)}});
+}
+
+void Server::RemoveOwnPortFile() {
+  if (!std::exchange(port_file_written_, false)) return;
+  if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) {
+    log::Write(spdlog::level::warn, "port_file_left", {{"error", status.ToString()}});
+  }
+}
+
+void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
+  // The scheduler has answered; what is left of the grace is for the answers to leave, to clients that read slowly.
+  calls_.WaitForEarlierCalls(deadline - absl::Now());
+  calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
+  grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
 }
 
 }  // namespace maxsim

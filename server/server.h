@@ -21,6 +21,7 @@
 #include "server/nvml.h"
 #include "server/rpc/admin.h"
 #include "server/rpc/auth.h"
+#include "server/rpc/call_tracker.h"
 #include "server/rpc/collection_admin.h"
 #include "server/rpc/rerank_service.h"
 #include "server/rpc/reranker.h"
@@ -46,8 +47,11 @@ class Server {
 
   // Blocks until RequestStop or until the device is lost, then shuts down:
   //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
-  //   2. new requests are UNAVAILABLE; accepted ones have server.shutdown_grace to finish, then are failed;
-  //   3. the ports close.
+  //   2. new requests are UNAVAILABLE, loads stop; accepted requests have server.shutdown_grace to finish, then are
+  //      failed;
+  //   3. until no new call has come for a moment, refusals go on: a call that meets a closing port would get CANCELLED,
+  //      which tells its client nothing;
+  //   4. the ports close.
   // The port file goes between 1 and 2.
   // A lost device skips the delay. Returns the process' exit code.
   int Run();
@@ -81,6 +85,8 @@ class Server {
   void Monitor();
   void CheckDevice();
   void Shutdown(absl::Duration delay, absl::Duration grace);
+  void RemoveOwnPortFile();
+  void CloseGrpcPort(absl::Time deadline, absl::Duration grace);
 
   const config::Config config_;
   Metrics metrics_;
@@ -93,6 +99,7 @@ class Server {
   rpc::CollectionAdmin collections_;
   rpc::RerankService rerank_;
   std::unique_ptr<rpc::Worker> worker_;
+  rpc::CallTracker calls_;
   rpc::Reranker reranker_;
   rpc::Admin admin_;
   GrpcPort grpc_;

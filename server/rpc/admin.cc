@@ -12,7 +12,7 @@ namespace maxsim::rpc {
 grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* context, const char* method,
                                              absl::AnyInvocable<absl::Status()> work) {
   const absl::Time arrival = absl::Now();
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  auto* reactor = new UnaryCall(calls_);
   const auto finish = [this, reactor, arrival, method](const absl::Status& status) {
     metrics_->CountRequest(method, status.code(), absl::Now() - arrival);
     reactor->Finish(ToGrpc(status));
@@ -26,7 +26,8 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
     return reactor;
   }
   log::Write(spdlog::level::info, "admin_call", {{"method", method}, {"peer", context->peer()}});
-  worker_->Post([finish, work = std::move(work)]() mutable { finish(work()); });
+  worker_->Post(
+      [finish, work = std::move(work)](const absl::Status& turn) mutable { finish(turn.ok() ? work() : turn); });
   return reactor;
 }
 
@@ -39,7 +40,7 @@ grpc::ServerUnaryReactor* Admin::ListCollections(grpc::CallbackServerContext* co
     for (v1::CollectionInfo& info : collections_->List()) *response->add_collections() = std::move(info);
   }
   metrics_->CountRequest("ListCollections", status.code(), absl::Now() - arrival);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  auto* reactor = new UnaryCall(calls_);
   reactor->Finish(ToGrpc(status));
   return reactor;
 }

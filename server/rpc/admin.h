@@ -6,6 +6,7 @@
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "server/metrics.h"
 #include "server/rpc/auth.h"
+#include "server/rpc/call_tracker.h"
 #include "server/rpc/collection_admin.h"
 #include "server/rpc/worker.h"
 
@@ -14,8 +15,9 @@ namespace maxsim::rpc {
 class Admin : public v1::Admin::CallbackService {
  public:
   // All must outlive the gRPC server that this is registered with.
-  Admin(CollectionAdmin* collections, const Authenticator* authenticator, Worker* worker, Metrics* metrics)
-      : collections_(collections), authenticator_(authenticator), worker_(worker), metrics_(metrics) {}
+  Admin(CollectionAdmin* collections, const Authenticator* authenticator, Worker* worker, Metrics* metrics,
+        CallTracker* calls)
+      : collections_(collections), authenticator_(authenticator), worker_(worker), metrics_(metrics), calls_(calls) {}
 
   // Until this is called, what changes collections is UNAVAILABLE: a client must not take a configured name first.
   void AcceptChanges() { accepts_changes_ = true; }
@@ -34,7 +36,7 @@ class Admin : public v1::Admin::CallbackService {
                                              v1::UnloadCollectionResponse* response) override;
 
  private:
-  // Authenticates, then runs `work` on the worker and answers with its status.
+  // Authenticates, then runs `work` on the worker and answers with its status; UNAVAILABLE when the worker stops first.
   grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method,
                                         absl::AnyInvocable<absl::Status()> work);
 
@@ -42,6 +44,7 @@ class Admin : public v1::Admin::CallbackService {
   const Authenticator* const authenticator_;
   Worker* const worker_;
   Metrics* const metrics_;
+  CallTracker* const calls_;
   std::atomic<bool> accepts_changes_{false};
 };
 

@@ -6,9 +6,25 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
 #include "server/rpc/auth.h"
+#include "server/rpc/call_tracker.h"
 
 namespace maxsim::rpc {
+
+// A unary call's reactor: in progress for `tracker` until gRPC has let go of it, which is when it deletes itself. Made
+// with new; after Finish it may be gone.
+class UnaryCall : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryCall(CallTracker* tracker) : call_(tracker) {}
+  void OnDone() override { delete this; }
+
+ protected:
+  ~UnaryCall() override = default;
+
+ private:
+  CallTracker::Call call_;
+};
 
 // UNAUTHENTICATED unless the call's metadata carries a known token.
 absl::Status Authenticate(const Authenticator& authenticator, const grpc::CallbackServerContext& context);

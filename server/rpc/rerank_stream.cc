@@ -36,8 +36,12 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
   RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, int max_in_flight,
-                   StreamRegistry* registry)
-      : service_(service), max_in_flight_(max_in_flight), registry_(registry), deadline_(DeadlineOf(*context)) {}
+                   StreamRegistry* registry, CallTracker* tracker)
+      : service_(service),
+        max_in_flight_(max_in_flight),
+        registry_(registry),
+        deadline_(DeadlineOf(*context)),
+        call_(tracker) {}
 
   void Start(const absl::Status& admitted) {
     self_ = shared_from_this();
@@ -103,6 +107,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
 
   void OnDone() override {
     registry_->Remove(self_);
+    call_.End();  // not with the object, which a request in flight may keep
     const std::shared_ptr<RerankStreamCall> last = std::move(self_);
   }
 
@@ -172,6 +177,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   const int max_in_flight_;
   StreamRegistry* const registry_;
   const absl::Time deadline_;
+  CallTracker::Call call_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
   v1::RerankRequest request_;               // belongs to the one read at a time, and to its handling
@@ -212,8 +218,8 @@ void StreamRegistry::Drain() {
 
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* StartRerankStream(
     grpc::CallbackServerContext* context, RerankService* service, const absl::Status& admitted, int max_in_flight,
-    StreamRegistry* registry) {
-  auto stream = std::make_shared<RerankStreamCall>(context, service, max_in_flight, registry);
+    StreamRegistry* registry, CallTracker* tracker) {
+  auto stream = std::make_shared<RerankStreamCall>(context, service, max_in_flight, registry, tracker);
   RerankStreamCall* const reactor = stream.get();
   reactor->Start(admitted);
   return reactor;

@@ -11,11 +11,11 @@
 namespace maxsim::rpc {
 namespace {
 
-// One Rerank call. Deletes itself when gRPC has let go of it.
-class RerankCall : public grpc::ServerUnaryReactor {
+// One Rerank call.
+class RerankCall : public UnaryCall {
  public:
-  RerankCall(grpc::CallbackServerContext* context, v1::RerankResponse* response)
-      : context_(context), response_(response) {}
+  RerankCall(CallTracker* tracker, grpc::CallbackServerContext* context, v1::RerankResponse* response)
+      : UnaryCall(tracker), context_(context), response_(response) {}
 
   void Start(RerankService& service, const v1::RerankRequest& request, absl::Time arrival) {
     service.Rerank(request,
@@ -24,7 +24,6 @@ class RerankCall : public grpc::ServerUnaryReactor {
   }
 
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
-  void OnDone() override { delete this; }
 
  private:
   void Answer(absl::StatusOr<v1::RerankResponse> response) {
@@ -40,10 +39,10 @@ class RerankCall : public grpc::ServerUnaryReactor {
 };
 
 // Answers a call that needs no waiting.
-grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context, const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
+grpc::ServerUnaryReactor* AnswerNow(CallTracker* tracker, const absl::Status& status) {
+  auto* call = new UnaryCall(tracker);
+  call->Finish(ToGrpc(status));
+  return call;
 }
 
 }  // namespace
@@ -53,9 +52,9 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
   const absl::Time arrival = absl::Now();
   if (absl::Status status = Authenticate(*deps_.authenticator, *context); !status.ok()) {
     deps_.metrics->CountRequest("Rerank", status.code(), absl::Now() - arrival);
-    return AnswerNow(context, status);
+    return AnswerNow(deps_.calls, status);
   }
-  auto* call = new RerankCall(context, response);
+  auto* call = new RerankCall(deps_.calls, context, response);
   call->Start(*deps_.rerank, *request, arrival);
   return call;
 }
@@ -63,7 +62,7 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::RerankStream(
     grpc::CallbackServerContext* context) {
   return StartRerankStream(context, deps_.rerank, Authenticate(*deps_.authenticator, *context), deps_.stream_in_flight,
-                           &streams_);
+                           &streams_, deps_.calls);
 }
 
 grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,
@@ -72,7 +71,7 @@ grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context
   absl::Status status = Authenticate(*deps_.authenticator, *context);
   if (status.ok()) *response = BuildInfo(*deps_.backend, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work);
   deps_.metrics->CountRequest("GetInfo", status.code(), absl::Now() - arrival);
-  return AnswerNow(context, status);
+  return AnswerNow(deps_.calls, status);
 }
 
 }  // namespace maxsim::rpc

@@ -7,6 +7,7 @@
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/metrics.h"
 #include "server/rpc/auth.h"
+#include "server/rpc/call_tracker.h"
 #include "server/rpc/rerank_service.h"
 #include "server/rpc/rerank_stream.h"
 #include "server/store/collection_store.h"
@@ -22,6 +23,7 @@ class Reranker : public v1::Reranker::CallbackService {
     const Backend* backend = nullptr;
     const store::CollectionStore* store = nullptr;
     Metrics* metrics = nullptr;
+    CallTracker* calls = nullptr;
     uint64_t max_queue_work = 0;
     int stream_in_flight = 64;
   };

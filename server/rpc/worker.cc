@@ -3,35 +3,51 @@
 #include <utility>
 
 namespace maxsim::rpc {
+namespace {
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+}  // namespace
 
 Worker::Worker() : thread_([this] { Run(); }) {}
 
 Worker::~Worker() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
+  Stop();
   thread_.join();
 }
 
-void Worker::Post(absl::AnyInvocable<void()> task) {
+void Worker::Post(Task task) {
   {
     std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    if (!stopping_) {
+      tasks_.push_back(std::move(task));
+      wake_.notify_one();
+      return;
+    }
+  }
+  task(Draining());
+}
+
+void Worker::Stop() {
+  std::deque<Task> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    dropped = std::exchange(tasks_, {});
   }
   wake_.notify_one();
+  for (Task& task : dropped) task(Draining());
 }
 
 void Worker::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    absl::AnyInvocable<void()> task = std::move(tasks_.front());
+    if (stopping_) return;
+    Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task();
+    task(absl::OkStatus());
     task = nullptr;
     lock.lock();
   }

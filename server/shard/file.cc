@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "server/shard/stop.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {
@@ -108,7 +109,7 @@ absl::StatusOr<FileBytes> FileBytes::Map(const InputFile& file) {
   return FileBytes(static_cast<uint8_t*>(data), size);
 }
 
-absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file) {
+absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const std::atomic<bool>* stop) {
   const auto size = static_cast<size_t>(file.size());
   if (size == 0) return FileBytes(nullptr, 0);
   // An anonymous mapping rather than malloc: aligned to pages, and a refusal is an error code.
@@ -118,7 +119,12 @@ absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file) {
   }
   FileBytes bytes(static_cast<uint8_t*>(data), size);
   ::madvise(data, size, MADV_HUGEPAGE);  // advice: a refusal changes nothing
-  if (absl::Status status = file.ReadAt(0, data, size); !status.ok()) return status;
+  for (size_t begin = 0; begin < size; begin += kStopBlockBytes) {
+    if (Stopped(stop)) return StoppedError();
+    absl::Status status =
+        file.ReadAt(static_cast<int64_t>(begin), bytes.data_ + begin, std::min(kStopBlockBytes, size - begin));
+    if (!status.ok()) return status;
+  }
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,8 +52,8 @@ class FileBytes {
   // only for files that nobody changes.
   static absl::StatusOr<FileBytes> Map(const InputFile& file);
 
-  // RESOURCE_EXHAUSTED when there is no memory for it.
-  static absl::StatusOr<FileBytes> Copy(const InputFile& file);
+  // RESOURCE_EXHAUSTED when there is no memory for it; UNAVAILABLE once `stop` (may be null) is set.
+  static absl::StatusOr<FileBytes> Copy(const InputFile& file, const std::atomic<bool>* stop = nullptr);
 
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;

@@ -1,10 +1,12 @@
 #include "server/shard/shard.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "server/shard/file.h"
 #include "server/shard/shard_contents.h"
+#include "server/shard/stop.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {
@@ -44,18 +46,22 @@ Shard::Shard(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Shard::~Shard() = default;
 
 absl::StatusOr<std::shared_ptr<const Shard>> Shard::Open(const std::string& folder, const Manifest& manifest,
-                                                         const ShardEntry& entry, Access access, bool check_checksum) {
+                                                         const ShardEntry& entry, Access access, bool check_checksum,
+                                                         const std::atomic<bool>* stop) {
   std::string path = JoinPath(folder, entry.file);
   absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (!file.ok()) return file.status();
   if (file->size() != entry.num_bytes) {
     return DataLoss(path, Cat(file->size(), " bytes, but the manifest says ", entry.num_bytes));
   }
-  absl::StatusOr<FileBytes> bytes = access == Access::kMapped ? FileBytes::Map(*file) : FileBytes::Copy(*file);
+  absl::StatusOr<FileBytes> bytes = access == Access::kMapped ? FileBytes::Map(*file) : FileBytes::Copy(*file, stop);
   if (!bytes.ok()) return bytes.status();
   if (check_checksum) {
     Checksum checksum;
-    checksum.Update(bytes->data(), bytes->size());
+    for (size_t begin = 0; begin < bytes->size(); begin += kStopBlockBytes) {
+      if (Stopped(stop)) return StoppedError();
+      checksum.Update(bytes->data() + begin, std::min(kStopBlockBytes, bytes->size() - begin));
+    }
     if (const std::string found = checksum.Format(); found != entry.checksum) {
       return DataLoss(path, Cat("checksum: ", found, ", but the manifest says ", entry.checksum));
     }

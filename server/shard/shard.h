@@ -1,6 +1,7 @@
 // One shard file, opened for reading.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,8 +27,10 @@ class Shard {
   // Opens `folder`/`entry.file` and checks it against the entry and the manifest: sizes, counts, types. With
   // `check_checksum` the whole file is read and hashed, and a difference is DATA_LOSS. NOT_FOUND, or DATA_LOSS naming
   // the file, the field, the value and what was expected.
+  // UNAVAILABLE once `stop` (may be null) is set, which is looked at between blocks that are read or hashed.
   static absl::StatusOr<std::shared_ptr<const Shard>> Open(const std::string& folder, const Manifest& manifest,
-                                                           const ShardEntry& entry, Access access, bool check_checksum);
+                                                           const ShardEntry& entry, Access access, bool check_checksum,
+                                                           const std::atomic<bool>* stop = nullptr);
   ~Shard();
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;

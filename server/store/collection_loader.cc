@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "server/shard/stop.h"
 #include "server/shard/text.h"
 #include "spdlog/spdlog.h"
 
@@ -62,6 +63,7 @@ class PartLoader {
     Work();
     for (std::thread& thread : threads) thread.join();
     if (!error_.ok()) return error_;
+    if (shard::Stopped(request_.stop)) return shard::StoppedError();
     uint64_t first_ordinal = 0;
     for (Collection::Part& part : parts_) {
       part.first_ordinal = first_ordinal;
@@ -72,7 +74,7 @@ class PartLoader {
 
  private:
   void Work() {
-    while (!failed_.load(std::memory_order_relaxed)) {
+    while (!failed_.load(std::memory_order_relaxed) && !shard::Stopped(request_.stop)) {
       const size_t idx = next_.fetch_add(1, std::memory_order_relaxed);
       if (idx >= parts_.size()) return;
       const absl::Status status = LoadPart(manifest_.shards[idx], &parts_[idx]);
@@ -87,11 +89,12 @@ class PartLoader {
     // The GPU copies out of the mapping; what stays mapped are ids, payloads and offsets, read through the page cache.
     const shard::Access access = residency_ == Residency::kHost ? shard::Access::kCopied : shard::Access::kMapped;
     absl::StatusOr<std::shared_ptr<const shard::Shard>> shard =
-        shard::Shard::Open(request_.path, manifest_, entry, access, options_.verify_checksums);
+        shard::Shard::Open(request_.path, manifest_, entry, access, options_.verify_checksums, request_.stop);
     if (!shard.ok()) return shard.status();
     if (options_.verify_checksums) {
       if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
     }
+    if (shard::Stopped(request_.stop)) return shard::StoppedError();
     absl::StatusOr<std::unique_ptr<Documents>> documents = backend_->Load((*shard)->documents(), *shard);
     if (!documents.ok()) {
       return absl::Status(documents.status().code(), shard::Cat((*shard)->path(), ": ", documents.status().message()));
@@ -165,6 +168,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadReque
                                                                  Backend* backend, const StoreOptions& options,
                                                                  MemoryLedger* ledger) {
   const absl::Time start = absl::Now();
+  if (shard::Stopped(request.stop)) return shard::StoppedError();
   absl::StatusOr<Placement> placement = Reserve(request, manifest, backend, options, ledger);
   if (!placement.ok()) return placement.status();
   absl::StatusOr<std::vector<Collection::Part>> parts =

@@ -1,6 +1,7 @@
 // From a folder on disk to a served generation: plan, reservation, shards, backend, id index.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,7 +39,8 @@ struct LoadRequest {
   std::string name;
   std::string path;
   Residency residency = Residency::kAuto;
-  const Collection* served = nullptr;  // the generation a reload replaces, for messages; null for a first load
+  const Collection* served = nullptr;       // the generation a reload replaces, for messages; null for a first load
+  const std::atomic<bool>* stop = nullptr;  // once set, the load ends with UNAVAILABLE; null: never
 };
 
 // Loads `manifest`, which was read from request.path. The memory is reserved before the first shard is opened; shards

@@ -80,6 +80,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   LoadRequest request;
   request.name = entry->name;
   request.served = served.get();
+  request.stop = &stop_loads_;
   {
     const std::lock_guard lock(mutex_);
     request.path = entry->path;

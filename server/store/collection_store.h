@@ -1,6 +1,7 @@
 // The collections a server holds, by name.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -69,6 +70,10 @@ class CollectionStore {
   // NOT_FOUND for an unknown name.
   absl::Status Unload(const std::string& name);
 
+  // For good: the loads that run end with UNAVAILABLE before their next shard or within one, after some 64 MiB that are
+  // read or hashed; later ones do so at once. Does not wait for them.
+  void StopLoads() { stop_loads_ = true; }
+
   // NOT_FOUND for an unknown name (the message lists the known ones); UNAVAILABLE while it loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;
 
@@ -89,6 +94,7 @@ class CollectionStore {
   Backend* const backend_;
   const StoreOptions options_;
   const std::unique_ptr<MemoryLedger> ledger_;
+  std::atomic<bool> stop_loads_{false};
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_;  // guarded by mutex_
 };
