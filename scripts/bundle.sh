@@ -78,7 +78,7 @@ for file in "${libraries[@]}"; do patchelf --set-rpath '$ORIGIN' "$file"; done
 
 # Files that programs and tests read, at their places below the top folder (what is in git, and the built collection).
 copy_data() {
-  git ls-files -z -- config demo tests 'docs/*.md' README.md LICENSE | while IFS= read -r -d '' file; do
+  git ls-files -z -- config demo deploy tests 'docs/*.md' README.md LICENSE | while IFS= read -r -d '' file; do
     case "$file" in
       *.cc | *.h | *.cu | *CMakeLists.txt) continue ;;
     esac
