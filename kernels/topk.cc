@@ -52,6 +52,17 @@ void TopKSelector::Reset(int32_t k) {
   kept_.clear();
 }
 
+void TopKSelector::Finish(std::vector<Scored>* best) {
+  SelectTopK(static_cast<int32_t>(k_), &kept_);
+  best->assign(kept_.begin(), kept_.end());
+}
+
+void TopKSelector::Clear() {
+  full_ = false;
+  kept_.clear();
+  if (kept_.capacity() > kMinSelectorCapacity) std::vector<Scored>().swap(kept_);
+}
+
 void TopKSelector::Shrink() {
   const auto worst_kept = kept_.begin() + (k_ - 1);
   std::nth_element(kept_.begin(), worst_kept, kept_.end(), RanksBefore);

@@ -19,8 +19,8 @@ void SelectTopK(int32_t k, std::vector<Scored>* scored);
 // its capacity; it must not be one of `lists`. O(k log lists).
 void MergeTopK(absl::Span<const absl::Span<const Scored>> lists, int32_t k, std::vector<Scored>* merged);
 
-// Selects the best k of a stream without keeping the stream: holds at most max(2 k, 1024) results, and keeps its
-// memory from one use to the next. O(1) amortised for each Push.
+// Selects the best k of a stream without keeping the stream: holds at most max(2 k, 1024) results, in memory that grows
+// with them to the next power of two. O(1) amortised for each Push.
 class TopKSelector {
  public:
   // Forgets everything and selects the best `k` >= 1 from here on.
@@ -34,6 +34,12 @@ class TopKSelector {
 
   // Results that contain the best k of everything pushed, in no particular order; valid until the next call.
   absl::Span<const Scored> kept() const { return kept_; }
+
+  // Overwrites `best` with the best k of everything pushed, in rank order.
+  void Finish(std::vector<Scored>* best);
+
+  // Forgets everything. Memory for 1,024 results is kept for the next use, more is given back.
+  void Clear();
 
  private:
   // Drops all but the best k and remembers the worst of them: nothing that ranks after it can be in the answer.

@@ -25,6 +25,11 @@ constexpr double kItemWork = 2e6;
 // Below this a call is done before another thread has woken up.
 constexpr double kMinParallelWork = 1e6;
 
+// What merging one selected result is worth in multiply-adds: some nanoseconds.
+constexpr double kMergeWork = 50;
+
+absl::Status OutOfMemory() { return absl::ResourceExhaustedError("no host memory for the call's workspace"); }
+
 absl::StatusOr<const DocumentsView*> ViewOf(const Documents& documents) {
   const auto* cpu_documents = dynamic_cast<const CpuDocuments*>(&documents);
   if (cpu_documents == nullptr) return absl::InvalidArgumentError("documents were made by another backend");
@@ -44,6 +49,7 @@ double MeanTokens(const DocumentsView& view) {
 uint32_t* StepBuffer::Reserve(size_t num_steps) {
   if (num_steps > capacity_) {
     memory_.reset();
+    capacity_ = 0;  // also when there is no memory for more
     memory_.reset(static_cast<uint32_t*>(::operator new (num_steps * sizeof(uint32_t), std::align_val_t{64})));
     capacity_ = num_steps;
   }
@@ -58,13 +64,20 @@ CpuExecutor::Shape CpuExecutor::ShapeOf(const DocumentsView& view) const {
   return {view, form, num_steps, RowsPerBlock(isa_, num_steps)};
 }
 
-void CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
-                              absl::FunctionRef<void(Slot& slot, size_t item)> work) {
+absl::Status CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
+                                      absl::FunctionRef<void(Slot& slot, size_t item)> work) {
   std::atomic<size_t> next{0};
+  std::atomic<bool> out_of_memory{false};
   const auto run = [&](int slot) {
-    for (size_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
-         item = next.fetch_add(1, std::memory_order_relaxed)) {
-      work(slots_[slot], item);
+    try {
+      for (size_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
+           item = next.fetch_add(1, std::memory_order_relaxed)) {
+        work(slots_[slot], item);
+      }
+    } catch (const std::bad_alloc&) {
+      // On a worker it would end the process; on the caller's thread it would leave the pool with a dangling job.
+      out_of_memory.store(true, std::memory_order_relaxed);
+      next.store(num_items, std::memory_order_relaxed);
     }
   };
   if (num_items < 2 || multiply_adds < kMinParallelWork) {
@@ -72,6 +85,7 @@ void CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
   } else {
     pool_.Run(run);
   }
+  return out_of_memory.load(std::memory_order_relaxed) ? OutOfMemory() : absl::OkStatus();
 }
 
 absl::Status CpuExecutor::TopK(const Documents& documents, absl::Span<const Query> queries,
@@ -79,10 +93,24 @@ absl::Status CpuExecutor::TopK(const Documents& documents, absl::Span<const Quer
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<const DocumentsView*> view = ViewOf(documents);
   if (!view.ok()) return view.status();
-  if (absl::Status status = ValidateTopKCall(queries, results.size(), documents.num_documents()); !status.ok()) {
-    return status;
+  absl::Status status = ValidateTopKCall(queries, results.size(), documents.num_documents());
+  if (!status.ok()) return status;
+  try {
+    status = ScoreAndSelect(**view, queries, results);
+  } catch (const std::bad_alloc&) {
+    status = OutOfMemory();
   }
-  const Shape shape = ShapeOf(**view);
+  if (!status.ok()) return status;
+  if (timings != nullptr) {
+    *timings = {};
+    timings->kernel_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuExecutor::ScoreAndSelect(const DocumentsView& view, absl::Span<const Query> queries,
+                                         absl::Span<std::vector<Scored>> results) {
+  const Shape shape = ShapeOf(view);
   for (Slot& slot : slots_) slot.used = false;
 
   std::vector<QueryStack> stacks =
@@ -96,27 +124,37 @@ absl::Status CpuExecutor::TopK(const Documents& documents, absl::Span<const Quer
       ++end;
     }
     panels_.Reserve(wave_steps);
-    ScoreWave(shape, queries, absl::MakeSpan(stacks).subspan(begin, end - begin));
+    absl::Status status = ScoreWave(shape, queries, absl::MakeSpan(stacks).subspan(begin, end - begin));
+    if (!status.ok()) return status;
     begin = end;
   }
-
-  for (size_t query = 0; query < queries.size(); ++query) {
-    results[query].clear();
-    for (const Slot& slot : slots_) {
-      if (!slot.used) continue;
-      const absl::Span<const Scored> kept = slot.selectors[query].kept();
-      results[query].insert(results[query].end(), kept.begin(), kept.end());
-    }
-    SelectTopK(queries[query].top_k, &results[query]);
-  }
-  if (timings != nullptr) {
-    *timings = {};
-    timings->kernel_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  return absl::OkStatus();
+  return MergeSelections(results);
 }
 
-void CpuExecutor::ScoreWave(const Shape& shape, absl::Span<const Query> queries, absl::Span<QueryStack> stacks) {
+absl::Status CpuExecutor::MergeSelections(absl::Span<std::vector<Scored>> results) {
+  std::vector<Slot*> used;
+  size_t num_kept = 0;
+  for (Slot& slot : slots_) {
+    if (!slot.used) continue;
+    used.push_back(&slot);
+    for (size_t query = 0; query < results.size(); ++query) num_kept += slot.selectors[query].kept().size();
+  }
+  return ForEachItem(results.size(), static_cast<double>(num_kept) * kMergeWork, [&](Slot&, size_t query) {
+    results[query].clear();
+    if (used.empty()) return;
+    TopKSelector& merged = used.front()->selectors[query];
+    for (size_t idx = 1; idx < used.size(); ++idx) {
+      TopKSelector& selector = used[idx]->selectors[query];
+      for (const Scored& scored : selector.kept()) merged.Push(scored);
+      selector.Clear();
+    }
+    merged.Finish(&results[query]);
+    merged.Clear();
+  });
+}
+
+absl::Status CpuExecutor::ScoreWave(const Shape& shape, absl::Span<const Query> queries,
+                                    absl::Span<QueryStack> stacks) {
   uint32_t* const panels = panels_.Reserve(0);
   std::vector<size_t> first_item(stacks.size() + 1, 0);  // items of stack s: first_item[s] .. first_item[s + 1]
   std::vector<size_t> item_candidates(stacks.size());
@@ -130,7 +168,7 @@ void CpuExecutor::ScoreWave(const Shape& shape, absl::Span<const Query> queries,
     first_item[idx + 1] = first_item[idx] + (stack.num_candidates + item_candidates[idx] - 1) / item_candidates[idx];
     multiply_adds += candidate_work * static_cast<double>(stack.num_candidates);
   }
-  ForEachItem(first_item.back(), multiply_adds, [&](Slot& slot, size_t item) {
+  return ForEachItem(first_item.back(), multiply_adds, [&](Slot& slot, size_t item) {
     if (!slot.used) {
       if (slot.selectors.size() < queries.size()) slot.selectors.resize(queries.size());
       for (size_t query = 0; query < queries.size(); ++query) slot.selectors[query].Reset(queries[query].top_k);
@@ -177,8 +215,16 @@ absl::Status CpuExecutor::Align(const Documents& documents, const Query& query, 
   if (!view.ok()) return view.status();
   absl::Status status = ValidateAlignCall(query, ordinals, matches.size(), documents.num_documents());
   if (!status.ok()) return status;
+  try {
+    return AlignAll(**view, query, ordinals, matches);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
 
-  const Shape shape = ShapeOf(**view);
+absl::Status CpuExecutor::AlignAll(const DocumentsView& view, const Query& query, absl::Span<const uint32_t> ordinals,
+                                   absl::Span<TokenMatch> matches) {
+  const Shape shape = ShapeOf(view);
   const std::vector<QueryStack> stacks =
       StackQueries({&query, 1}, shape.view.num_documents, isa_, shape.num_steps, kMaxStackLanes);
   const QueryStack& stack = stacks.front();
@@ -186,10 +232,9 @@ absl::Status CpuExecutor::Align(const Documents& documents, const Query& query, 
             panels_.Reserve(stack.layout.size()));
   const double multiply_adds = MeanTokens(shape.view) * static_cast<double>(ordinals.size()) *
                                static_cast<double>(stack.layout.num_lanes()) * shape.view.dim;
-  ForEachItem(ordinals.size(), multiply_adds, [&](Slot& slot, size_t item) {
+  return ForEachItem(ordinals.size(), multiply_adds, [&](Slot& slot, size_t item) {
     AlignDocument(shape, stack, ordinals[item], slot, matches.data() + item * stack.num_tokens);
   });
-  return absl::OkStatus();
 }
 
 void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot,

@@ -29,6 +29,11 @@ class StepBuffer {
   size_t capacity_ = 0;
 };
 
+// Host memory: packed queries (16 MiB, or one query's where that is more) and some 100 KiB a thread for rows and
+// maxima, all kept between calls. Selection takes up to 16 * top_k bytes (rounded up to a power of two) for each thread
+// and query while a call runs: 64 threads, 64 queries and top_k 10,000 over a large collection come to 1 GiB. Of that,
+// 8 KiB for each thread and query are kept. A call that finds no memory fails with RESOURCE_EXHAUSTED and leaves the
+// executor usable.
 class CpuExecutor final : public Executor {
  public:
   // Both must outlive the executor.
@@ -59,12 +64,22 @@ class CpuExecutor final : public Executor {
   };
   Shape ShapeOf(const DocumentsView& view) const;
 
+  // TopK and Align behind the checks of their arguments. They allocate, so they may throw std::bad_alloc.
+  absl::Status ScoreAndSelect(const DocumentsView& view, absl::Span<const Query> queries,
+                              absl::Span<std::vector<Scored>> results);
+  absl::Status AlignAll(const DocumentsView& view, const Query& query, absl::Span<const uint32_t> ordinals,
+                        absl::Span<TokenMatch> matches);
+
   // Calls work(slot, item) for every item below `num_items`, on several threads where `multiply_adds` in all are worth
-  // it.
-  void ForEachItem(size_t num_items, double multiply_adds, absl::FunctionRef<void(Slot& slot, size_t item)> work);
+  // it. RESOURCE_EXHAUSTED when an item throws std::bad_alloc, which may leave others undone.
+  absl::Status ForEachItem(size_t num_items, double multiply_adds,
+                           absl::FunctionRef<void(Slot& slot, size_t item)> work);
 
   // Packs and scores a run of stacks.
-  void ScoreWave(const Shape& shape, absl::Span<const Query> queries, absl::Span<QueryStack> stacks);
+  absl::Status ScoreWave(const Shape& shape, absl::Span<const Query> queries, absl::Span<QueryStack> stacks);
+
+  // Makes the slots' selections one for each query.
+  absl::Status MergeSelections(absl::Span<std::vector<Scored>> results);
 
   // Scores candidates `begin` .. `end` of a stack and pushes them to the slot's selectors.
   void ScoreCandidates(const Shape& shape, absl::Span<const Query> queries, const QueryStack& stack, size_t begin,

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <thread>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -16,8 +18,8 @@
 namespace maxsim::cpu {
 namespace {
 
-// The number that makes up the first word of a file; nullopt when there is no file or the word is "max".
-std::optional<int64_t> ReadNumber(const char* path, int word = 0) {
+// A word of a file, counted from 0, as a number; nullopt when there is no such file or the word is none ("max").
+std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   std::ifstream file(path);
   std::string text;
   for (int idx = 0; idx <= word; ++idx) {
@@ -26,6 +28,16 @@ std::optional<int64_t> ReadNumber(const char* path, int word = 0) {
   int64_t value = 0;
   if (!absl::SimpleAtoi(text, &value)) return std::nullopt;
   return value;
+}
+
+// The number behind `key` in a file of "key number" lines; 0 when it is not there.
+int64_t ReadEntry(const std::string& path, absl::string_view key) {
+  std::ifstream file(path);
+  std::string name;
+  for (int64_t value = 0; file >> name >> value;) {
+    if (name == key) return value;
+  }
+  return 0;
 }
 
 // A line "Key:   123 kB" of /proc/meminfo, in bytes.
@@ -39,35 +51,79 @@ size_t ReadMeminfo(absl::string_view key) {
   return 0;
 }
 
-struct CgroupMemory {
-  std::optional<int64_t> limit;
-  int64_t used = 0;
+// The files of one version of control groups.
+struct CgroupFiles {
+  const char* memory_limit;
+  const char* memory_usage;
+  const char* inactive_file;  // key in memory.stat, of the group and those below it
 };
+constexpr CgroupFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
+constexpr CgroupFiles kVersion2 = {"/memory.max", "/memory.current", "inactive_file"};
 
-CgroupMemory ReadCgroupMemory() {
-  CgroupMemory memory;
-  memory.limit = ReadNumber("/sys/fs/cgroup/memory.max");
-  memory.used = ReadNumber("/sys/fs/cgroup/memory.current").value_or(0);
-  if (!memory.limit) {
-    memory.limit = ReadNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-    memory.used = ReadNumber("/sys/fs/cgroup/memory/memory.usage_in_bytes").value_or(0);
-  }
-  return memory;
+template <typename T>
+void Lower(std::optional<T>* limit, T value) {
+  limit->emplace(limit->has_value() ? std::min(**limit, value) : value);
 }
 
-// CPUs' worth of time the cgroup may use, or nullopt.
-std::optional<double> ReadCpuQuota() {
-  std::optional<int64_t> quota = ReadNumber("/sys/fs/cgroup/cpu.max", 0);
-  std::optional<int64_t> period = ReadNumber("/sys/fs/cgroup/cpu.max", 1);
-  if (!quota) {
-    quota = ReadNumber("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-    period = ReadNumber("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+void ReadMemory(const std::string& folder, const CgroupFiles& files, CgroupLimits* limits) {
+  const std::optional<int64_t> limit = ReadNumber(folder + files.memory_limit);
+  if (!limit.has_value() || *limit < 0) return;
+  const int64_t usage = ReadNumber(folder + files.memory_usage).value_or(0);
+  const int64_t working_set = std::max<int64_t>(usage - ReadEntry(folder + "/memory.stat", files.inactive_file), 0);
+  Lower(&limits->memory_bytes, static_cast<size_t>(*limit));
+  Lower(&limits->free_memory_bytes, static_cast<size_t>(std::max<int64_t>(*limit - working_set, 0)));
+}
+
+void ReadCpus(std::optional<int64_t> quota, std::optional<int64_t> period, CgroupLimits* limits) {
+  if (!quota || !period || *quota <= 0 || *period <= 0) return;
+  Lower(&limits->cpus, static_cast<double>(*quota) / static_cast<double>(*period));
+}
+
+// Calls read(folder) for the group `path` below the mount point `mount` and for every group it lies in.
+void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<void(const std::string&)> read) {
+  // A path with ".." lies outside of what this process sees of the hierarchy. One that its mount does not have is that
+  // of a container whose mount shows its own group as the root: reading nothing there does no harm.
+  if (absl::StrContains(path, "..")) path.clear();
+  while (true) {
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    read(mount + path);
+    if (path.empty()) return;
+    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
   }
-  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
-  return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
 }  // namespace
+
+CgroupLimits ReadCgroupLimits(const std::string& root) {
+  CgroupLimits limits;
+  const std::string mount = root + "/sys/fs/cgroup";
+  const auto read_version2 = [&](const std::string& folder) {
+    ReadMemory(folder, kVersion2, &limits);
+    ReadCpus(ReadNumber(folder + "/cpu.max", 0), ReadNumber(folder + "/cpu.max", 1), &limits);
+  };
+  const auto read_memory1 = [&](const std::string& folder) { ReadMemory(folder, kVersion1, &limits); };
+  const auto read_cpu1 = [&](const std::string& folder) {
+    ReadCpus(ReadNumber(folder + "/cpu.cfs_quota_us"), ReadNumber(folder + "/cpu.cfs_period_us"), &limits);
+  };
+  // Lines "number:controllers:path"; version 2 has number 0 and no controllers. Without the file: the roots.
+  std::ifstream file(root + "/proc/self/cgroup");
+  std::string memory_path;
+  std::string cpu_path;
+  std::string path;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    for (absl::string_view controller : absl::StrSplit(parts[1], ',')) {
+      if (controller == "memory") memory_path = parts[2];
+      if (controller == "cpu") cpu_path = parts[2];
+      if (controller.empty()) path = parts[2];
+    }
+  }
+  ForEachGroup(mount, path, read_version2);
+  ForEachGroup(mount + "/memory", memory_path, read_memory1);
+  ForEachGroup(mount + "/cpu", cpu_path, read_cpu1);
+  return limits;
+}
 
 std::string CpuModelName() {
   std::ifstream file("/proc/cpuinfo");
@@ -84,23 +140,20 @@ int AvailableCores() {
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   cpu_set_t affinity;
   if (sched_getaffinity(0, sizeof(affinity), &affinity) == 0) cores = CPU_COUNT(&affinity);
-  if (std::optional<double> quota = ReadCpuQuota()) {
-    cores = std::min(cores, static_cast<int>(std::min(*quota + 0.999, 1e6)));
+  if (const std::optional<double> cpus = ReadCgroupLimits().cpus) {
+    cores = std::min(cores, static_cast<int>(std::min(*cpus + 0.999, 1e6)));
   }
   return std::max(cores, 1);
 }
 
 size_t MemoryBytes() {
   const size_t physical = ReadMeminfo("MemTotal:");
-  const CgroupMemory cgroup = ReadCgroupMemory();
-  return cgroup.limit ? std::min(physical, static_cast<size_t>(*cgroup.limit)) : physical;
+  return std::min(physical, ReadCgroupLimits().memory_bytes.value_or(physical));
 }
 
 size_t AvailableMemoryBytes() {
   const size_t available = ReadMeminfo("MemAvailable:");
-  const CgroupMemory cgroup = ReadCgroupMemory();
-  if (!cgroup.limit) return available;
-  return std::min(available, static_cast<size_t>(std::max<int64_t>(*cgroup.limit - cgroup.used, 0)));
+  return std::min(available, ReadCgroupLimits().free_memory_bytes.value_or(available));
 }
 
 }  // namespace maxsim::cpu

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/machine.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/query_stack.h"
 #include "kernels/cpu/row_block.h"
@@ -256,14 +255,6 @@ TEST(ThreadPoolTest, OneThreadRunsOnTheCaller) {
     runner = std::this_thread::get_id();
   });
   EXPECT_EQ(runner, std::this_thread::get_id());
-}
-
-TEST(MachineTest, ReportsWhatTheProcessMayUse) {
-  EXPECT_FALSE(CpuModelName().empty());
-  EXPECT_GE(AvailableCores(), 1);
-  EXPECT_LE(AvailableCores(), static_cast<int>(std::thread::hardware_concurrency()));
-  EXPECT_GT(MemoryBytes(), size_t{1} << 20);
-  EXPECT_LE(AvailableMemoryBytes(), MemoryBytes());
 }
 
 }  // namespace

@@ -76,6 +76,11 @@ TEST(TopKTest, StreamedSelectionKeepsTheBest) {
     ASSERT_LE(kept.size(), std::max<size_t>(2 * k, 1024));
     SelectTopK(k, &kept);
     ASSERT_EQ(kept, SortedBest(results, k));
+    std::vector<Scored> best = {{9, 9}};
+    selector.Finish(&best);
+    ASSERT_EQ(best, kept);
+    selector.Clear();
+    ASSERT_TRUE(selector.kept().empty());
   });
 }
 

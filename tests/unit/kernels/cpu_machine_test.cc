@@ -1,0 +1,130 @@
+// What the process may use of its machine, read from control groups as systems and containers lay them out.
+#include "kernels/cpu/machine.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace maxsim::cpu {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+TEST(MachineTest, ReportsWhatTheProcessMayUse) {
+  EXPECT_FALSE(CpuModelName().empty());
+  EXPECT_GE(AvailableCores(), 1);
+  EXPECT_LE(AvailableCores(), static_cast<int>(std::thread::hardware_concurrency()));
+  EXPECT_GT(MemoryBytes(), kMiB);
+  EXPECT_LE(AvailableMemoryBytes(), MemoryBytes());
+}
+
+// A root folder with the files that a test writes.
+class CgroupTest : public testing::Test {
+ protected:
+  CgroupTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "maxsim-cgroup-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "mkdtemp " << name << " failed";
+    root_ = name;
+  }
+  ~CgroupTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  void Write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  void WriteMiB(const std::string& path, size_t mib) { Write(path, std::to_string(mib * kMiB) + "\n"); }
+  // A version 2 group: limit, usage, and the part of the usage that is files' page cache.
+  void WriteGroup(const std::string& group, size_t limit_mib, size_t usage_mib, size_t cache_mib) {
+    const std::string folder = "/sys/fs/cgroup" + group;
+    WriteMiB(folder + "/memory.max", limit_mib);
+    WriteMiB(folder + "/memory.current", usage_mib);
+    Write(folder + "/memory.stat", "anon 12345\nfile 999999999\ninactive_anon 1\ninactive_file " +
+                                       std::to_string(cache_mib * kMiB) + "\nactive_file 7\n");
+  }
+
+  std::string root_;
+};
+
+TEST_F(CgroupTest, WithoutLimitsThereAreNone) {
+  CgroupLimits limits = ReadCgroupLimits(root_);
+  EXPECT_FALSE(limits.memory_bytes || limits.free_memory_bytes || limits.cpus);
+  Write("/proc/self/cgroup", "0::/user.slice/session.scope\n");
+  Write("/sys/fs/cgroup/user.slice/memory.max", "max\n");
+  Write("/sys/fs/cgroup/user.slice/session.scope/memory.max", "max\n");
+  Write("/sys/fs/cgroup/user.slice/session.scope/cpu.max", "max 100000\n");
+  Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  Write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  limits = ReadCgroupLimits(root_);
+  EXPECT_FALSE(limits.memory_bytes || limits.free_memory_bytes || limits.cpus);
+}
+
+// A limit of 64 GiB, and a collection of 25 GiB read into memory: its files are in the page cache too.
+TEST_F(CgroupTest, PageCacheOfFilesThatWereReadIsFree) {
+  Write("/proc/self/cgroup", "0::/\n");
+  WriteGroup("", 65536, 51200, 25600);
+  Write("/sys/fs/cgroup/cpu.max", "250000 100000\n");
+  const CgroupLimits limits = ReadCgroupLimits(root_);
+  EXPECT_EQ(limits.memory_bytes, 65536 * kMiB);
+  EXPECT_EQ(limits.free_memory_bytes, (65536 - 25600) * kMiB);
+  EXPECT_EQ(limits.cpus, 2.5);
+}
+
+TEST_F(CgroupTest, MoreCacheThanUsageOrMoreUsageThanLimitIsNoUnderflow) {
+  WriteGroup("", 100, 10, 20);  // the counters are not read at the same moment
+  EXPECT_EQ(ReadCgroupLimits(root_).free_memory_bytes, 100 * kMiB);
+  WriteGroup("", 100, 120, 10);
+  EXPECT_EQ(ReadCgroupLimits(root_).free_memory_bytes, 0u);
+}
+
+// MemoryMax= and CPUQuota= of a systemd unit, and of the slice it lies in.
+TEST_F(CgroupTest, AUnitIsBoundByItselfAndByItsSlice) {
+  Write("/proc/self/cgroup", "0::/system.slice/maxsimd.service\n");
+  WriteGroup("/system.slice/maxsimd.service", 4096, 1024, 512);
+  Write("/sys/fs/cgroup/system.slice/maxsimd.service/cpu.max", "400000 100000\n");
+  CgroupLimits limits = ReadCgroupLimits(root_);
+  EXPECT_EQ(limits.memory_bytes, 4096 * kMiB);
+  EXPECT_EQ(limits.free_memory_bytes, 3584 * kMiB);
+  EXPECT_EQ(limits.cpus, 4.0);
+
+  // The slice allows more in all, but others have used most of it.
+  WriteGroup("/system.slice", 8192, 7168, 0);
+  Write("/sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n");
+  limits = ReadCgroupLimits(root_);
+  EXPECT_EQ(limits.memory_bytes, 4096 * kMiB);
+  EXPECT_EQ(limits.free_memory_bytes, 1024 * kMiB);
+  EXPECT_EQ(limits.cpus, 1.5);
+}
+
+TEST_F(CgroupTest, Version1HasAHierarchyForEachController) {
+  Write("/proc/self/cgroup", "12:pids:/x\n5:cpu,cpuacct:/a/b\n3:memory:/docker/abc\n1:name=systemd:/y\n");
+  WriteMiB("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", 2048);
+  WriteMiB("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", 1000);
+  Write("/sys/fs/cgroup/memory/docker/abc/memory.stat",
+        "cache 1\ninactive_file 1\ntotal_inactive_file " + std::to_string(600 * kMiB) + "\n");
+  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  Write("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "50000\n");
+  Write("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+  const CgroupLimits limits = ReadCgroupLimits(root_);
+  EXPECT_EQ(limits.memory_bytes, 2048 * kMiB);
+  EXPECT_EQ(limits.free_memory_bytes, 1648 * kMiB);
+  EXPECT_EQ(limits.cpus, 0.5);
+}
+
+// Docker without a namespace for control groups: the path is the host's, the mount is the container's own group.
+TEST_F(CgroupTest, AContainersOwnGroupIsTheRootOfItsMount) {
+  WriteGroup("", 512, 128, 28);
+  for (const char* path : {"/docker/0123456789", "/../../outside", "/"}) {
+    Write("/proc/self/cgroup", std::string("0::") + path + "\n");
+    EXPECT_EQ(ReadCgroupLimits(root_).free_memory_bytes, 412 * kMiB) << path;
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::cpu
