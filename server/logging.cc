@@ -13,17 +13,18 @@
 namespace maxsim::log {
 namespace {
 
-// A message and its fields travel through spdlog as one text: message RS key US value RS key US value.
-constexpr char kRecordSeparator = '\x1e';
-constexpr char kUnitSeparator = '\x1f';
-
 struct Split {
   std::string_view message;
   std::vector<std::pair<std::string_view, std::string_view>> fields;
+  std::string_view table;
 };
 
 Split SplitPayload(std::string_view payload) {
   Split split;
+  if (const size_t group = payload.find(kGroupSeparator); group != std::string_view::npos) {
+    split.table = payload.substr(group + 1);
+    payload = payload.substr(0, group);
+  }
   size_t end = std::min(payload.find(kRecordSeparator), payload.size());
   split.message = payload.substr(0, end);
   while (end < payload.size()) {
@@ -40,11 +41,12 @@ void Append(spdlog::memory_buf_t& out, std::string_view text) { out.append(text.
 
 // Control characters other than a line's end would let a client's text rewrite the log; a value with spaces is quoted.
 void AppendText(spdlog::memory_buf_t& out, std::string_view text, bool may_quote) {
-  const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=") != std::string_view::npos);
+  const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=\\") != std::string_view::npos);
   if (quote) out.push_back('"');
   for (const char letter : text) {
-    const bool control = static_cast<unsigned char>(letter) < 0x20 && !(letter == '\n' && !may_quote);
-    if (quote && letter == '"') out.push_back('\\');
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool control = (byte < 0x20 || byte == 0x7f) && !(letter == '\n' && !may_quote);
+    if (quote && (letter == '"' || letter == '\\')) out.push_back('\\');
     out.push_back(control ? ' ' : letter);
   }
   if (quote) out.push_back('"');
@@ -67,6 +69,13 @@ class Text : public spdlog::formatter {
       AppendText(out, value, /*may_quote=*/true);
     }
     out.push_back('\n');
+    for (std::string_view rest = split.table; !rest.empty();) {
+      const size_t end = rest.find('\n');
+      Append(out, "    ");
+      AppendText(out, rest.substr(0, end), /*may_quote=*/false);
+      out.push_back('\n');
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
   }
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Text>(); }
 
@@ -87,6 +96,10 @@ class Json : public spdlog::formatter {
       out.push_back(':');
       Append(out, JsonString(value));
     }
+    if (!split.table.empty()) {
+      Append(out, ",\"table\":");
+      Append(out, JsonString(split.table));
+    }
     Append(out, "}\n");
   }
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Json>(); }
@@ -102,18 +115,6 @@ void LogFromGrpc(gpr_log_func_args* args) {
 }
 
 }  // namespace
-
-void Write(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields) {
-  if (!spdlog::should_log(level)) return;
-  std::string payload(message);
-  for (const Field& field : fields) {
-    payload += kRecordSeparator;
-    payload += field.key;
-    payload += kUnitSeparator;
-    payload += field.value;
-  }
-  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(payload.data(), payload.size()));
-}
 
 std::string JsonString(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -1,25 +1,16 @@
-// Structured log lines over spdlog, as text for people or as one JSON object a line. Plain spdlog::info() and its kin
-// go the same way.
+// Structured log lines (log_event.h), as text for people or as one JSON object per line. Plain spdlog::info() and its
+// kin go the same way.
 #pragma once
 
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/log_event.h"
 #include "spdlog/spdlog.h"
 
 namespace maxsim::log {
-
-// `key` is [a-z_]+; the value may be any bytes.
-struct Field {
-  std::string_view key;
-  std::string value;
-};
-
-// "message key=value key=value" as text; {"message":..., "key":"value", ...} as JSON. Thread-safe.
-void Write(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields);
 
 inline bool DebugEnabled() { return spdlog::should_log(spdlog::level::debug); }
 

@@ -57,6 +57,43 @@ TEST(LoggingTest, TextLinesCannotBeBrokenByAField) {
   EXPECT_THAT(captured.text(), EndsWith("request code=OK error=\"two words and \\\"more\\\"\" empty=\"\"\n"));
 }
 
+TEST(LoggingTest, ATableFollowsItsEventAsTextAndIsAMemberAsJson) {
+  const auto write = [] {
+    WriteTable(spdlog::level::info, "memory_plan", {{"collection", "docs"}, {"fits", "true"}},
+               "shard  bytes\na\x1b  1\n");
+  };
+  {
+    Captured captured(TextFormatter());
+    write();
+    EXPECT_THAT(captured.text(), EndsWith("memory_plan collection=docs fits=true\n    shard  bytes\n    a   1\n"));
+  }
+  Captured captured(JsonFormatter());
+  write();
+  const auto line = nlohmann::json::parse(captured.text());
+  EXPECT_EQ(line["message"], "memory_plan");
+  EXPECT_EQ(line["fits"], "true");
+  EXPECT_EQ(line["table"], "shard  bytes\na\x1b  1\n");
+}
+
+TEST(LoggingTest, AValueCannotAddAFieldOfItsOwn) {
+  Captured captured(JsonFormatter());
+  Write(spdlog::level::info, "request",
+        {{"id",
+          "a\x1elevel\x1f"
+          "b\x1dtable"}});
+  const auto line = nlohmann::json::parse(captured.text());
+  EXPECT_EQ(line["id"], "a level b table");
+  EXPECT_EQ(line["level"], "info");
+  EXPECT_FALSE(line.contains("table"));
+}
+
+TEST(LoggingTest, ABackslashIsEscapedSoThatAValueReadsBackAndDeleteIsNotWritten) {
+  Captured captured(TextFormatter());
+  Write(spdlog::level::info, "request \x7f", {{"path", "a\\"}, {"id", "x\\\" y"}, {"del", "a\x7f\tb"}, {"plain", "a/b"}});
+  EXPECT_THAT(captured.text(),
+              EndsWith("request   path=\"a\\\\\" id=\"x\\\\\\\" y\" del=a  b plain=a/b\n"));
+}
+
 TEST(LoggingTest, MessagesBelowTheLevelAreNotWritten) {
   Captured captured(TextFormatter());
   Write(spdlog::level::trace, "unseen", {});
