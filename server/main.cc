@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
       args, [](const char* name) { return std::getenv(name); }, maxsim::config::EnvironmentNames());
   if (!loaded.ok()) {
     std::fprintf(stderr, "maxsimd: %s\n", std::string(loaded.status().message()).c_str());
-    return loaded.status().code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
+    return kExitUsage;
   }
   switch (loaded->action) {
     case Action::kHelp:

@@ -6,10 +6,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -34,27 +35,43 @@ absl::Status SetKey(const Key& key, std::string_view text, const std::string& or
   return absl::OkStatus();
 }
 
-// `text` is NAME=PATH[,residency] or several of them separated by ';'.
-absl::Status AddCollections(std::string_view text, const std::string& origin, Loaded& loaded) {
+// `text` is NAME=PATH[,residency] or several of them separated by ';'. `seen` are the names that this origin has given
+// so far: it may replace a collection of an earlier origin, and never one of its own.
+absl::Status AddCollections(std::string_view text, const std::string& origin, std::set<std::string>& seen,
+                            Loaded& loaded) {
   for (absl::string_view part : absl::StrSplit(std::string(text), ';', absl::SkipEmpty())) {
     absl::StatusOr<CollectionConfig> collection = ParseCollection(std::string(part));
     if (!collection.ok()) return Prefixed(absl::StrCat(origin, ": collection"), collection.status());
+    if (!seen.insert(collection->name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(origin, ": name ", collection->name, " appears twice"));
+    }
     MergeCollection(*std::move(collection), loaded.config.collections);
     loaded.origins["collections"] = origin;
   }
   return absl::OkStatus();
 }
 
-absl::Status ApplyFile(const std::string& path, Loaded& loaded) {
+// `named_by` is what named the file: --config or MAXSIM_CONFIG.
+absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& loaded) {
+  // A folder reads as empty: without this look a mistyped bind mount, of which container runtimes make a folder, would
+  // be a server on defaults, without authentication.
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a folder, not a file"));
+  }
   errno = 0;
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    const std::string message = absl::StrCat("--config: cannot read ", path, ": ", std::strerror(errno));
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  char block[16 * 1024];
+  while (file.good()) {
+    file.read(block, sizeof(block));
+    text.append(block, static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad() || !file.eof()) {
+    const std::string message =
+        absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
-  return ApplyYaml(text.str(), path, loaded);
+  return ApplyYaml(text, path, loaded);
 }
 
 absl::Status ApplyEnvironment(const Environment& environment, const std::vector<std::string>& names, Loaded& loaded) {
@@ -66,7 +83,8 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
     if (absl::Status status = SetKey(key, value, known.back(), loaded); !status.ok()) return status;
   }
   if (const char* value = environment("MAXSIM_COLLECTIONS"); value != nullptr) {
-    if (absl::Status status = AddCollections(value, "MAXSIM_COLLECTIONS", loaded); !status.ok()) return status;
+    std::set<std::string> seen;
+    if (absl::Status status = AddCollections(value, "MAXSIM_COLLECTIONS", seen, loaded); !status.ok()) return status;
   }
   // Not errors: other programs' variables (MAXSIM_SERVER) and Kubernetes' (MAXSIM_SERVICE_HOST) share the prefix.
   for (const std::string& name : names) {
@@ -74,7 +92,8 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string nearest = Nearest(name, known);
     if (nearest.empty() || std::max(nearest.size(), name.size()) - std::min(nearest.size(), name.size()) > 2) continue;
-    loaded.warnings.push_back(absl::StrCat("environment variable ", name, " is no key; did you mean ", nearest, "?"));
+    loaded.warnings.push_back(
+        absl::StrCat("environment variable ", name, " is not a key; did you mean ", nearest, "?"));
   }
   return absl::OkStatus();
 }
@@ -116,10 +135,11 @@ absl::StatusOr<std::vector<Flag>> SplitFlags(const std::vector<std::string>& arg
   return flags;
 }
 
-absl::Status ApplyFlag(const Flag& flag, Loaded& loaded) {
+// `seen` are the collections that flags have named so far.
+absl::Status ApplyFlag(const Flag& flag, std::set<std::string>& seen, Loaded& loaded) {
   const std::string origin = absl::StrCat("--", flag.name);
   if (flag.name == "config") return absl::OkStatus();
-  if (flag.name == "collection") return AddCollections(flag.value, origin, loaded);
+  if (flag.name == "collection") return AddCollections(flag.value, origin, seen, loaded);
   const Key* key = FindKey(flag.name == "backend" ? "backend.kind" : flag.name);
   if (key != nullptr) {
     if (absl::Status status = key->set(flag.value, loaded.config); !status.ok()) return Prefixed(origin, status);
@@ -164,17 +184,21 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
   if (loaded.action == Action::kHelp || loaded.action == Action::kVersion) return loaded;
 
   std::string file;
+  const char* named_by = "MAXSIM_CONFIG";
   if (const char* value = environment("MAXSIM_CONFIG"); value != nullptr) file = value;
   for (const Flag& flag : *flags) {
-    if (flag.name == "config") file = flag.value;
+    if (flag.name != "config") continue;
+    file = flag.value;
+    named_by = "--config";
   }
   if (!file.empty()) {
-    if (absl::Status status = ApplyFile(file, loaded); !status.ok()) return status;
+    if (absl::Status status = ApplyFile(file, named_by, loaded); !status.ok()) return status;
   }
   if (absl::Status status = ApplyEnvironment(environment, names, loaded); !status.ok()) return status;
+  std::set<std::string> collections;
   for (const Flag& flag : *flags) {
     if (Switches().count(flag.name) > 0) continue;
-    if (absl::Status status = ApplyFlag(flag, loaded); !status.ok()) return status;
+    if (absl::Status status = ApplyFlag(flag, collections, loaded); !status.ok()) return status;
   }
   if (absl::Status status = Validate(loaded.config); !status.ok()) return status;
   for (std::string& warning : Warnings(loaded.config)) loaded.warnings.push_back(std::move(warning));

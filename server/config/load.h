@@ -28,8 +28,8 @@ struct Loaded {
 using Environment = std::function<const char*(const char* name)>;
 
 // `args` without the program's name; `names` are all variables that are set (for warnings about misspelt ones).
-// INVALID_ARGUMENT naming where the value stands (path:line, variable or flag), the key, the value and the limit;
-// NOT_FOUND or PERMISSION_DENIED for a file that cannot be read.
+// INVALID_ARGUMENT naming where the value stands (path:line, variable or flag), the key, the value and the limit, or a
+// folder in the file's place; NOT_FOUND or PERMISSION_DENIED for a file that cannot be read.
 absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
                             const std::vector<std::string>& names = {});
 

@@ -41,8 +41,9 @@ std::vector<std::string> Warnings(const Config& config) {
   std::vector<std::string> warnings;
   if (config.admin.enabled && config.auth.tokens_file.empty() && config.tls.client_ca_file.empty() &&
       !IsLoopback(config.grpc.address)) {
-    warnings.push_back(absl::StrCat("whoever reaches grpc.address ", config.grpc.address,
-                                    " may load and unload collections: set auth.tokens_file or tls.client_ca_file, or "
+    warnings.push_back(absl::StrCat("whoever reaches grpc.address ", config.grpc.address, " may ",
+                                    config.allowed_roots.empty() ? "reload" : "load, reload",
+                                    " and unload collections: set auth.tokens_file or tls.client_ca_file, or "
                                     "admin.enabled to false"));
   }
   if (!config.tls.client_ca_file.empty() && !config.http.address.empty()) {
@@ -70,7 +71,7 @@ absl::Status Validate(const Config& config) {
   for (const CollectionConfig& collection : config.collections) {
     if (absl::Status status = ValidateCollection(collection); !status.ok()) return status;
     if (!names.insert(collection.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("collections: name ", collection.name, " stands twice"));
+      return absl::InvalidArgumentError(absl::StrCat("collections: name ", collection.name, " appears twice"));
     }
   }
   return absl::OkStatus();

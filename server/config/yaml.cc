@@ -38,6 +38,25 @@ std::string Suggestion(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "" : absl::StrCat(" (did you mean ", nearest, "?)");
 }
 
+// For a key in the spelling of the flags (`engine.lanes: 3` as one line): how the file has it.
+std::string SpellingHint(const std::string& name) {
+  const size_t dot = name.find('.');
+  return absl::StrCat(" (write \"", name.substr(0, dot), ":\" and below it, indented, \"", name.substr(dot + 1),
+                      ":\")");
+}
+
+// What yaml-cpp does not say about a tab where spaces belong.
+std::string TabHint(const std::string& text) {
+  int number = 1;
+  for (size_t begin = 0; begin < text.size(); ++number) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const size_t word = std::min(text.find_first_not_of(" \t", begin), end);
+    if (text.find('\t', begin) < word) return absl::StrCat(" (line ", number, " is indented with a tab; use spaces)");
+    begin = end + 1;
+  }
+  return "";
+}
+
 // The text of a scalar; "" for a null, so that `address:` means empty.
 std::string ScalarText(const YAML::Node& node) { return node.IsNull() ? "" : node.Scalar(); }
 
@@ -69,7 +88,7 @@ absl::Status ApplySection(const std::string& section, const YAML::Node& node, co
       for (const Key& candidate : Keys()) known.push_back(candidate.name);
       return Fail(where, absl::StrCat("unknown key ", name, Suggestion(name, known)));
     }
-    if (!seen.insert(name).second) return Fail(where, absl::StrCat("key ", name, " stands twice"));
+    if (!seen.insert(name).second) return Fail(where, absl::StrCat("key ", name, " appears twice"));
     absl::StatusOr<std::string> text = ValueText(*key, entry.second, where);
     if (!text.ok()) return text.status();
     if (absl::Status status = key->set(*text, loaded.config); !status.ok()) {
@@ -118,7 +137,7 @@ absl::Status ApplyCollections(const YAML::Node& node, const std::string& origin,
     if (!collection.ok()) return collection.status();
     for (const CollectionConfig& other : loaded.config.collections) {
       if (other.name == collection->name) {
-        return Fail(At(origin, element), absl::StrCat("collections: name ", other.name, " stands twice"));
+        return Fail(At(origin, element), absl::StrCat("collections: name ", other.name, " appears twice"));
       }
     }
     loaded.config.collections.push_back(*std::move(collection));
@@ -136,9 +155,10 @@ absl::Status ApplyDocument(const YAML::Node& document, const std::string& origin
     const std::string where = At(origin, entry.first);
     const std::vector<std::string> sections = SectionNames();
     if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
-      return Fail(where, absl::StrCat("unknown section ", name, Suggestion(name, sections)));
+      return Fail(where, absl::StrCat("unknown section ", name,
+                                      FindKey(name) != nullptr ? SpellingHint(name) : Suggestion(name, sections)));
     }
-    if (!seen.insert(name).second) return Fail(where, absl::StrCat("section ", name, " stands twice"));
+    if (!seen.insert(name).second) return Fail(where, absl::StrCat("section ", name, " appears twice"));
     absl::Status status = name == "collections" ? ApplyCollections(entry.second, origin, loaded)
                                                 : ApplySection(name, entry.second, origin, loaded);
     if (!status.ok()) return status;
@@ -181,7 +201,7 @@ absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loade
     return ApplyDocument(YAML::Load(text), origin, loaded);
   } catch (const YAML::Exception& error) {
     return Fail(error.mark.is_null() ? origin : absl::StrCat(origin, ":", error.mark.line + 1),
-                absl::StrCat("not YAML: ", error.msg));
+                absl::StrCat("not YAML: ", error.msg, TabHint(text)));
   }
 }
 

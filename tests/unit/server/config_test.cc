@@ -1,5 +1,6 @@
 // Where values come from, which one wins, and what a wrong one is told.
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -111,7 +113,7 @@ TEST(ConfigTest, MalformedFilesAreErrorsWithALine) {
   EXPECT_THAT(YamlError("grpc: 7\n"), HasSubstr("section grpc wants keys"));
   EXPECT_THAT(YamlError("grpc:\n  address: [a]\n"), HasSubstr("wants one value"));
   EXPECT_THAT(YamlError("grpc:\n  address: a:1\n  address: b:2\n"),
-              HasSubstr("conf.yaml:3: key grpc.address stands twice"));
+              HasSubstr("conf.yaml:3: key grpc.address appears twice"));
   Loaded loaded;
   EXPECT_TRUE(Apply("", &loaded).ok());
   EXPECT_TRUE(Apply("grpc:\n", &loaded).ok());
@@ -120,7 +122,29 @@ TEST(ConfigTest, MalformedFilesAreErrorsWithALine) {
 TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
   const auto loaded = LoadWith({"--config", "/no/such/file.yaml"});
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(ErrorOf(loaded), HasSubstr("/no/such/file.yaml: No such file"));
+  EXPECT_THAT(ErrorOf(loaded), HasSubstr("--config: cannot read /no/such/file.yaml: No such file"));
+  EXPECT_THAT(ErrorOf(LoadWith({}, {{"MAXSIM_CONFIG", "/no/such/file.yaml"}})),
+              HasSubstr("MAXSIM_CONFIG: cannot read /no/such/file.yaml"));
+  // Opens, and fails when it is read.
+  EXPECT_THAT(ErrorOf(LoadWith({"--config", "/proc/self/mem"})), HasSubstr("--config: cannot read /proc/self/mem"));
+  EXPECT_TRUE(LoadWith({"--config", "/dev/null"}).ok());
+}
+
+TEST(ConfigTest, AFolderInTheFilesPlaceIsNotAnEmptyConfiguration) {
+  test::TemporaryFolder folder;
+  const std::string path = folder / "maxsimd.yaml";
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(LoadWith({"--config", path}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf(LoadWith({"--config", path})), "--config: " + path + " is a folder, not a file");
+  EXPECT_EQ(ErrorOf(LoadWith({}, {{"MAXSIM_CONFIG", path}})), "MAXSIM_CONFIG: " + path + " is a folder, not a file");
+}
+
+TEST(ConfigTest, WhatYamlSpellsOtherwiseIsExplained) {
+  EXPECT_EQ(YamlError("engine.lanes: 3\n"),
+            "conf.yaml:1: unknown section engine.lanes (write \"engine:\" and below it, indented, \"lanes:\")");
+  EXPECT_THAT(YamlError("grpc:\n  address: a:1\nengine:\n\tlanes: 3\n"),
+              HasSubstr("(line 4 is indented with a tab; use spaces)"));
+  EXPECT_THAT(YamlError("grpc: [1, 2\n"), Not(HasSubstr("tab")));
 }
 
 TEST(ConfigTest, CollectionsComeFromTheFileAndFlagsReplaceThemByName) {
@@ -148,7 +172,10 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
               HasSubstr("conf.yaml:4: unknown key collections.residence (did you mean residency?)"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residency: moon\n"), HasSubstr("\"moon\""));
   EXPECT_THAT(YamlError("collections:\n  - {name: a, path: /a}\n  - {name: a, path: /b}\n"),
-              HasSubstr("conf.yaml:3: collections: name a stands twice"));
+              HasSubstr("conf.yaml:3: collections: name a appears twice"));
+  EXPECT_EQ(ErrorOf(LoadWith({"--collection", "a=/x", "--collection", "a=/y"})), "--collection: name a appears twice");
+  EXPECT_EQ(ErrorOf(LoadWith({}, {{"MAXSIM_COLLECTIONS", "a=/x;a=/y"}})), "MAXSIM_COLLECTIONS: name a appears twice");
+  EXPECT_TRUE(LoadWith({"--collection", "a=/x"}, {{"MAXSIM_COLLECTIONS", "a=/y"}}).ok());
 }
 
 TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
@@ -176,7 +203,7 @@ TEST(ConfigTest, AMisspeltVariableIsWarnedOfAndOthersAreNot) {
                                                            {"MAXSIM_PORT_7070_TCP_ADDR", "10.0.0.1"}});
   ASSERT_TRUE(loaded.ok());
   EXPECT_THAT(loaded->warnings,
-              ElementsAre(HasSubstr("MAXSIM_ENGINE_LANE is no key; did you mean MAXSIM_ENGINE_LANES?")));
+              ElementsAre(HasSubstr("MAXSIM_ENGINE_LANE is not a key; did you mean MAXSIM_ENGINE_LANES?")));
 }
 
 TEST(ConfigTest, AnEmptyVariableCountsAsNotSet) {
@@ -190,7 +217,9 @@ TEST(ConfigTest, AnEmptyVariableCountsAsNotSet) {
 }
 
 TEST(ConfigTest, WhatLeavesTheServerOpenIsWarnedOf) {
-  EXPECT_THAT(LoadWith({})->warnings, ElementsAre(HasSubstr("grpc.address 0.0.0.0:7070 may load and unload")));
+  EXPECT_THAT(LoadWith({})->warnings, ElementsAre(HasSubstr("grpc.address 0.0.0.0:7070 may reload and unload")));
+  EXPECT_THAT(LoadWith({"--store.allowed_roots=/srv"})->warnings,
+              ElementsAre(HasSubstr("grpc.address 0.0.0.0:7070 may load, reload and unload")));
   for (const char* closed : {"--grpc.address=127.0.0.1:7070", "--grpc.address=[::1]:7070", "--auth.tokens_file=/tokens",
                              "--admin.enabled=false"}) {
     EXPECT_THAT(LoadWith({closed})->warnings, IsEmpty()) << closed;
