@@ -1,25 +1,51 @@
 #include "client/ctl/context.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_split.h"
+#include "client/ctl/describe.h"
 #include "client/ctl/inputs.h"
 
 namespace maxsim::client::ctl {
 namespace {
 
+constexpr char kDefaultPort[] = ":7070";
+
+// The first token of a file in the format of the server's auth.tokens_file: one per line, `#` begins a comment line.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadWholeFile(path);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
   if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("--token-file: ", text.status().message()));
-  std::string token = *std::move(text);
-  const size_t end = token.find_last_not_of(" \t\r\n");
-  token.resize(end == std::string::npos ? 0 : end + 1);
-  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' is empty"));
-  return token;
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    const absl::string_view token = absl::StripAsciiWhitespace(line);
+    if (token.empty() || token.front() == '#') continue;
+    if (!std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; })) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--token-file: the token in '", path, "' holds a space or a byte beyond ASCII"));
+    }
+    return std::string(token);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' holds no token"));
+}
+
+// What the user of a server that cannot be reached can do about it, judged by gRPC's words.
+const char* ReachHint(absl::string_view message, bool tls) {
+  if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
+  if (absl::StrContains(message, "DNS resolution")) return "is the name right?";
+  if (tls && (absl::StrContains(message, "andshake") || absl::StrContains(message, "ertificate") ||
+              absl::StrContains(message, "peer name"))) {
+    return "does its certificate fit --tls-ca and --tls-server-name, and does the port speak TLS?";
+  }
+  if (!tls && (absl::StrContains(message, "Socket closed") || absl::StrContains(message, "onnection reset"))) {
+    return "does it want --tls?";
+  }
+  return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
 }
 
 }  // namespace
@@ -52,10 +78,9 @@ absl::Status Context::Explain(const absl::Status& status) const {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (client_ != nullptr && client_->connected()) return status;
-      return absl::UnavailableError(
-          absl::StrCat("cannot reach maxsimd at ", options.server,
-                       " (start one with 'maxsimd --config config/maxsimd.yaml', or name another with --server): ",
-                       status.message()));
+      return absl::UnavailableError(absl::StrCat("cannot reach maxsimd at ", options.server, " (",
+                                                 ReachHint(status.message(), options.tls.enabled),
+                                                 "): ", status.message()));
     case absl::StatusCode::kUnauthenticated:
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
@@ -74,14 +99,31 @@ absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& na
   const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
   if (!info.ok()) return Explain(info.status());
   std::vector<std::string> names;
+  std::vector<const v1::CollectionInfo*> ready;
   for (const v1::CollectionInfo& collection : info->collections()) {
     if (collection.name() == name || (name.empty() && info->collections_size() == 1)) return collection;
-    names.push_back(collection.name());
+    const bool serves = collection.state() == v1::COLLECTION_STATE_READY;
+    if (serves) ready.push_back(&collection);
+    names.push_back(serves ? collection.name()
+                           : absl::StrCat(collection.name(), " (", StateName(collection.state()), ")"));
   }
+  if (name.empty() && ready.size() == 1) return *ready.front();
   if (names.empty()) return absl::NotFoundError(absl::StrCat("the server at ", options.server, " holds no collection"));
   return absl::NotFoundError(
       name.empty() ? absl::StrCat("--collection is needed: the server holds ", absl::StrJoin(names, ", "))
                    : absl::StrCat("no collection '", name, "'; the server holds ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<std::string> ServerTarget(const std::string& text) {
+  constexpr absl::string_view kSchemes[] = {"dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "xds:"};
+  for (const absl::string_view scheme : kSchemes) {
+    if (absl::StartsWith(text, scheme)) return text;
+  }
+  if (text.empty() || text.find('/') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not HOST:PORT"));
+  }
+  const bool has_port = text.front() == '[' ? text.back() != ']' : text.find(':') != std::string::npos;
+  return has_port ? text : text + kDefaultPort;
 }
 
 void Context::Print(const Json& json) const {

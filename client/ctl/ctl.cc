@@ -27,8 +27,15 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--server", options.server, "Address of maxsimd")
       ->envname("MAXSIM_SERVER")
       ->capture_default_str()
+      // The transform comes first: it adds the port, and leaves what is wrong to the check.
+      ->transform([](const std::string& text) {
+        const absl::StatusOr<std::string> target = ServerTarget(text);
+        return target.ok() ? *target : text;
+      })
+      ->check([](const std::string& text) { return std::string(ServerTarget(text).status().message()); })
       ->type_name("HOST:PORT");
-  app.add_option("--token-file", options.token_file, "File with the bearer token that the server wants")
+  app.add_option("--token-file", options.token_file,
+                 "File whose first token is sent; lines that begin with # are comments")
       ->type_name("FILE");
   app.add_option("--timeout", options.timeout_seconds, "Seconds one call may take, retries included")
       ->check(CLI::Range(0.001, 86400.0))
@@ -49,6 +56,17 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--tls-server-name", options.tls.server_name, "Name expected in the server's certificate")
       ->needs(tls)
       ->type_name("NAME");
+}
+
+// What is wrong with the command line.
+std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> rest = app.remaining();
+  if (!app.get_subcommands().empty() || rest.empty() || rest.front().substr(0, 1) == "-") return error.what();
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  return "no subcommand \"" + rest.front() + "\"; there are " + known;
 }
 
 // One line, whatever the message holds.
@@ -85,7 +103,7 @@ int RunCtl(const std::vector<std::string>& arguments, const Environment& environ
       app.exit(error, environment.out, environment.err);
       return kExitOk;
     }
-    environment.err << "maxsimctl: " << Printable(error.what()) << " (see maxsimctl --help)\n";
+    environment.err << "maxsimctl: " << Printable(UsageError(app, error)) << " (see maxsimctl --help)\n";
     return kExitUsage;
   } catch (const std::exception& error) {  // of a library: nothing here throws
     environment.err << "maxsimctl: " << Printable(error.what()) << '\n';

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "client/ctl/commands.h"
 #include "client/ctl/inputs.h"
@@ -60,6 +61,64 @@ absl::StatusOr<std::vector<std::string>> ServerRanking(const Inputs& inputs, int
   std::vector<std::string> ranking;
   for (int i = 0; i < NumHits(response->results(0)); ++i) ranking.push_back(IdText(response->results(0), i));
   return ranking;
+}
+
+// The judgements that count, as documents: of these queries, each document once.
+std::vector<std::string> JudgedDocuments(const Inputs& inputs) {
+  std::set<std::string> ids;
+  for (const QueryText& text : inputs.texts) {
+    const auto judged = inputs.judgements.find(text.id);
+    if (judged == inputs.judgements.end()) continue;
+    for (const auto& [id, grade] : judged->second) ids.insert(id);
+  }
+  return {ids.begin(), ids.end()};
+}
+
+// How many of `ids` the collection lacks, as an id of the wrong type is lacking too.
+absl::StatusOr<int64_t> CountUnknown(const std::vector<std::string>& ids, const Inputs& inputs,
+                                     const v1::CollectionInfo& collection, Context& context) {
+  constexpr size_t kIdsPerCall = 1000;
+  const absl::StatusOr<Client*> client = context.Connect();
+  if (!client.ok()) return client.status();
+  int64_t num_unknown = 0;
+  for (size_t begin = 0; begin < ids.size(); begin += kIdsPerCall) {
+    std::vector<std::string> usable;
+    for (size_t i = begin; i < std::min(begin + kIdsPerCall, ids.size()); ++i) {
+      const bool fits = MakeCandidates({ids[i]}, collection.id_type()).ok();
+      if (fits) usable.push_back(ids[i]);
+      num_unknown += fits ? 0 : 1;
+    }
+    if (usable.empty()) continue;
+    v1::RerankRequest request;
+    request.set_collection(collection.name());
+    *request.add_queries() = MakeQuery(inputs.queries.Message(0));
+    absl::StatusOr<v1::Candidates> candidates = MakeCandidates(usable, collection.id_type());
+    if (!candidates.ok()) return candidates.status();
+    *request.mutable_candidates() = *std::move(candidates);
+    request.set_missing_policy(v1::MISSING_POLICY_REPORT);
+    request.set_top_k(1);
+    const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
+    if (!response.ok()) return response.status();
+    absl::Status sound = CheckResponse(request, *response);
+    if (!sound.ok()) return sound;
+    num_unknown += static_cast<int64_t>(MissingIds(response->results(0)).size());
+  }
+  return num_unknown;
+}
+
+// Judgements of another corpus, or with other ids, would show as bad figures only.
+void RemarkUnknown(const Inputs& inputs, const v1::CollectionInfo& collection, Context& context) {
+  const std::vector<std::string> ids = JudgedDocuments(inputs);
+  const absl::StatusOr<int64_t> num_unknown = CountUnknown(ids, inputs, collection, context);
+  if (!num_unknown.ok()) {
+    context.err() << Printable(Cat("cannot tell whether the judged documents are in the collection: ",
+                                   num_unknown.status().message()))
+                  << '\n';
+  } else if (*num_unknown > 0) {
+    context.err() << Printable(Cat("warning: ", *num_unknown, " of ", ids.size(),
+                                   " judged documents are not in the collection ", collection.name()))
+                  << '\n';
+  }
 }
 
 std::vector<std::string> ReferenceRanking(const Truth& truth, const Inputs& inputs, int64_t query, int depth) {
@@ -152,6 +211,7 @@ absl::Status Run(const Options& options, Context& context) {
   Report(server.Mean(), truth.has_value() ? std::optional(reference_mean) : std::nullopt, options, context);
   context.err() << Cat("means over ", server.num_queries, " of ", inputs->queries.size(),
                        " queries, those with a relevant document\n");
+  RemarkUnknown(*inputs, *collection, context);
   return truth.has_value() ? CheckEqual(server.Mean(), reference_mean, options) : absl::OkStatus();
 }
 
@@ -170,7 +230,10 @@ void AddEvaluate(CLI::App& app, Context& context) {
   command->add_option("--queries-jsonl", options->query_texts, "A line of JSON for each query, with its \"id\"")
       ->required()
       ->type_name("FILE");
-  command->add_option("--qrels", options->judgements, "Relevance judgements: a line of query id, document id, grade")
+  command
+      ->add_option(
+          "--qrels", options->judgements,
+          "Relevance judgements, one per line: query id, document id, grade; BEIR's and TREC's files as they are")
       ->required()
       ->type_name("FILE");
   command->add_option("--k", options->k, "Cut-off of nDCG and recall")

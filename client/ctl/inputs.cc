@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "client/messages.h"
 #include "kernels/limits.h"
 #include "nlohmann/json.hpp"
@@ -180,7 +181,7 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, int32_t 
   if (!file.ok()) return file.status();
   if (!IsFloat(file->type()) || file->shape().size() != 1 || file->num_elements() != num_tokens) {
     return Invalid(path, ": ", shard::Name(file->type()), " of shape ", shard::FormatShape(file->shape()),
-                   "; the weights must be floating-point of shape [", num_tokens, "], one a query token");
+                   "; the weights must be floating-point of shape [", num_tokens, "], one per query token");
   }
   std::vector<float> weights;
   for (int32_t i = 0; i < num_tokens; ++i) {
@@ -239,7 +240,7 @@ absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids,
     int64_t number = 0;
     if (!ParseNumber(Trim(id), number)) {
       return Invalid("candidate ", numbers.size() + 1, ": ", Quote(id),
-                     " is no 64-bit integer, as this collection's ids are");
+                     " is not a 64-bit integer, as this collection's ids are");
     }
     numbers.push_back(number);
   }
@@ -279,6 +280,20 @@ std::vector<std::string> PayloadTokens(const std::string& payload) {
   return object.is_object() ? StringArray(object, "tokens") : std::vector<std::string>();
 }
 
+namespace {
+
+// The line of column names that BEIR's files and others begin with: query-id corpus-id score.
+bool IsJudgementHeader(std::string_view query, std::string_view grade) {
+  std::string name;
+  for (const char c : query) {
+    if (c != '-' && c != '_') name += absl::ascii_tolower(static_cast<unsigned char>(c));
+  }
+  double number = 0;
+  return (name == "queryid" || name == "qid" || name == "query") && !ParseNumber(grade, number);
+}
+
+}  // namespace
+
 absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::string& origin) {
   Judgements judgements;
   absl::Status status = ForEachLine(text, [&](int64_t number, std::string_view line) -> absl::Status {
@@ -288,6 +303,7 @@ absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::str
       fields.push_back(line.substr(0, end));
       line.remove_prefix(end);
     }
+    if (number == 1 && fields.size() >= 3 && IsJudgementHeader(fields.front(), fields.back())) return absl::OkStatus();
     double grade = 0;
     if (fields.size() < 3 || fields.size() > 4 || !ParseNumber(fields.back(), grade) || !std::isfinite(grade)) {
       return Invalid(origin, ":", number, ": not 'query document grade' (or 'query 0 document grade')");

@@ -63,8 +63,8 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 // The same; "-" reads standard input.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
-// Candidates of a collection with this kind of ids. INVALID_ARGUMENT naming an id that is no 64-bit integer where the
-// collection has integers, or when there is none at all.
+// Candidates of a collection with this kind of ids. INVALID_ARGUMENT naming an id that is not a 64-bit integer where
+// the collection has integers, or when there is none at all.
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type);
 
 // A query as a JSON Lines file describes it.
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<QueryText>> ReadQueryTexts(const std::string& path);
 std::vector<std::string> PayloadTokens(const std::string& payload);
 
 // Grades by query id, then document id. Lines are "query document grade" or TREC's "query 0 document grade", between
-// blanks or tabs.
+// blanks or tabs; a first line of column names (BEIR's "query-id corpus-id score") is skipped.
 using Judgements = std::map<std::string, std::map<std::string, double>>;
 absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::string& origin);
 

@@ -145,11 +145,12 @@ absl::Status Verdict(const Comparison& c) {
 void Report(const Comparison& c, const Options& options, const QuerySet& queries, const Truth& truth,
             const Context& context) {
   const shard::Manifest& manifest = truth.manifest();
+  const int64_t num_candidates = std::min(options.num_candidates, manifest.num_documents);
   if (context.options.json) {
     context.Print({{"collection", manifest.name},
                    {"generation", manifest.generation},
                    {"queries", c.num_queries},
-                   {"candidates", options.num_candidates},
+                   {"candidates", num_candidates},
                    {"top_k", options.top_k},
                    {"results", c.num_results},
                    {"error_by_magnitude", c.error_by_magnitude},
@@ -162,9 +163,8 @@ void Report(const Comparison& c, const Options& options, const QuerySet& queries
                    {"passed", Verdict(c).ok()}});
     return;
   }
-  const std::string candidates = options.num_candidates == 0
-                                     ? "the whole collection"
-                                     : FormatCount(options.num_candidates) + " random documents each";
+  const std::string candidates =
+      num_candidates == 0 ? "the whole collection" : FormatCount(num_candidates) + " random documents each";
   context.out() << "collection    " << Printable(manifest.name) << ", generation " << manifest.generation << ": "
                 << FormatCount(manifest.num_documents) << " documents, " << FormatCount(manifest.num_tokens)
                 << " tokens of dimension " << manifest.dim << " in " << std::string(Name(manifest.storage)) << '\n'

@@ -1,12 +1,19 @@
 // maxsimctl's commands against a server that answers what it is told.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
+#include "client/ctl/context.h"
 #include "client/ctl/ctl.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +25,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -146,7 +154,31 @@ TEST_F(CtlTest, IntegerCollectionsWantIntegers) {
   EXPECT_THAT(run.err, HasSubstr("candidate 2: \"x\""));
 }
 
+TEST_F(CtlTest, TheFirstTokenOfTheServersOwnFileIsSent) {
+  WriteFile("tokens", "# of the team\n\n  first \r\nsecond\n");
+  ASSERT_EQ(Run({"info", "--token-file", Path("tokens")}).code, 0);
+  EXPECT_EQ(server_.authorization(), "Bearer first");
+}
+
+TEST_F(CtlTest, ACollectionThatFailedIsNotCalledHeld) {
+  v1::CollectionInfo* failed = server_.info.add_collections();
+  failed->set_name("damaged");
+  failed->set_state(v1::COLLECTION_STATE_FAILED);
+  failed->set_error("DATA_LOSS: shard-0: checksum");
+  EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--all"}).code, 0) << "one is ready: no choice is needed";
+  EXPECT_EQ(request_.collection(), "passages");
+  EXPECT_THAT(Run({"rerank", "--query", Path("q.npy"), "--all", "--collection", "x"}).err,
+              HasSubstr("no collection 'x'; the server holds passages, damaged (failed)"));
+  const Outcome run = Run({"collections"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.out, ContainsRegex("damaged +failed"));
+  EXPECT_EQ(run.err, "damaged: DATA_LOSS: shard-0: checksum\n");
+  EXPECT_EQ(json::parse(Run({"collections", "--json"}).out)[1]["state"], "failed");
+}
+
 TEST_F(CtlTest, ErrorsAreOneLineThatNamesTheCause) {
+  WriteFile("comments", "# nothing else\n\n");
+  WriteFile("two-words", "my token\n");
   struct Case {
     std::vector<std::string> arguments;
     const char* expected;
@@ -161,6 +193,8 @@ TEST_F(CtlTest, ErrorsAreOneLineThatNamesTheCause) {
                          {{"rerank", "--query", Path("q.npy"), "--all", "--collection", "x"},
                           "no collection 'x'; the server holds passages"},
                          {{"info", "--token-file", "/no/token"}, "/no/token"},
+                         {{"info", "--token-file", Path("comments")}, "' holds no token"},
+                         {{"info", "--token-file", Path("two-words")}, "two-words' holds a space"},
                          {{"explain", "--query", Path("q.npy"), "--queries-jsonl", "/no/texts"}, "/no/texts"}}) {
     const Outcome run = Run(c.arguments);
     EXPECT_EQ(run.code, 1) << c.expected;
@@ -185,7 +219,61 @@ TEST_F(CtlTest, AServerThatIsNotThereIsNamedWithAHint) {
   EXPECT_EQ(run.code, kExitUsage) << "--server twice";
   std::ostringstream out, err;
   EXPECT_EQ(RunCtl({"--server", "127.0.0.1:1", "info"}, {.out = out, .err = err}), kExitFailed);
-  EXPECT_THAT(err.str(), AllOf(HasSubstr("cannot reach maxsimd at 127.0.0.1:1"), HasSubstr("maxsimd --config")));
+  EXPECT_THAT(err.str(),
+              AllOf(HasSubstr("cannot reach maxsimd at 127.0.0.1:1"), HasSubstr("maxsimd --collection NAME=PATH")));
+}
+
+TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
+  const auto error = [](std::vector<std::string> arguments) {
+    std::ostringstream out, err;
+    RunCtl(arguments, {.out = out, .err = err});
+    return err.str();
+  };
+  // TLS asked of a plain port.
+  EXPECT_THAT(error({"--server", server_.target(), "--tls", "--timeout", "2", "info"}),
+              AllOf(HasSubstr("does the port speak TLS?"), Not(HasSubstr("start one"))));
+  // A port that closes every connection at once, as a TLS port does to what is no handshake.
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 16), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const auto serve = [&](const std::string& words) {
+    const std::string target = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    std::atomic<bool> done{false};
+    std::thread thread([&] {
+      while (!done) {
+        pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
+        if (poll(&waiting, 1, 20) <= 0) continue;
+        const int connection = accept(listener, nullptr, nullptr);
+        char request[4096];
+        EXPECT_GT(read(connection, request, sizeof(request)), 0);
+        EXPECT_EQ(write(connection, words.data(), words.size()), static_cast<ssize_t>(words.size()));
+        close(connection);
+      }
+    });
+    const std::string text = error({"--server", target, "--timeout", "2", "info"});
+    done = true;
+    thread.join();
+    return text;
+  };
+  EXPECT_THAT(serve(""), AllOf(HasSubstr("does it want --tls?"), Not(HasSubstr("start one"))));
+  EXPECT_THAT(serve("HTTP/1.1 400 Bad Request\r\n\r\n"),
+              AllOf(HasSubstr("is this its HTTP port?"), Not(HasSubstr("start one"))));
+  close(listener);
+}
+
+TEST(ServerTargetTest, APortIsAddedAndUrlsAreRefused) {
+  EXPECT_EQ(*ServerTarget("gpu-1"), "gpu-1:7070");
+  EXPECT_EQ(*ServerTarget("gpu-1:9"), "gpu-1:9");
+  EXPECT_EQ(*ServerTarget("[::1]"), "[::1]:7070");
+  EXPECT_EQ(*ServerTarget("[::1]:9"), "[::1]:9");
+  EXPECT_EQ(*ServerTarget("dns:///maxsimd:7070"), "dns:///maxsimd:7070");
+  EXPECT_EQ(*ServerTarget("unix:/run/maxsimd"), "unix:/run/maxsimd");
+  for (const char* wrong : {"http://gpu-1:7070", "grpc://gpu-1", "", "gpu-1:7070/"}) {
+    EXPECT_EQ(ServerTarget(wrong).status().message(), std::string("\"") + wrong + "\" is not HOST:PORT");
+  }
 }
 
 TEST_F(CtlTest, AServerThatRefusesIsNotCalledUnreachable) {
@@ -212,6 +300,16 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
     EXPECT_EQ(run.out, "");
   }
+}
+
+TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
+  EXPECT_EQ(Run({"frob", "--json"}).err,
+            "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
+            "verify, evaluate (see maxsimctl --help)\n");
+  EXPECT_THAT(Run({}).err, HasSubstr("subcommand is required"));
+  std::ostringstream out, err;
+  EXPECT_EQ(RunCtl({"--server", "http://gpu-1:7070", "info"}, {.out = out, .err = err}), kExitUsage);
+  EXPECT_EQ(err.str(), "maxsimctl: --server: \"http://gpu-1:7070\" is not HOST:PORT (see maxsimctl --help)\n");
 }
 
 TEST_F(CtlTest, HelpGoesToStandardOutput) {
@@ -314,6 +412,23 @@ TEST_F(CtlTest, EvaluateMatchesHandComputation) {
                 .code,
             1)
       << "no query is judged";
+}
+
+TEST_F(CtlTest, EvaluateSaysWhichJudgementsAreOfNoUse) {
+  WriteFile("texts.jsonl", R"({"id": "q1"})");
+  WriteFile("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\tdoc-a\t3\nq1\tgone\t1\nq2\tgone-too\t1\n");
+  const std::vector<std::string> arguments = {"evaluate",          "--queries", Path("q.npy"),    "--queries-jsonl",
+                                              Path("texts.jsonl"), "--qrels",   Path("qrels.tsv")};
+  const Outcome run = Run(arguments);
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("warning: 1 of 2 judged documents are not in the collection passages\n"));
+  EXPECT_EQ(request_.missing_policy(), v1::MISSING_POLICY_REPORT);
+  // Where ids are integers, a text is none of them.
+  server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
+  EXPECT_THAT(Run(arguments).err, HasSubstr("warning: 2 of 2 judged documents"));
+  server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_STRING);
+  WriteFile("qrels.tsv", "q1\tdoc-a\t3\n");
+  EXPECT_THAT(Run(arguments).err, Not(HasSubstr("judged documents")));
 }
 
 TEST_F(CtlTest, VerifyNeedsTheFilesThatTheServerServes) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "grpcpp/server.h"
@@ -34,6 +35,11 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
   std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
+  // Of the last GetInfo.
+  std::string authorization() const {
+    const std::lock_guard lock(mutex_);
+    return authorization_;
+  }
 
   RerankHandler on_rerank;
   v1::GetInfoResponse info;
@@ -63,7 +69,12 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status GetInfo(grpc::ServerContext*, const v1::GetInfoRequest*, v1::GetInfoResponse* response) override {
+  grpc::Status GetInfo(grpc::ServerContext* context, const v1::GetInfoRequest*,
+                       v1::GetInfoResponse* response) override {
+    const auto sent = context->client_metadata().find("authorization");
+    const std::lock_guard lock(mutex_);
+    authorization_ =
+        sent == context->client_metadata().end() ? "" : std::string(sent->second.data(), sent->second.size());
     *response = info;
     return grpc::Status::OK;
   }
@@ -97,6 +108,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
  private:
   int port_ = 0;
+  mutable std::mutex mutex_;
+  std::string authorization_;  // guarded by mutex_
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -158,6 +158,19 @@ TEST(JudgementsTest, ThreeOrFourFields) {
   EXPECT_EQ(judgements->at("q2").at("d1"), -1);
 }
 
+TEST(JudgementsTest, ALineOfColumnNamesIsSkippedAtTheTopOnly) {
+  for (const char* header : {"query-id\tcorpus-id\tscore", "query_id iter doc_id relevance", "QID\tPID\tGRADE\r"}) {
+    const auto judgements = ParseJudgements(std::string(header) + "\nq1\td1\t3\n", "f");
+    ASSERT_TRUE(judgements.ok()) << judgements.status();
+    EXPECT_EQ(judgements->size(), 1u) << header;
+    EXPECT_EQ(judgements->at("q1").at("d1"), 3);
+  }
+  EXPECT_THAT(std::string(ParseJudgements("q1 d1 x\n", "f").status().message()), HasSubstr("f:1")) << "no header";
+  EXPECT_THAT(std::string(ParseJudgements("q1 d1 1\nquery-id corpus-id score\n", "f").status().message()),
+              HasSubstr("f:2"));
+  EXPECT_EQ(ParseJudgements("query d1 2\n", "f")->at("query").at("d1"), 2) << "a query of that name";
+}
+
 TEST(JudgementsTest, ErrorsNameTheLine) {
   for (const char* line : {"q d", "q d x", "q 0 d 1 2", "q d nan", "q d inf"}) {
     EXPECT_THAT(std::string(ParseJudgements(std::string("q d 1\n") + line, "f").status().message()), HasSubstr("f:2"))
