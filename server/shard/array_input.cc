@@ -143,7 +143,8 @@ absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& pat
   return std::make_unique<SafetensorsArchive>(std::move(file), *std::move(header));
 }
 
-absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count) {
+absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
+                            absl::FunctionRef<absl::Status(int64_t idx, int64_t value)> take) {
   if (!IsInteger(array.type) || array.shape.size() != 1) {
     return Invalid(array.origin, ": ", Name(array.type), " ", FormatShape(array.shape),
                    ", an integer array of one dimension expected");
@@ -152,16 +153,26 @@ absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max
   if (count > max_count) return Invalid(array.origin, ": ", count, " entries, at most ", max_count, " make sense here");
   constexpr int64_t kBlockElements = 65536;
   std::vector<char> block(static_cast<size_t>(std::min(kBlockElements, count)) * SizeOf(array.type));
-  std::vector<int64_t> values;
-  while (static_cast<int64_t>(values.size()) < count) {
-    const auto amount = static_cast<size_t>(std::min(kBlockElements, count - static_cast<int64_t>(values.size())));
+  for (int64_t begin = 0; begin < count; begin += kBlockElements) {
+    const auto amount = static_cast<size_t>(std::min(kBlockElements, count - begin));
     if (absl::Status status = array.bytes->Read(block.data(), amount * SizeOf(array.type)); !status.ok()) return status;
     for (size_t idx = 0; idx < amount; ++idx) {
+      const int64_t place = begin + static_cast<int64_t>(idx);
       const std::optional<int64_t> value = LoadInteger(array.type, block.data(), idx);
-      if (!value.has_value()) return Invalid(array.origin, "[", values.size(), "]: more than 2^63 - 1");
-      values.push_back(*value);
+      if (!value.has_value()) return Invalid(array.origin, "[", place, "]: more than 2^63 - 1");
+      if (absl::Status status = take(place, *value); !status.ok()) return status;
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count) {
+  std::vector<int64_t> values;
+  absl::Status status = ForEachInteger(array, max_count, [&](int64_t, int64_t value) {
+    values.push_back(value);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
   return values;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/shard/byte_stream.h"
 #include "server/shard/element_type.h"
@@ -34,7 +36,12 @@ class ArrayArchive {
 
 absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& path);
 
-// Reads an integer array of one dimension with `max_count` elements at most.
+// Reads an integer array of one dimension with `max_count` elements at most, and hands one after another to `take`,
+// whose first error ends the reading: no more of the array is decompressed or held than has been found good.
+absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
+                            absl::FunctionRef<absl::Status(int64_t idx, int64_t value)> take);
+
+// The same as a whole.
 absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count);
 
 }  // namespace maxsim::shard

@@ -74,32 +74,64 @@ absl::StatusOr<ArrayInput> OpenTokens(absl::StatusOr<ArrayInput> array) {
   return array;
 }
 
-absl::Status AppendLength(Catalog& catalog, std::string_view origin, int64_t length) {
-  if (length < 1 || length > kMaxDocumentTokens) {
-    return Invalid(origin, ": document ", catalog.lengths.size(), " has ", length, " tokens, the limits are 1 .. ",
-                   kMaxDocumentTokens);
+// Token counts, one an entry, that sum to `num_tokens`.
+absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t num_tokens) {
+  std::vector<int32_t> lengths;
+  int64_t sum = 0;
+  // Every document has a token, so there cannot be more documents than tokens.
+  absl::Status status = ForEachInteger(array, num_tokens, [&](int64_t idx, int64_t length) {
+    if (length < 1 || length > kMaxDocumentTokens) {
+      return Invalid(array.origin, ": document ", idx, " has ", length, " tokens, the limits are 1 .. ",
+                     kMaxDocumentTokens);
+    }
+    if (length > num_tokens - sum) {
+      return Invalid(array.origin, ": the lengths up to document ", idx, " sum to ", sum + length,
+                     ", but there are only ", num_tokens, " token vectors");
+    }
+    sum += length;
+    lengths.push_back(static_cast<int32_t>(length));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  if (sum != num_tokens) {
+    return Invalid(array.origin, ": the lengths sum to ", sum, ", but there are ", num_tokens, " token vectors");
   }
-  catalog.lengths.push_back(static_cast<int32_t>(length));
-  return absl::OkStatus();
+  return lengths;
 }
 
-absl::StatusOr<std::vector<int32_t>> LengthsFromOffsets(const std::vector<int64_t>& offsets, std::string_view origin,
-                                                        int64_t low, int64_t high, int64_t total) {
-  if (offsets.empty() || offsets[0] != 0) return Invalid(origin, ": the first entry must be 0");
+// Entries that start at 0, end at `total` and grow by `low` .. `high`: the steps. `max_steps` bounds their number.
+absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t max_steps, int64_t low, int64_t high,
+                                                     int64_t total) {
   std::vector<int32_t> lengths;
-  for (size_t idx = 1; idx < offsets.size(); ++idx) {
-    if (offsets[idx] < offsets[idx - 1] || offsets[idx] > total) {
-      return Invalid(origin, "[", idx, "]: ", offsets[idx], " is not in ", offsets[idx - 1], " .. ", total);
+  int64_t last = 0;
+  absl::Status status = ForEachInteger(array, max_steps + 1, [&](int64_t idx, int64_t offset) {
+    if (idx == 0) return offset == 0 ? absl::OkStatus() : Invalid(array.origin, ": the first entry must be 0");
+    if (offset < last || offset > total) {
+      return Invalid(array.origin, "[", idx, "]: ", offset, " is not in ", last, " .. ", total);
     }
-    const int64_t length = offsets[idx] - offsets[idx - 1];
+    const int64_t length = offset - last;
     if (length < low || length > high) {
-      return Invalid(origin, "[", idx, "]: ", length, " more than the entry before, the limits are ", low, " .. ",
+      return Invalid(array.origin, "[", idx, "]: ", length, " more than the entry before, the limits are ", low, " .. ",
                      high);
     }
+    last = offset;
     lengths.push_back(static_cast<int32_t>(length));
-  }
-  if (offsets.back() != total) return Invalid(origin, ": ends at ", offsets.back(), ", expected ", total);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  if (array.shape[0] == 0) return Invalid(array.origin, ": the first entry must be 0");
+  if (last != total) return Invalid(array.origin, ": ends at ", last, ", expected ", total);
   return lengths;
+}
+
+// One step a document.
+absl::StatusOr<std::vector<int32_t>> ReadSizes(ArrayInput& array, int64_t num_documents, int64_t low, int64_t high,
+                                               int64_t total) {
+  // An array that is too long, or of another kind, is refused by the reader.
+  if (array.shape.size() == 1 && array.shape[0] < num_documents + 1) {
+    return Invalid(array.origin, ": ", array.shape[0], " entries, expected ", num_documents + 1);
+  }
+  return ReadOffsetArray(array, num_documents, low, high, total);
 }
 
 // Step by step, what OpenImport promises.
@@ -142,20 +174,8 @@ absl::StatusOr<std::vector<int32_t>> Importer::ReadLengths(int64_t num_tokens) {
                                          ? OpenNpyArray(options_.lengths)
                                          : archive_->Open(std::string(has_offsets ? kOffsets : kLengths));
   if (!array.ok()) return array.status();
-  // Every document has a token, so there cannot be more documents than tokens.
-  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*array, num_tokens + (has_offsets ? 1 : 0));
-  if (!values.ok()) return values.status();
-  if (has_offsets) return LengthsFromOffsets(*values, array->origin, 1, kMaxDocumentTokens, num_tokens);
-  Catalog catalog(IdType::kInt64);
-  int64_t sum = 0;
-  for (const int64_t length : *values) {
-    if (absl::Status status = AppendLength(catalog, array->origin, length); !status.ok()) return status;
-    sum += length;
-  }
-  if (sum != num_tokens) {
-    return Invalid(array->origin, ": the lengths sum to ", sum, ", but there are ", num_tokens, " token vectors");
-  }
-  return std::move(catalog.lengths);
+  return has_offsets ? ReadOffsetArray(*array, num_tokens, 1, kMaxDocumentTokens, num_tokens)
+                     : ReadLengthArray(*array, num_tokens);
 }
 
 absl::Status Importer::ReadLines() {
@@ -231,13 +251,7 @@ absl::Status Importer::ReadIdBytes() {
   }
   absl::StatusOr<ArrayInput> offsets = archive_->Open(std::string(kIdOffsets));
   if (!offsets.ok()) return offsets.status();
-  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*offsets, num_documents() + 1);
-  if (!values.ok()) return values.status();
-  if (static_cast<int64_t>(values->size()) != num_documents() + 1) {
-    return Invalid(offsets->origin, ": ", values->size(), " entries, expected ", num_documents() + 1);
-  }
-  absl::StatusOr<std::vector<int32_t>> sizes =
-      LengthsFromOffsets(*values, offsets->origin, 1, kMaxIdBytes, bytes->shape[0]);
+  absl::StatusOr<std::vector<int32_t>> sizes = ReadSizes(*offsets, num_documents(), 1, kMaxIdBytes, bytes->shape[0]);
   if (!sizes.ok()) return sizes.status();
   SetIdType(IdType::kString);
   std::string id;
@@ -262,13 +276,8 @@ absl::Status Importer::ReadPayloadOffsets() {
   }
   absl::StatusOr<ArrayInput> offsets = archive_->Open(std::string(kPayloadOffsets));
   if (!offsets.ok()) return offsets.status();
-  absl::StatusOr<std::vector<int64_t>> values = ReadIntegers(*offsets, num_documents() + 1);
-  if (!values.ok()) return values.status();
-  if (static_cast<int64_t>(values->size()) != num_documents() + 1) {
-    return Invalid(offsets->origin, ": ", values->size(), " entries, expected ", num_documents() + 1);
-  }
   absl::StatusOr<std::vector<int32_t>> sizes =
-      LengthsFromOffsets(*values, offsets->origin, 0, kMaxPayloadBytes, bytes->shape[0]);
+      ReadSizes(*offsets, num_documents(), 0, kMaxPayloadBytes, bytes->shape[0]);
   if (!sizes.ok()) return sizes.status();
   if (bytes->shape[0] == 0) return absl::OkStatus();
   import_.catalog->payload_sizes = *std::move(sizes);

@@ -61,9 +61,11 @@ std::string FormatTable(const CollectionSummary& summary) {
     absl::StrAppendFormat(&text, "%-14s%s\n", std::string(key), value);
   };
   row("collection", manifest.name);
-  row("folder", summary.folder);
+  row("folder", Printable(summary.folder, 4096));
   row("generation", FormatCount(manifest.generation));
-  row("created", Cat(manifest.created_at, " by ", manifest.created_by));
+  // Free text of whoever wrote the manifest; names of collections and files have been checked.
+  constexpr size_t kLongest = 80;
+  row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));
   row("documents", FormatCount(manifest.num_documents));
   row("tokens", FormatCount(manifest.num_tokens));
   row("tokens/doc", Cat("min ", lengths.min, "  median ", lengths.median, "  mean ",

@@ -23,10 +23,10 @@ constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxDepth = 8;  // 3 are used; the rest is room for keys of later versions
 
+// A name without folders or controls, so that it stays in the collection's folder and can be shown as it is.
 bool IsFileName(std::string_view name) {
-  const auto is_foul = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == '\\'; };
   return !name.empty() && name.size() <= kMaxFileNameBytes && name[0] != '.' && IsUtf8(name) &&
-         std::none_of(name.begin(), name.end(), is_foul);
+         name.find_first_of("/\\") == std::string_view::npos && Printable(name, name.size()) == name;
 }
 
 // One key of an object: how to take its value, and whether it has been seen.

@@ -144,6 +144,11 @@ absl::Status Parser::ParsePayloads() {
       Offsets(kPayloadOffsets, static_cast<int64_t>(payload_bytes->size()), 0, kMaxPayloadBytes);
   if (!offsets.ok()) return offsets.status();
   contents.payload_offsets = *std::move(offsets);
+  // Each by itself: a cut in the middle of a character leaves the whole well-formed. A payload travels as text, and one
+  // that is none would spoil every answer it is in.
+  for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
+    if (!IsUtf8(contents.payload(idx))) return Invalid("payload_bytes: the payload of document ", idx, " is not UTF-8");
+  }
   return absl::OkStatus();
 }
 

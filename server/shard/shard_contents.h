@@ -75,9 +75,9 @@ struct ShardContents {
   }
 };
 
-// Checks the whole structure: format marker, types, shapes, every offset, every id's length and encoding. Not checked:
-// token values, whether ids repeat, what payloads say. `bytes` is the whole file and starts at a multiple of
-// kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was expected.
+// Checks the whole structure: format marker, types, shapes, every offset, every id's length and encoding, every
+// payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is the whole file and
+// starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was expected.
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes);
 
 }  // namespace maxsim::shard

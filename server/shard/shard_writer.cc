@@ -173,8 +173,11 @@ absl::Status Writer::UnusableValue(const void* source, int64_t index, int64_t fi
   const double value = LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
   std::string problem = "is not finite";
   if (std::isfinite(value)) {
-    problem = std::fabs(value) > kMaxAbsValue ? Cat("is beyond the limit of ", kMaxAbsValue)
-                                              : Cat("is too large for ", Name(storage_), " (largest: 65504)");
+    // f16 ends far below the limit; the others pass it by rounding up at most.
+    problem = std::fabs(value) <= kMaxAbsValue && storage_ == ScalarType::kF16
+                  ? std::string("is too large for f16 (largest: 65504)")
+                  : Cat("is beyond the limit of ", kMaxAbsValue,
+                        std::fabs(value) <= kMaxAbsValue ? Cat(" when rounded to ", Name(storage_)).c_str() : "");
   }
   return Invalid("tokens: row ", input_row, ", column ", index % tokens_.dim(), " (token ", row, " of document ",
                  document, ", id ", catalog_.ids.Format(document), "): ", value, " ", problem);

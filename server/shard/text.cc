@@ -48,9 +48,13 @@ std::string Printable(std::string_view text, size_t max_bytes) {
     shortened = true;
   }
   std::string printable;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    printable += byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_utf8) ? '?' : c;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    // U+0080 .. U+009F, controls too: U+009B begins an escape sequence as ESC [ does.
+    const bool is_c1 =
+        is_utf8 && byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0;
+    printable += byte < 0x20 || byte == 0x7f || is_c1 || (byte >= 0x80 && !is_utf8) ? '?' : text[at];
+    if (is_c1) ++at;
   }
   if (shortened) printable += "...";
   return printable;

@@ -25,6 +25,11 @@ constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint32_t kIn64 = 0xffffffff;  // the real value stands in the 64-bit extra field
 constexpr uint16_t kExtra64Id = 1;
 
+// Deflate's shortest code is a bit for a length and a bit for a distance, and makes 258 bytes: 1,032 for one. The slack
+// is for a block's header. An archive that claims more would make its reader trust a size that its bytes cannot fill.
+constexpr uint64_t kMaxDeflateRatio = 1032;
+constexpr uint64_t kDeflateSlackBytes = 4096;
+
 template <typename T>
 T LoadAt(std::string_view bytes, size_t at) {
   T value;
@@ -133,6 +138,10 @@ absl::StatusOr<ZipMember> ParseEntry(std::string_view bytes, std::string_view* r
   if (size > static_cast<uint64_t>(INT64_MAX)) return Invalid(where, "size ", size);
   if (method == 0 && size != compressed)
     return Invalid(where, "stored, but in ", compressed, " bytes instead of ", size);
+  if (method == 8 && size > kDeflateSlackBytes && (size - kDeflateSlackBytes) / kMaxDeflateRatio > compressed) {
+    return Invalid(where, "a size of ", size, ", more than deflate can make of ", compressed, " bytes (",
+                   kMaxDeflateRatio, " times as many)");
+  }
   member.deflated = method == 8;
   member.crc32 = crc32;
   member.begin = static_cast<int64_t>(begin);

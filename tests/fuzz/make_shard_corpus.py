@@ -52,11 +52,16 @@ def npy(version, descr, shape, data):
 
 
 def npz(compression):
+    members = {
+        "tokens.npy": npy(1, "<f2", "(3, 8)", bytes(48)),
+        "lengths.npy": npy(1, "|u1", "(2,)", bytes([1, 2])),
+        "ids.npy": npy(1, "<i4", "(2,)", struct.pack("<2i", 5, -6)),
+    }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
-        for name in ("tokens.npy", "lengths.npy"):
+        for name, data in members.items():
             with archive.open(name, "w", force_zip64=name == "tokens.npy") as member:
-                member.write(npy(1, "<f2", "(2, 8)", bytes(32)))
+                member.write(data)
     return buffer.getvalue()
 
 
@@ -101,11 +106,19 @@ def main():
         "d_integer": b'{"title":"x","id":-17}',
         "z_stored": npz(zipfile.ZIP_STORED),
         "z_deflated": npz(zipfile.ZIP_DEFLATED),
+        "Z_stored": npz(zipfile.ZIP_STORED),
+        "Z_deflated": npz(zipfile.ZIP_DEFLATED),
+        "I_stored": npz(zipfile.ZIP_STORED),
+        "I_deflated": npz(zipfile.ZIP_DEFLATED),
+        "I_lengths": safetensors(
+            [("tokens", "F32", [2, 8], bytes(64)), ("lengths", "I64", [1], int64s(2)), ("ids", "U8", [1], b"\x07")], {}
+        ),
     }
     for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4)):
         for string_ids in (False, True):
             for payloads in (False, True):
                 seeds[f"S_{dtype}_{string_ids}_{payloads}"] = shard(dtype, size, string_ids, payloads)
+                seeds[f"I_{dtype}_{string_ids}_{payloads}"] = shard(dtype, size, string_ids, payloads)
     for name, data in seeds.items():
         with open(os.path.join(folder, name), "wb") as file:
             file.write(name[0].encode() + data)

@@ -1,7 +1,11 @@
 // From files as users bring them to a collection.
 #include "server/shard/import.h"
 
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -333,6 +337,68 @@ TEST_F(ImportTest, DamagedArchivesAreErrorsAndNeverCrash) {
     // Whatever matters is found: the data by the CRC, the rest by its consistency.
     EXPECT_GT(found, deflate ? 66 : 100);
   }
+}
+
+// The best that deflate can do passes the archive's check of sizes.
+TEST_F(ImportTest, AnArchiveOfZerosIsReadWhole) {
+  ImportOptions options;
+  options.input =
+      Write("in.npz", ZipBytes({{"tokens.npy", NpyBytes("<f4", "(500000, 8)", std::string(16'000'000, '\0'))},
+                                {"lengths.npy", NpyBytes("<i4", "(500,)", AsBytes(std::vector<int32_t>(500, 1000)))}},
+                               {.deflate = true, .zip64 = false}));
+  EXPECT_LT(std::filesystem::file_size(options.input), 17'000u);
+  absl::StatusOr<Import> import = OpenImport(options);
+  ASSERT_TRUE(import.ok()) << import.status();
+  EXPECT_TRUE(import->tokens->Next(500'000).ok());
+}
+
+// Sizes that the compressed bytes cannot come to would let a small file ask for any amount of memory.
+TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
+  const std::string tokens = NpyBytes("<f2", "(6, 8)", ValueBytes(ElementType::kF16));
+  const std::string good = ZipBytes({{"tokens.npy", tokens}}, {.deflate = true, .zip64 = true});
+  ASSERT_TRUE(ParseZip(good).ok());
+  const uint64_t compressed = static_cast<uint64_t>((*ParseZip(good))[0].end - (*ParseZip(good))[0].begin);
+  const auto claim = [&](uint64_t size) {
+    std::string bytes = good;
+    // In the directory entry: 46 bytes, the name, the extra field's four bytes, the size.
+    const size_t at = bytes.rfind("PK\x01\x02") + 46 + std::string_view("tokens.npy").size() + 4;
+    std::memcpy(bytes.data() + at, &size, sizeof(size));
+    return ParseZip(bytes).status();
+  };
+  EXPECT_TRUE(claim(compressed * 1032).ok());
+  for (const uint64_t size : {compressed * 1032 + 8192, uint64_t{160'000'000'000}, uint64_t{INT64_MAX}}) {
+    const absl::Status status = claim(size);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << size;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("more than deflate can make of"));
+  }
+}
+
+// Whatever a file claims, no more of it is decompressed and held than has been found good: a wrong value at the front
+// is found before damage behind it.
+TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
+  constexpr size_t kCount = 1'000'000;
+  std::mt19937_64 generator(1);
+  const std::string tokens = NpyBytes("<f2", "(1000000, 8)", std::string(kCount * 16, '\0'));
+  const auto error = [&](const std::string& name, std::vector<int32_t> values) {
+    // Numbers that do not compress well, so that a cut-off member still has its first block.
+    for (size_t idx = 10; idx < values.size(); ++idx) values[idx] = static_cast<int32_t>(1 + generator() % 65536);
+    std::string bytes = ZipBytes(
+        {{"tokens.npy", tokens}, {name + ".npy", NpyBytes("<i4", Cat("(", values.size(), ",)"), AsBytes(values))}},
+        {.deflate = true, .zip64 = true});
+    // Zeros over the second half of the member's data: an invalid block.
+    const ZipMember member = (*ParseZip(bytes))[1];
+    std::fill(bytes.begin() + (member.begin + member.end) / 2, bytes.begin() + member.end, '\xff');
+    ImportOptions options;
+    options.input = Write("in.npz", bytes);
+    return std::string(OpenImport(options).status().message());
+  };
+  std::vector<int32_t> values(kCount, 1);
+  EXPECT_THAT(error("lengths", values), HasSubstr("token vectors"));
+  values[5] = -7;
+  EXPECT_THAT(error("lengths", values), HasSubstr("document 5 has -7 tokens"));
+  values = {0, 1, 2, 3, 4, 3};
+  values.resize(kCount, 0);
+  EXPECT_THAT(error("offsets", values), HasSubstr("offsets.npy[5]: 3 is not in 4 .. 1000000"));
 }
 
 TEST_F(ImportTest, AnInputThatChangesDuringTheBuildIsAnError) {

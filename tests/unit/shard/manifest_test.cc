@@ -116,6 +116,9 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
       {"shards[0].file: \"..\"", [](auto& json) { json["shards"][0]["file"] = ".."; }},
       {"shards[0].file: \"\"", [](auto& json) { json["shards"][0]["file"] = ""; }},
       {"shards[0].file: \"a?b\"", [](auto& json) { json["shards"][0]["file"] = std::string("a\0b", 3); }},
+      // A control that starts an escape sequence: names are printed.
+      {"shards[0].file: \"a?31mb\"", [](auto& json) { json["shards"][0]["file"] = "a\u009b31mb"; }},
+      {"shards[0].file: \"a?\"", [](auto& json) { json["shards"][0]["file"] = "a\x7f"; }},
       {"shards[1].file: \"a.safetensors\" stands twice",
        [](auto& json) { json["shards"][1]["file"] = "a.safetensors"; }},
       {"shards[1].num_documents: 0", [](auto& json) { json["shards"][1]["num_documents"] = 0; }},

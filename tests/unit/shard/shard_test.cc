@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/shard/file.h"
+#include "server/shard/inspect.h"
 #include "server/shard/safetensors.h"
 #include "server/shard/shard_contents.h"
 #include "server/shard/text.h"
@@ -237,6 +238,20 @@ TEST_P(DamageTest, AManifestThatSaysOtherwiseIsDataLoss) {
 
 INSTANTIATE_TEST_SUITE_P(Ids, DamageTest, ::testing::Values(IdType::kString, IdType::kInt64));
 
+TEST(InspectTest, TextOfAManifestDoesNotReachTheTerminalAsControls) {
+  TemporaryFolder folder;
+  absl::StatusOr<Manifest> manifest = BuildSmall({}, {.folder = folder.path(), .name = "small"});
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->created_by =
+      "\x1b]0;title\x07 \xc2\x9b"
+      "31m";
+  manifest->created_at = "now\r";
+  ASSERT_TRUE(PublishManifest(*manifest, folder.path()).ok());
+  const absl::StatusOr<CollectionSummary> summary = Inspect(folder.path());
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_THAT(FormatTable(*summary), HasSubstr("now? by ?]0;title? ?31m\n"));
+}
+
 // Safetensors files that are well-formed and still no shards.
 class ForeignFileTest : public ::testing::Test {
  protected:
@@ -253,6 +268,13 @@ class ForeignFileTest : public ::testing::Test {
     buffer_ = std::make_unique<Aligned[]>(bytes.size() / sizeof(Aligned) + 1);
     std::memcpy(buffer_.get(), bytes.data(), bytes.size());
     return ParseShard({reinterpret_cast<const char*>(buffer_.get()), bytes.size()}).status();
+  }
+  static void AddPayloads(std::vector<SafetensorsTensor>& tensors, std::vector<std::string>& data,
+                          const std::vector<int64_t>& offsets, const std::string& bytes) {
+    tensors.push_back({"payload_offsets", "I64", {static_cast<int64_t>(offsets.size())}, 0, 0});
+    data.push_back(AsBytes(offsets));
+    tensors.push_back({"payload_bytes", "U8", {static_cast<int64_t>(bytes.size())}, 0, 0});
+    data.push_back(bytes);
   }
   struct alignas(64) Aligned {
     char bytes[64];
@@ -359,6 +381,15 @@ TEST_F(ForeignFileTest, AreRefusedWithAReason) {
          d[2] = AsBytes<int64_t>({0, 1, 2});
          t.push_back({"id_bytes", "U8", {2}, 0, 0});
          d.push_back("x\xc3");
+       }},
+      {"the payload of document 1 is not UTF-8",
+       [](Tensors& t, Data& d) {
+         AddPayloads(t, d, {0, 0, 1}, "\xff");
+       }},
+      // UTF-8 as a whole, but cut inside of a character.
+      {"the payload of document 0 is not UTF-8",
+       [](Tensors& t, Data& d) {
+         AddPayloads(t, d, {0, 1, 2}, "\xc3\xa9");
        }},
   };
   for (const auto& [message, change] : cases) {

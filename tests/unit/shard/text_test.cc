@@ -32,6 +32,12 @@ TEST(TextTest, QuotesOfUntrustedTextAreShortAndPrintable) {
   EXPECT_LT(Quote(std::string(100000, 'x')).size(), 100);
   EXPECT_EQ(Quote("caf\xc3\xa9"), "\"caf\xc3\xa9\"");
   EXPECT_EQ(Quote("caf\xc3"), "\"caf?\"");
+  // U+009B begins an escape sequence on some terminals, U+007F is none that shows; U+00A0 and later do.
+  EXPECT_EQ(Printable("a\xc2\x9b"
+                      "31mb\x7f\xc2\x80\xc2\x9f",
+                      100),
+            "a?31mb???");
+  EXPECT_EQ(Printable("\xc2\xa0\xc3\x9b", 100), "\xc2\xa0\xc3\x9b");
   // Cut between characters.
   EXPECT_EQ(Printable("abc\xc3\xa9", 4), "abc...");
   EXPECT_EQ(Printable("abc\xc3\xa9", 5), "abc\xc3\xa9");
