@@ -104,16 +104,18 @@ absl::Status Server::OpenPorts() {
   if (!config_.http.address.empty()) {
     const auto address = config::ParseAddress(config_.http.address);
     if (!address.ok()) return address.status();
-    http_ = std::make_unique<http::HttpServer>(http::HttpOptions{.host = address->host,
-                                                                 .port = address->port,
-                                                                 .threads = config_.http.threads,
-                                                                 .max_body_bytes = config_.http.max_body_bytes,
-                                                                 .request_timeout = config_.http.request_timeout},
-                                               http::HttpDependencies{.rerank = &rerank_,
-                                                                      .collections = &collections_,
-                                                                      .authenticator = &authenticator_,
-                                                                      .metrics = &metrics_,
-                                                                      .readiness = [this] { return Readiness(); }});
+    http_ = std::make_unique<http::HttpServer>(
+        http::HttpOptions{.host = address->host,
+                          .port = address->port,
+                          .threads = config_.http.threads,
+                          .max_concurrent_requests = config_.http.max_concurrent_requests,
+                          .max_body_bytes = config_.http.max_body_bytes,
+                          .request_timeout = config_.http.request_timeout},
+        http::HttpDependencies{.rerank = &rerank_,
+                               .collections = &collections_,
+                               .authenticator = &authenticator_,
+                               .metrics = &metrics_,
+                               .readiness = [this] { return Readiness(); }});
     auto port = http_->Start();
     if (!port.ok()) return port.status();
     http_port_ = *port;

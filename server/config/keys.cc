@@ -184,13 +184,18 @@ void AddNetworkKeys(std::vector<Key>& keys) {
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
       "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));
   keys.push_back(Count(
-      "http.threads", +[](Config& c) -> int& { return c.http.threads; }, 2, 256, "Connections served at a time."));
+      "http.threads", +[](Config& c) -> int& { return c.http.threads; }, 1, 256,
+      "Threads that read and write the JSON of /v1/rerank."));
+  keys.push_back(Count(
+      "http.max_concurrent_requests", +[](Config& c) -> int& { return c.http.max_concurrent_requests; }, 1, 4096,
+      "Calls of /v1/rerank at a time, each with a body of up to http.max_body_bytes; one more gets "
+      "RESOURCE_EXHAUSTED."));
   keys.push_back(Bytes(
       "http.max_body_bytes", +[](Config& c) -> uint64_t& { return c.http.max_body_bytes; }, kKi, kGi,
       "Largest body of an HTTP request."));
   keys.push_back(Duration(
       "http.request_timeout", +[](Config& c) -> absl::Duration& { return c.http.request_timeout; }, absl::Hours(1),
-      "Deadline of a /v1/rerank call."));
+      "Deadline of a /v1/rerank call; 0 is none."));
 }
 
 void AddBackendKeys(std::vector<Key>& keys) {

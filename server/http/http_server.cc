@@ -1,192 +1,172 @@
 #include "server/http/http_server.h"
 
-#include <sys/socket.h>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <future>
-#include <string_view>
-#include <thread>
+#include <exception>
+#include <optional>
 #include <utility>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "httplib.h"
 #include "server/http/rerank_json.h"
+#include "server/http/transport.h"
 #include "server/logging.h"
 #include "server/rpc/status.h"
 
 namespace maxsim::http {
 namespace {
 
-constexpr char kJson[] = "application/json";
-constexpr char kText[] = "text/plain; charset=utf-8";
-constexpr char kMetrics[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr char kRerankPath[] = "/v1/rerank";
 
-// An idle connection keeps a thread, so it is closed soon; a client that sends slowly is cut off.
-constexpr int kKeepAliveSeconds = 2;
-constexpr int kReadTimeoutSeconds = 10;
-constexpr int kWriteTimeoutSeconds = 10;
+constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
-void Refuse(const absl::Status& status, httplib::Response& response) {
-  response.status = rpc::ToHttp(status.code());
-  if (const uint32_t ms = rpc::RetryDelayMs(status); ms > 0) {
-    response.set_header("Retry-After", absl::StrCat((ms + 999) / 1000));
-  }
-  response.set_content(FormatError(status) + "\n", kJson);
+Response Text(int status, std::string body) {
+  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)};
 }
 
-// What httplib refuses by itself (no such path, body too large, not HTTP) has no body.
-httplib::Server::HandlerResponse ExplainError(const httplib::Request& request, httplib::Response& response) {
-  if (!response.body.empty()) return httplib::Server::HandlerResponse::Unhandled;
-  absl::Status status = absl::InvalidArgumentError("the request is not one that this server understands");
-  if (response.status == 404)
-    status = absl::NotFoundError(absl::StrCat("no such path: ", request.method, " ", request.path));
-  if (response.status == 413) status = absl::InvalidArgumentError("the body is larger than http.max_body_bytes");
-  response.set_content(FormatError(status) + "\n", kJson);
-  return httplib::Server::HandlerResponse::Handled;
+Response Json(int status, const std::string& body) {
+  return {.status = status, .content_type = "application/json", .body = body + "\n"};
+}
+
+Response Error(int http_status, const absl::Status& status) {
+  Response response = Json(http_status, FormatError(status));
+  response.retry_after_s = (rpc::RetryDelayMs(status) + 999) / 1000;
+  return response;
+}
+
+Response Error(const absl::Status& status) { return Error(rpc::ToHttp(status.code()), status); }
+
+// Runs `work`; what it throws, as when memory runs out, fails the one request.
+template <typename Result, typename Work>
+Result Guarded(Work work) {
+  try {
+    return work();
+  } catch (const std::exception& exception) {
+    log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", exception.what()}});
+    return absl::InternalError("internal error");
+  }
 }
 
 }  // namespace
 
-class HttpServer::Impl {
+class HttpServer::Impl final : private Application {
  public:
-  Impl(HttpOptions options, HttpDependencies dependencies)
-      : options_(std::move(options)), deps_(std::move(dependencies)) {
-    Configure();
-    AddRoutes();
-  }
+  Impl(const HttpOptions& options, HttpDependencies dependencies)
+      : request_timeout_(options.request_timeout > absl::ZeroDuration() ? options.request_timeout
+                                                                        : absl::InfiniteDuration()),
+        deps_(std::move(dependencies)),
+        pool_(static_cast<size_t>(options.threads)),
+        transport_({.host = options.host,
+                    .port = options.port,
+                    .max_body_bytes = options.max_body_bytes,
+                    .max_requests = options.max_concurrent_requests},
+                   this) {}
 
-  ~Impl() { Stop(); }
+  ~Impl() override { Stop(); }
 
   absl::StatusOr<int> Start() {
-    errno = 0;
-    int port = options_.port;
-    if (port == 0) {
-      port = server_.bind_to_any_port(options_.host);
-    } else if (!server_.bind_to_port(options_.host, port)) {
-      port = -1;
-    }
-    if (port <= 0) {
-      return absl::UnavailableError(absl::StrCat("http.address: cannot listen on ", options_.host, ":", options_.port,
-                                                 ": ", errno == 0 ? "no such address" : std::strerror(errno)));
-    }
-    thread_ = std::thread([this] {
-      if (!server_.listen_after_bind()) spdlog::error("the HTTP port stopped listening");
-    });
-    // Stop() before the loop has begun would be lost.
-    while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return port;
+    absl::StatusOr<int> port = transport_.Start();
+    if (port.ok()) return port;
+    return absl::Status(port.status().code(), absl::StrCat("http.address: ", port.status().message()));
   }
 
   void Stop() {
-    if (!thread_.joinable()) return;
-    server_.stop();
-    thread_.join();
+    transport_.Stop();
+    pool_.join();
   }
 
  private:
-  void Configure() {
-    server_.new_task_queue = [threads = options_.threads] {
-      return new httplib::ThreadPool(static_cast<size_t>(threads));
-    };
-    server_.set_payload_max_length(options_.max_body_bytes);
-    server_.set_keep_alive_timeout(kKeepAliveSeconds);
-    server_.set_read_timeout(kReadTimeoutSeconds);
-    server_.set_write_timeout(kWriteTimeoutSeconds);
-    server_.set_tcp_nodelay(true);
-    // Not SO_REUSEPORT, httplib's default: a second server on the port must fail, not share it.
-    server_.set_socket_options([](int socket) {
-      const int yes = 1;
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    });
-    // Before the body is read: a compressed one could unfold to any size.
-    server_.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
-      if (!request.has_header("Content-Encoding")) return httplib::Server::HandlerResponse::Unhandled;
-      Refuse(absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"), response);
-      response.status = 415;
-      return httplib::Server::HandlerResponse::Handled;
-    });
-    server_.set_error_handler(httplib::Server::HandlerWithResponse(ExplainError));
-    server_.set_exception_handler(
-        [](const httplib::Request& request, httplib::Response& response, const std::exception_ptr&) {
-          log::Write(spdlog::level::err, "http_handler_exception", {{"path", request.path}});
-          Refuse(absl::InternalError("internal error"), response);
-        });
+  std::optional<Response> Begin(const Request& request) override {
+    if (request.method == "POST" && request.path == kRerankPath) return BeginRerank(request);
+    if (request.method == "GET" || request.method == "HEAD") {
+      if (request.path == "/livez") return Text(200, "ok\n");
+      if (request.path == "/readyz") {
+        const absl::Status status = deps_.readiness();
+        return status.ok() ? Text(200, "ok\n") : Text(503, absl::StrCat(status.message(), "\n"));
+      }
+      if (request.path == "/metrics") {
+        return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = deps_.metrics->Expose()};
+      }
+      if (request.path == "/v1/collections") {
+        if (absl::Status status = deps_.authenticator->Check(request.authorization); !status.ok()) {
+          return Error(status);
+        }
+        return Json(200, FormatCollections(deps_.collections->List()));
+      }
+    }
+    return Error(absl::NotFoundError(absl::StrCat("no such path: ", request.method, " ", request.path)));
   }
 
-  void AddRoutes() {
-    server_.Get("/livez",
-                [](const httplib::Request&, httplib::Response& response) { response.set_content("ok\n", kText); });
-    server_.Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const absl::Status status = deps_.readiness();
-      response.status = status.ok() ? 200 : 503;
-      response.set_content(status.ok() ? "ok\n" : absl::StrCat(status.message(), "\n"), kText);
-    });
-    server_.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(deps_.metrics->Expose(), kMetrics);
-    });
-    server_.Get("/v1/collections", [this](const httplib::Request& request, httplib::Response& response) {
-      if (absl::Status status = Authenticate(request); !status.ok()) return Refuse(status, response);
-      response.set_content(FormatCollections(deps_.collections->List()) + "\n", kJson);
-    });
-    // With a reader of our own: httplib holds bodies that call themselves forms, as curl's do by default, to 8 KiB.
-    server_.Post("/v1/rerank", [this](const httplib::Request& request, httplib::Response& response,
-                                      const httplib::ContentReader& reader) {
-      std::string body;
-      bool too_large = false;
-      const bool complete = reader([&](const char* data, size_t size) {
-        too_large = size > options_.max_body_bytes - body.size();
-        if (!too_large) body.append(data, size);
-        return !too_large;
-      });
-      if (complete) return Rerank(request, body, response);
-      // A body in chunks shows its size only now; otherwise httplib has set the status and the error handler explains.
-      if (too_large) response.status = 413;
+  // What can be refused is, before the body is received.
+  std::optional<Response> BeginRerank(const Request& request) {
+    if (absl::Status status = deps_.authenticator->Check(request.authorization); !status.ok()) {
+      return CountedError(rpc::ToHttp(status.code()), status, absl::Now());
+    }
+    if (request.content_encoding.empty()) return std::nullopt;
+    // It could unfold to any size.
+    return CountedError(415, absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
+                        absl::Now());
+  }
+
+  void Handle(Request request, Reply reply) override {
+    boost::asio::post(pool_, [this, request = std::move(request), reply = std::move(reply)]() mutable {
+      Rerank(std::move(request), std::move(reply));
     });
   }
 
-  absl::Status Authenticate(const httplib::Request& request) const {
-    return deps_.authenticator->Check(request.get_header_value("Authorization"));
+  Response Refuse(const Request& request, int http_status, const absl::Status& why) override {
+    absl::Status status = why;
+    if (status.code() == absl::StatusCode::kResourceExhausted) {
+      status = absl::ResourceExhaustedError(absl::StrCat("http.max_concurrent_requests: ", why.message()));
+      rpc::SetRetryDelay(kBusyRetryDelay, status);
+    }
+    if (http_status == 413) {
+      status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
+    }
+    return request.path == kRerankPath ? CountedError(http_status, status, absl::Now()) : Error(http_status, status);
   }
 
-  // Refuses a call that never came to the service, which would have counted it.
-  void RefuseAndCount(const absl::Status& status, absl::Time arrival, httplib::Response& response) {
+  // For calls that never came to the service, which would have counted them.
+  Response CountedError(int http_status, const absl::Status& status, absl::Time arrival) {
     deps_.metrics->CountRequest("http", status.code(), absl::Now() - arrival);
     if (status.code() == absl::StatusCode::kInvalidArgument) deps_.metrics->CountRejection(Rejection::kInvalid);
-    Refuse(status, response);
+    if (status.code() == absl::StatusCode::kResourceExhausted) deps_.metrics->CountRejection(Rejection::kQueueFull);
+    return Error(http_status, status);
   }
 
-  void Rerank(const httplib::Request& http_request, const std::string& body, httplib::Response& http_response) {
-    const absl::Time arrival = absl::Now();
-    if (absl::Status status = Authenticate(http_request); !status.ok()) {
-      return RefuseAndCount(status, arrival, http_response);
+  void Rerank(Request request, Reply reply) {
+    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>([&request] { return ParseRerankRequest(request.body); });
+    if (!parsed.ok()) {
+      return reply(CountedError(rpc::ToHttp(parsed.status().code()), parsed.status(), request.arrival));
     }
-    absl::StatusOr<v1::RerankRequest> request = ParseRerankRequest(body);
-    if (!request.ok()) return RefuseAndCount(request.status(), arrival, http_response);
-    // Shared: the scheduler's thread may still be in set_value when this one has the answer.
-    auto answered = std::make_shared<std::promise<absl::StatusOr<v1::RerankResponse>>>();
-    std::future<absl::StatusOr<v1::RerankResponse>> answer = answered->get_future();
-    deps_.rerank->Rerank(
-        *request,
-        {.method = "http", .arrival = arrival, .deadline = arrival + options_.request_timeout, .cancelled = nullptr},
-        [answered](absl::StatusOr<v1::RerankResponse> response) { answered->set_value(std::move(response)); });
-    // The scheduler answers every job it accepted, late ones with DEADLINE_EXCEEDED.
-    const absl::StatusOr<v1::RerankResponse> response = answer.get();
-    if (!response.ok()) return Refuse(response.status(), http_response);
-    http_response.set_content(FormatRerankResponse(*request, *response) + "\n", kJson);
+    request.body = std::string();
+    deps_.rerank->Rerank(*parsed,
+                         {.method = "http",
+                          .arrival = request.arrival,
+                          .deadline = request.arrival + request_timeout_,
+                          .cancelled = std::move(request.cancelled)},
+                         [this, collection = parsed->collection(),
+                          reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {
+                           if (!response.ok()) return reply(Error(response.status()));
+                           // Not on the scheduler's thread: long answers take long to write.
+                           boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
+                                                     response = *std::move(response)]() mutable {
+                             auto body = Guarded<absl::StatusOr<std::string>>(
+                                 [&] { return FormatRerankResponse(collection, response); });
+                             reply(body.ok() ? Json(200, *body) : Error(body.status()));
+                           });
+                         });
   }
 
-  const HttpOptions options_;
+  const absl::Duration request_timeout_;
   const HttpDependencies deps_;
-  httplib::Server server_;
-  std::thread thread_;
+  boost::asio::thread_pool pool_;
+  Transport transport_;
 };
 
 HttpServer::HttpServer(HttpOptions options, HttpDependencies dependencies)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(dependencies))) {}
+    : impl_(std::make_unique<Impl>(options, std::move(dependencies))) {}
 HttpServer::~HttpServer() = default;
 absl::StatusOr<int> HttpServer::Start() { return impl_->Start(); }
 void HttpServer::Stop() { impl_->Stop(); }

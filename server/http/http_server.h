@@ -18,10 +18,11 @@ namespace maxsim::http {
 
 struct HttpOptions {
   std::string host;
-  int port = 0;  // 0 picks a free one
-  int threads = 8;
+  int port = 0;                      // 0 picks a free one
+  int threads = 8;                   // that read and write the JSON of /v1/rerank; connections need none
+  int max_concurrent_requests = 64;  // /v1/rerank calls
   uint64_t max_body_bytes = 0;
-  absl::Duration request_timeout;
+  absl::Duration request_timeout;  // zero: none
 };
 
 // What the handlers use; everything must outlive the server.
@@ -34,7 +35,7 @@ struct HttpDependencies {
 };
 
 // Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the
-// server has tokens.
+// server has tokens. The probes wait for no rerank call.
 class HttpServer {
  public:
   HttpServer(HttpOptions options, HttpDependencies dependencies);

@@ -220,7 +220,7 @@ absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
   return request;
 }
 
-std::string FormatRerankResponse(const v1::RerankRequest& request, const v1::RerankResponse& response) {
+std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response) {
   json results = json::array();
   json missing = json::array();
   for (const v1::QueryResult& result : response.results()) {
@@ -230,7 +230,7 @@ std::string FormatRerankResponse(const v1::RerankRequest& request, const v1::Rer
   }
   const v1::Timings& timings = response.timings();
   return Dump({{"id", response.request_id()},
-               {"model", request.collection()},
+               {"model", collection},
                {"generation", response.generation()},
                {"results", std::move(results)},
                {"missing", std::move(missing)},

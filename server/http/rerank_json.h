@@ -22,7 +22,8 @@ namespace maxsim::http {
 // INVALID_ARGUMENT naming the member of the body, its value and what is accepted.
 absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body);
 
-std::string FormatRerankResponse(const v1::RerankRequest& request, const v1::RerankResponse& response);
+// `collection` as the request named it.
+std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);
 
 // {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}. Fields that the message names by their gRPC path are named
 // as in the body.

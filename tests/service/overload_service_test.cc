@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/service/server_fixture.h"
+#include "tests/unit/server/raw_connection.h"
 #include "tests/unit/store/fake_backend.h"
 
 namespace maxsim::test {
@@ -20,6 +22,12 @@ using testing::HasSubstr;
 
 v1::RerankRequest SmallRequest() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
+}
+
+// The same over HTTP, more or less.
+std::string SmallBody() {
+  return R"({"model":"corpus","documents":["doc-1"],"query":{"dtype":"f32","shape":[1,32],"data":")" +
+         std::string(170, 'A') + "A=\"}}";
 }
 
 template <typename Condition>
@@ -57,6 +65,8 @@ class OverloadServiceTest : public testing::Test {
     EXPECT_TRUE(backend_->WaitForCalls(before + 1));
     return holder;
   }
+
+  HttpAnswer Post() const { return HttpPost(server_->http_port(), "/v1/rerank", SmallBody(), "application/json"); }
 
   std::string Metric(const std::string& series) const {
     const std::string text = server_->server().metrics().Expose();
@@ -123,11 +133,7 @@ TEST_F(OverloadServiceTest, AFullQueueRefusesWithAHintWhenToComeBack) {
   ASSERT_NE(pushback, trailers.end());
   EXPECT_GE(std::stoi(std::string(pushback->second.data(), pushback->second.size())), 1);
 
-  const HttpAnswer http =
-      HttpPost(server_->http_port(), "/v1/rerank",
-               R"({"model":"corpus","documents":["doc-1"],"query":{"dtype":"f32","shape":[1,32],"data":")" +
-                   std::string(170, 'A') + "A=\"}}",
-               "application/json");
+  const HttpAnswer http = Post();
   EXPECT_EQ(http.status, 429) << http.body;
   EXPECT_FALSE(http.retry_after.empty());
 
@@ -145,6 +151,107 @@ TEST_F(OverloadServiceTest, AFullQueueRefusesWithAHintWhenToComeBack) {
   holder.join();
   waiting.join();
   EXPECT_EQ(Metric("maxsim_rejections_total{reason=\"queue_full\"}"), "3");
+}
+
+TEST_F(OverloadServiceTest, SlowHttpRequestsDoNotDelayProbes) {
+  constexpr int kMax = 8;
+  Serve([](config::Config* config) {
+    config->http.threads = 2;
+    config->http.max_concurrent_requests = kMax;
+  });
+  std::vector<std::thread> slow;
+  for (int i = 0; i < kMax; ++i) slow.emplace_back([this] { EXPECT_EQ(Post().status, 200); });
+  EXPECT_TRUE(Eventually([&] {
+    const batching::SchedulerStats stats = server_->server().scheduler().stats();
+    return stats.queued_jobs + stats.running_jobs == kMax;
+  }));
+  // Connections that say nothing, or not all.
+  std::vector<RawConnection> others;
+  for (int i = 0; i < 100; ++i) {
+    others.emplace_back(server_->http_port());
+    if (i % 2 == 0) others.back().Send("POST /v1/rerank HTTP/1.1\r\nX:");
+  }
+  for (const char* path : {"/livez", "/readyz", "/metrics", "/v1/collections"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(HttpGet(server_->http_port(), path).status, 200) << path;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 500ms) << path;
+  }
+
+  const HttpAnswer refused = Post();
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.retry_after, "1");
+  EXPECT_THAT(refused.body, HasSubstr("http.max_concurrent_requests: the limit of 8 requests"));
+  EXPECT_EQ(Metric("maxsim_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"http\"}"), "1");
+  EXPECT_EQ(Metric("maxsim_rejections_total{reason=\"queue_full\"}"), "1");
+  backend_->Open();
+  for (std::thread& client : slow) client.join();
+  EXPECT_EQ(Post().status, 200);
+}
+
+TEST_F(OverloadServiceTest, AnHttpClientThatHangsUpCancelsItsRequest) {
+  Serve();
+  std::thread holder = HoldLane();
+  RawConnection client(server_->http_port());
+  client.Send(
+      absl::StrCat("POST /v1/rerank HTTP/1.1\r\nContent-Length: ", SmallBody().size(), "\r\n\r\n", SmallBody()));
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
+  client.Close();
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 0; }));
+  const size_t calls = backend_->calls().size();
+  backend_->Open();
+  holder.join();
+  EXPECT_EQ(backend_->calls().size(), calls) << "the cancelled request was scored";
+  EXPECT_EQ(Metric("maxsim_rejections_total{reason=\"cancelled\"}"), "1");
+}
+
+TEST_F(OverloadServiceTest, HttpRequestsHaveTheConfiguredDeadline) {
+  Serve([](config::Config* config) { config->http.request_timeout = absl::Milliseconds(50); });
+  std::thread holder = HoldLane();
+  EXPECT_EQ(Post().status, 504);
+  backend_->Open();
+  holder.join();
+}
+
+TEST_F(OverloadServiceTest, AnHttpTimeoutOfZeroIsNone) {
+  Serve([](config::Config* config) { config->http.request_timeout = absl::ZeroDuration(); });
+  std::thread holder = HoldLane();
+  std::thread waiting([this] { EXPECT_EQ(Post().status, 200); });
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
+  std::this_thread::sleep_for(50ms);
+  backend_->Open();
+  holder.join();
+  waiting.join();
+}
+
+TEST_F(OverloadServiceTest, RequestsThatHoldMuchMemoryAreRefusedWhileOthersWait) {
+  Serve([](config::Config* config) { config->batching.max_queue_bytes = 1 << 20; });
+  std::thread holder = HoldLane();
+  std::thread waiting([&] {
+    v1::RerankResponse response;
+    EXPECT_TRUE(server_->Rerank(SmallRequest(), &response).ok());
+  });
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
+  // Unknown ids: nothing to score but one document, yet each takes a string in the request and one for the answer.
+  v1::RerankRequest large = SmallRequest();
+  for (int i = 0; i < 10'000; ++i) large.mutable_candidates()->mutable_string_ids()->add_ids(std::to_string(i));
+  grpc::ClientContext context;
+  v1::RerankResponse response;
+  const grpc::Status status = server_->stub().Rerank(&context, large, &response);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("bytes wait, of at most 1048576"));
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_GT(std::stoi(Metric("maxsim_queue_bytes")), 0);
+  std::thread small([&] {
+    v1::RerankResponse answer;
+    EXPECT_TRUE(server_->Rerank(SmallRequest(), &answer).ok()) << "a small one has room";
+  });
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 2; }));
+  backend_->Open();
+  holder.join();
+  waiting.join();
+  small.join();
+  EXPECT_EQ(Metric("maxsim_queue_bytes"), "0");
+  EXPECT_TRUE(server_->Rerank(large, &response).ok()) << "an empty queue takes it";
 }
 
 TEST_F(OverloadServiceTest, ALostDeviceEndsTheServerWithAnErrorAndNoAnswers) {

@@ -115,8 +115,6 @@ TEST(RerankJsonTest, WrongMembersNameTheirValue) {
 }
 
 TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
-  v1::RerankRequest request;
-  request.set_collection("c");
   v1::RerankResponse response;
   response.set_request_id("r");
   response.set_generation(3);
@@ -130,7 +128,7 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   result.add_payloads("");
   result.mutable_missing_string_ids()->add_ids("x");
   response.mutable_timings()->set_total_us(12.5);
-  const json body = json::parse(FormatRerankResponse(request, response));
+  const json body = json::parse(FormatRerankResponse("c", response));
   EXPECT_EQ(body["id"], "r");
   EXPECT_EQ(body["model"], "c");
   EXPECT_EQ(body["generation"], 3);

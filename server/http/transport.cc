@@ -1,0 +1,139 @@
+#include "server/http/transport.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/connection.h"
+#include "server/logging.h"
+
+namespace maxsim::http {
+namespace {
+
+namespace asio = boost::asio;
+using Tcp = asio::ip::tcp;
+using Error = boost::system::error_code;
+
+// After an accept that failed, as for want of file descriptors.
+constexpr std::chrono::milliseconds kAcceptPause(50);
+
+}  // namespace
+
+class Transport::Impl {
+ public:
+  Impl(TransportOptions options, Application* application)
+      : connections_{.options = std::move(options), .application = application, .on_removed = [this] { EndIfDone(); }} {
+  }
+
+  ~Impl() { Stop(); }
+
+  absl::StatusOr<int> Start() {
+    Error error = Listen();
+    const Tcp::endpoint local = error ? Tcp::endpoint() : acceptor_.local_endpoint(error);
+    if (error) {
+      const TransportOptions& options = connections_.options;
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", options.host, ":", options.port, ": ", error.message()));
+    }
+    Accept();
+    thread_ = std::thread([this] { Run(); });
+    return local.port();
+  }
+
+  void Stop() {
+    if (!thread_.joinable()) return;
+    asio::post(loop_, [this] {
+      connections_.draining = true;
+      Error ignored;
+      acceptor_.close(ignored);
+      accept_pause_.cancel();
+      Connections::List all = connections_.idle;
+      all.insert(all.end(), connections_.busy.begin(), connections_.busy.end());
+      for (const std::shared_ptr<Connection>& connection : all) connection->Drain();
+      EndIfDone();
+    });
+    thread_.join();
+  }
+
+ private:
+  // Tries the host's addresses in turn.
+  Error Listen() {
+    Error error;
+    Tcp::resolver resolver(loop_);
+    const auto addresses = resolver.resolve(connections_.options.host, std::to_string(connections_.options.port),
+                                            Tcp::resolver::passive | Tcp::resolver::numeric_service, error);
+    if (error) return error;
+    for (const auto& address : addresses) {
+      Error ignored;
+      acceptor_.close(ignored);
+      if (acceptor_.open(address.endpoint().protocol(), error)) continue;
+      // Not SO_REUSEPORT: a second server on the port must fail, not share it.
+      if (acceptor_.set_option(Tcp::acceptor::reuse_address(true), error)) continue;
+      if (acceptor_.bind(address.endpoint(), error)) continue;
+      if (!acceptor_.listen(Tcp::acceptor::max_listen_connections, error)) break;
+    }
+    return error;
+  }
+
+  void Run() {
+    while (true) {
+      try {
+        loop_.run();
+        return;
+      } catch (const std::exception& exception) {
+        // No memory for one connection's bytes; its deadline will close it.
+        log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
+      }
+    }
+  }
+
+  void Accept() {
+    acceptor_.async_accept([this](Error error, Tcp::socket socket) {
+      if (connections_.draining) return;
+      if (error) return AcceptLater(error);
+      Error ignored;
+      socket.set_option(Tcp::no_delay(true), ignored);
+      std::make_shared<Connection>(&loop_, std::move(socket), &connections_)->Start();
+      if (connections_.idle.size() > static_cast<size_t>(connections_.options.max_idle_connections)) DropIdle();
+      Accept();
+    });
+  }
+
+  void AcceptLater(Error error) {
+    log::Write(spdlog::level::warn, "http_accept", {{"error", error.message()}});
+    DropIdle();
+    accept_pause_.expires_after(kAcceptPause);
+    accept_pause_.async_wait([this](Error) {
+      if (!connections_.draining) Accept();
+    });
+  }
+
+  void DropIdle() {
+    if (connections_.idle.empty()) return;
+    const std::shared_ptr<Connection> oldest = connections_.idle.front();
+    oldest->Close();
+  }
+
+  void EndIfDone() {
+    if (connections_.draining && connections_.idle.empty() && connections_.busy.empty()) work_.reset();
+  }
+
+  asio::io_context loop_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_);
+  Tcp::acceptor acceptor_{loop_};
+  asio::steady_timer accept_pause_{loop_};
+  Connections connections_;
+  std::thread thread_;
+};
+
+Transport::Transport(TransportOptions options, Application* application)
+    : impl_(std::make_unique<Impl>(std::move(options), application)) {}
+Transport::~Transport() = default;
+absl::StatusOr<int> Transport::Start() { return impl_->Start(); }
+void Transport::Stop() { impl_->Stop(); }
+
+}  // namespace maxsim::http

@@ -1,0 +1,91 @@
+// HTTP/1.1 over TCP, below the paths: connections, framing, limits and time. One thread moves all bytes, so what a
+// connection costs is memory and a file descriptor, and slow or idle peers hold up nobody.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace maxsim::http {
+
+struct Request {
+  std::string method;
+  std::string path;              // without the query string
+  std::string authorization;     // the header's value, "" without one
+  std::string content_encoding;  // likewise
+  std::string body;
+  absl::Time arrival;  // of its last byte
+  // Set when the client closes its connection, or its half of it, before it has the answer.
+  std::shared_ptr<std::atomic<bool>> cancelled;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type;
+  std::string body;
+  uint32_t retry_after_s = 0;  // 0: no Retry-After
+};
+
+// What the paths mean. The first and the last run on the transport's thread and must not block.
+class Application {
+ public:
+  using Reply = absl::AnyInvocable<void(Response)>;
+
+  virtual ~Application() = default;
+
+  // The header has come; `request` has no body yet. An answer ends the request, and its connection where a body would
+  // follow, for what comes next on it is no request. Without one the body is received, and Handle called.
+  virtual std::optional<Response> Begin(const Request& request) = 0;
+
+  // Calls `reply` exactly once, from any thread.
+  virtual void Handle(Request request, Reply reply) = 0;
+
+  // Words for what the transport refuses: 400, 413, 429 or 431. `request` is empty where it could not be read.
+  virtual Response Refuse(const Request& request, int status, const absl::Status& why) = 0;
+};
+
+struct TransportOptions {
+  std::string host = "0.0.0.0";
+  int port = 0;  // 0 picks a free one
+  uint64_t max_body_bytes = uint64_t{16} << 20;
+  // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more gets 429.
+  int max_requests = 64;
+  // Connections without such a request. One more, and the one that has been so for longest is closed: a new
+  // connection, as a probe's, is always served.
+  int max_idle_connections = 256;
+  // Each bounds a whole phase, however often a byte comes. What is late is closed.
+  absl::Duration idle_timeout = absl::Seconds(60);  // until the first byte of a request
+  absl::Duration header_timeout = absl::Seconds(10);
+  absl::Duration body_timeout = absl::Seconds(30);
+  absl::Duration write_timeout = absl::Seconds(30);
+  absl::Duration linger_timeout = absl::Seconds(2);  // for a refused client to stop sending and read why
+};
+
+inline constexpr uint32_t kMaxHeaderBytes = 16 * 1024;  // of a request, all lines together
+
+class Transport {
+ public:
+  // `application` must outlive the transport.
+  Transport(TransportOptions options, Application* application);
+  ~Transport();  // stops
+
+  // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason.
+  absl::StatusOr<int> Start();
+
+  // Closes the port and every connection but those whose request Handle has or whose answer is on its way, waits for
+  // these, joins the thread. Idempotent.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace maxsim::http
