@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -53,13 +55,27 @@ struct BuildArguments {
   bool quiet = false;
 };
 
-absl::StatusOr<ScalarType> ChooseStorage(const std::string& asked, ElementType input) {
-  if (asked.empty()) return input == ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16;
+// `there` is the storage of the collection that gets its next generation.
+absl::StatusOr<ScalarType> ChooseStorage(const std::string& asked, std::optional<ScalarType> there, ElementType input) {
+  if (asked.empty()) return there.value_or(input == ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16);
   const std::optional<ScalarType> storage = ScalarTypeFromName(asked);
   if (!storage.has_value() || *storage == ScalarType::kI8) {
     return Invalid("--storage ", asked, " is not supported by this version; f16, bf16 and f32 are");
   }
   return *storage;
+}
+
+// An archive given as --tokens is no .npy file.
+absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& status) {
+  const bool archive = absl::EndsWith(tokens, ".npz") || absl::EndsWith(tokens, ".safetensors");
+  if (!archive || !absl::StrContains(status.message(), "not a .npy file")) return status;
+  return absl::Status(status.code(), Cat(status.message(), "; give an archive as --input"));
+}
+
+// A duration for people.
+std::string Elapsed(absl::Time began) {
+  const absl::Duration elapsed = absl::Trunc(absl::Now() - began, absl::Milliseconds(1));
+  return elapsed > absl::ZeroDuration() ? absl::FormatDuration(elapsed) : "under 1ms";
 }
 
 absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay& display) {
@@ -75,9 +91,12 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
     import_options.id_type = arguments.id_type == "int64" ? IdType::kInt64 : IdType::kString;
   }
   // Said before anything large is read.
-  if (absl::StatusOr<ScalarType> storage = ChooseStorage(arguments.storage, ElementType::kF16); !storage.ok()) {
+  if (absl::StatusOr<ScalarType> storage = ChooseStorage(arguments.storage, std::nullopt, ElementType::kF16);
+      !storage.ok()) {
     return storage.status();
   }
+  std::optional<ScalarType> there;
+  if (const absl::StatusOr<Manifest> before = ReadManifest(arguments.output); before.ok()) there = before->storage;
   const BuildObserver observer = [&](const BuildProgress& progress) {
     display.Show(progress);
     if (interrupted != 0 && progress.stage != BuildProgress::Stage::kPublished) {
@@ -86,8 +105,8 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
     return absl::OkStatus();
   };
   absl::StatusOr<Import> import = OpenImport(import_options, observer);
-  if (!import.ok()) return import.status();
-  options.storage = *ChooseStorage(arguments.storage, import->tokens->type());
+  if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
+  options.storage = *ChooseStorage(arguments.storage, there, import->tokens->type());
   return BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
 }
 
@@ -111,8 +130,7 @@ int RunBuild(const BuildArguments& arguments) {
                 FormatCount(manifest->num_documents).c_str(), FormatCount(manifest->num_tokens).c_str(), manifest->dim,
                 std::string(Name(manifest->storage)).c_str(), FormatBytes(bytes).c_str(),
                 FormatCount(static_cast<int64_t>(manifest->shards.size())).c_str(),
-                manifest->shards.size() == 1 ? "shard" : "shards",
-                absl::FormatDuration(absl::Trunc(absl::Now() - began, absl::Milliseconds(1))).c_str());
+                manifest->shards.size() == 1 ? "shard" : "shards", Elapsed(began).c_str());
   }
   return kExitOk;
 }
@@ -139,8 +157,7 @@ int RunVerify(const std::string& folder, bool quiet) {
   std::printf("%s: %s documents, %s tokens, %s in %s %s read in %s: %s\n", folder.c_str(),
               FormatCount(report->num_documents).c_str(), FormatCount(report->num_tokens).c_str(),
               FormatBytes(report->num_bytes).c_str(), FormatCount(report->num_shards).c_str(),
-              report->num_shards == 1 ? "shard" : "shards",
-              absl::FormatDuration(absl::Trunc(absl::Now() - began, absl::Milliseconds(1))).c_str(),
+              report->num_shards == 1 ? "shard" : "shards", Elapsed(began).c_str(),
               report->num_problems == 0
                   ? "no problem found"
                   : Cat(report->num_problems, report->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
@@ -160,7 +177,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
       ->type_name("FILE.npz|FILE.safetensors");
   app.add_option(
          "--ids", arguments.import.ids,
-         "JSON Lines, a document a line in the order of the lengths.\n\"id\" (a string or an integer) is the "
+         "JSON Lines, one document per line in the order of the lengths.\n\"id\" (a string or an integer) is the "
          "id; all other fields are\nkept, and results can show them. Without it: the archive's\nids, or 0, 1, ...")
       ->type_name("FILE.jsonl");
   app.add_option("--output", arguments.output,
@@ -172,7 +189,8 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
          "Name of the collection: A-Z a-z 0-9 . _ -\n(default: that of the collection there, or the folder's name)")
       ->type_name("NAME");
   app.add_option("--storage", arguments.storage,
-                 "How values are stored, rounded to nearest: f16, bf16 or f32\n(default: f16; bf16 for BF16 input)")
+                 "How values are stored, rounded to nearest: f16, bf16 or f32\n(default: that of the collection "
+                 "there; else f16, or bf16\nfor BF16 input)")
       ->type_name("TYPE");
   app.add_option(
          "--id-type", arguments.id_type,
@@ -224,6 +242,13 @@ int RunCli(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> rest = app.remaining();
+    if (error.get_exit_code() != 0 && app.get_subcommands().empty() && !rest.empty() &&
+        rest.front().substr(0, 1) != "-") {
+      std::fprintf(stderr, "maxsim-shard: no subcommand \"%s\"; there are build, inspect and verify (see --help)\n",
+                   rest.front().c_str());
+      return kExitUsage;
+    }
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
   try {

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   int code = 0;
@@ -88,7 +89,20 @@ TEST_F(CliTest, BuildsInspectsAndVerifies) {
   EXPECT_EQ(json["shards"].size(), 1);
   const Outcome verify = RunShard({"verify", folder_.Path("out")});
   EXPECT_EQ(verify.code, 0);
-  EXPECT_THAT(verify.out, HasSubstr("no problem found"));
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("no problem found"), Not(HasSubstr("read in 0"))));
+}
+
+TEST_F(CliTest, TheNextGenerationKeepsNameAndStorage) {
+  std::vector<std::string> arguments = BuildArguments();
+  arguments.insert(arguments.end(), {"--storage", "bf16"});
+  ASSERT_EQ(RunShard(arguments).code, 0);
+  arguments.resize(arguments.size() - 4);  // neither --name nor --storage
+  Outcome build = RunShard(arguments);
+  EXPECT_EQ(build.code, 0) << build.err;
+  EXPECT_THAT(build.out, HasSubstr("generation 2 of \"two\": 2 documents, 3 tokens x 8 bf16"));
+  arguments.insert(arguments.end(), {"--storage", "f32"});
+  build = RunShard(arguments);
+  EXPECT_THAT(build.out, HasSubstr("generation 3 of \"two\": 2 documents, 3 tokens x 8 f32"));
 }
 
 TEST_F(CliTest, QuietPrintsNothing) {
@@ -114,6 +128,9 @@ TEST_F(CliTest, VerifyExitsWithOneAndSaysWhatIsWrong) {
 TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({}).code, 2);
   EXPECT_EQ(RunShard({"bulid"}).code, 2);
+  EXPECT_THAT(RunShard({"bulid"}).err,
+              HasSubstr("no subcommand \"bulid\"; there are build, inspect and verify (see --help)\n"));
+  EXPECT_EQ(RunShard({""}).code, 2);
   EXPECT_EQ(RunShard({"inspect"}).code, 2);
   const Outcome flag = RunShard({"build", "--token", "x"});
   EXPECT_EQ(flag.code, 2);
@@ -150,6 +167,9 @@ TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
   EXPECT_THAT(with("--storage", "f8"), HasSubstr("f16, bf16 and f32"));
   EXPECT_THAT(with("--max-shard-bytes", "4 bananas"), HasSubstr("--max-shard-bytes: \"4 bananas\" is no size"));
   EXPECT_THAT(with("--name", "a b"), HasSubstr("\"a b\""));
+  std::filesystem::copy_file(folder_.Path("docs.jsonl"), folder_.Path("tokens.npz"));
+  EXPECT_THAT(with("--tokens", folder_.Path("tokens.npz")),
+              AllOf(HasSubstr("tokens.npz: not a .npy file"), HasSubstr("; give an archive as --input\n")));
   EXPECT_THAT(with("--input", "x.npz"), HasSubstr("either --input, or --tokens"));
   EXPECT_THAT(with("--output", folder_.Path("tokens.npy")), HasSubstr("tokens.npy"));
   EXPECT_EQ(RunShard({"inspect", folder_.Path("nowhere")}).code, 1);
