@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "server/log_event.h"
 #include "server/shard/stop.h"
 #include "server/shard/text.h"
-#include "spdlog/spdlog.h"
 
 namespace maxsim::store {
 namespace {
@@ -55,8 +56,10 @@ class PartLoader {
       try {
         threads.emplace_back([this] { Work(); });
       } catch (const std::system_error& error) {
-        spdlog::warn("load_threads requested={} started={} error=\"{}\"", num_threads, threads.size() + 1,
-                     error.what());
+        log::Write(spdlog::level::warn, "load_threads",
+                   {{"requested", absl::StrCat(num_threads)},
+                    {"started", absl::StrCat(threads.size() + 1)},
+                    {"error", error.what()}});
         break;
       }
     }
@@ -148,16 +151,22 @@ absl::StatusOr<Placement> Reserve(const LoadRequest& request, const shard::Manif
     residency = Residency::kDisk;
     reservation = ledger->Reserve(BytesNeeded(*backend, manifest, *residency), purpose);
   }
-  for (absl::string_view line : absl::StrSplit(FormatMemoryPlan(*backend, manifest, *residency, *memory, kLoggedShards),
-                                               '\n', absl::SkipEmpty())) {
-    spdlog::info("memory_plan collection={} | {}", request.name, std::string_view(line.data(), line.size()));
-  }
+  const uint64_t needed_bytes = BytesNeeded(*backend, manifest, *residency);
+  log::WriteTable(spdlog::level::info, "memory_plan",
+                  {{"collection", request.name},
+                   {"residency", std::string(Name(*residency))},
+                   {"needed_bytes", absl::StrCat(needed_bytes)},
+                   {"available_bytes", absl::StrCat(memory->available_bytes)},
+                   {"fits", needed_bytes <= memory->available_bytes ? "true" : "false"}},
+                  FormatMemoryPlan(*backend, manifest, *residency, *memory, kLoggedShards));
   if (!reservation.ok()) return reservation.status();
-  if (request.served != nullptr && request.served->residency() == Residency::kHost && *residency == Residency::kDisk) {
-    spdlog::warn(
-        "collection={} residency=disk reason=\"host memory does not hold both generations; the new one is read "
-        "from its files\"",
-        request.name);
+  if (request.residency == Residency::kAuto && *residency == Residency::kDisk) {
+    const bool held = request.served != nullptr && request.served->residency() == Residency::kHost;
+    log::Write(spdlog::level::warn, "collection_on_disk",
+               {{"name", request.name},
+                {"reason", held ? "host memory does not hold both generations: the new one is read from its files"
+                                : "host memory does not hold it: it is read from its files, which is slower"},
+                {"hint", "residency host refuses it instead"}});
   }
   return Placement{*residency, *std::move(reservation)};
 }
@@ -184,12 +193,16 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadReque
   auto collection = std::make_shared<const Collection>(request.name, request.path, std::move(manifest),
                                                        placement->residency, *std::move(parts), *std::move(index),
                                                        absl::Now(), std::move(placement->reservation));
-  spdlog::info(
-      "collection_loaded name={} generation={} documents={} tokens={} shards={} residency={} resident_bytes={} "
-      "index_bytes={} seconds={:.3f}",
-      request.name, collection->manifest().generation, collection->num_documents(), collection->num_tokens(),
-      collection->parts().size(), Name(collection->residency()), collection->resident_bytes(),
-      collection->index_bytes(), absl::ToDoubleSeconds(absl::Now() - start));
+  log::Write(spdlog::level::info, "collection_loaded",
+             {{"name", request.name},
+              {"generation", absl::StrCat(collection->manifest().generation)},
+              {"documents", absl::StrCat(collection->num_documents())},
+              {"tokens", absl::StrCat(collection->num_tokens())},
+              {"shards", absl::StrCat(collection->parts().size())},
+              {"residency", std::string(Name(collection->residency()))},
+              {"resident_bytes", absl::StrCat(collection->resident_bytes())},
+              {"index_bytes", absl::StrCat(collection->index_bytes())},
+              {"seconds", absl::StrFormat("%.3f", absl::ToDoubleSeconds(absl::Now() - start))}});
   return collection;
 }
 

@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "server/log_event.h"
 #include "server/shard/text.h"
 #include "server/store/collection_loader.h"
 #include "server/store/memory_ledger.h"
-#include "spdlog/spdlog.h"
 
 namespace maxsim::store {
 namespace {
@@ -60,17 +61,17 @@ std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_v
 }
 
 absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
-  std::string text = shard::Cat("no collection ", shard::Quote(name));
-  if (entries_.empty()) return absl::NotFoundError(shard::Cat(text, "; none is loaded"));
-  size_t listed = 0;
+  // Those that failed to load, or are loading, have nothing to offer in its place.
+  size_t num_served = 0;
+  std::string names;
   for (const auto& [known, entry] : entries_) {
-    if (listed == kMaxNamesListed) {
-      text += shard::Cat(" and ", entries_.size() - listed, " more");
-      break;
-    }
-    text += shard::Cat(listed == 0 ? "; loaded: " : ", ", known);
-    ++listed;
+    if (entry->collection == nullptr) continue;
+    if (num_served++ < kMaxNamesListed) names += shard::Cat(names.empty() ? "" : ", ", known);
   }
+  std::string text = shard::Cat("no collection ", shard::Quote(name));
+  if (num_served == 0) return absl::NotFoundError(shard::Cat(text, "; none is loaded"));
+  text += shard::Cat("; loaded: ", names);
+  if (num_served > kMaxNamesListed) text += shard::Cat(" and ", num_served - kMaxNamesListed, " more");
   return absl::NotFoundError(text);
 }
 
@@ -98,8 +99,11 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     loaded = LoadCollection(request, *std::move(manifest), backend_, options_, ledger_.get());
   }
   if (!loaded.ok()) {
-    spdlog::error("collection_load_failed name={} path=\"{}\" still_serving_generation={} error=\"{}\"", request.name,
-                  request.path, served == nullptr ? 0 : served->manifest().generation, loaded.status().ToString());
+    log::Write(spdlog::level::err, "collection_load_failed",
+               {{"name", request.name},
+                {"path", request.path},
+                {"still_serving_generation", absl::StrCat(served == nullptr ? 0 : served->manifest().generation)},
+                {"error", loaded.status().ToString()}});
   }
   std::shared_ptr<const Collection> replaced;  // let go outside the lock: unmapping and freeing take time
   const std::lock_guard lock(mutex_);
@@ -188,7 +192,7 @@ absl::Status CollectionStore::Unload(const std::string& name) {
     entry->removed = true;
     released = std::move(entry->collection);
     entries_.erase(name);
-    spdlog::info("collection_unloaded name={}", name);
+    log::Write(spdlog::level::info, "collection_unloaded", {{"name", name}});
     return absl::OkStatus();
   }
 }

@@ -70,10 +70,10 @@ std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& mani
   for (const shard::ShardEntry& entry : manifest.shards) file_width = std::max(file_width, entry.file.size());
   const auto width = static_cast<int>(file_width);
 
-  std::string text = absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d shards\n",
+  std::string text = absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s\n",
                                      manifest.name, manifest.generation, shard::FormatCount(manifest.num_documents),
                                      shard::FormatCount(manifest.num_tokens), manifest.dim, Name(manifest.storage),
-                                     manifest.shards.size());
+                                     manifest.shards.size(), manifest.shards.size() == 1 ? "shard" : "shards");
   absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "shard", "documents", "tokens",
                         "file bytes", "memory bytes", "tier");
   uint64_t file_bytes = 0;

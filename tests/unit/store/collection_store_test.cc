@@ -77,9 +77,12 @@ TEST_F(CollectionStoreTest, ANameIsTakenUntilItIsUnloaded) {
 TEST_F(CollectionStoreTest, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   CollectionStore store(&backend_, {});
   EXPECT_THAT(store.Find("b").status().message(), HasSubstr("none is loaded"));
+  EXPECT_FALSE(store.Load("failed", "/no/such/folder", Residency::kAuto).ok());
+  EXPECT_EQ(store.Find("b").status().message(), "no collection \"b\"; none is loaded");
   ASSERT_TRUE(store.Load("papers", folder_.path(), Residency::kAuto).ok());
   ASSERT_TRUE(store.Load("books", folder_.path(), Residency::kAuto).ok());
-  EXPECT_THAT(store.Find("b").status().message(), HasSubstr("no collection \"b\"; loaded: books, papers"));
+  EXPECT_FALSE(store.Load("failed", "/no/such/folder", Residency::kAuto).ok());
+  EXPECT_EQ(store.Find("b").status().message(), "no collection \"b\"; loaded: books, papers");
   EXPECT_EQ(CodeOf(store.Reload("b", nullptr)), absl::StatusCode::kNotFound);
 }
 
