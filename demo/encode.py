@@ -31,10 +31,14 @@ import unicodedata
 try:
     import numpy as np
 except ImportError:
-    sys.exit("encode.py: the package numpy is missing: pip install -r demo/requirements.txt")
+    np = None  # said when it is needed: --help goes without it
 
 DEMO = pathlib.Path(__file__).resolve().parent
 MINILM = "minilm"
+MISSING = (
+    "the package {} is missing. Make a virtual environment and run this with its Python:\n"
+    f"  python3 -m venv venv && venv/bin/pip install -r {DEMO}/requirements.txt"
+)
 # Texts are sorted by length within a chunk of this many batches, so that a batch holds little padding.
 BATCHES_PER_CHUNK = 16
 # Distinct libraries, processors and batches round differently; a float16 of magnitude below 1 steps by at most 2^-11.
@@ -176,7 +180,7 @@ class MiniLm:
             import torch
             import transformers
         except ImportError as error:
-            raise InputError(f"the package {error.name} is missing: pip install -r {DEMO}/requirements.txt") from None
+            raise InputError(MISSING.format(error.name)) from None
         if not 3 <= max_tokens <= 512:
             raise InputError(f"--max-tokens {max_tokens}: all-MiniLM-L6-v2 takes 3 to 512")
         self.torch = torch
@@ -414,6 +418,8 @@ def main():
         if getattr(args, option) < 1:
             parser.error(f"--{option.replace('_', '-')} must be at least 1, is {getattr(args, option)}")
     try:
+        if np is None:
+            raise InputError(MISSING.format("numpy"))
         if args.check:
             return 0 if check(args) else 1
         run(args)
