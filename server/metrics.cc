@@ -123,6 +123,8 @@ struct Metrics::Families {
   Gauge& queue_jobs = AddGauge(registry, "maxsim_queue_jobs", "Requests waiting in the queue.").Add({});
   Gauge& queue_work =
       AddGauge(registry, "maxsim_queue_token_pairs", "Work waiting in the queue, in token pairs.").Add({});
+  Gauge& queue_bytes =
+      AddGauge(registry, "maxsim_queue_bytes", "Host memory held by the requests waiting in the queue.").Add({});
   Gauge& in_flight = AddGauge(registry, "maxsim_in_flight_jobs", "Requests being scored.").Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
@@ -157,6 +159,10 @@ struct Metrics::Families {
     Gauge* documents = nullptr;
     Gauge* tokens = nullptr;
     Gauge* bytes = nullptr;
+    // Null until the first load.
+    Counter* loads_ok = nullptr;
+    Counter* loads_failed = nullptr;
+    Histogram* load_duration = nullptr;
   };
   absl::flat_hash_map<std::string, CollectionSeries> collections;
 };
@@ -214,9 +220,10 @@ void Metrics::ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t docum
   families_->scored_bytes.Increment(static_cast<double>(document_bytes));
 }
 
-void Metrics::SetQueue(int64_t jobs, uint64_t work) {
+void Metrics::SetQueue(int64_t jobs, uint64_t work, uint64_t bytes) {
   families_->queue_jobs.Set(static_cast<double>(jobs));
   families_->queue_work.Set(static_cast<double>(work));
+  families_->queue_bytes.Set(static_cast<double>(bytes));
 }
 
 void Metrics::SetInFlight(int64_t jobs) { families_->in_flight.Set(static_cast<double>(jobs)); }
@@ -230,37 +237,50 @@ void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double 
 void Metrics::SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
                             uint64_t resident_bytes) {
   std::lock_guard lock(families_->mutex);
-  auto it = families_->collections.find(std::string(name));
-  if (it == families_->collections.end()) {
+  Families::CollectionSeries& series = families_->collections[std::string(name)];
+  if (series.generation == nullptr) {
     const Labels labels = {{"collection", std::string(name)}};
-    Families::CollectionSeries series;
     series.generation = &families_->collection_generation.Add(labels);
     series.documents = &families_->collection_documents.Add(labels);
     series.tokens = &families_->collection_tokens.Add(labels);
     series.bytes = &families_->collection_bytes.Add(labels);
-    it = families_->collections.try_emplace(std::string(name), series).first;
   }
-  it->second.generation->Set(static_cast<double>(generation));
-  it->second.documents->Set(static_cast<double>(num_documents));
-  it->second.tokens->Set(static_cast<double>(num_tokens));
-  it->second.bytes->Set(static_cast<double>(resident_bytes));
+  series.generation->Set(static_cast<double>(generation));
+  series.documents->Set(static_cast<double>(num_documents));
+  series.tokens->Set(static_cast<double>(num_tokens));
+  series.bytes->Set(static_cast<double>(resident_bytes));
 }
 
 void Metrics::RemoveCollection(std::string_view name) {
   std::lock_guard lock(families_->mutex);
   const auto it = families_->collections.find(std::string(name));
   if (it == families_->collections.end()) return;
-  families_->collection_generation.Remove(it->second.generation);
-  families_->collection_documents.Remove(it->second.documents);
-  families_->collection_tokens.Remove(it->second.tokens);
-  families_->collection_bytes.Remove(it->second.bytes);
+  const Families::CollectionSeries& series = it->second;
+  if (series.generation != nullptr) {
+    families_->collection_generation.Remove(series.generation);
+    families_->collection_documents.Remove(series.documents);
+    families_->collection_tokens.Remove(series.tokens);
+    families_->collection_bytes.Remove(series.bytes);
+  }
+  if (series.load_duration != nullptr) {
+    families_->loads.Remove(series.loads_ok);
+    families_->loads.Remove(series.loads_failed);
+    families_->load_duration.Remove(series.load_duration);
+  }
   families_->collections.erase(it);
 }
 
 void Metrics::CountReload(std::string_view name, bool ok, absl::Duration duration) {
-  families_->loads.Add({{"collection", std::string(name)}, {"result", ok ? "ok" : "error"}}).Increment();
-  families_->load_duration.Add({{"collection", std::string(name)}}, LoadBuckets())
-      .Observe(absl::ToDoubleSeconds(duration));
+  std::lock_guard lock(families_->mutex);
+  Families::CollectionSeries& series = families_->collections[std::string(name)];
+  if (series.load_duration == nullptr) {
+    // Both series from the first load on, at zero: increase() over one that begins at 1 misses the first failure.
+    series.loads_ok = &families_->loads.Add({{"collection", std::string(name)}, {"result", "ok"}});
+    series.loads_failed = &families_->loads.Add({{"collection", std::string(name)}, {"result", "error"}});
+    series.load_duration = &families_->load_duration.Add({{"collection", std::string(name)}}, LoadBuckets());
+  }
+  (ok ? series.loads_ok : series.loads_failed)->Increment();
+  series.load_duration->Observe(absl::ToDoubleSeconds(duration));
 }
 
 void Metrics::SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts) {

@@ -28,7 +28,7 @@ class Metrics {
   void ObserveQueueTime(absl::Duration wait);
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
-  void SetQueue(int64_t jobs, uint64_t work);
+  void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetInFlight(int64_t jobs);
 
   // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "workspace", "staging").
@@ -38,6 +38,7 @@ class Metrics {
   void SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
                      uint64_t resident_bytes);
   void RemoveCollection(std::string_view name);
+  // A load or reload of a collection that is served, or was before: its series stay until RemoveCollection.
   void CountReload(std::string_view name, bool ok, absl::Duration duration);
 
   // 1 while the server would answer a request, else 0: the same condition as /readyz.

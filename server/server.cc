@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   config.engine.executor.max_queries =
       static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
   config.store.max_dim = config.engine.executor.max_dim;
+  config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
   auto engine = engine::Engine::Create(backend.get(), config.engine);
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Server> server(new Server(std::move(config), std::move(backend), *std::move(engine)));

@@ -27,6 +27,7 @@ void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
   num_jobs_ += 1;
   num_queries_ += static_cast<int64_t>(job->queries.size());
   work_ += job->work;
+  bytes_ += job->bytes;
   Line& line = lines_[LineOf(job->priority)];
   line.push_back({std::move(job), now, next_sequence_++});
 }
@@ -63,6 +64,7 @@ QueuedJob JobQueue::Remove(size_t line, Line::const_iterator position) {
   num_jobs_ -= 1;
   num_queries_ -= job.num_queries();
   work_ -= job.job->work;
+  bytes_ -= job.job->bytes;
   return job;
 }
 

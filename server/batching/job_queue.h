@@ -45,7 +45,8 @@ class JobQueue {
 
   bool empty() const { return num_jobs_ == 0; }
   int64_t num_jobs() const { return num_jobs_; }
-  uint64_t work() const { return work_; }  // in token pairs; whoever pushes keeps the sum below 2^64
+  uint64_t work() const { return work_; }    // in token pairs; whoever pushes keeps the sum below 2^64
+  uint64_t bytes() const { return bytes_; }  // Job::bytes; the same
   int64_t num_queries() const { return num_queries_; }
 
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
@@ -84,6 +85,7 @@ class JobQueue {
   int64_t num_jobs_ = 0;
   int64_t num_queries_ = 0;
   uint64_t work_ = 0;
+  uint64_t bytes_ = 0;
   uint64_t next_sequence_ = 0;
 };
 

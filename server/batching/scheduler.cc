@@ -131,7 +131,7 @@ void Scheduler::Impl::CountRejection(const absl::Status& status) {
 }
 
 void Scheduler::Impl::QueueChanged() {
-  metrics_->SetQueue(queue_.num_jobs(), queue_.work());
+  metrics_->SetQueue(queue_.num_jobs(), queue_.work(), queue_.bytes());
   metrics_->SetInFlight(running_jobs_);
   if (stopping_ && queue_.empty()) {
     work_cv_.notify_all();
@@ -150,6 +150,11 @@ absl::Status Scheduler::Impl::Admit(const engine::Job& job) const {
     return absl::ResourceExhaustedError(absl::StrCat("the queue is full: requests of ", queue_.work(),
                                                      " token pairs wait, of at most ", options_.max_queue_work,
                                                      ", and this one has ", job.work));
+  }
+  if (queue_.bytes() > options_.max_queue_bytes || job.bytes > options_.max_queue_bytes - queue_.bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the queue is full: requests of ", queue_.bytes(),
+                                                     " bytes wait, of at most ", options_.max_queue_bytes,
+                                                     ", and this one has ", job.bytes));
   }
   return absl::OkStatus();
 }
@@ -343,7 +348,7 @@ absl::Duration Scheduler::Impl::RetryDelay() const {
 
 SchedulerStats Scheduler::Impl::stats() const {
   const std::lock_guard lock(mutex_);
-  return {queue_.num_jobs(), queue_.work(), running_jobs_};
+  return {queue_.num_jobs(), queue_.work(), queue_.bytes(), running_jobs_};
 }
 
 int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {

@@ -18,6 +18,8 @@ struct SchedulerOptions {
   // one large job can always run). Does not bound what is being scored.
   uint64_t max_queue_work = uint64_t{1} << 36;
   int64_t max_queue_jobs = 16384;
+  // Job::bytes that may wait in the queue, by the same rule.
+  uint64_t max_queue_bytes = uint64_t{1} << 30;
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
   // is there at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted
   // from the arrival of its first job and never more than half of the time that job has until its deadline; 0 never
@@ -33,6 +35,7 @@ struct SchedulerOptions {
 struct SchedulerStats {
   int64_t queued_jobs = 0;
   uint64_t queued_work = 0;
+  uint64_t queued_bytes = 0;
   int64_t running_jobs = 0;
 };
 

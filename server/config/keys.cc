@@ -254,6 +254,9 @@ void AddEngineKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "batching.max_queue_jobs", +[](Config& c) -> int64_t& { return c.batching.max_queue_jobs; }, 1, 10'000'000,
       "Requests that may wait."));
+  keys.push_back(Bytes(
+      "batching.max_queue_bytes", +[](Config& c) -> uint64_t& { return c.batching.max_queue_bytes; }, kMi, kHuge,
+      "Host memory that waiting requests may hold; one beyond it gets RESOURCE_EXHAUSTED."));
   keys.push_back(Duration(
       "batching.max_batch_delay", +[](Config& c) -> absl::Duration& { return c.batching.max_batch_delay; },
       absl::Seconds(1), "How long a free lane may hold a small batch back for company; 0 never does."));

@@ -27,12 +27,6 @@ int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, 
   return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);
 }
 
-// Bytes a staged row counts for: a backend may pad the columns to a multiple of 8.
-int64_t StagedRowBytes(const DocumentsView& view) {
-  constexpr int64_t kPaddedColumns = 8;
-  return (view.dim + kPaddedColumns - 1) / kPaddedColumns * kPaddedColumns * static_cast<int64_t>(SizeOf(view.type));
-}
-
 bool SameCandidates(const Task& a, const Task& b) {
   return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
 }
@@ -279,7 +273,7 @@ absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
                                                    static_cast<size_t>(view.num_tokens()) * row_bytes));
   }
   for (int64_t idx = 0; idx < view.num_documents; ++idx) {
-    const int64_t bytes = (view.offsets[idx + 1] - view.offsets[idx]) * StagedRowBytes(view);
+    const int64_t bytes = StagedBytes(view.type, view.dim, view.offsets[idx + 1] - view.offsets[idx]);
     if (bytes > limits_.max_staged_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat("inline document ", idx, " is ", bytes,
                                                        " bytes; the engine's max_staged_bytes is ",
@@ -291,7 +285,8 @@ absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
 
 int64_t Lane::Batch::EndOfStage(const QueryGroup& group, int64_t begin) {
   const DocumentsView view = InlineView(*group.set);
-  const int64_t max_tokens = std::min(limits_.max_staged_bytes / StagedRowBytes(view), MaxTokens(LongestQuery(group)));
+  const int64_t max_tokens =
+      std::min(limits_.max_staged_bytes / StagedBytes(view.type, view.dim, 1), MaxTokens(LongestQuery(group)));
   const int64_t max_documents = std::min(limits_.max_staged_documents, limits_.max_candidates);
   const int64_t last = std::min(view.num_documents, begin + std::min(max_documents, view.num_documents));
   return EndOfRange(view, begin, last, max_tokens);

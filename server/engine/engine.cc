@@ -35,6 +35,12 @@ absl::Status Validate(const EngineOptions& options) {
 
 }  // namespace
 
+int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens) {
+  constexpr int64_t kPaddedColumns = 8;
+  return num_tokens * ((dim + kPaddedColumns - 1) / kPaddedColumns * kPaddedColumns) *
+         static_cast<int64_t>(SizeOf(type));
+}
+
 Engine::Engine(Backend* backend, std::vector<std::unique_ptr<Lane>> lanes)
     : backend_(backend), lanes_(std::move(lanes)) {}
 

@@ -15,6 +15,10 @@
 
 namespace maxsim::engine {
 
+// Bytes that an inline document of `num_tokens` takes of ExecutorOptions::max_staged_bytes: a backend may pad the
+// columns to a multiple of 8.
+int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
+
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;

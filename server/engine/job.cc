@@ -44,6 +44,21 @@ uint64_t CandidateSet::num_tokens(const store::Collection& collection) const {
   return 0;
 }
 
+uint64_t JobBytes(const Job& job) {
+  uint64_t bytes = sizeof(Job) + job.queries.capacity() * sizeof(JobQuery);
+  std::vector<const CandidateSet*> known;
+  for (const JobQuery& query : job.queries) {
+    bytes += query.tokens.capacity() + query.weights.capacity() * sizeof(float);
+    const CandidateSet* const set = query.candidates.get();
+    if (set == nullptr || std::find(known.begin(), known.end(), set) != known.end()) continue;
+    known.push_back(set);
+    bytes += sizeof(CandidateSet) + set->ordinals.capacity() * sizeof(set->ordinals[0]) +
+             set->positions.capacity() * sizeof(set->positions[0]) + set->inline_tokens.capacity() +
+             set->inline_offsets.capacity() * sizeof(set->inline_offsets[0]);
+  }
+  return bytes;
+}
+
 void ComputeWork(Job* job) {
   uint64_t work = 0;
   // The queries of a request usually share one set, and a request has few: a linear search beats a map.

@@ -80,7 +80,13 @@ struct Job {
 
   // Price in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork.
   uint64_t work = 0;
+  // Host memory that stays held as long as the job: its own (JobBytes), and whatever its owner keeps for the answer.
+  // Filled by the caller.
+  uint64_t bytes = 0;
 };
+
+// Memory of the queries and of each distinct CandidateSet.
+uint64_t JobBytes(const Job& job);
 
 // Sets job->work; saturates at the largest number. Walks the candidates of each distinct CandidateSet once.
 void ComputeWork(Job* job);

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/limits.h"
+#include "server/engine/engine.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -140,6 +141,14 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
     if (absl::Status status = CheckShape(list.documents(i), rules, document_path); !status.ok()) return status;
+    const int64_t bytes = engine::StagedBytes(rules.storage, rules.dim, list.documents(i).num_tokens());
+    if (bytes > limits.max_staged_bytes) {
+      return Invalid(
+          absl::StrCat(document_path(), ".num_tokens"),
+          absl::StrCat("is ", list.documents(i).num_tokens(), ", which is ", bytes,
+                       " bytes in the collection's storage type ", std::string(Name(rules.storage)), ", and at most ",
+                       limits.max_staged_bytes, " (engine.max_staged_bytes) are accepted"));
+    }
     set.inline_offsets.push_back(set.inline_offsets.back() + list.documents(i).num_tokens());
   }
   const auto num_tokens = static_cast<uint64_t>(set.inline_offsets.back());

@@ -67,11 +67,14 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
     v1::RerankResponse response = BuildResponse(call->answer, engine::JobResult());
     return Finish(std::move(call), std::move(response));
   }
+  job->bytes = HeldBytes(*job, call->answer);
+  if (call->context.keeps_request) job->bytes += request.SpaceUsedLong();
   job->deadline = call->context.deadline;
   job->cancelled = call->context.cancelled;
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) return Finish(std::move(call), result.status());
-    if (absl::Status size = CheckAnswerSize(call->answer, *result); !size.ok()) return Finish(std::move(call), size);
+    if (absl::Status size = CheckAnswerSize(call->answer, *result, limits_); !size.ok())
+      return Finish(std::move(call), size);
     v1::RerankResponse response = BuildResponse(call->answer, *result);
     Finish(std::move(call), std::move(response));
   };

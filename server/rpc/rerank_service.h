@@ -23,6 +23,7 @@ struct CallContext {
   absl::Time arrival = absl::Now();
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
+  bool keeps_request = true;                     // whether the request stays in memory until it is answered
 };
 
 // Thread-safe.

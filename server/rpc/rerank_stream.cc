@@ -69,7 +69,11 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
     const std::shared_ptr<RerankStreamCall> keep = self_;
     if (ok && Accept()) {
       service_->Rerank(request_,
-                       {.method = "RerankStream", .arrival = arrival, .deadline = deadline_, .cancelled = cancelled_},
+                       {.method = "RerankStream",
+                        .arrival = arrival,
+                        .deadline = deadline_,
+                        .cancelled = cancelled_,
+                        .keeps_request = false},
                        [this, keep, id = request_.request_id()](absl::StatusOr<v1::RerankResponse> response) {
                          Answer(ToStreamResponse(id, std::move(response)));
                        });

@@ -241,7 +241,22 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   return translated;
 }
 
-absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result) {
+uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
+  // A missing id's string, with what the allocator adds.
+  constexpr uint64_t kBytesPerString = sizeof(std::string) + 16;
+  uint64_t bytes = engine::JobBytes(job) + answer.queries.capacity() * sizeof(PendingAnswer::Query);
+  const ResolvedCandidates* last = nullptr;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    const ResolvedCandidates* const candidates = query.candidates.get();
+    if (std::exchange(last, candidates) == candidates) continue;  // queries that share theirs mostly stand together
+    bytes += sizeof(ResolvedCandidates) + candidates->missing_int_ids.capacity() * sizeof(int64_t);
+    for (const std::string& id : candidates->missing_string_ids) bytes += kBytesPerString + id.size();
+  }
+  return bytes;
+}
+
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result,
+                             const RequestLimits& limits) {
   if (!answer.return_payloads) return absl::OkStatus();
   uint64_t bytes = 0;
   for (const PendingAnswer::Query& query : answer.queries) {
@@ -250,9 +265,9 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
       bytes += answer.collection->payload(hit.ordinal).size();
     }
   }
-  if (bytes <= kMaxPayloadBytesOfAnswer) return absl::OkStatus();
+  if (bytes <= limits.max_answer_payload_bytes) return absl::OkStatus();
   return Invalid("return_payloads", absl::StrCat("asks for ", bytes, " bytes of payloads, and at most ",
-                                                 kMaxPayloadBytesOfAnswer, " fit an answer; lower top_k"));
+                                                 limits.max_answer_payload_bytes, " fit an answer; lower top_k"));
 }
 
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result) {

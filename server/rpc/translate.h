@@ -43,11 +43,11 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
 
-// Payload bytes of one answer. A message above 2 GiB cannot be sent at all; the rest is room for ids and alignments.
-inline constexpr uint64_t kMaxPayloadBytesOfAnswer = uint64_t{1} << 30;
+// Host memory that the job and what is kept for its answer hold, the request itself not counted.
+uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 
-// INVALID_ARGUMENT when the payloads that were asked for are more than kMaxPayloadBytesOfAnswer.
-absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result);
+// INVALID_ARGUMENT when the payloads that were asked for are more than limits.max_answer_payload_bytes.
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result, const RequestLimits& limits);
 
 // `result` is that of the job, or empty when there was none. Timings but total_us are filled in.
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result);

@@ -185,11 +185,68 @@ TEST_F(RerankServiceTest, GetInfoTellsVersionLimitsDevicesAndCollections) {
   EXPECT_GT(collection.loaded_at_unix_seconds(), 1.6e9);
 }
 
+TEST_F(RerankServiceTest, ACompressedRequestIsRefusedAndTheServerLivesOn) {
+  // Zeros compress well, so that gRPC does send them compressed.
+  v1::RerankRequest request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
+  v1::TokenMatrix& document = *request.mutable_candidates()->mutable_inline_documents()->add_documents();
+  document.set_dtype(v1::DATA_TYPE_F16);
+  document.set_num_tokens(1000);
+  document.set_dim(kDim);
+  document.set_data(std::string(1000 * kDim * 2, '\0'));
+  for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    v1::RerankResponse response;
+    const grpc::Status status = server_->stub().Rerank(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("ompression"));
+  }
+  v1::RerankResponse response;
+  const grpc::Status plain = server_->Rerank(request, &response);
+  EXPECT_TRUE(plain.ok()) << plain.error_message();
+}
+
 TEST_F(RerankServiceTest, HealthAnswersForTheServerAndEachService) {
   for (const char* name : {"", "maxsim.v1.Reranker", "maxsim.v1.Admin"}) {
     EXPECT_EQ(HealthOf(server_->channel(), name), Health::kServing) << name;
   }
   EXPECT_EQ(HealthOf(server_->channel(), "maxsim.v1.Nothing"), Health::kUnknown);
+}
+
+TEST(RerankLimitsTest, AnAnswerTooLargeToSendIsRefused) {
+  RunningServer server([](config::Config* config) { config->limits.max_answer_payload_bytes = 10; });
+  v1::RerankRequest request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
+  request.set_return_payloads(true);
+  v1::RerankResponse response;
+  const grpc::Status refused = server.Rerank(request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("return_payloads: asks for "));
+  request.set_top_k(1);
+  const grpc::Status accepted = server.Rerank(request, &response);
+  EXPECT_TRUE(accepted.ok()) << accepted.error_message();
+  EXPECT_EQ(response.results(0).payloads_size(), 1);
+}
+
+TEST(RerankLimitsTest, AnInlineDocumentThatTheEngineHasNoRoomForIsRefusedBeforeItIsQueued) {
+  RunningServer server([](config::Config* config) { config->engine.executor.max_staged_bytes = 1 << 20; });
+  v1::RerankRequest request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {}, 5);
+  v1::TokenMatrix& document = *request.mutable_candidates()->mutable_inline_documents()->add_documents();
+  const auto resize = [&](uint32_t num_tokens) {
+    document.set_dtype(v1::DATA_TYPE_F16);
+    document.set_num_tokens(num_tokens);
+    document.set_dim(kDim);
+    document.set_data(std::string(size_t{num_tokens} * kDim * 2, '\0'));
+  };
+  v1::RerankResponse response;
+  resize((1 << 20) / (kDim * 2));
+  const grpc::Status fits = server.Rerank(request, &response);
+  EXPECT_TRUE(fits.ok()) << fits.error_message();
+  resize((1 << 20) / (kDim * 2) + 1);
+  const grpc::Status refused = server.Rerank(request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_message(),
+            "candidates.inline_documents.documents[0].num_tokens: is 16385, which is 1048640 bytes in the collection's "
+            "storage type f16, and at most 1048576 (engine.max_staged_bytes) are accepted");
 }
 
 }  // namespace

@@ -72,6 +72,34 @@ TEST_F(AdmissionTest, AJobOfSaturatedWorkDoesNotOverflowTheQueue) {
   EXPECT_EQ(scheduler_->stats().queued_work, 0u);
 }
 
+TEST_F(AdmissionTest, TheBytesThatWaitAreBoundedUnlessTheQueueIsEmpty) {
+  Start({.max_queue_bytes = 1000});
+  OccupyLanes();
+  const auto submit = [&](int32_t number, uint64_t bytes) {
+    auto job = MakeJob(number);
+    job->bytes = bytes;
+    return Submit(std::move(job));
+  };
+  ASSERT_TRUE(submit(1, 5000).ok()) << "one job can always wait";
+  EXPECT_EQ(scheduler_->stats().queued_bytes, 5000u);
+  EXPECT_EQ(Series("maxsim_queue_bytes"), "maxsim_queue_bytes 5000");
+  const absl::Status status = submit(2, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("requests of 5000 bytes wait, of at most 1000, and this one has 1"));
+  EXPECT_EQ(submit(2, UINT64_MAX).code(), absl::StatusCode::kResourceExhausted);
+  backend_.Open();
+  ASSERT_TRUE(WaitFor(1).ok());
+  EXPECT_EQ(scheduler_->stats().queued_bytes, 0u);
+  OccupyLanes();
+  ASSERT_TRUE(submit(3, 600).ok());
+  ASSERT_TRUE(submit(4, 400).ok());
+  EXPECT_EQ(submit(5, 1).code(), absl::StatusCode::kResourceExhausted);
+  backend_.Open();
+  ASSERT_TRUE(WaitFor(4).ok());
+  EXPECT_EQ(Series("maxsim_queue_bytes"), "maxsim_queue_bytes 0");
+  EXPECT_THAT(Series("maxsim_rejections_total{reason=\"queue_full\"}"), HasSubstr(" 3"));
+}
+
 TEST_F(AdmissionTest, TheNumberOfJobsIsBounded) {
   Start({.max_queue_jobs = 2});
   OccupyLanes();

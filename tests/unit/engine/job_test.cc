@@ -41,6 +41,22 @@ TEST_F(JobTest, WorkIsQueryTokensTimesCandidateTokens) {
   EXPECT_EQ(Work({}), 0u);
 }
 
+TEST_F(JobTest, BytesAreThoseOfTokensWeightsAndEachSetOnce) {
+  const CandidatesPtr documents = Inline(documents_);
+  const auto bytes = [&](std::vector<JobQuery> queries) { return JobBytes(*MakeJob(collection_, std::move(queries))); };
+  const uint64_t staged = static_cast<uint64_t>(documents_.view().num_tokens()) * 16 * sizeof(uint16_t);
+  const uint64_t one = bytes({Query(5, documents)});
+  EXPECT_GE(one, staged + 5 * 16 * sizeof(uint16_t));
+  EXPECT_LT(one, 2 * staged);
+  EXPECT_LT(bytes({Query(5, documents), Query(5, documents)}), one + staged) << "a shared set counts once";
+  EXPECT_GE(bytes({Query(5, documents), Query(5, Inline(documents_))}), one + staged);
+  auto list = std::make_shared<CandidateSet>();
+  list->kind = CandidateSet::Kind::kOrdinals;
+  list->ordinals.resize(100'000);
+  list->positions.resize(100'000);
+  EXPECT_GE(bytes({Query(1, list)}), 1'200'000u);
+}
+
 TEST_F(JobTest, WorkSaturates) {
   auto set = std::make_shared<CandidateSet>();
   set->kind = CandidateSet::Kind::kInline;

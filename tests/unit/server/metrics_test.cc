@@ -64,26 +64,42 @@ TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
   Metrics metrics;
   metrics.SetCollection("a", 2, 10, 100, 1000);
   metrics.SetCollection("b", 1, 10, 100, 1000);
+  metrics.CountReload("a", true, absl::Seconds(1));
+  metrics.CountReload("only loads", false, absl::Seconds(1));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "2");
   metrics.SetCollection("a", 3, 11, 100, 1000);
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "3");
   metrics.RemoveCollection("a");
+  metrics.RemoveCollection("only loads");
   metrics.RemoveCollection("never there");
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("collection=\"a\"")));
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("only loads")));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_documents{collection=\"b\"}"), "10");
   metrics.SetCollection("a", 4, 11, 100, 1000);
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "4");
 }
 
+TEST(MetricsTest, TheFirstFailureOfACollectionIsAnIncrease) {
+  Metrics metrics;
+  metrics.CountReload("a", true, absl::Seconds(1));
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_loads_total{collection=\"a\",result=\"ok\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_loads_total{collection=\"a\",result=\"error\"}"), "0");
+  metrics.CountReload("a", false, absl::Seconds(1));
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_loads_total{collection=\"a\",result=\"ok\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_loads_total{collection=\"a\",result=\"error\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_load_duration_seconds_count{collection=\"a\"}"), "2");
+}
+
 TEST(MetricsTest, GaugesShowTheLastValue) {
   Metrics metrics;
-  metrics.SetQueue(7, 1234);
+  metrics.SetQueue(7, 1234, 5678);
   metrics.SetInFlight(3);
   metrics.SetReady(true);
   metrics.SetMemory("device", "collections", 5e9);
   metrics.SetGpu(1, 0.5, 61, 300);
   EXPECT_EQ(ValueOf(metrics, "maxsim_queue_jobs"), "7");
   EXPECT_EQ(ValueOf(metrics, "maxsim_queue_token_pairs"), "1234");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_queue_bytes"), "5678");
   EXPECT_EQ(ValueOf(metrics, "maxsim_in_flight_jobs"), "3");
   EXPECT_EQ(ValueOf(metrics, "maxsim_ready"), "1");
   EXPECT_EQ(ValueOf(metrics, "maxsim_gpu_utilization_ratio{device=\"1\"}"), "0.5");

@@ -191,6 +191,42 @@ TEST_F(TranslateTest, ResultsCarryIdsPositionsPayloadsAndAlignments) {
   EXPECT_EQ(query.missing_case(), v1::QueryResult::MISSING_NOT_SET);
 }
 
+TEST_F(TranslateTest, AnAnswerWhosePayloadsPassTheBoundIsRefusedOnlyWhereTheyAreWanted) {
+  Build(shard::IdType::kString, /*payloads=*/true);
+  v1::RerankRequest request =
+      test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 2), {"doc-3", "doc-7"}, 3);
+  request.set_return_payloads(true);
+  engine::JobResult result;
+  result.queries.resize(1);
+  result.queries[0].hits = {{.score = 2, .position = 0, .ordinal = 3}, {.score = 1, .position = 1, .ordinal = 7}};
+  EXPECT_TRUE(CheckAnswerSize(Accept(request).answer, result, {.max_answer_payload_bytes = 14}).ok());
+  const absl::Status refused = CheckAnswerSize(Accept(request).answer, result, {.max_answer_payload_bytes = 13});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(),
+            "return_payloads: asks for 14 bytes of payloads, and at most 13 fit an answer; lower top_k");
+  request.set_return_payloads(false);
+  EXPECT_TRUE(CheckAnswerSize(Accept(request).answer, result, {.max_answer_payload_bytes = 0}).ok());
+}
+
+TEST_F(TranslateTest, WhatIsHeldGrowsWithDocumentsAndMissingIds) {
+  Build(shard::IdType::kString);
+  const auto held = [&](const v1::RerankRequest& request) {
+    const Translated translated = Accept(request);
+    return HeldBytes(*translated.job, translated.answer);
+  };
+  v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 2), {"doc-1"}, 3);
+  const uint64_t small = held(request);
+  for (int i = 0; i < 1000; ++i) request.mutable_candidates()->mutable_string_ids()->add_ids("no-" + std::to_string(i));
+  EXPECT_GE(held(request), small + 1000 * sizeof(std::string));
+  const uint64_t once = held(request);
+  test::AddQuery(test::MakeQuery(2, ScalarType::kF16, kDim, 2), &request);
+  EXPECT_LT(held(request), once + 1000) << "both queries share the candidates";
+  request.mutable_candidates()->clear_string_ids();
+  *request.mutable_candidates()->mutable_inline_documents()->add_documents() =
+      test::ToProto(test::RandomTokens(3, ScalarType::kF16, kDim, 1000));
+  EXPECT_GE(held(request), small + 1000 * kDim * sizeof(uint16_t));
+}
+
 TEST_F(TranslateTest, ResultsOfInlineDocumentsNameNoIds) {
   Build(shard::IdType::kString, /*payloads=*/true);
   v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 2), {}, 3);

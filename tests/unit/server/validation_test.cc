@@ -176,6 +176,11 @@ TEST_F(ValidationTest, InlineDocumentsAreCheckedLikeQueries) {
   };
   EXPECT_THAT(Refused(with_documents([](auto* d) { d->clear_documents(); })),
               HasSubstr("candidates.inline_documents.documents: has 0 documents"));
+  // 2 tokens of 16 columns in the F16 collection are 64 bytes, in whatever type they are sent.
+  EXPECT_THAT(
+      Refused(with_documents([](auto*) {}), {.max_staged_bytes = 63}),
+      AllOf(HasSubstr("candidates.inline_documents.documents["), HasSubstr("].num_tokens: is "),
+            HasSubstr(" bytes in the collection's storage type f16, and at most 63 (engine.max_staged_bytes)")));
   EXPECT_THAT(Refused(with_documents([](auto*) {}), {.max_inline_documents = 2}),
               AllOf(HasSubstr("has 3 documents, and 1 to 2"), HasSubstr("limits.max_inline_documents")));
   EXPECT_THAT(Refused(with_documents([](auto* d) { d->mutable_documents(2)->set_dim(8); })),
