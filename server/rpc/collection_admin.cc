@@ -24,10 +24,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name
   const absl::Time begin = absl::Now();
   auto loaded = store_->Load(name, path, residency);
   const absl::Duration duration = absl::Now() - begin;
-  // A name that is refused never becomes a label: labels come from clients here.
-  const bool is_entry = loaded.ok() || loaded.status().code() != absl::StatusCode::kInvalidArgument;
-  if (is_entry) metrics_->CountReload(name, loaded.ok(), duration);
-  UpdateMetrics();
+  CountLoad(name, loaded.ok(), duration);
   if (!loaded.ok()) return loaded.status();
   return Info(name);
 }
@@ -79,9 +76,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
   const absl::Time begin = absl::Now();
   auto reloaded = store_->Reload(name, changed);
   const absl::Duration duration = absl::Now() - begin;
-  if (reloaded.status().code() == absl::StatusCode::kNotFound && !Info(name).ok()) return reloaded.status();
-  metrics_->CountReload(name, reloaded.ok(), duration);
-  UpdateMetrics();
+  CountLoad(name, reloaded.ok(), duration);
   if (!reloaded.ok()) return reloaded.status();
   if (!*changed) {
     log::Write(spdlog::level::info, "collection_unchanged",
@@ -117,6 +112,12 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
     if (status.name == name) return ToProto(status);
   }
   return absl::NotFoundError(absl::StrCat("collection ", name, " is gone again"));
+}
+
+void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {
+  // A label comes from a client here: only what is served becomes one, until it is unloaded.
+  if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
+  UpdateMetrics();
 }
 
 void CollectionAdmin::UpdateMetrics() {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/metrics.h"
 #include "server/store/collection_store.h"
@@ -45,6 +46,8 @@ class CollectionAdmin {
   void UpdateMetrics();
 
  private:
+  // Counts a load or reload of a collection that is served now, and updates the gauges.
+  void CountLoad(const std::string& name, bool ok, absl::Duration duration);
   absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
   bool IsAllowed(const std::filesystem::path& resolved) const;
   // The path without symbolic links.

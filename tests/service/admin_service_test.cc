@@ -79,6 +79,30 @@ TEST(AdminServiceTest, CollectionsAreLoadedListedAndUnloaded) {
   EXPECT_THAT(server.server().metrics().Expose(), testing::Not(HasSubstr("generation{collection=\"second\"}")));
 }
 
+TEST(AdminServiceTest, NamesThatClientsChoseLeaveNoSeriesBehind) {
+  TemporaryFolder folder;
+  Publish(folder / "good", ServedDocuments(77));
+  Publish(folder / "bad", ServedDocuments(78));
+  WriteFile(folder / "bad/collection.json", "{ not a manifest");
+  RunningServer server([&](config::Config* config) { config->allowed_roots = {folder.path()}; });
+  const auto exposed = [&] { return server.server().metrics().Expose(); };
+  v1::ReloadCollectionResponse reloaded;
+  EXPECT_FALSE(Load(server, "broken", folder / "bad").ok());
+  EXPECT_FALSE(Reload(server, "broken", &reloaded).ok());
+  EXPECT_FALSE(Reload(server, "unknown", &reloaded).ok());
+  EXPECT_THAT(exposed(), testing::Not(HasSubstr("\"broken\"")));
+  EXPECT_THAT(exposed(), testing::Not(HasSubstr("\"unknown\"")));
+  ASSERT_TRUE(Load(server, "second", folder / "good").ok());
+  EXPECT_FALSE(Load(server, "second", folder / "good").ok());
+  EXPECT_THAT(exposed(), HasSubstr("maxsim_collection_loads_total{collection=\"second\",result=\"ok\"} 1"));
+  EXPECT_THAT(exposed(), HasSubstr("maxsim_collection_loads_total{collection=\"second\",result=\"error\"} 1"));
+  EXPECT_THAT(exposed(), HasSubstr("maxsim_collection_load_duration_seconds_count{collection=\"second\"} 2"));
+  ASSERT_TRUE(Unload(server, "second").ok());
+  EXPECT_THAT(exposed(), testing::Not(HasSubstr("\"second\"")));
+  ASSERT_TRUE(Load(server, "second", folder / "good").ok());
+  EXPECT_THAT(exposed(), HasSubstr("maxsim_collection_loads_total{collection=\"second\",result=\"ok\"} 1"));
+}
+
 TEST(AdminServiceTest, LoadsStayInsideTheAllowedFolders) {
   TemporaryFolder folder;
   TemporaryFolder outside;
