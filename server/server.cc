@@ -121,6 +121,10 @@ absl::Status Server::OpenPorts() {
     if (!port.ok()) return port.status();
     http_port_ = *port;
   }
+  // Not before the ports are ours: the file may be that of the server that has them.
+  if (!config_.server.port_file.empty()) {
+    if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) return status;
+  }
   log::Write(spdlog::level::info, "listening",
              {{"grpc_port", absl::StrCat(grpc_.port)},
               {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
@@ -153,9 +157,6 @@ absl::Status Server::LoadCollections() {
 
 absl::Status Server::Start() {
   log::Write(spdlog::level::info, "starting", {{"version", kVersion}, {"commit", kCommit}});
-  if (!config_.server.port_file.empty()) {
-    if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) return status;
-  }
   if (absl::Status status = OpenPorts(); !status.ok()) return status;
   if (absl::Status status = LoadCollections(); !status.ok()) return status;
   if (config_.collections.empty()) {
@@ -305,11 +306,14 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   changed_.notify_all();
   if (monitor_.joinable()) monitor_.join();
   SetPhase(Phase::kStopped);
+  // A start that failed has said so.
+  if (!has_served()) return;
   log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", absl::StrCat(failed)}});
 }
 
 void Server::RemoveOwnPortFile() {
   if (!std::exchange(port_file_written_, false)) return;
+  if (!NamesThisProcess(config_.server.port_file)) return;  // another server's by now
   if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) {
     log::Write(spdlog::level::warn, "port_file_left", {{"error", status.ToString()}});
   }

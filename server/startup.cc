@@ -7,10 +7,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <future>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/logging.h"
@@ -37,7 +40,9 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& con
   if (config.backend.kind == config::BackendKind::kCuda) {
     return absl::Status(cuda.status().code(), absl::StrCat("backend.kind cuda: ", cuda.status().message()));
   }
-  log::Write(spdlog::level::info, "no_cuda_cpu_scores", {{"reason", std::string(cuda.status().message())}});
+  std::string reason(cuda.status().message());
+  if (absl::StrContains(reason, "driver version is insufficient")) reason += " (or no driver is installed)";
+  log::Write(spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
 }
 
@@ -85,6 +90,12 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
     return absl::UnavailableError(absl::StrCat("server.port_file: cannot write ", path, ": ", reason));
   }
   return absl::OkStatus();
+}
+
+bool NamesThisProcess(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  return std::getline(file, line) && absl::EndsWith(line, absl::StrCat("\"pid\":", getpid(), "}"));
 }
 
 absl::Status RemovePortFile(const std::string& path) {

@@ -25,6 +25,9 @@ absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batchin
 // {"grpc_port": N, "http_port": N, "pid": N}, written to a temporary name and renamed: a reader sees all of it or none.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
+// True when the file at `path` is one that WritePortFile wrote in this process.
+bool NamesThisProcess(const std::string& path);
+
 // Removes the file if it is there: a reader must not find the ports of a server that is gone.
 absl::Status RemovePortFile(const std::string& path);
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -222,6 +223,15 @@ TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {
   EXPECT_EQ(process.Wait(), 128 + SIGINT);
 }
 
+TEST_F(ProcessTest, ASignalToProcessAndGroupIsMeantOnce) {
+  Process process(folder_ / "log", Args({"--server.shutdown_delay=300ms"}));
+  Ports();
+  process.Signal(SIGTERM);
+  std::this_thread::sleep_for(2ms);  // at the same time, they could be one
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.Log();
+}
+
 TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   Process process(folder_ / "log", Args({"--log.format=json"}));
   const json ports = Ports();
@@ -236,9 +246,19 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   EXPECT_EQ(generation(), 2);
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
+  // Every line is an object, and the store's events have members to search by.
+  std::map<std::string, json> last;
   std::istringstream lines(process.Log());
-  for (std::string line; std::getline(lines, line);)
-    EXPECT_FALSE(json::parse(line, nullptr, false).is_discarded()) << line;
+  for (std::string line; std::getline(lines, line);) {
+    json event = json::parse(line, nullptr, false);
+    ASSERT_TRUE(event.is_object()) << line;
+    last[event.value("message", "")] = event;
+  }
+  EXPECT_EQ(last["collection_loaded"].value("generation", ""), "2") << process.Log();
+  EXPECT_EQ(last["collection_loaded"].value("documents", ""), "200");
+  EXPECT_EQ(last["memory_plan"].value("fits", ""), "true");
+  EXPECT_GT(std::stoll(last["memory_plan"].value("needed_bytes", "0")), 0);
+  EXPECT_THAT(last["memory_plan"].value("table", ""), HasSubstr("generation 2: 200 documents"));
 }
 
 TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {
@@ -247,7 +267,8 @@ TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {
     EXPECT_EQ(code, exit_code) << log;
     EXPECT_THAT(log, HasSubstr(text));
   };
-  expect({"--config", "/no/such/file"}, 1, "maxsimd: --config: cannot read /no/such/file: No such file or directory\n");
+  expect({"--config", "/no/such/file"}, 2, "maxsimd: --config: cannot read /no/such/file: No such file or directory\n");
+  expect({"--config", "/etc"}, 2, "maxsimd: --config: /etc is a folder, not a file\n");
   expect({"--engine.lane=1"}, 2, "maxsimd: unknown flag --engine.lane (did you mean --engine.lanes?)\n");
   expect(Args({"--collection", "gone=/no/such/folder"}), 1, "collection gone: ");
   expect(Args({"--tls.cert_file=/no/cert", "--tls.key_file=/no/key"}), 1,
@@ -269,6 +290,17 @@ TEST_F(ProcessTest, APortInUseIsNamed) {
   EXPECT_EQ(http_code, 1);
   EXPECT_THAT(http_log, HasSubstr("http.address: cannot listen on 127.0.0.1:" +
                                   std::to_string(ports["http_port"].get<int>()) + ": Address already in use"));
+  EXPECT_EQ(Ports()["pid"], first.pid()) << "they took the first one's port file with them";
+}
+
+TEST_F(ProcessTest, AStopLeavesThePortFileOfAnotherServer) {
+  Process process(folder_ / "log", Args());
+  Ports();
+  const std::string other = R"({"grpc_port":1,"http_port":1,"pid":1})";
+  WriteFile(folder_ / "ports", other);
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.Log();
+  EXPECT_EQ(ReadFile(folder_ / "ports"), other);
 }
 
 TEST_F(ProcessTest, TheInformationFlagsPrintAndExit) {

@@ -289,14 +289,22 @@ TEST_F(OverloadServiceTest, AStopAnswersWhatWasAcceptedAndRefusesTheRest) {
   EXPECT_EQ(server_->Wait(), 0);
 }
 
-TEST_F(OverloadServiceTest, WhatIsNotDoneWhenTheGraceEndsFails) {
+TEST_F(OverloadServiceTest, WhatWaitsWhenTheGraceEndsFailsAndTheCallThatRunsIsFinished) {
   Serve([](config::Config* config) { config->server.shutdown_grace = absl::Milliseconds(200); });
   std::thread holder = HoldLane();
+  grpc::Status failed;
+  std::thread waiting([&] {
+    v1::RerankResponse response;
+    failed = server_->Rerank(SmallRequest(), &response);
+  });
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
   server_->server().RequestStop("test");
-  std::this_thread::sleep_for(400ms);
+  waiting.join();  // while the lane is still held
+  EXPECT_EQ(failed.error_code(), grpc::UNAVAILABLE) << failed.error_message();
+  EXPECT_EQ(failed.error_message(), "the server is shutting down");
   backend_->Open();
   holder.join();
-  EXPECT_FALSE(held_.ok());
+  EXPECT_TRUE(held_.ok()) << held_.error_message();
   EXPECT_EQ(server_->Wait(), 0);
 }
 
