@@ -26,13 +26,24 @@
 
 namespace maxsim {
 
+// Who owns memory that something outside the process can change while documents are scored in it: a mapped file.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  // OK when every byte that was read so far was one that was loaded; otherwise, and as long as that is so, DATA_LOSS
+  // saying what happened. Thread-safe and cheap: it is asked after each call, before its results are believed.
+  virtual absl::Status Check() const = 0;
+};
+
 // A ragged set of documents in host memory: document n owns rows offsets[n] .. offsets[n + 1] of `tokens`.
 struct DocumentsView {
   ScalarType type = ScalarType::kF16;
   int32_t dim = 0;                   // columns, kMinDim .. kMaxDim
   int64_t num_documents = 0;         // 0 .. kMaxShardDocuments
-  const void* tokens = nullptr;      // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least
+  const void* tokens = nullptr;      // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least;
+                                     // values finite and at most kMaxAbsValue in magnitude (nobody checks them again)
   const int64_t* offsets = nullptr;  // [num_documents + 1], offsets[0] == 0, strictly increasing
+  const MemorySource* source = nullptr;  // vouches for `tokens`, as long as they are valid; null: nothing changes them
 
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
 };
@@ -109,7 +120,8 @@ class Executor {
   // Scores every query against its candidates among `documents` and returns the best top_k of each, in rank order.
   // `results` has one element per query and is overwritten; it keeps its capacity from call to call. `timings` may be
   // null. INVALID_ARGUMENT for a query outside the limits or an ordinal out of range; UNAVAILABLE when the device is
-  // lost, and then for every later call too.
+  // lost, and then for every later call too; DATA_LOSS when documents that are scored where they lie have changed there
+  // (DocumentsView::source).
   virtual absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
                             absl::Span<std::vector<Scored>> results, CallTimings* timings) = 0;
 

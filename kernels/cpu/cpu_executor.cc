@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <new>
 
@@ -27,6 +28,11 @@ constexpr double kMinParallelWork = 1e6;
 
 // What merging one selected result is worth in multiply-adds: some nanoseconds.
 constexpr double kMergeWork = 50;
+
+// Whether what was made of the documents' memory is to be believed.
+absl::Status CheckSource(const DocumentsView& view) {
+  return view.source == nullptr ? absl::OkStatus() : view.source->Check();
+}
 
 absl::Status OutOfMemory() { return absl::ResourceExhaustedError("no host memory for the call's workspace"); }
 
@@ -128,7 +134,8 @@ absl::Status CpuExecutor::ScoreAndSelect(const DocumentsView& view, absl::Span<c
     if (!status.ok()) return status;
     begin = end;
   }
-  return MergeSelections(results);
+  absl::Status status = MergeSelections(results);
+  return status.ok() ? CheckSource(view) : status;
 }
 
 absl::Status CpuExecutor::MergeSelections(absl::Span<std::vector<Scored>> results) {
@@ -204,7 +211,10 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
       const size_t query = stack.query_indices[member];
       const float score = SumMaxima(maxima + stack.first_lanes[member], queries[query].weights,
                                     static_cast<size_t>(queries[query].num_tokens));
-      slot.selectors[query].Push({score, static_cast<uint32_t>(position)});
+      // NaN comes only out of memory that changed, for which the call will fail; until then it would break the order
+      // that selection relies on.
+      slot.selectors[query].Push(
+          {std::isnan(score) ? -std::numeric_limits<float>::infinity() : score, static_cast<uint32_t>(position)});
     }
   }
 }
@@ -232,9 +242,10 @@ absl::Status CpuExecutor::AlignAll(const DocumentsView& view, const Query& query
             panels_.Reserve(stack.layout.size()));
   const double multiply_adds = MeanTokens(shape.view) * static_cast<double>(ordinals.size()) *
                                static_cast<double>(stack.layout.num_lanes()) * shape.view.dim;
-  return ForEachItem(ordinals.size(), multiply_adds, [&](Slot& slot, size_t item) {
+  absl::Status status = ForEachItem(ordinals.size(), multiply_adds, [&](Slot& slot, size_t item) {
     AlignDocument(shape, stack, ordinals[item], slot, matches.data() + item * stack.num_tokens);
   });
+  return status.ok() ? CheckSource(view) : status;
 }
 
 void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot,

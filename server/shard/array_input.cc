@@ -103,16 +103,6 @@ class SafetensorsArchive : public ArrayArchive {
   const SafetensorsHeader header_;
 };
 
-absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file) {
-  std::string bytes(static_cast<size_t>(std::min<int64_t>(8, file.size())), '\0');
-  if (absl::Status status = file.ReadAt(0, bytes.data(), bytes.size()); !status.ok()) return status;
-  absl::StatusOr<int64_t> end = SafetensorsHeaderEnd(bytes, file.size());
-  if (!end.ok()) return end.status();
-  bytes.resize(static_cast<size_t>(*end));
-  if (absl::Status status = file.ReadAt(0, bytes.data(), bytes.size()); !status.ok()) return status;
-  return ParseSafetensorsHeader(bytes, file.size());
-}
-
 }  // namespace
 
 absl::StatusOr<ArrayInput> OpenNpyArray(const std::string& path) {

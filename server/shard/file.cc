@@ -64,18 +64,22 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
     ::close(fd);
     return ErrnoStatus(error, "cannot stat", path);
   }
-  InputFile file(path, fd, info.st_size);
+  InputFile file(path, fd, info.st_size, info.st_mtim);
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(Cat(path, ": not a regular file"));
   return file;
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_),
+      modified_(other.modified_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
+  std::swap(modified_, other.modified_);
   return *this;
 }
 
@@ -101,12 +105,52 @@ absl::Status InputFile::ReadAt(int64_t offset, void* out, size_t count) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<FileBytes> FileBytes::Map(const InputFile& file) {
+absl::Status InputFile::CheckUnchanged() const {
+  struct stat info;
+  if (::fstat(fd_, &info) != 0) return ErrnoStatus(errno, "cannot stat", path_);
+  if (info.st_size != size_) {
+    return absl::DataLossError(Cat(path_, ": changed while it was in use: ", size_, " bytes, now ", info.st_size));
+  }
+  if (info.st_mtim.tv_sec != modified_.tv_sec || info.st_mtim.tv_nsec != modified_.tv_nsec) {
+    return absl::DataLossError(Cat(path_, ": changed while it was in use: somebody wrote to it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileBytes> FileBytes::Map(const InputFile& file) { return MapRange(file, 0, file.size()); }
+
+absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t begin, int64_t end) {
   const auto size = static_cast<size_t>(file.size());
   if (size == 0) return FileBytes(nullptr, 0);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
-  if (data == MAP_FAILED) return ErrnoStatus(errno, "cannot map", file.path());
-  return FileBytes(static_cast<uint8_t*>(data), size);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t first = (static_cast<size_t>(begin) + page - 1) / page * page;
+  // The file's last page is mapped whole where the range ends with the file.
+  const size_t last = static_cast<size_t>(end) == size ? size : static_cast<size_t>(end) / page * page;
+  // One range of addresses for all of it; the parts then get what is to stand there.
+  void* const data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, "no addresses to map", file.path());
+  FileBytes bytes(static_cast<uint8_t*>(data), size);
+  if (first < last) {
+    bytes.mapped_ = bytes.data_ + first;
+    bytes.mapped_size_ = last - first;
+    if (::mmap(bytes.mapped_, bytes.mapped_size_, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.fd(),
+               static_cast<off_t>(first)) == MAP_FAILED) {
+      return ErrnoStatus(errno, "cannot map", file.path());
+    }
+    bytes.guard_ = std::make_unique<MappingGuard>(bytes.mapped_, bytes.mapped_size_);
+  }
+  const std::pair<size_t, size_t> copied[] = {{0, first < last ? first : size}, {first < last ? last : size, size}};
+  for (const auto& [copy_begin, copy_end] : copied) {
+    if (copy_begin == copy_end) continue;
+    const size_t count = copy_end - copy_begin;
+    if (::mmap(bytes.data_ + copy_begin, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+               0) == MAP_FAILED) {
+      return ErrnoStatus(errno, Cat("no memory for ", count, " bytes of"), file.path());
+    }
+    absl::Status status = file.ReadAt(static_cast<int64_t>(copy_begin), bytes.data_ + copy_begin, count);
+    if (!status.ok()) return status;
+  }
+  return bytes;
 }
 
 absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const std::atomic<bool>* stop) {
@@ -129,16 +173,33 @@ absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const std::atom
 }
 
 FileBytes::FileBytes(FileBytes&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      mapped_(std::exchange(other.mapped_, nullptr)),
+      mapped_size_(std::exchange(other.mapped_size_, 0)),
+      guard_(std::move(other.guard_)) {}
 
 FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(mapped_, other.mapped_);
+  std::swap(mapped_size_, other.mapped_size_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 FileBytes::~FileBytes() {
+  guard_.reset();
   if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+void FileBytes::Unmap() {
+  guard_.reset();
+  if (mapped_ == nullptr) return;
+  // The addresses stay reserved: the destructor gives them back with the rest.
+  ::mmap(mapped_, mapped_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mapped_ = nullptr;
+  mapped_size_ = 0;
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes) {

@@ -3,6 +3,7 @@
 // missing file, RESOURCE_EXHAUSTED for a full disk or quota.
 #pragma once
 
+#include <time.h>
 #include <xxhash.h>
 
 #include <atomic>
@@ -15,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/shard/mapping_guard.h"
 
 namespace maxsim::shard {
 
@@ -38,19 +40,30 @@ class InputFile {
   // Fills `out` from `offset`, all of it: DATA_LOSS when the file ends before.
   absl::Status ReadAt(int64_t offset, void* out, size_t count) const;
 
+  // DATA_LOSS when the file's size or modification time is another than when it was opened: somebody wrote to it. (A
+  // file that was replaced, or removed, under its name is not: the open one is the old one.) One system call. What it
+  // cannot see are writes through a mapping that have not reached the file's times, and writes that set the old time
+  // again.
+  absl::Status CheckUnchanged() const;
+
  private:
-  InputFile(std::string path, int fd, int64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  InputFile(std::string path, int fd, int64_t size, timespec modified)
+      : path_(std::move(path)), fd_(fd), size_(size), modified_(modified) {}
   std::string path_;
   int fd_ = -1;
   int64_t size_ = 0;
+  timespec modified_ = {};
 };
 
 // The bytes of a whole file in memory, page-aligned: mapped from the file, or copied. An empty file is an empty span.
 class FileBytes {
  public:
-  // The mapping stays valid while the object lives. A file that is truncated meanwhile kills the process with SIGBUS:
-  // only for files that nobody changes.
+  // The mapping stays valid while the object lives. Mapped bytes change when somebody writes to the file, and when they
+  // cannot be read any more, they are zeros and lost() is true (mapping_guard.h).
   static absl::StatusOr<FileBytes> Map(const InputFile& file);
+
+  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else.
+  static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end);
 
   // RESOURCE_EXHAUSTED when there is no memory for it; UNAVAILABLE once `stop` (may be null) is set.
   static absl::StatusOr<FileBytes> Copy(const InputFile& file, const std::atomic<bool>* stop = nullptr);
@@ -61,12 +74,20 @@ class FileBytes {
 
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
+  bool lost() const { return guard_ != nullptr && guard_->lost(); }
+
+  // Gives back what is mapped. Those bytes must not be touched any more.
+  void Unmap();
+
   std::string_view view() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
   FileBytes(uint8_t* data, size_t size) : data_(data), size_(size) {}
   uint8_t* data_ = nullptr;
   size_t size_ = 0;
+  uint8_t* mapped_ = nullptr;  // the part that is the file itself
+  size_t mapped_size_ = 0;
+  std::unique_ptr<MappingGuard> guard_;  // null where nothing is mapped
 };
 
 // Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.

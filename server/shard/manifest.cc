@@ -244,6 +244,12 @@ absl::Status ManifestEvents::CheckShards() const {
 
 std::string_view Name(IdType type) { return type == IdType::kString ? "string" : "int64"; }
 
+int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
+  // No overflow: a shard has at most 2^48 tokens (checked by the parser) of 2^14 bytes.
+  const int64_t row_bytes = manifest.dim * static_cast<int64_t>(SizeOf(manifest.storage));
+  return std::max<int64_t>(entry.num_bytes - entry.num_tokens * row_bytes, 0);
+}
+
 absl::Status CheckCollectionName(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   if (name.empty() || name.size() > kMaxNameBytes || name.find_first_not_of(kAllowed) != std::string_view::npos) {

@@ -44,6 +44,9 @@ struct Manifest {
   std::vector<ShardEntry> shards;
 };
 
+// Bytes of a shard's file beside the token vectors: ids, offsets, payloads, the header. 0 for an entry that lies.
+int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
+
 // A collection's name is 1 to 128 of A-Z a-z 0-9 . _ -: INVALID_ARGUMENT for anything else.
 absl::Status CheckCollectionName(std::string_view name);
 

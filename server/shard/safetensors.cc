@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "server/shard/file.h"
 #include "server/shard/json_events.h"
 #include "server/shard/text.h"
 
@@ -260,6 +261,16 @@ std::string FormatSafetensorsHeader(const std::vector<std::pair<std::string, std
     tensor.end += data_begin;
   }
   return header + text;
+}
+
+absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file) {
+  std::string bytes(static_cast<size_t>(std::min<int64_t>(8, file.size())), '\0');
+  if (absl::Status status = file.ReadAt(0, bytes.data(), bytes.size()); !status.ok()) return status;
+  absl::StatusOr<int64_t> end = SafetensorsHeaderEnd(bytes, file.size());
+  if (!end.ok()) return end.status();
+  bytes.resize(static_cast<size_t>(*end));
+  if (absl::Status status = file.ReadAt(0, bytes.data(), bytes.size()); !status.ok()) return status;
+  return ParseSafetensorsHeader(bytes, file.size());
 }
 
 }  // namespace maxsim::shard

@@ -15,6 +15,8 @@
 
 namespace maxsim::shard {
 
+class InputFile;
+
 // Headers longer than this are refused, as the reference implementation does.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
@@ -57,5 +59,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes,
 // spaces so that the data section starts at a multiple of `alignment`. Fills in the tensors' ranges.
 std::string FormatSafetensorsHeader(const std::vector<std::pair<std::string, std::string>>& metadata,
                                     std::vector<SafetensorsTensor>& tensors, int64_t alignment);
+
+// Reads the header of a file and parses it; nothing behind the header is read. Errors of the file besides the parser's.
+absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file);
 
 }  // namespace maxsim::shard

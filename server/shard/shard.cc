@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "server/shard/file.h"
+#include "server/shard/safetensors.h"
 #include "server/shard/shard_contents.h"
 #include "server/shard/stop.h"
 #include "server/shard/text.h"
@@ -16,12 +18,56 @@ struct Shard::State {
   FileBytes bytes;
   ShardContents contents;
   DocumentsView documents;
+  std::optional<InputFile> file;  // while it is mapped
+  int64_t host_bytes = 0;
 };
 
 namespace {
 
+// Bytes read at a time to hash a file.
+constexpr size_t kHashBlockBytes = size_t{4} << 20;
+
 absl::Status DataLoss(std::string_view path, std::string_view message) {
   return absl::DataLossError(Cat(path, ": ", message));
+}
+
+std::string_view MessageOf(const absl::Status& status) {
+  return std::string_view(status.message().data(), status.message().size());
+}
+
+absl::StatusOr<std::string> HashBytes(const FileBytes& bytes, const std::atomic<bool>* stop) {
+  Checksum checksum;
+  for (size_t begin = 0; begin < bytes.size(); begin += kStopBlockBytes) {
+    if (Stopped(stop)) return StoppedError();
+    checksum.Update(bytes.data() + begin, std::min(kStopBlockBytes, bytes.size() - begin));
+  }
+  return checksum.Format();
+}
+
+// Reads the file instead of mapping it: a disk that cannot is an error with its reason.
+absl::StatusOr<std::string> HashFile(const InputFile& file, const std::atomic<bool>* stop) {
+  Checksum checksum;
+  const auto size = static_cast<size_t>(file.size());
+  std::vector<char> block(std::min(kHashBlockBytes, size));
+  for (size_t begin = 0; begin < size; begin += block.size()) {
+    if (Stopped(stop)) return StoppedError();
+    const size_t count = std::min(block.size(), size - begin);
+    if (absl::Status status = file.ReadAt(static_cast<int64_t>(begin), block.data(), count); !status.ok()) {
+      return status;
+    }
+    checksum.Update(block.data(), count);
+  }
+  return checksum.Format();
+}
+
+// Maps the tokens and copies everything else, by what the header says. Structure beyond that is the parser's.
+absl::StatusOr<FileBytes> MapTokens(const InputFile& file) {
+  absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
+  if (absl::IsInvalidArgument(header.status())) return DataLoss(file.path(), MessageOf(header.status()));
+  if (!header.ok()) return header.status();
+  const SafetensorsTensor* tokens = header->Find(kTokens);
+  if (tokens == nullptr) return DataLoss(file.path(), "tensor \"tokens\" is missing");
+  return FileBytes::MapRange(file, tokens->begin, tokens->end);
 }
 
 // The first difference between a shard and what the manifest says of it.
@@ -45,36 +91,74 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
 Shard::Shard(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Shard::~Shard() = default;
 
-absl::StatusOr<std::shared_ptr<const Shard>> Shard::Open(const std::string& folder, const Manifest& manifest,
-                                                         const ShardEntry& entry, Access access, bool check_checksum,
-                                                         const std::atomic<bool>* stop) {
+absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, const Manifest& manifest,
+                                                   const ShardEntry& entry, Access access, bool check_checksum,
+                                                   const std::atomic<bool>* stop) {
   std::string path = JoinPath(folder, entry.file);
   absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (!file.ok()) return file.status();
   if (file->size() != entry.num_bytes) {
     return DataLoss(path, Cat(file->size(), " bytes, but the manifest says ", entry.num_bytes));
   }
-  absl::StatusOr<FileBytes> bytes = access == Access::kMapped ? FileBytes::Map(*file) : FileBytes::Copy(*file, stop);
-  if (!bytes.ok()) return bytes.status();
-  if (check_checksum) {
-    Checksum checksum;
-    for (size_t begin = 0; begin < bytes->size(); begin += kStopBlockBytes) {
-      if (Stopped(stop)) return StoppedError();
-      checksum.Update(bytes->data() + begin, std::min(kStopBlockBytes, bytes->size() - begin));
+  std::optional<FileBytes> bytes;
+  std::string checksum;
+  if (access == Access::kCopied) {
+    absl::StatusOr<FileBytes> copy = FileBytes::Copy(*file, stop);
+    if (!copy.ok()) return copy.status();
+    bytes = *std::move(copy);
+    if (check_checksum) {
+      absl::StatusOr<std::string> found = HashBytes(*bytes, stop);
+      if (!found.ok()) return found.status();
+      checksum = *std::move(found);
     }
-    if (const std::string found = checksum.Format(); found != entry.checksum) {
-      return DataLoss(path, Cat("checksum: ", found, ", but the manifest says ", entry.checksum));
-    }
+  } else if (check_checksum) {
+    absl::StatusOr<std::string> found = HashFile(*file, stop);
+    if (!found.ok()) return found.status();
+    checksum = *std::move(found);
+  }
+  if (check_checksum && checksum != entry.checksum) {
+    return DataLoss(path, Cat("checksum: ", checksum, ", but the manifest says ", entry.checksum));
+  }
+  if (access == Access::kMapped) {
+    absl::StatusOr<FileBytes> mapped = MapTokens(*file);
+    if (!mapped.ok()) return mapped.status();
+    bytes = *std::move(mapped);
   }
   absl::StatusOr<ShardContents> contents = ParseShard(bytes->view());
-  if (!contents.ok()) {
-    return DataLoss(path, std::string_view(contents.status().message().data(), contents.status().message().size()));
-  }
-  if (std::optional<std::string> difference = Difference(*contents, manifest, entry))
+  if (!contents.ok()) return DataLoss(path, MessageOf(contents.status()));
+  if (std::optional<std::string> difference = Difference(*contents, manifest, entry)) {
     return DataLoss(path, *difference);
-  auto state = std::make_unique<State>(State{std::move(path), *std::move(bytes), *std::move(contents), {}});
+  }
+  auto state =
+      std::make_unique<State>(State{std::move(path), *std::move(bytes), *std::move(contents), {}, {}, entry.num_bytes});
   state->documents = state->contents.documents();
-  return std::shared_ptr<const Shard>(new Shard(std::move(state)));
+  if (access == Access::kMapped) {
+    state->file = *std::move(file);
+    state->host_bytes = BytesBesideTokens(manifest, entry);
+  }
+  auto shard = std::shared_ptr<Shard>(new Shard(std::move(state)));
+  if (access == Access::kMapped) {
+    shard->state_->documents.source = shard.get();
+    // What was hashed, copied and checked one after another was all the same file.
+    if (absl::Status status = shard->Check(); !status.ok()) return status;
+  }
+  return shard;
+}
+
+absl::Status Shard::Check() const {
+  if (!state_->file.has_value()) return absl::OkStatus();
+  if (absl::Status status = state_->file->CheckUnchanged(); !status.ok()) return status;
+  if (state_->bytes.lost()) return DataLoss(state_->path, "a part of it could not be read while it was in use");
+  return absl::OkStatus();
+}
+
+void Shard::ReleaseTokens() {
+  if (!state_->file.has_value()) return;
+  state_->documents.tokens = nullptr;
+  state_->documents.source = nullptr;
+  state_->contents.tokens = nullptr;
+  state_->bytes.Unmap();
+  state_->file.reset();
 }
 
 const DocumentsView& Shard::documents() const { return state_->documents; }
@@ -84,5 +168,6 @@ int64_t Shard::int_id(int64_t ordinal) const { return state_->contents.ids[ordin
 std::string_view Shard::payload(int64_t ordinal) const { return state_->contents.payload(ordinal); }
 const std::string& Shard::path() const { return state_->path; }
 int64_t Shard::num_bytes() const { return static_cast<int64_t>(state_->bytes.size()); }
+int64_t Shard::host_bytes() const { return state_->host_bytes; }
 
 }  // namespace maxsim::shard

@@ -16,22 +16,26 @@ namespace maxsim::shard {
 
 // How a shard's bytes are held while it is open.
 enum class Access {
-  kMapped,  // memory-mapped, read on demand; the file must not be changed or truncated while it is open
+  kMapped,  // tokens memory-mapped and read on demand, the file kept open; everything else read into memory
   kCopied,  // read whole into memory; the file is closed again
 };
 
 // An immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that accessors
 // cannot leave the file. Thread-safe. Token values are not looked at (see verifier.h).
-class Shard {
+//
+// Files must not be changed while they are mapped. One that is all the same can change token values under whoever reads
+// them, and nothing else: ids, offsets and payloads are copies, a file that was truncated or cannot be read gives zeros
+// (mapping_guard.h), and Check() tells.
+class Shard final : public MemorySource {
  public:
   // Opens `folder`/`entry.file` and checks it against the entry and the manifest: sizes, counts, types. With
   // `check_checksum` the whole file is read and hashed, and a difference is DATA_LOSS. NOT_FOUND, or DATA_LOSS naming
-  // the file, the field, the value and what was expected.
+  // the file, the field, the value and what was expected, or the system's error for a file that cannot be read.
   // UNAVAILABLE once `stop` (may be null) is set, which is looked at between blocks that are read or hashed.
-  static absl::StatusOr<std::shared_ptr<const Shard>> Open(const std::string& folder, const Manifest& manifest,
-                                                           const ShardEntry& entry, Access access, bool check_checksum,
-                                                           const std::atomic<bool>* stop = nullptr);
-  ~Shard();
+  static absl::StatusOr<std::shared_ptr<Shard>> Open(const std::string& folder, const Manifest& manifest,
+                                                     const ShardEntry& entry, Access access, bool check_checksum,
+                                                     const std::atomic<bool>* stop = nullptr);
+  ~Shard() override;
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
@@ -46,8 +50,17 @@ class Shard {
   // The document's payload, a JSON object, or "" where it has none.
   std::string_view payload(int64_t ordinal) const;
 
+  // OK when tokens read so far were those of the opened file; DATA_LOSS, naming it, when it was written to or cannot be
+  // read. Always OK for kCopied.
+  absl::Status Check() const override;
+
+  // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null
+  // then, and Check() is OK. Before the shard is shared between threads.
+  void ReleaseTokens();
+
   const std::string& path() const;
-  int64_t num_bytes() const;  // of the file
+  int64_t num_bytes() const;   // of the file
+  int64_t host_bytes() const;  // of memory that this holds: all of the file for kCopied, all but the tokens for kMapped
 
  private:
   struct State;

@@ -91,9 +91,9 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry) {
       Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/true);
   if (!shard.ok()) {
     Problem(std::string(shard.status().message()));
-    // A wrong checksum says that something changed; the rest may say what.
+    // A wrong checksum, or a sector that cannot be read, says that something is wrong; the rest may say what.
     const std::string first = std::string(shard.status().message());
-    if (absl::IsDataLoss(shard.status())) {
+    if (absl::IsDataLoss(shard.status()) || absl::IsUnavailable(shard.status())) {
       shard = Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/false);
       if (!shard.ok() && std::string(shard.status().message()) != first) Problem(std::string(shard.status().message()));
     }
@@ -103,6 +103,7 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry) {
     CheckValues(**shard);
     CheckIds(**shard);
     CheckPayloads(**shard);
+    if (absl::Status status = (*shard)->Check(); !status.ok()) Problem(std::string(status.message()));
   }
   result.num_problems = report_.num_problems - problems_before;
   ++report_.num_shards;

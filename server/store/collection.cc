@@ -21,9 +21,24 @@ size_t Collection::resident_bytes() const {
   size_t bytes = 0;
   for (const Part& part : parts_) {
     bytes += part.documents->resident_bytes();
-    if (residency_ == Residency::kHost) bytes += static_cast<size_t>(part.shard->num_bytes());
+    if (residency_ != Residency::kGpu) bytes += static_cast<size_t>(part.shard->host_bytes());
   }
   return bytes;
+}
+
+size_t Collection::index_bytes() const {
+  size_t bytes = index_.num_bytes();
+  for (const Part& part : parts_) {
+    if (residency_ == Residency::kGpu) bytes += static_cast<size_t>(part.shard->host_bytes());
+  }
+  return bytes;
+}
+
+absl::Status Collection::Check() const {
+  for (const Part& part : parts_) {
+    if (absl::Status status = part.shard->Check(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 Collection::Location Collection::Locate(uint64_t ordinal) const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kernels/maxsim.h"
@@ -50,9 +51,15 @@ class Collection {
   ScalarType storage() const { return manifest_.storage; }
   uint64_t num_documents() const { return static_cast<uint64_t>(manifest_.num_documents); }
   uint64_t num_tokens() const { return static_cast<uint64_t>(manifest_.num_tokens); }
-  // Bytes held in the backend's memory: device memory for kGpu, the shards' copies for kHost, 0 for kDisk.
+  // Bytes held in the backend's memory: device memory for kGpu, the shards' copies for kHost, for kDisk what is copied
+  // of them: ids, offsets and payloads.
   size_t resident_bytes() const;
-  size_t index_bytes() const { return index_.num_bytes(); }  // host memory of the id index
+  // Host memory beside that: the id index, and for kGpu ids, offsets and payloads.
+  size_t index_bytes() const;
+
+  // DATA_LOSS, naming the file, when one that is scored where it lies (kDisk) was written to or cannot be read. Calls
+  // that score it fail with the same; ids, offsets and payloads are copies and stay right.
+  absl::Status Check() const;
 
   // Ids to collection ordinals; nullopt for an unknown id. Only the method of the collection's id type may be called.
   std::optional<uint64_t> Find(std::string_view id) const { return index_.Find(id); }

@@ -89,19 +89,22 @@ class PartLoader {
   }
 
   absl::Status LoadPart(const shard::ShardEntry& entry, Collection::Part* part) {
-    // The GPU copies out of the mapping; what stays mapped are ids, payloads and offsets, read through the page cache.
+    // The GPU copies the tokens out of the mapping. Everything else is copied in any case.
     const shard::Access access = residency_ == Residency::kHost ? shard::Access::kCopied : shard::Access::kMapped;
-    absl::StatusOr<std::shared_ptr<const shard::Shard>> shard =
+    absl::StatusOr<std::shared_ptr<shard::Shard>> shard =
         shard::Shard::Open(request_.path, manifest_, entry, access, options_.verify_checksums, request_.stop);
     if (!shard.ok()) return shard.status();
-    if (options_.verify_checksums) {
-      if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
-    }
+    // Whether or not the file is hashed: a checksum says that a file is what its writer wrote, not that it can be
+    // scored, and nobody behind this point copes with NaN.
+    if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
     if (shard::Stopped(request_.stop)) return shard::StoppedError();
     absl::StatusOr<std::unique_ptr<Documents>> documents = backend_->Load((*shard)->documents(), *shard);
     if (!documents.ok()) {
       return absl::Status(documents.status().code(), shard::Cat((*shard)->path(), ": ", documents.status().message()));
     }
+    // What was checked and copied was what the file still holds, or nobody will know.
+    if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
+    if (residency_ == Residency::kGpu) (*shard)->ReleaseTokens();
     reservation_->Commit(ShardBytesNeeded(*backend_, manifest_, entry, residency_));
     part->shard = *std::move(shard);
     part->documents = *std::move(documents);

@@ -92,7 +92,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(request.path);
   if (!manifest.ok()) {
     loaded = manifest.status();
-  } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest())) {
+  } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest()) &&
+             served->Check().ok()) {
     *changed = false;
     loaded = served;
   } else {

@@ -27,7 +27,7 @@ struct StoreOptions {
   // all together and never more than is free; 0: what is free when a load begins, less the reserve.
   size_t memory_budget_bytes = 0;
   size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces when there is no budget
-  bool verify_checksums = true;  // hash every shard and look for unusable values (NaN, Infinity) while loading
+  bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 2;          // shards read at the same time
   // Widest collection accepted: ExecutorOptions::max_dim of the engine that will score it, so that a collection no
   // query could be scored on fails when it is loaded.
@@ -64,7 +64,7 @@ class CollectionStore {
 
   // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
   // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
-  // already, and then nothing is loaded.
+  // already, and then nothing is loaded, unless a served file was changed (Collection::Check).
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed);
 
   // NOT_FOUND for an unknown name.

@@ -25,8 +25,15 @@ uint64_t ShardBytesNeeded(const Backend& backend, const shard::Manifest& manifes
                           Residency residency) {
   const uint64_t backend_bytes =
       backend.BytesNeeded(manifest.storage, manifest.dim, entry.num_documents, entry.num_tokens);
-  return residency == Residency::kHost ? SaturatingAdd(backend_bytes, static_cast<uint64_t>(entry.num_bytes))
-                                       : backend_bytes;
+  switch (residency) {
+    case Residency::kHost:
+      return SaturatingAdd(backend_bytes, static_cast<uint64_t>(entry.num_bytes));
+    case Residency::kDisk:
+      // The CPU backend's memory is the host's; only the tokens stay in the file.
+      return SaturatingAdd(backend_bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
+    default:
+      return backend_bytes;
+  }
 }
 
 uint64_t BytesNeeded(const Backend& backend, const shard::Manifest& manifest, Residency residency) {
@@ -91,6 +98,14 @@ std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& mani
   absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "total",
                         shard::FormatCount(manifest.num_documents), shard::FormatCount(manifest.num_tokens),
                         Grouped(file_bytes), Grouped(needed), Name(residency));
+  if (residency == Residency::kGpu) {
+    uint64_t host_bytes = 0;
+    for (const shard::ShardEntry& entry : manifest.shards) {
+      host_bytes = SaturatingAdd(host_bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
+    }
+    text +=
+        shard::Cat("  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(host_bytes), "\n");
+  }
   text += shard::Cat("  id index (host memory, outside the budget): ",
                      FormatBytes(IdIndex::NumBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
   text += shard::Cat("  ", backend.info().name, " memory: budget ",

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -50,6 +51,40 @@ TEST(CpuBackendTest, BorrowsDocumentsUntilTheyAreDropped) {
   EXPECT_EQ((*backend)->BytesNeeded(ScalarType::kF16, 8, 2, 3), 0u);
   documents->reset();
   EXPECT_EQ(owned.use_count(), 1);
+}
+
+// A mapped file that changes.
+class ChangedSource : public MemorySource {
+ public:
+  absl::Status Check() const override {
+    return changed ? absl::DataLossError("x.safetensors changed") : absl::OkStatus();
+  }
+  bool changed = false;
+};
+
+TEST(CpuBackendTest, ACallOverMemoryThatChangedFailsInsteadOfAnswering) {
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({.num_threads = 2, .isa = ""});
+  ASSERT_TRUE(backend.ok());
+  test::RandomDocuments random = test::MakeDocuments(1, ScalarType::kF16, 8, std::vector<int64_t>(3000, 2));
+  ChangedSource source;
+  DocumentsView view = random.view();
+  view.source = &source;
+  const std::unique_ptr<Documents> documents = *(*backend)->Load(view, nullptr);
+  const std::unique_ptr<Executor> executor = *(*backend)->CreateExecutor({});
+  const test::RandomQuery query = test::MakeQuery(2, ScalarType::kF16, 8, 4);
+  const Query call = query.view(10);
+  const std::vector<uint32_t> ordinals = {5, 2999};
+  std::vector<std::vector<Scored>> results(1);
+  std::vector<TokenMatch> matches(8);
+  EXPECT_TRUE(executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr).ok());
+  EXPECT_TRUE(executor->Align(*documents, call, ordinals, absl::MakeSpan(matches)).ok());
+  source.changed = true;
+  // Whatever the bytes are by then: NaN in every row must not derail the selection.
+  std::memset(const_cast<void*>(view.tokens), 0xff, 6000 * 8 * 2);
+  const absl::Status scored = executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr);
+  EXPECT_EQ(scored.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(scored.message()), HasSubstr("x.safetensors changed"));
+  EXPECT_EQ(executor->Align(*documents, call, ordinals, absl::MakeSpan(matches)).code(), absl::StatusCode::kDataLoss);
 }
 
 // The order of additions does not depend on how many threads share the work.

@@ -153,13 +153,18 @@ TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
   std::memcpy(bytes.data() + at + 6, &infinity, sizeof(infinity));
   test::ReplaceShard(folder_.path(), 0, bytes);
 
-  CollectionStore store(&backend_, {});
-  const absl::Status status = store.Load("a", folder_.path(), Residency::kAuto).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr(manifest_.shards[0].file));
-  EXPECT_THAT(status.message(), HasSubstr("column 3 is not finite"));
-  EXPECT_THAT(status.message(),
-              documents_.length(0) > 1 ? HasSubstr("document 0, token 1,") : HasSubstr("document 1, token 0,"));
+  // Checksums say nothing about it, so switching them off must not let it in.
+  for (const bool verify_checksums : {true, false}) {
+    for (const Residency residency : {Residency::kHost, Residency::kDisk}) {
+      CollectionStore store(&backend_, {.verify_checksums = verify_checksums});
+      const absl::Status status = store.Load("a", folder_.path(), residency).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+      EXPECT_THAT(status.message(), HasSubstr(manifest_.shards[0].file));
+      EXPECT_THAT(status.message(), HasSubstr("column 3 is not finite"));
+      EXPECT_THAT(status.message(),
+                  documents_.length(0) > 1 ? HasSubstr("document 0, token 1,") : HasSubstr("document 1, token 0,"));
+    }
+  }
 }
 
 TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
@@ -174,11 +179,14 @@ TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   EXPECT_EQ(backend_.num_loads(), 0);
   test::WriteFile(folder_ / manifest_.shards[0].file, shard);
 
-  // On disk it takes no memory, and auto chooses that by itself.
+  // On disk it takes memory for all but the tokens, and auto chooses that by itself.
+  const uint64_t token_bytes = static_cast<uint64_t>(documents_.view().num_tokens()) * 16 * 2;
   const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->residency(), Residency::kDisk);
-  EXPECT_EQ((*loaded)->resident_bytes(), 0u);
+  EXPECT_EQ((*loaded)->resident_bytes(), needed - token_bytes);
+  CollectionStore smaller(&backend_, {.memory_budget_bytes = needed - token_bytes - 1});
+  EXPECT_EQ(CodeOf(smaller.Load("a", folder_.path(), Residency::kAuto)), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(CollectionStoreTest, CollectionsShareTheBudgetAndGiveItBack) {
@@ -222,6 +230,9 @@ TEST_F(CollectionStoreTest, ResidenciesAreThoseOfTheBackend) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->residency(), Residency::kGpu);
   EXPECT_EQ((*loaded)->resident_bytes(), 32 * (*loaded)->num_tokens());
+  // The host keeps what the device does not need.
+  EXPECT_EQ((*loaded)->index_bytes(), IdIndex::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
+  EXPECT_THAT(*on_gpu.MemoryPlan(folder_.path(), Residency::kGpu), HasSubstr("ids, offsets and payloads (host memory"));
 }
 
 TEST_F(CollectionStoreTest, ADimensionTheEngineCannotScoreFailsAtLoad) {
