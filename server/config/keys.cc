@@ -220,7 +220,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Backend memory left free for workspaces."));
   keys.push_back(Bool(
       "store.verify_checksums", +[](Config& c) -> bool& { return c.store.verify_checksums; },
-      "Hash every shard while it loads."));
+      "Hash every shard while it loads; values are checked in any case."));
   keys.push_back(Count(
       "store.load_threads", +[](Config& c) -> int& { return c.store.load_threads; }, 1, 64,
       "Shards read at the same time."));
