@@ -140,7 +140,7 @@ void AddRerank(CLI::App& app, Context& context) {
       ->type_name("N");
   CLI::Option_group* candidates = command->add_option_group("Candidates", "Exactly one of");
   candidates->add_option("--ids", options->ids, "Document ids between commas")->type_name("A,B,C");
-  candidates->add_option("--ids-file", options->ids_file, "Document ids, a line each; - reads standard input")
+  candidates->add_option("--ids-file", options->ids_file, "Document ids, one per line; - reads standard input")
       ->type_name("FILE");
   candidates->add_flag("--all", options->all, "Every document of the collection");
   candidates->require_option(1);

@@ -208,7 +208,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "CUDA device, as CUDA numbers them."));
   keys.push_back(Count(
       "backend.cpu_threads", +[](Config& c) -> int& { return c.backend.cpu_threads; }, 0, 4096,
-      "Scoring threads of the CPU backend; 0 is one a core."));
+      "Scoring threads of the CPU backend; 0 is one per core."));
   keys.push_back(Text(
       "backend.cpu_isa", "name", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
       "Instruction set of the CPU backend; empty takes the best the machine has."));
@@ -316,7 +316,7 @@ void AddServerKeys(std::vector<Key>& keys) {
       "After the delay: time that accepted requests have to finish."));
   keys.push_back(Text(
       "auth.tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.tokens_file; },
-      "Bearer tokens, one a line, that calls must carry; empty: no authentication."));
+      "Bearer tokens, one per line, that calls must carry; empty: no authentication."));
   keys.push_back(Text(
       "tls.cert_file", "path", +[](Config& c) -> std::string& { return c.tls.cert_file; },
       "Certificate chain of the gRPC port, PEM; empty: plain text."));
@@ -329,10 +329,10 @@ void AddServerKeys(std::vector<Key>& keys) {
   keys.push_back(Choice<std::string>(
       "log.level", {"trace", "debug", "info", "warn", "error", "off"},
       {"trace", "debug", "info", "warn", "error", "off"}, +[](Config& c) -> std::string& { return c.log.level; },
-      "Least severe messages to log; debug has a line a request."));
+      "Least severe messages to log; debug adds one line per rerank request."));
   keys.push_back(Choice<std::string>(
       "log.format", {"text", "json"}, {"text", "json"}, +[](Config& c) -> std::string& { return c.log.format; },
-      "Lines for people, or one JSON object a line."));
+      "Lines for people, or one JSON object per line."));
   keys.push_back(Bool(
       "admin.enabled", +[](Config& c) -> bool& { return c.admin.enabled; },
       "Serve the Admin service (load, reload, unload)."));
