@@ -123,7 +123,7 @@ absl::Status Server::OpenPorts() {
   }
   // Not before the ports are ours: the file may be that of the server that has them.
   if (!config_.server.port_file.empty()) {
-    if (absl::Status status = RemovePortFile(config_.server.port_file); !status.ok()) return status;
+    if (absl::Status status = PreparePortFile(config_.server.port_file); !status.ok()) return status;
   }
   log::Write(spdlog::level::info, "listening",
              {{"grpc_port", absl::StrCat(grpc_.port)},

@@ -92,6 +92,15 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
   return absl::OkStatus();
 }
 
+absl::Status PreparePortFile(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::UnavailableError(absl::StrCat("server.port_file: cannot write ", path, ": ", std::strerror(errno)));
+  }
+  return RemovePortFile(path);
+}
+
 bool NamesThisProcess(const std::string& path) {
   std::ifstream file(path);
   std::string line;

@@ -25,6 +25,9 @@ absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batchin
 // {"grpc_port": N, "http_port": N, "pid": N}, written to a temporary name and renamed: a reader sees all of it or none.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
+// Removes an old file, and makes sure, before anything is loaded, that a new one can be written there.
+absl::Status PreparePortFile(const std::string& path);
+
 // True when the file at `path` is one that WritePortFile wrote in this process.
 bool NamesThisProcess(const std::string& path);
 
