@@ -1,7 +1,13 @@
 #include "server/shard/verifier.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <random>
 #include <string>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -106,6 +112,36 @@ TEST_F(VerifierTest, GoesOnAfterADamagedShard) {
               ElementsAre(HasSubstr("checksum"), HasSubstr("offsets[1]: -1"), HasSubstr("payload:")));
   ::unlink(ShardPath(0).c_str());
   EXPECT_THAT(Verify().problems, ElementsAre(HasSubstr("cannot open"), HasSubstr("payload:")));
+}
+
+// The tool that looks for damage survives damage that happens while it looks.
+TEST_F(VerifierTest, AFileThatShrinksWhileItIsReadIsAProblemAndNoSignal) {
+  SmallCollection large;
+  large.id_type = IdType::kInt64;
+  large.dim = 256;
+  large.lengths = {60'000, 5'000};
+  large.int_ids = {1, 2};
+  TemporaryFolder folder;
+  const absl::StatusOr<Manifest> manifest = BuildSmall(large, {.folder = folder.path(), .name = "large"});
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  const std::string path = folder.Path(manifest->shards[0].file);
+  const std::string bytes = ReadBytes(path);
+  std::atomic<bool> stop{false};
+  std::thread damage([&] {
+    std::mt19937_64 generator(1);
+    while (!stop) {
+      ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(generator() % bytes.size())), 0);
+      ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(bytes.size())), 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(generator() % 30));
+    }
+  });
+  for (int run = 0; run < 30; ++run) {
+    const auto report = VerifyCollection(folder.path());
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_GT(report->num_problems, 0) << "run " << run;
+  }
+  stop = true;
+  damage.join();
 }
 
 TEST_F(VerifierTest, KeepsABoundedListAndTheWholeCount) {
