@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -45,9 +46,12 @@ class Signals {
 
  private:
   static constexpr int kWakeUp = SIGUSR1;  // from Stop to the thread
+  // timeout(1) and some shells signal the process and then its group: the same one twice is meant once.
+  static constexpr std::chrono::milliseconds kRepeat{100};
 
   void Loop(maxsim::Server& server) {
-    bool stopping = false;
+    int stopped_by = 0;  // the signal that asked for the stop
+    std::chrono::steady_clock::time_point stopped_at;
     while (true) {
       int number = 0;
       if (sigwait(&set_, &number) != 0) continue;
@@ -57,13 +61,15 @@ class Signals {
         server.RequestReload();
         continue;
       }
+      if (number == stopped_by && std::chrono::steady_clock::now() - stopped_at < kRepeat) continue;
       // Nothing was accepted before the server was ready, so nothing is lost; and a second signal means it.
-      if (stopping || !server.has_served()) {
-        spdlog::warn(stopping ? "second signal: exit at once" : "stopped while loading");
+      if (stopped_by != 0 || !server.has_served()) {
+        spdlog::warn(stopped_by != 0 ? "second signal: exit at once" : "stopped while loading");
         spdlog::default_logger_raw()->flush();
-        _exit(stopping ? 128 + number : 0);
+        _exit(stopped_by != 0 ? 128 + number : 0);
       }
-      stopping = true;
+      stopped_by = number;
+      stopped_at = std::chrono::steady_clock::now();
       server.RequestStop(number == SIGTERM ? "SIGTERM" : "SIGINT");
     }
   }
