@@ -119,7 +119,7 @@ absl::StatusOr<std::string> ServerTarget(const std::string& text) {
   for (const absl::string_view scheme : kSchemes) {
     if (absl::StartsWith(text, scheme)) return text;
   }
-  if (text.empty() || text.find('/') != std::string::npos) {
+  if (text.empty() || text.back() == ':' || text.find('/') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not HOST:PORT"));
   }
   const bool has_port = text.front() == '[' ? text.back() != ']' : text.find(':') != std::string::npos;

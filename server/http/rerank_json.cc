@@ -140,6 +140,10 @@ absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRe
   if (name == "query") {
     if (value.is_object()) return ReadEncodedMatrix(value, *query.mutable_tokens());
     if (value.is_array()) return ReadNestedMatrix(value, *query.mutable_tokens());
+    if (value.is_string()) {
+      return Invalid("query",
+                     "is a text; this server takes token vectors: a list of rows of numbers, or {dtype, shape, data}");
+    }
     return Invalid("query", "must be a list of rows of numbers, or {dtype, shape, data}");
   }
   if (name == "documents") return ReadDocuments(value, *request.mutable_candidates());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -108,14 +109,16 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("document  " + best), HasSubstr("won of the score"), HasSubstr("\033[48;5;")));
 
-  for (const char* candidates : {"0", "40"}) {
-    run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", candidates, "--json"}));
+  // 0: the whole collection; of more than the 150 documents that there are, all are drawn.
+  for (const auto& [asked, drawn, results] : {std::tuple{"0", 0, 100}, {"40", 40, 40}, {"1000", 150, 100}}) {
+    run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", asked, "--json"}));
     EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
     const json report = json::parse(run.out);
     EXPECT_EQ(report["queries"], 15);
     EXPECT_LE(report["error_by_magnitude"], 1e-5);
     EXPECT_EQ(report["overlap"], 1.0);
-    EXPECT_EQ(report["results"], 15 * (std::string(candidates) == "0" ? 100 : 40));
+    EXPECT_EQ(report["candidates"], drawn);
+    EXPECT_EQ(report["results"], 15 * results);
   }
   run = Ctl(server, Queries(demo, "evaluate",
                             {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--reference"}));
@@ -184,7 +187,8 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   const std::string cranfield = CranfieldFolder();
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
-  if (cranfield.empty()) GTEST_SKIP() << "no Cranfield data (MAXSIM_SHARED_DATA or ../shared/data)";
+  if (cranfield.empty())
+    GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
   const ServerProcess server({"docs=" + collection_});
   ASSERT_TRUE(server.ready()) << server.Log();
@@ -195,7 +199,8 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
 
 TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
   const Data cranfield{CranfieldFolder(), "docs.jsonl"};
-  if (cranfield.folder.empty()) GTEST_SKIP() << "no Cranfield data (MAXSIM_SHARED_DATA or ../shared/data)";
+  if (cranfield.folder.empty())
+    GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";
   ASSERT_NO_FATAL_FAILURE(Build(cranfield));
   const ServerProcess server({"docs=" + collection_});
   ASSERT_TRUE(server.ready()) << server.Log();
@@ -205,7 +210,7 @@ TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
   run = Ctl(server, Queries(cranfield, "evaluate",
                             {"--queries-jsonl", cranfield / "queries.jsonl", "--qrels", cranfield / "qrels.tsv"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("nDCG@10     0.5218\n")) << "as ../shared/data/README.md gives it";
+  EXPECT_THAT(run.out, HasSubstr("nDCG@10     0.5218\n")) << "the FP64 scores of this encoding have it";
 }
 
 }  // namespace

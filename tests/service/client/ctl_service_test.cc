@@ -271,7 +271,7 @@ TEST(ServerTargetTest, APortIsAddedAndUrlsAreRefused) {
   EXPECT_EQ(*ServerTarget("[::1]:9"), "[::1]:9");
   EXPECT_EQ(*ServerTarget("dns:///maxsimd:7070"), "dns:///maxsimd:7070");
   EXPECT_EQ(*ServerTarget("unix:/run/maxsimd"), "unix:/run/maxsimd");
-  for (const char* wrong : {"http://gpu-1:7070", "grpc://gpu-1", "", "gpu-1:7070/"}) {
+  for (const char* wrong : {"http://gpu-1:7070", "grpc://gpu-1", "", "gpu-1:", "gpu-1:7070/"}) {
     EXPECT_EQ(ServerTarget(wrong).status().message(), std::string("\"") + wrong + "\" is not HOST:PORT");
   }
 }

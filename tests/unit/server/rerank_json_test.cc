@@ -96,7 +96,8 @@ TEST(RerankJsonTest, WrongMembersNameTheirValue) {
   EXPECT_THAT(ErrorOf(With("top_n", -1)), HasSubstr("top_n: is -1"));
   EXPECT_THAT(ErrorOf(With("top_n", 4294967296)), HasSubstr("top_n: is 4294967296"));
   EXPECT_THAT(ErrorOf(With("return_documents", "yes")), HasSubstr("return_documents: is \"yes\""));
-  EXPECT_THAT(ErrorOf(With("query", "text")), HasSubstr("query: must be a list of rows"));
+  EXPECT_THAT(ErrorOf(With("query", "text")), HasSubstr("query: is a text; this server takes token vectors"));
+  EXPECT_THAT(ErrorOf(With("query", 7)), HasSubstr("query: must be a list of rows"));
   EXPECT_THAT(ErrorOf(With("query", json::array())), HasSubstr("query: must be a list of rows"));
   EXPECT_THAT(ErrorOf(With("query", {{1, 2}, {3}})), HasSubstr("query[1]: must be a row of 2 numbers"));
   EXPECT_THAT(ErrorOf(With("query", {{1, 2}, {3, "x"}})), HasSubstr("query[1][1]: is \"x\", not a number"));
