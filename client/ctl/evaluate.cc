@@ -207,6 +207,9 @@ absl::Status Run(const Options& options, Context& context) {
   if (server.num_queries == 0) {
     return shard::Invalid("no query of ", options.query_texts, " has a relevant document in ", options.judgements);
   }
+  if (truth.has_value()) {
+    if (absl::Status unchanged = truth->Check(); !unchanged.ok()) return unchanged;
+  }
   const Quality reference_mean = reference.Mean();
   Report(server.Mean(), truth.has_value() ? std::optional(reference_mean) : std::nullopt, options, context);
   context.err() << Cat("means over ", server.num_queries, " of ", inputs->queries.size(),

@@ -91,6 +91,13 @@ std::vector<ReferenceScore> Truth::Scores(const QuerySet& queries, int64_t query
   return scores;
 }
 
+absl::Status Truth::Check() const {
+  for (const auto& shard : shards_) {
+    if (absl::Status status = shard->Check(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 std::string Truth::IdText(uint64_t ordinal) const {
   const auto [index, local] = Locate(ordinal);
   const shard::Shard& shard = *shards_[index];

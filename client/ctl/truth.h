@@ -33,6 +33,9 @@ class Truth {
   std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
                                      const std::vector<uint64_t>* ordinals) const;
 
+  // OK when the files that Scores read were whole and unchanged; to be asked before its scores are believed.
+  absl::Status Check() const;
+
   std::string IdText(uint64_t ordinal) const;
 
  private:

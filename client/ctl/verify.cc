@@ -90,6 +90,7 @@ class Verification {
       return absl::AbortedError(Cat("the collection was reloaded meanwhile: generation ", response->generation()));
     }
     const std::vector<ReferenceScore> scores = truth_.Scores(queries_, query, whole ? nullptr : &ordinals);
+    if (absl::Status unchanged = truth_.Check(); !unchanged.ok()) return unchanged;
     return Compare(response->results(0), scores, ordinals);
   }
 
