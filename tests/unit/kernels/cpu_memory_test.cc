@@ -109,10 +109,12 @@ TEST_F(CpuMemoryTest, NoMemoryForSelectionIsAnErrorAndTheNextCallWorks) {
 
 TEST_F(CpuMemoryTest, NoMemoryForQueriesIsAnErrorAndTheNextCallWorks) {
   const test::RandomQuery query = test::MakeQuery(1, ScalarType::kF16, 8, 4096);
+  const std::vector<uint32_t> ordinals = {7, 3};
   calls_ = {query.view(5)};
+  calls_[0].ordinals = ordinals.data();
+  calls_[0].num_candidates = 2;
   std::vector<std::vector<Scored>> results(1);
   std::vector<TokenMatch> matches(2 * 4096);
-  const std::vector<uint32_t> ordinals = {7, 3};
   largest_allowed = 50'000;
   const absl::Status scored = TopK(&results);
   const absl::Status aligned = runner_.executor().Align(loaded_, calls_[0], ordinals, absl::MakeSpan(matches));
@@ -120,7 +122,7 @@ TEST_F(CpuMemoryTest, NoMemoryForQueriesIsAnErrorAndTheNextCallWorks) {
   EXPECT_EQ(scored.code(), absl::StatusCode::kResourceExhausted) << scored;
   EXPECT_EQ(aligned.code(), absl::StatusCode::kResourceExhausted) << aligned;
   EXPECT_TRUE(TopK(&results).ok());
-  EXPECT_EQ(results[0].size(), 5u);
+  EXPECT_EQ(results[0].size(), 2u);
   EXPECT_TRUE(runner_.executor().Align(loaded_, calls_[0], ordinals, absl::MakeSpan(matches)).ok());
 }
 
