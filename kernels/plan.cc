@@ -1,6 +1,7 @@
 #include "kernels/plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -17,11 +18,33 @@ int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   return tiles;
 }
 
-// Estimated time of a tiling in arbitrary units: each row tile streams its candidates once, at the slower of the
-// memory's pace (1) and the tensor cores' (rows / 96: where both meet on an H200 with mma.sync).
+// Time that a tiling takes for a token and a row tile, in units of the memory's own pace. Measured on an H200, d = 128:
+// docs/performance.
+double Pace(ScoreTile tile) {
+  switch (tile) {
+    case ScoreTile::kRows32Narrow:
+    case ScoreTile::kRows32:
+      return 1.35;
+    case ScoreTile::kRows64:
+      return 1.5;
+    case ScoreTile::kRows128:
+      return 2.2;
+    case ScoreTile::kWide128:
+      return 1.1;
+    case ScoreTile::kWide256:
+      return 1.5;
+    case ScoreTile::kStream32:
+      return 1.02;
+    case ScoreTile::kStream64:
+      return 1.08;
+  }
+  return 0;
+}
+
+// Estimated time of a tiling: each row tile streams its candidates once.
 double Cost(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   const TileTraits traits = TraitsOf(tile);
-  const double pace = std::max(1.0, traits.rows / 96.0);
+  const double pace = Pace(tile);
   double cost = 0;
   for (const ScoreGroup& group : groups) {
     cost += pace * static_cast<double>(CeilDiv(group.num_blocks, traits.blocks()) * group.num_candidates);
@@ -29,14 +52,40 @@ double Cost(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   return cost;
 }
 
-ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups) {
-  if (type == ScalarType::kF32) return ScoreTile::kRows32;
-  ScoreTile best =
-      row_bytes <= TraitsOf(ScoreTile::kRows32Narrow).chunk_bytes ? ScoreTile::kRows32Narrow : ScoreTile::kRows32;
-  for (ScoreTile tile : {ScoreTile::kRows64, ScoreTile::kRows128}) {
-    // The registers of the widest tile have no room for a second set of sums.
-    if (tile == ScoreTile::kRows128 && dim > kPieceColumns) continue;
-    if (Cost(groups, tile) < Cost(groups, best)) best = tile;
+bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, const DeviceLimits& limits) {
+  switch (tile) {
+    case ScoreTile::kRows32Narrow:
+      return type != ScalarType::kF32 && row_bytes <= TraitsOf(tile).chunk_bytes;
+    case ScoreTile::kRows32:
+      return true;
+    case ScoreTile::kRows64:
+      return type != ScalarType::kF32;
+    case ScoreTile::kRows128:
+      // Its registers have no room for a second set of sums.
+      return type != ScalarType::kF32 && dim <= kPieceColumns;
+    case ScoreTile::kWide128:
+    case ScoreTile::kWide256:
+      return type != ScalarType::kF32 && row_bytes <= kWideMaxRowBytes && limits.hopper && limits.tensor_maps &&
+             WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
+             WideLayoutOf(2).total <= limits.shared_bytes_per_block;
+    case ScoreTile::kStream32:
+    case ScoreTile::kStream64:
+      return type != ScalarType::kF32 && row_bytes <= kStreamMaxRowBytes && limits.hopper &&
+             StreamLayoutOf(2).total <= limits.shared_bytes_per_block;
+  }
+  return false;
+}
+
+ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups,
+                     const DeviceLimits& limits) {
+  ScoreTile best = ScoreTile::kRows32;
+  double best_cost = std::numeric_limits<double>::infinity();
+  for (ScoreTile tile : kAllScoreTiles) {
+    if (!limits.Allows(tile) || !CanRun(tile, type, dim, row_bytes, limits)) continue;
+    if (const double cost = Cost(groups, tile); cost < best_cost) {
+      best = tile;
+      best_cost = cost;
+    }
   }
   return best;
 }
@@ -71,6 +120,34 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
          (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
 }
 
+// A Hopper kernel's ring takes all the shared memory; it runs on every multiprocessor and deals out the work itself.
+void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits, ScorePlan& plan) {
+  plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
+  plan.query_resident = true;
+  plan.blocks_per_sm = 1;
+  if (IsWide(plan.tile)) {
+    plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, kWideHalfBytes));
+    plan.tile_tokens = kWideTokens;
+    plan.threads = kWideThreads;
+    plan.stages = WideStages(plan.num_chunks);
+    plan.shared_bytes = WideLayoutOf(plan.num_chunks).total;
+  } else {
+    const int32_t blocks = TraitsOf(plan.tile).blocks();
+    plan.num_chunks = 1;
+    plan.tile_tokens = kStreamTileBytes / plan.row_bytes / 8 * 8;
+    plan.threads = StreamThreads(blocks);
+    plan.stages = StreamStages(blocks);
+    plan.shared_bytes = StreamLayoutOf(blocks).total;
+  }
+  plan.num_row_tiles = RowTiles(groups, plan.tile);
+  int64_t work = 0;
+  for (const ScoreGroup& group : groups) {
+    work += CeilDiv(group.num_blocks, TraitsOf(plan.tile).blocks()) * group.num_candidates;
+  }
+  plan.row_tiles_at_once = 1;
+  plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<int64_t>(work, 1, limits.num_sms));
+}
+
 absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
                                const DeviceLimits& limits) {
   if (type != ScalarType::kF16 && type != ScalarType::kBF16 && type != ScalarType::kF32) {
@@ -83,8 +160,13 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.type = type;
   plan.align = align;
   plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
-  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups);
+  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits);
+  if (IsWide(plan.tile) || IsStream(plan.tile)) {
+    PlanHopper(groups, limits, plan);
+    return plan;
+  }
   const TileTraits traits = TraitsOf(plan.tile);
+  plan.tile_tokens = traits.tokens;
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, traits.chunk_bytes));
   plan.chunks_of_piece = kPieceColumns * static_cast<int32_t>(SizeOf(type)) / traits.chunk_bytes;
@@ -117,6 +199,14 @@ std::string Name(ScoreTile tile) {
       return "rows64";
     case ScoreTile::kRows128:
       return "rows128";
+    case ScoreTile::kWide128:
+      return "wide128";
+    case ScoreTile::kWide256:
+      return "wide256";
+    case ScoreTile::kStream32:
+      return "stream32";
+    case ScoreTile::kStream64:
+      return "stream64";
   }
   return "?";
 }
@@ -128,6 +218,11 @@ std::string DeviceLimits::ToString() const {
 
 std::string ScorePlan::ToString() const {
   const TileTraits traits = TraitsOf(tile);
+  if (IsWide(tile) || IsStream(tile)) {
+    return absl::StrCat("score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ",
+                        tile_tokens, " tokens), ", num_steps, " steps, ", stages, " stages, ", shared_bytes,
+                        " bytes of shared memory, ", threads, " threads, ", num_row_tiles, " row tiles, grid ", grid());
+  }
   return absl::StrCat(align ? "align" : "score", " ", std::string(Name(type)), " ", Name(tile), " (", traits.rows,
                       " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",
                       query_resident ? "resident" : "streamed", "), ", num_steps, " steps in ", num_chunks, " chunks, ",

@@ -39,15 +39,32 @@ constexpr int64_t DeviceRowBytes(ScalarType type, int32_t dim) {
          static_cast<int64_t>(SizeOf(type));
 }
 
-// The tilings that the scoring kernel is compiled for.
+// The tilings that the scoring kernels are compiled for.
 enum class ScoreTile : uint8_t {
   kRows32Narrow,  // one block of rows, rows of at most 128 bytes
   kRows32,        // one block of rows: the memory-bound short query
   kRows64,        // two blocks: short queries stacked by two, or a query of up to 64 tokens
   kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
+  kWide128,       // Hopper, 16 bits, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
+  kWide256,       // the same, eight blocks over both warpgroups
+  kStream32,      // Hopper, 16 bits, rows of at most 256 bytes: one block, at the memory's pace
+  kStream64,      // the same, two blocks
 };
 
-// Constants of a tiling. Kernel and plan read the same ones.
+inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
+                                               ScoreTile::kRows128,      ScoreTile::kWide128, ScoreTile::kWide256,
+                                               ScoreTile::kStream32,     ScoreTile::kStream64};
+
+constexpr bool IsStream(ScoreTile tile) { return tile == ScoreTile::kStream32 || tile == ScoreTile::kStream64; }
+
+// Tokens of a wide tile.
+inline constexpr int32_t kWideTokens = 128;
+
+// The kernels for Hopper (kernels/cuda/sm90/{score,stream}_kernel.cuh); the others run on everything from sm_80 on.
+constexpr bool IsWide(ScoreTile tile) { return tile == ScoreTile::kWide128 || tile == ScoreTile::kWide256; }
+
+// Constants of a tiling of the portable kernels. Kernel and plan read the same ones. Of a wide one only the rows mean
+// anything.
 struct TileTraits {
   int32_t rows;          // of a row tile
   int32_t tokens;        // of a token tile
@@ -74,6 +91,14 @@ constexpr TileTraits TraitsOf(ScoreTile tile) {
       return {64, 64, 256, 2, 2, 3};
     case ScoreTile::kRows128:
       return {128, 128, 128, 2, 4, 2};
+    case ScoreTile::kWide128:
+      return {128, kWideTokens, 0, 0, 0, 1};
+    case ScoreTile::kWide256:
+      return {256, kWideTokens, 0, 0, 0, 1};
+    case ScoreTile::kStream32:
+      return {32, 0, 0, 0, 0, 1};
+    case ScoreTile::kStream64:
+      return {64, 0, 0, 0, 0, 1};
   }
   return {};
 }
@@ -117,6 +142,77 @@ constexpr SharedLayout LayoutOf(ScoreTile tile, bool query_resident, bool align,
   return layout;
 }
 
+// The wide kernels. Bytes of a row in one swizzled half of a stage; threads, of which two warpgroups
+// multiply; tiles whose description is kept: a document's is read while the next tile is multiplied, so twice the
+// stages are enough.
+inline constexpr int32_t kWideHalfBytes = 128;
+inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
+inline constexpr int32_t kWideThreads = 384;
+inline constexpr int32_t kWideMultipliers = 8;  // warps
+inline constexpr int32_t kWideTileEntries = 32;
+inline constexpr int32_t kWideTileEntryBytes = 16;
+inline constexpr int32_t kWideAlignment = 1024;  // of the stages; the layout counts from there
+// A row is named by a signed 32-bit number.
+inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
+
+// Halves of a row of `steps` groups of 16 columns, and stages of the ring, which takes nearly all of the shared memory.
+constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
+constexpr int32_t WideStages(int32_t halves) { return 14 / halves; }
+
+// Where the parts of a wide kernel's shared memory begin, in bytes from the first multiple of kWideAlignment.
+struct WideLayout {
+  int32_t stage_bytes;
+  int32_t entries;  // [kWideTileEntries]
+  int32_t full;     // [stages] barriers of 8 bytes
+  int32_t empty;    // [stages] barriers
+  int32_t weights;  // [kWideMultipliers][kBlockTokens]
+  int32_t total;    // with what the alignment may take
+};
+
+constexpr WideLayout WideLayoutOf(int32_t halves) {
+  const int32_t stages = WideStages(halves);
+  WideLayout layout{};
+  layout.stage_bytes = halves * kWideTokens * kWideHalfBytes;
+  layout.entries = stages * layout.stage_bytes;
+  layout.full = layout.entries + kWideTileEntries * kWideTileEntryBytes;
+  layout.empty = layout.full + stages * 8;
+  layout.weights = layout.empty + stages * 8;
+  layout.total = layout.weights + kWideMultipliers * kBlockTokens * 4 + kWideAlignment;
+  return layout;
+}
+
+// The stream kernels: bytes of a token tile at most; stages of the ring; documents whose maxima can meet at once, no
+// fewer than the stages; warps that multiply, of which each takes a whole tile.
+inline constexpr int32_t kStreamMaxRowBytes = 256;
+inline constexpr int32_t kStreamTileBytes = 8192;
+inline constexpr int32_t kStreamSlots = 32;
+inline constexpr int32_t kStreamEntryBytes = 16;
+constexpr int32_t StreamWarps(int32_t blocks) { return blocks == 1 ? 12 : 7; }  // by registers
+constexpr int32_t StreamStages(int32_t blocks) { return blocks == 1 ? 24 : 21; }
+constexpr int32_t StreamThreads(int32_t blocks) { return 32 * (StreamWarps(blocks) + 1); }
+
+// Where the parts of a stream kernel's shared memory begin, in bytes.
+struct StreamLayout {
+  int32_t entries;  // [stages], behind the tiles
+  int32_t full;     // [stages] barriers of 8 bytes
+  int32_t empty;    // [stages] barriers
+  int32_t maxima;   // [kStreamSlots][blocks][kBlockTokens]
+  int32_t counts;   // [kStreamSlots]
+  int32_t total;
+};
+
+constexpr StreamLayout StreamLayoutOf(int32_t blocks) {
+  const int32_t stages = StreamStages(blocks);
+  StreamLayout layout{};
+  layout.entries = stages * kStreamTileBytes;
+  layout.full = layout.entries + stages * kStreamEntryBytes;
+  layout.empty = layout.full + stages * 8;
+  layout.maxima = layout.empty + stages * 8;
+  layout.counts = layout.maxima + kStreamSlots * blocks * kBlockTokens * 4;
+  layout.total = layout.counts + kStreamSlots * 4;
+  return layout;
+}
+
 // What the plan needs to know of a device.
 struct DeviceLimits {
   int32_t num_sms = 0;
@@ -124,7 +220,11 @@ struct DeviceLimits {
   int32_t shared_bytes_per_sm = 0;
   int32_t reserved_shared_bytes = 1024;  // of every block, by the system
   int32_t max_threads_per_sm = 0;
+  bool hopper = false;            // compute capability 9.0
+  bool tensor_maps = true;        // the documents in question have them (the wide tiles need them)
+  uint32_t tiles = ~uint32_t{0};  // tilings that may be chosen, bit 1 << ScoreTile; for tests and measurements
 
+  constexpr bool Allows(ScoreTile tile) const { return (tiles >> static_cast<uint32_t>(tile) & 1) != 0; }
   std::string ToString() const;
 };
 
@@ -138,11 +238,12 @@ struct ScorePlan {
   ScalarType type = ScalarType::kF16;
   ScoreTile tile = ScoreTile::kRows32;
   bool query_resident =
-      false;               // the query tile stays in shared memory; otherwise its chunks travel with the documents'
-  bool align = false;      // finds the matching tokens instead of scores
-  int32_t row_bytes = 0;   // of a document and of a query row in device memory
-  int32_t num_steps = 0;   // of kStepBytes in a row, the last one zero-filled
-  int32_t num_chunks = 0;  // of a token tile
+      false;                // the query tile stays in shared memory; otherwise its chunks travel with the documents'
+  bool align = false;       // finds the matching tokens instead of scores
+  int32_t row_bytes = 0;    // of a document and of a query row in device memory
+  int32_t num_steps = 0;    // of kStepBytes in a row, the last one zero-filled
+  int32_t num_chunks = 0;   // of a token tile
+  int32_t tile_tokens = 0;  // of a token tile
   int32_t chunks_of_piece = 0;  // of kPieceColumns columns
   int32_t stages = 0;
   int32_t threads = 0;
@@ -150,7 +251,7 @@ struct ScorePlan {
   int32_t blocks_per_sm = 0;
   int64_t num_row_tiles = 0;        // of all groups
   int32_t row_tiles_at_once = 0;    // row tiles the grid works on side by side; it strides over the rest
-  int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates
+  int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates; wide: all, at first
 
   int32_t grid() const { return row_tiles_at_once * blocks_per_row_tile; }
   std::string ToString() const;

@@ -3,12 +3,14 @@
 #include <cuda_runtime_api.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "kernels/bench/gpu_cases.h"
 #include "kernels/bench/gpu_limits.h"
@@ -20,7 +22,17 @@ namespace {
 struct Options {
   std::string json_path;
   std::string filter;
+  std::vector<std::string> tiles;
   int repetitions = 15;
+
+  // As DeviceLimits::tiles.
+  uint32_t TileMask() const {
+    uint32_t mask = 0;
+    for (const ScoreTile tile : kAllScoreTiles) {
+      if (std::find(tiles.begin(), tiles.end(), Name(tile)) != tiles.end()) mask |= 1u << static_cast<uint32_t>(tile);
+    }
+    return tiles.empty() ? ~uint32_t{0} : mask;
+  }
 };
 
 // The kernel driver's version, as its module shows it; else the CUDA version that the driver supports.
@@ -66,10 +78,10 @@ nlohmann::ordered_json ToJson(const GpuRow& row) {
 }
 
 void Print(const GpuRow& row) {
-  std::printf("%-42s %9.4f %9.4f %5.2fx %-8s %7.0f %7.1f %9.4f %9.4f  %.1e\n", row.shape.name.c_str(),
+  std::printf("%-42s %9.4f %9.4f %5.2fx %-8s %7.0f %7.1f %9.4f %9.4f  %.1e  %s\n", row.shape.name.c_str(),
               row.score_seconds * 1e3, row.floor_seconds * 1e3, row.score_seconds / row.floor_seconds,
               row.memory_bound ? "memory" : "multiply", row.bytes_per_second * 1e-9, row.flops_per_second * 1e-12,
-              row.select_seconds * 1e3, row.call_seconds * 1e3, row.largest_error);
+              row.select_seconds * 1e3, row.call_seconds * 1e3, row.largest_error, row.tile.c_str());
   std::fflush(stdout);
 }
 
@@ -98,10 +110,10 @@ absl::Status Run(const Options& options, const std::string& command) {
               limits->f16_flops_per_second * 1e-12, limits->bf16_flops_per_second * 1e-12,
               limits->f32_flops_per_second * 1e-12);
   std::printf("%-42s %9s %9s %6s %-8s %7s %7s %9s %9s  %s\n", "queries x documents x Lq x Ld", "score ms", "floor ms",
-              "ratio", "bound", "GB/s", "TFLOP/s", "select ms", "call ms", "error");
+              "ratio", "bound", "GB/s", "TFLOP/s", "select ms", "call ms", "error    tile");
   for (const GpuCase& shape : GpuCases()) {
     if (shape.name.find(options.filter) == std::string::npos) continue;
-    absl::StatusOr<GpuRow> row = RunGpuCase(**backend, shape, *limits, *flush, options.repetitions);
+    absl::StatusOr<GpuRow> row = RunGpuCase(**backend, shape, *limits, *flush, options.TileMask(), options.repetitions);
     if (!row.ok()) return row.status();
     Print(*row);
     report["rows"].push_back(ToJson(*row));
@@ -133,6 +145,11 @@ int main(int argc, char** argv) {
   CLI::App app("Times the CUDA backend over fixed shapes, beside the device's measured limits.");
   app.add_option("--json", options.json_path, "Write the results to this file");
   app.add_option("--filter", options.filter, "Run the shapes whose name contains this text");
+  std::vector<std::string> names;
+  for (const maxsim::ScoreTile tile : maxsim::kAllScoreTiles) names.push_back(maxsim::Name(tile));
+  app.add_option("--tiles", options.tiles, "Tilings that may be chosen, separated by commas; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
   app.add_option("--repetitions", options.repetitions, "Timed calls of a shape; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

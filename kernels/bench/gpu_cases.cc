@@ -149,10 +149,15 @@ Work WorkOf(const GpuCase& shape, const Data& data) {
     pairs_of_a_row = static_cast<double>(data.offsets.back()) * shape.num_queries;
     work.bytes = static_cast<double>(data.offsets.back()) * row_bytes;
   } else {
+    std::vector<bool> read(static_cast<size_t>(shape.num_documents));
     for (const std::vector<uint32_t>& list : data.lists) {
-      for (uint32_t n : list) pairs_of_a_row += static_cast<double>(data.offsets[n + 1] - data.offsets[n]);
+      for (uint32_t n : list) {
+        const double tokens = static_cast<double>(data.offsets[n + 1] - data.offsets[n]);
+        pairs_of_a_row += tokens;
+        if (!read[n]) work.bytes += tokens * row_bytes;
+        read[n] = true;
+      }
     }
-    work.bytes = pairs_of_a_row * row_bytes;
   }
   work.flops = 2.0 * pairs_of_a_row * shape.query_tokens * shape.dim;
   return work;
@@ -193,13 +198,14 @@ std::vector<GpuCase> GpuCases() {
 }
 
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
-                                  CacheFlush& flush, int repetitions) {
+                                  CacheFlush& flush, uint32_t tiles, int repetitions) {
   Data data;
   MAXSIM_ASSIGN_OR_RETURN(data, MakeData(backend, shape));
   ExecutorOptions options;
   options.max_queries = std::max(shape.num_queries, 1);
   std::unique_ptr<cuda::CudaExecutor> executor;
   MAXSIM_ASSIGN_OR_RETURN(executor, cuda::CudaExecutor::Create(backend.device(), options));
+  executor->AllowTiles(tiles);
 
   GpuRow row;
   row.shape = shape;
@@ -212,6 +218,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (run == -2) {
       row.plan = executor->last_plan().ToString();
+      row.tile = Name(executor->last_plan().tile);
       MAXSIM_ASSIGN_OR_RETURN(row.largest_error, CheckSamples(*executor, shape, data, results));
     }
     if (run < 0) continue;

@@ -29,6 +29,7 @@ std::vector<GpuCase> GpuCases();
 struct GpuRow {
   GpuCase shape;
   std::string plan;
+  std::string tile;
   double score_seconds = 0;   // scoring on the device: medians, the cache flushed before
   double select_seconds = 0;  // top 100 on the device
   double call_seconds = 0;    // the whole call, from host memory to host memory
@@ -40,9 +41,9 @@ struct GpuRow {
 };
 
 // Makes the data on the device, checks sampled scores against FP64 (an error where one is off by more than 1e-5), and
-// times `repetitions` calls.
+// times `repetitions` calls. The plan chooses among `tiles` (DeviceLimits::tiles).
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
-                                  CacheFlush& flush, int repetitions);
+                                  CacheFlush& flush, uint32_t tiles, int repetitions);
 
 // Selection alone: the best k of `num_scores` scores that lie in device memory.
 struct SelectRow {

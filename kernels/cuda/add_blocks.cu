@@ -23,6 +23,11 @@ __global__ void __launch_bounds__(kThreads) AddBlocks(const BlockSum* sums, cons
 
 }  // namespace
 
+cudaError_t PrepareAddBlocks() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, AddBlocks);
+}
+
 cudaError_t LaunchAddBlocks(const BlockSum* sums, int num_sums, const float* partials, int64_t pass_stride,
                             int64_t pass_first, int64_t pass_count, float* scores, cudaStream_t stream) {
   if (num_sums == 0 || pass_count <= 0) return cudaSuccess;

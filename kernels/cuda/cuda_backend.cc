@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/score_launch.h"
+#include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/topk/topk_launch.h"
 #include "kernels/cuda/uploader.h"
 
 namespace maxsim::cuda {
@@ -43,13 +45,21 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
   device->limits.shared_bytes_per_sm = static_cast<int32_t>(properties.sharedMemPerMultiprocessor);
   device->limits.reserved_shared_bytes = static_cast<int32_t>(properties.reservedSharedMemPerBlock);
   device->limits.max_threads_per_sm = properties.maxThreadsPerMultiProcessor;
+  device->limits.hopper = properties.major == 9 && properties.minor == 0;
   if (properties.major < 8) {
     return absl::UnavailableError(absl::StrCat("CUDA device ", ordinal, " (", device->name, ") has compute capability ",
                                                properties.major, ".", properties.minor, "; 8.0 is needed"));
   }
   const CurrentDevice current(ordinal);
   if (!current.status().ok()) return current.status();
-  if (const cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block); error != cudaSuccess) {
+  cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
+  if (error == cudaSuccess) error = PrepareAddBlocks();
+  if (error == cudaSuccess) error = PrepareRadixSelect();
+  if (error == cudaSuccess) error = PrepareRank();
+  if (error == cudaSuccess && device->limits.hopper) {
+    error = sm90::PrepareScoreKernels();
+  }
+  if (error != cudaSuccess) {
     cudaGetLastError();
     return absl::UnavailableError(absl::StrCat("this build's kernels do not load on CUDA device ", ordinal, " (",
                                                device->name, ", compute capability ", properties.major, ".",
@@ -115,6 +125,7 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   MAXSIM_ASSIGN_OR_RETURN(stream, Stream::Create());
   Uploader uploader;
   MAXSIM_ASSIGN_OR_RETURN(uploader, Uploader::Create(kUploadPieceBytes));
+  FinishOnError started(stream.get());  // before the uploader's pieces are given back
   MAXSIM_RETURN_IF_ERROR(uploader.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type), tokens.as(),
                                            static_cast<size_t>(shape.row_bytes()), stream.get()));
   if (shape.num_documents > 0) {
@@ -124,6 +135,7 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   MAXSIM_ASSIGN_OR_RETURN(done, Event::Create());
   MAXSIM_RETURN_IF_ERROR(done.Record(stream.get()));
   MAXSIM_RETURN_IF_ERROR(done.Wait());
+  started.Finished();
   return std::make_unique<CudaDocuments>(device_.get(), shape, std::move(tokens), std::move(offsets));
 }
 

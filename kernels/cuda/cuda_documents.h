@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/sm90/document_maps.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan.h"
 
@@ -31,11 +33,15 @@ class CudaDocuments final : public Documents {
         owned_tokens_(std::move(tokens)),
         owned_offsets_(std::move(offsets)),
         tokens_(owned_tokens_.as<uint8_t>()),
-        offsets_(owned_offsets_.as<int64_t>()) {}
+        offsets_(owned_offsets_.as<int64_t>()) {
+    DescribeForHopper();
+  }
 
   // Documents in memory that somebody else owns.
   CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets)
-      : device_(device), shape_(shape), tokens_(static_cast<const uint8_t*>(tokens)), offsets_(offsets) {}
+      : device_(device), shape_(shape), tokens_(static_cast<const uint8_t*>(tokens)), offsets_(offsets) {
+    DescribeForHopper();
+  }
 
   ScalarType type() const override { return shape_.type; }
   int32_t dim() const override { return shape_.dim; }
@@ -47,14 +53,28 @@ class CudaDocuments final : public Documents {
   int64_t row_bytes() const { return shape_.row_bytes(); }
   const uint8_t* device_tokens() const { return tokens_; }    // [num_tokens, row_bytes]
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
+  // What the wide kernels need; null when they cannot score these documents on this device.
+  const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
 
  private:
+  void DescribeForHopper() {
+    if (!device_->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
+        shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kWideMaxRowBytes) {
+      return;
+    }
+    maps_.emplace();
+    const absl::Status status =
+        sm90::DescribeDocuments(shape_.type, tokens_, shape_.num_tokens, shape_.row_bytes(), *maps_);
+    if (!status.ok()) maps_.reset();  // the portable kernels serve as well
+  }
+
   const Device* device_;
   Shape shape_;
   DeviceBuffer owned_tokens_;
   DeviceBuffer owned_offsets_;
   const uint8_t* tokens_;
   const int64_t* offsets_;
+  std::optional<sm90::DocumentMaps> maps_;
 };
 
 }  // namespace maxsim::cuda

@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_error.h"
 
+#include <cuda_runtime_api.h>
+
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +39,7 @@ std::string_view ShortPath(std::string_view file) {
 
 absl::Status CudaStatus(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // or a later launch that works would be blamed for it
   const std::string_view path = ShortPath(file);
   return absl::Status(CodeOf(error),
                       absl::StrCat("CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ") in ", call,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/score_launch.h"
+#include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/topk/topk_launch.h"
 #include "kernels/validate.h"
 
@@ -23,6 +24,18 @@ constexpr size_t kStagingPieceBytes = size_t{4} << 20;
 // Candidates that a pass over the partial sums of the largest call should have at least; smaller passes would leave the
 // device half empty.
 constexpr int64_t kPassCandidates = 2048;
+
+// Tokens that a claim of the wide kernels should have at least: a claim costs the loading warp some instructions.
+constexpr int64_t kClaimTokens = 512;
+// Claims that every thread block should make at least, so that they end together.
+constexpr int64_t kClaimsOfBlock = 16;
+
+// Candidates of a claim, for a slice of `plan` over documents of `mean_tokens`.
+int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t mean_tokens) {
+  const int64_t by_tokens = kClaimTokens / std::max<int64_t>(mean_tokens, 1);
+  const int64_t by_blocks = pass_candidates * plan.num_row_tiles / (int64_t{plan.grid()} * kClaimsOfBlock);
+  return static_cast<int32_t>(std::clamp<int64_t>(std::min(by_tokens, by_blocks), 1, 32));
+}
 
 int64_t PartialsCapacity(const SliceCapacity& capacity) {
   return std::max(capacity.candidates, capacity.partial_blocks * kPassCandidates);
@@ -68,6 +81,9 @@ absl::Status CudaExecutor::Allocate() {
   MAXSIM_ASSIGN_OR_RETURN(
       partials_,
       DeviceBuffer::Allocate(static_cast<size_t>(PartialsCapacity(capacity_)) * sizeof(float), "partial sums"));
+  const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
+  MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(claims_.as(), 0, claims * sizeof(uint32_t), stream_.get()));
   MAXSIM_ASSIGN_OR_RETURN(keys_, DeviceBuffer::Allocate(results * sizeof(uint64_t), "selection"));
   MAXSIM_ASSIGN_OR_RETURN(
       select_workspaces_,
@@ -86,8 +102,8 @@ absl::Status CudaExecutor::Allocate() {
 }
 
 size_t CudaExecutor::workspace_bytes() const {
-  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
-         device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes();
+  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + claims_.bytes() + keys_.bytes() +
+         select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes();
 }
 
 absl::StatusOr<const CudaDocuments*> CudaExecutor::Mine(const Documents& documents) const {
@@ -144,9 +160,13 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
 // One copy in, scores, selection, one copy out; the host sleeps until the end.
 absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                                     absl::Span<std::vector<Scored>> results) {
+  DeviceLimits limits = device_->limits;
+  limits.tensor_maps = documents.maps() != nullptr;
+  limits.tiles = tiles_;
   MAXSIM_RETURN_IF_ERROR(input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(),
-                                           device_->limits, PartialsCapacity(capacity_)));
+                                           limits, PartialsCapacity(capacity_)));
   if (!input_.empty()) {
+    FinishOnError started(stream_.get());
     MAXSIM_RETURN_IF_ERROR(CopyInput());
     MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
     MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
@@ -157,6 +177,7 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
                                                 cudaMemcpyDeviceToHost, stream_.get()));
     MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
     MAXSIM_RETURN_IF_ERROR(done_.Wait());
+    started.Finished();
     MAXSIM_RETURN_IF_ERROR(AddTimings());
   }
   for (size_t i = 0; i < queries.size(); ++i) {
@@ -198,8 +219,14 @@ absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
   ScoreParams params = ParamsFor(documents);
   params.scores = scores_.as<float>();
   params.partials = partials_.as<float>();
+  params.claims = claims_.as<uint32_t>();
+  params.claim_candidates = ClaimCandidates(input_.score_plan(), params.pass_count,
+                                            documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1));
+  const ScorePlan& plan = input_.score_plan();
   for (; params.pass_first < input_.most_candidates(); params.pass_first += params.pass_count) {
-    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchScore(input_.score_plan(), params, stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(IsWide(plan.tile) || IsStream(plan.tile)
+                                    ? sm90::LaunchScore(plan, documents.maps(), params, stream_.get())
+                                    : LaunchScore(plan, params, stream_.get()));
     MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(),
                                                 params.partials, input_.pass_candidates(), params.pass_first,
                                                 params.pass_count, params.scores, stream_.get()));
@@ -262,6 +289,7 @@ absl::Status CudaExecutor::Align(const Documents& documents, const Query& query,
 absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Query& query,
                                       absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
   MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, documents.type(), documents.dim(), device_->limits));
+  FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput());
   ScoreParams params = ParamsFor(documents);
   params.matches = partials_.as<DeviceMatch>();
@@ -272,6 +300,7 @@ absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Quer
       cudaMemcpyAsync(pinned_results_.as(), partials_.as(), bytes, cudaMemcpyDeviceToHost, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(done_.Wait());
+  started.Finished();
   std::memcpy(static_cast<void*>(matches.data()), pinned_results_.as(), bytes);
   return absl::OkStatus();
 }
@@ -298,11 +327,16 @@ absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& docume
 
 // The copies and the calls that use them share the stream, so there is nothing to wait for.
 absl::Status CudaExecutor::UploadStaged(const DocumentsView& view, const CudaDocuments::Shape& shape) {
+  FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(uploader_.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type),
                                             staged_tokens_.as(), static_cast<size_t>(shape.row_bytes()),
                                             stream_.get()));
-  if (shape.num_documents == 0) return absl::OkStatus();
-  return uploader_.CopyBytes(view.offsets, shape.offset_bytes(), staged_offsets_.as(), stream_.get());
+  if (shape.num_documents > 0) {
+    MAXSIM_RETURN_IF_ERROR(
+        uploader_.CopyBytes(view.offsets, shape.offset_bytes(), staged_offsets_.as(), stream_.get()));
+  }
+  started.Finished();
+  return absl::OkStatus();
 }
 
 }  // namespace maxsim::cuda

@@ -43,6 +43,11 @@ class CudaExecutor final : public Executor {
   // Of the last TopK call, for benchmarks and logs.
   const CudaTimings& last_timings() const { return timings_; }
   const ScorePlan& last_plan() const { return input_.score_plan(); }
+
+  // For tests and measurements: the tilings that later calls may choose from (DeviceLimits::tiles). kRows32 is what is
+  // left when none of them can run.
+  void AllowTiles(uint32_t tiles) { tiles_ = tiles; }
+
   // Device bytes that the workspace takes.
   size_t workspace_bytes() const;
 
@@ -72,6 +77,7 @@ class CudaExecutor final : public Executor {
   Device* const device_;
   const ExecutorOptions options_;
   const SliceCapacity capacity_;
+  uint32_t tiles_ = ~uint32_t{0};
   CallInput input_;
   CudaTimings timings_;
 
@@ -82,6 +88,7 @@ class CudaExecutor final : public Executor {
   DeviceBuffer device_input_;
   DeviceBuffer scores_;    // [candidates]
   DeviceBuffer partials_;  // sums of blocks; in Align, the matches
+  DeviceBuffer claims_;    // zero between launches
   DeviceBuffer keys_;      // [results] survivors of radix selection
   DeviceBuffer select_workspaces_;
   DeviceBuffer device_results_;  // [results]

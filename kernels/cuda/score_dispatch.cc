@@ -4,7 +4,10 @@
 namespace maxsim::cuda {
 namespace {
 
-// Calls visit(launcher) for the instance of the arguments; cudaErrorInvalidDeviceFunction when there is none.
+// What is returned where there is no such instance; CUDA itself returns other errors for kernels it cannot run.
+constexpr cudaError_t kNoInstance = cudaErrorInvalidSymbol;
+
+// Calls visit(launcher) for the instance of the arguments; kNoInstance when there is none.
 template <ScalarType kType, class Visit>
 cudaError_t VisitHalf(ScoreTile tile, bool resident, bool align, Visit visit) {
   using enum ScoreTile;
@@ -25,14 +28,19 @@ cudaError_t VisitHalf(ScoreTile tile, bool resident, bool align, Visit visit) {
     case kRows128:
       return resident ? visit(ScoreKernelLauncher<kType, kRows128, true, false>())
                       : visit(ScoreKernelLauncher<kType, kRows128, false, false>());
+    case kWide128:
+    case kWide256:
+    case kStream32:
+    case kStream64:
+      break;
   }
-  return cudaErrorInvalidDeviceFunction;
+  return kNoInstance;
 }
 
 template <class Visit>
 cudaError_t VisitF32(ScoreTile tile, bool resident, bool align, Visit visit) {
   constexpr ScoreTile kTile = ScoreTile::kRows32;
-  if (tile != kTile) return cudaErrorInvalidDeviceFunction;
+  if (tile != kTile) return kNoInstance;
   if (align) {
     return resident ? visit(ScoreKernelLauncher<ScalarType::kF32, kTile, true, true>())
                     : visit(ScoreKernelLauncher<ScalarType::kF32, kTile, false, true>());
@@ -53,7 +61,7 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, bool resident, bool ali
     case ScalarType::kI8:
       break;
   }
-  return cudaErrorInvalidDeviceFunction;
+  return kNoInstance;
 }
 
 }  // namespace
@@ -68,7 +76,7 @@ cudaError_t PrepareScoreKernels(int shared_bytes) {
         const cudaError_t error =
             VisitKernel(type, tile, resident, align, [&](auto launcher) { return launcher.Prepare(shared_bytes); });
         // Not every combination has a kernel: wide F32 tiles, a streamed narrow one.
-        if (error != cudaSuccess && error != cudaErrorInvalidDeviceFunction) return error;
+        if (error != cudaSuccess && error != kNoInstance) return error;
       }
     }
   }
@@ -89,6 +97,8 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params) {
   params.num_chunks = plan.num_chunks;
   params.chunks_of_piece = plan.chunks_of_piece;
   params.stages = plan.stages;
+  params.tile_tokens = plan.tile_tokens;
+  params.documents_in_turn = plan.tile == ScoreTile::kWide128 ? 1 : 0;
 }
 
 }  // namespace maxsim::cuda

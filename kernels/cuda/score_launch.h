@@ -12,6 +12,9 @@ namespace maxsim::cuda {
 // device.
 cudaError_t PrepareScoreKernels(int shared_bytes);
 
+// Loads the code of LaunchAddBlocks, so that the first call that needs it does not.
+cudaError_t PrepareAddBlocks();
+
 // Launches the plan's kernel. params' grid and tiling fields must be the plan's (see FillFromPlan).
 cudaError_t LaunchScore(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
 

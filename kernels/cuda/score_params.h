@@ -5,7 +5,7 @@
 
 namespace maxsim::cuda {
 
-inline constexpr int kMaxBlocksOfTile = 4;
+inline constexpr int kMaxBlocksOfTile = 8;
 
 // Where a block's sums go: element [offset + p] for the candidate at position p.
 struct BlockOutput {
@@ -15,7 +15,7 @@ struct BlockOutput {
   int32_t unused;
 };
 
-// One row tile: up to four blocks of 32 query rows that are scored against the same candidates.
+// One row tile: up to eight blocks of 32 query rows that are scored against the same candidates.
 struct RowTile {
   int64_t first_row;       // into query_rows and row_weights
   int64_t ordinals_begin;  // into `ordinals`; -1: the candidates are the documents 0 .. num_candidates
@@ -52,6 +52,12 @@ struct ScoreParams {
   int32_t num_chunks;  // of the tiling's chunk_bytes in a row
   int32_t chunks_of_piece;
   int32_t stages;
+
+  // The Hopper kernels' alone.
+  int32_t tile_tokens;        // the stream kernels': of a token tile
+  uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/work_queue.cuh
+  int32_t claim_candidates;   // candidates of a claim, 1 .. 32
+  int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
 };
 
 // A query of several blocks whose partial sums are to be added in order.

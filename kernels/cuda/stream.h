@@ -32,4 +32,22 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// Waits at the end of a scope for everything that was started on a stream, unless told that somebody did: an error must
+// not leave copies from memory that is about to be used again.
+class FinishOnError {
+ public:
+  explicit FinishOnError(cudaStream_t stream) : stream_(stream) {}
+  ~FinishOnError() {
+    if (!finished_) cudaStreamSynchronize(stream_);
+  }
+  FinishOnError(const FinishOnError&) = delete;
+  FinishOnError& operator=(const FinishOnError&) = delete;
+
+  void Finished() { finished_ = true; }
+
+ private:
+  const cudaStream_t stream_;
+  bool finished_ = false;
+};
+
 }  // namespace maxsim::cuda

@@ -16,6 +16,11 @@ namespace {
 
 constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
 
+constexpr ScoreTile kHopperTiles[] = {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32,
+                                      ScoreTile::kStream64};
+
+constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(tile); }
+
 class GpuScoreTest : public GpuTest {
  protected:
   // Every candidate's score of one query, checked against FP64.
@@ -37,18 +42,22 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
     for (int32_t dim : {40, 128, 1000, 2100, 4096}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129});
       const std::unique_ptr<Documents> loaded = Load(documents);
-      for (int32_t num_tokens : {7, 50, 120}) {
+      for (int32_t num_tokens : {7, 50, 280}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
-        Check(*executor, *loaded, documents, query.view(3));
-        kernels.emplace(executor->last_plan().tile, executor->last_plan().query_resident);
+        for (ScoreTile tile : kAllScoreTiles) {
+          executor->AllowTiles(Only(tile));
+          Check(*executor, *loaded, documents, query.view(3));
+          kernels.emplace(executor->last_plan().tile, executor->last_plan().query_resident);
+        }
         const uint32_t ordinal = 2;
         std::vector<TokenMatch> matches(static_cast<size_t>(num_tokens));
         EXPECT_TRUE(executor->Align(*loaded, query.view(1), {&ordinal, 1}, absl::MakeSpan(matches)).ok());
       }
     }
   }
-  EXPECT_EQ(kernels.size(), 7u) << "all but the narrow streamed one, which does not exist";
+  // All but the narrow streamed one, which does not exist.
+  EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 11u : 7u);
 }
 
 TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
@@ -111,30 +120,99 @@ TEST_F(GpuScoreTest, ManyShortDocumentsAThreadBlock) {
   }
 }
 
-// Sixteen-bit tile shapes differ in rows, tokens and chunks; all must give a query's document the same bits.
+// The tilings differ in rows, tokens, chunks and instructions; all must give a query's document the same bits.
 TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  ExecutorOptions options;
+  options.max_dim = kMaxDim;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  std::set<ScoreTile> seen;
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {40, 128, 200}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), 300, 1, 300));
+    for (int32_t dim : {40, 64, 72, 128, 200, 1024, 1025, 2100}) {
+      const RandomDocuments documents =
+          MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), dim > 1000 ? 60 : 400, 1, 400));
       const std::unique_ptr<Documents> loaded = Load(documents);
-      for (int32_t num_tokens : {20, 32, 33, 100}) {
-        const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
-        const std::vector<Scored> alone = TopK(*executor, *loaded, {query.view(300)})[0];
-        std::vector<ScoreTile> tiles = {executor->last_plan().tile};
-        // Stacked with more and more others, so that its blocks fall into other rows of other tiles.
-        for (int others : {1, 2, 3, 7}) {
-          std::vector<RandomQuery> storage;
-          for (int i = 0; i < others; ++i) storage.push_back(MakeQuery(TestSeed() + 10 + i, type, dim, 10 + 13 * i));
-          std::vector<Query> queries;
-          for (const RandomQuery& other : storage) queries.push_back(other.view(5));
-          queries.push_back(query.view(300));
-          SCOPED_TRACE(testing::Message()
-                       << Name(type) << " d " << dim << ", tokens " << num_tokens << ", others " << others);
-          ExpectSameBits(alone, TopK(*executor, *loaded, queries).back());
-          tiles.push_back(executor->last_plan().tile);
+      for (int32_t num_tokens : {1, 20, 32, 33, 100, 300}) {
+        RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        query.weights = MixedWeights(TestSeed() + 2, num_tokens);
+        executor->AllowTiles(Only(ScoreTile::kRows32));
+        const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(400)})[0];
+        for (ScoreTile tile : kAllScoreTiles) {
+          executor->AllowTiles(Only(tile));
+          // Alone, and stacked with more and more others, so that its blocks fall into other rows of other tiles.
+          for (int others : {0, 1, 2, 7}) {
+            std::vector<RandomQuery> storage;
+            for (int i = 0; i < others; ++i) storage.push_back(MakeQuery(TestSeed() + 10 + i, type, dim, 10 + 13 * i));
+            std::vector<Query> queries;
+            for (const RandomQuery& other : storage) queries.push_back(other.view(5));
+            queries.push_back(query.view(400));
+            SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", tokens " << num_tokens << ", others "
+                                            << others << ", " << Name(tile));
+            ExpectSameBits(expected, TopK(*executor, *loaded, queries).back());
+            seen.insert(executor->last_plan().tile);
+          }
         }
-        EXPECT_EQ(tiles.back(), ScoreTile::kRows128);
+      }
+    }
+  }
+  EXPECT_EQ(seen.contains(ScoreTile::kWide256), backend().device()->limits.hopper);
+  EXPECT_TRUE(seen.contains(ScoreTile::kRows128));
+}
+
+// Token tiles end after any number of tokens: boxes of 8 and 32 rows cover a wide one, and its last two share what is
+// left; a stream tile's last tokens are clamped.
+TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  std::vector<int64_t> lengths;
+  for (int64_t n = 1; n <= 272; ++n) lengths.push_back(n);
+  for (int64_t n : {383, 384, 385, 511, 512, 513, 1000}) lengths.push_back(n);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+    for (int32_t dim : {8, 48, 64, 96, 128}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (ScoreTile tile : kHopperTiles) {
+        executor->AllowTiles(Only(tile));
+        for (int32_t num_tokens : {1, 32, 100, 128, 250, 256, 700}) {
+          SCOPED_TRACE(testing::Message()
+                       << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
+          const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+          Check(*executor, *loaded, documents, query.view(kMaxTopK));
+          EXPECT_EQ(executor->last_plan().tile, tile);
+        }
+      }
+    }
+  }
+}
+
+// Blocks that are done with their own row tile help with the others'; lists of very different sizes leave nothing out.
+TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions options;
+  options.max_queries = 256;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 64, RandomLengths(1, 3000, 1, 90));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  std::vector<uint32_t> ordinals(3000);
+  for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 1237u) % 3000u;
+  for (int num_queries : {2, 3, 131, 132, 133, 200}) {
+    std::vector<RandomQuery> storage;
+    std::vector<Query> queries;
+    for (int i = 0; i < num_queries; ++i)
+      storage.push_back(MakeQuery(TestSeed() + 3 + i, ScalarType::kF16, 64, 1 + i % 40));
+    for (int i = 0; i < num_queries; ++i) {
+      Query query = storage[i].view(50);
+      query.ordinals = ordinals.data() + i;
+      query.num_candidates = i == 0 ? 2900 : 1 + i * 7 % 60;
+      queries.push_back(query);
+    }
+    executor->AllowTiles(Only(ScoreTile::kRows32));
+    const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+    for (ScoreTile tile : kHopperTiles) {
+      SCOPED_TRACE(testing::Message() << num_queries << " queries, " << Name(tile));
+      executor->AllowTiles(Only(tile));
+      for (int run = 0; run < 3; ++run) {
+        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+        for (int i = 0; i < num_queries; ++i) ExpectSameBits(expected[i], results[i]);
       }
     }
   }

@@ -123,6 +123,12 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
+cudaError_t PrepareRadixSelect() {
+  cudaFuncAttributes attributes;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, CountDigits);
+  return error == cudaSuccess ? cudaFuncGetAttributes(&attributes, CollectKeys) : error;
+}
+
 cudaError_t LaunchRadixSelect(const SelectPlan& plan, const SelectQuery* queries, int num_queries, const float* scores,
                               SelectWorkspace* workspaces, uint64_t* keys, cudaStream_t stream) {
   const dim3 grid(plan.select_blocks, num_queries);

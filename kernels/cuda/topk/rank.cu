@@ -49,6 +49,11 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
+cudaError_t PrepareRank() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, RankKeys);
+}
+
 cudaError_t LaunchRank(const SelectPlan& plan, const SelectQuery* queries, int num_queries, const float* scores,
                        const uint64_t* keys, DeviceScored* results, cudaStream_t stream) {
   RankKeys<<<dim3(plan.rank_blocks, num_queries), kThreads, 0, stream>>>(queries, scores, keys, results);

@@ -41,6 +41,10 @@ struct SelectWorkspace {
   uint32_t unused[3];
 };
 
+// Loads the code of the kernels below, so that the first call that needs them does not.
+cudaError_t PrepareRadixSelect();
+cudaError_t PrepareRank();
+
 // Cuts queries with radix_idx >= 0 down to their best k keys, in any order: keys[keys_offset ..]. One launch a digit
 // and one to collect, `queries` and all buffers in device memory.
 cudaError_t LaunchRadixSelect(const SelectPlan& plan, const SelectQuery* queries, int num_queries, const float* scores,

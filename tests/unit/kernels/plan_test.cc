@@ -18,8 +18,9 @@ using ::testing::HasSubstr;
 constexpr DeviceLimits kA100{108, 166912, 167936, 1024, 2048};
 constexpr DeviceLimits kA10{72, 101376, 102400, 1024, 1536};  // compute capability 8.6: the least shared memory
 constexpr DeviceLimits kH200{132, 232448, 233472, 1024, 2048};
+constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true};
 constexpr DeviceLimits kOrin{8, 166912, 167936, 1024, 1536};
-constexpr DeviceLimits kDevices[] = {kA100, kA10, kH200, kOrin};
+constexpr DeviceLimits kDevices[] = {kA100, kA10, kH200, kHopper, kOrin};
 
 constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
 constexpr int32_t kDims[] = {8,   9,   15,  16,  17,  48,  63,   64,   65,   96,   100,  104,  127, 128,
@@ -33,6 +34,27 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.blocks_per_sm * plan.threads, limits.max_threads_per_sm);
   EXPECT_GE(plan.blocks_per_sm, 1);
   EXPECT_LE(plan.blocks_per_sm, traits.min_blocks) << "more than the kernel's registers allow";
+  if (IsStream(plan.tile)) {
+    EXPECT_TRUE(limits.hopper);
+    EXPECT_EQ(plan.shared_bytes, StreamLayoutOf(traits.blocks()).total);
+    EXPECT_EQ(plan.threads, StreamThreads(traits.blocks()));
+    EXPECT_LE(plan.tile_tokens * plan.row_bytes, kStreamTileBytes);
+    EXPECT_GE(plan.tile_tokens, 32);
+    EXPECT_LE(plan.num_steps, 8);
+    EXPECT_GE(plan.grid(), 1);
+    EXPECT_LE(plan.grid(), limits.num_sms);
+    return;
+  }
+  if (IsWide(plan.tile)) {
+    EXPECT_TRUE(limits.hopper);
+    EXPECT_EQ(plan.shared_bytes, WideLayoutOf(WideHalves(plan.num_steps)).total);
+    EXPECT_EQ(plan.stages, WideStages(WideHalves(plan.num_steps)));
+    EXPECT_GE(plan.num_chunks * kWideHalfBytes, plan.row_bytes);
+    EXPECT_LE(plan.num_steps, 8);
+    EXPECT_GE(plan.grid(), 1);
+    EXPECT_LE(plan.grid(), limits.num_sms);
+    return;
+  }
   EXPECT_EQ(plan.threads, traits.threads());
   EXPECT_LE(plan.threads, 1024);
   EXPECT_GE(plan.stages, kMinStages);
@@ -127,6 +149,46 @@ TEST(PlanTest, ShortQueriesTakeShortTilesAndStackedOnesWideOnes) {
   // 32 short queries with lists of their own have nothing to stack.
   EXPECT_EQ(tile(128, std::vector<ScoreGroup>(32, {1, 1000})), ScoreTile::kRows32);
   EXPECT_EQ(PlanScore(ScalarType::kF32, 128, {{32, 1000}}, kH200)->tile, ScoreTile::kRows32);
+}
+
+TEST(PlanTest, HopperStacksUpTo256Rows) {
+  const auto tile = [](int32_t dim, std::vector<ScoreGroup> groups) {
+    return PlanScore(ScalarType::kF16, dim, groups, kHopper)->tile;
+  };
+  EXPECT_EQ(tile(48, {{1, 1000}}), ScoreTile::kStream32);
+  EXPECT_EQ(tile(128, {{1, 1000}}), ScoreTile::kStream32);
+  EXPECT_EQ(tile(128, std::vector<ScoreGroup>(32, {1, 1000})), ScoreTile::kStream32);
+  EXPECT_EQ(tile(128, {{2, 1000}}), ScoreTile::kStream64);
+  EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kWide128);
+  EXPECT_EQ(tile(128, {{8, 1000}}), ScoreTile::kWide256);
+  EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kWide256);
+  EXPECT_EQ(tile(129, {{32, 1000}}), ScoreTile::kRows128) << "rows of more than 256 bytes";
+  EXPECT_EQ(PlanScore(ScalarType::kF32, 64, {{32, 1000}}, kHopper)->tile, ScoreTile::kRows32);
+  DeviceLimits limits = kHopper;
+  limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kWide256));
+  EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, limits)->tile, ScoreTile::kWide128);
+  // One thread block a multiprocessor, fewer where there are fewer documents and row tiles.
+  EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, kHopper)->grid(), kHopper.num_sms);
+  EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
+}
+
+// What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8,
+// and a description outlives its stage.
+TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
+  for (int32_t halves : {1, 2}) {
+    const WideLayout layout = WideLayoutOf(halves);
+    EXPECT_EQ(layout.stage_bytes % kWideAlignment, 0);
+    EXPECT_EQ(layout.entries, WideStages(halves) * layout.stage_bytes);
+    EXPECT_EQ(layout.entries % 16, 0);
+    EXPECT_EQ(layout.full % 8, 0);
+    EXPECT_GE(layout.full - layout.entries, kWideTileEntries * kWideTileEntryBytes);
+    EXPECT_EQ(layout.empty - layout.full, WideStages(halves) * 8);
+    EXPECT_EQ(layout.weights - layout.empty, WideStages(halves) * 8);
+    EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
+    EXPECT_GE(kWideTileEntries, 2 * WideStages(halves));
+  }
+  EXPECT_EQ(WideHalves(4), 1);
+  EXPECT_EQ(WideHalves(5), 2);
 }
 
 TEST(PlanTest, OneQueryOverManyDocumentsFillsTheDevice) {

@@ -1,0 +1,150 @@
+// The loading warp: walks the block's documents and keeps the ring of token tiles full.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/document_maps.h"
+#include "kernels/cuda/sm90/ptx/mbarrier.cuh"
+#include "kernels/cuda/sm90/ptx/shared.cuh"
+#include "kernels/cuda/sm90/ptx/tensor_copy.cuh"
+#include "kernels/cuda/sm90/tile_word.cuh"
+#include "kernels/cuda/sm90/work_queue.cuh"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda::sm90 {
+
+// The ring in shared memory, for rows of kHalves times 128 bytes. Addresses are of the shared state space.
+template <int kHalves>
+class Ring {
+ public:
+  static constexpr int kStages = WideStages(kHalves);
+  static constexpr WideLayout kLayout = WideLayoutOf(kHalves);
+
+  __device__ __forceinline__ explicit Ring(uint32_t base) : base_(base) {}
+
+  // Per half of the columns, kWideTokens swizzled rows of 128 bytes.
+  __device__ __forceinline__ uint32_t Tile(int stage) const { return base_ + stage * kLayout.stage_bytes; }
+  __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kLayout.full + stage * 8; }
+  __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kLayout.empty + stage * 8; }
+  // Entries follow one another whatever the stage.
+  __device__ __forceinline__ uint32_t Entry(int entry) const {
+    return base_ + kLayout.entries + entry * static_cast<int>(sizeof(TileEntry));
+  }
+  // [kWideMultipliers][kBlockTokens] weights of the warps' blocks.
+  __device__ __forceinline__ uint32_t Weight(int warp, int row) const {
+    return base_ + kLayout.weights + (warp * kBlockTokens + row) * 4;
+  }
+
+ private:
+  uint32_t base_;
+};
+
+// A place in the ring, as every warp keeps its own.
+template <int kStages>
+struct RingPlace {
+  int32_t stage = 0;
+  uint32_t parity = 0;
+  int32_t entry = 0;
+
+  __device__ __forceinline__ void Advance() {
+    entry = (entry + 1) % kWideTileEntries;
+    if (++stage < kStages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+template <int kHalves>
+class Loader {
+ public:
+  __device__ __forceinline__ Loader(const ScoreParams& params, const DocumentMaps& maps, Ring<kHalves> ring, int lane)
+      : p_(params), maps_(maps), ring_(ring), lane_(lane) {}
+
+  __device__ __forceinline__ void Run() {
+    WorkQueue queue(p_, lane_);
+    ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
+    queue.Finish();
+    End();
+  }
+
+ private:
+  __device__ __forceinline__ void LoadDocuments(const Chunk& chunk) {
+    if (chunk.row_tile != row_tile_) {
+      row_tile_ = chunk.row_tile;
+      told_ = 0;
+    }
+    const int32_t begin = static_cast<int32_t>(chunk.begin);
+    const int32_t num_tokens = static_cast<int32_t>(chunk.end - chunk.begin);
+    for (int i = 0; i < chunk.count; ++i) {
+      LoadDocument(__shfl_sync(0xffffffffu, begin, i), __shfl_sync(0xffffffffu, num_tokens, i),
+                   static_cast<uint32_t>(chunk.position + i));
+    }
+  }
+
+  __device__ __forceinline__ void LoadDocument(int32_t row, int32_t num_tokens, uint32_t position) {
+    uint32_t warpgroups = 3;
+    if (p_.documents_in_turn) {
+      // To the warpgroup with less to do.
+      warpgroups = ahead_ > 0 ? 2 : 1;
+      ahead_ += ahead_ > 0 ? -num_tokens : num_tokens;
+    }
+    const bool new_rows = (told_ & warpgroups) != warpgroups;
+    told_ |= warpgroups;
+    for (int32_t done = 0; done < num_tokens;) {
+      const int32_t left = num_tokens - done;
+      // The last two tiles share what is left, so that none is tiny.
+      const int32_t half = (left / 2 + kTokenGrain - 1) / kTokenGrain * kTokenGrain;
+      const int32_t tokens = left > kWideTokens && left < 2 * kWideTokens ? half : min(left, kWideTokens);
+      LoadTile(row + done, tokens,
+               {TileWord::Pack(tokens, left == tokens, new_rows && done == 0, warpgroups), position, row_tile_, 0});
+      done += tokens;
+    }
+  }
+
+  __device__ __forceinline__ void LoadTile(int32_t row, int32_t tokens, const TileEntry& entry) {
+    WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1);
+    // One high box, or as few of the lower ones as cover the tile.
+    const bool whole = tokens > kWideTokens - kLowBoxRows;
+    const int32_t middle = whole ? 0 : tokens / kMiddleBoxRows;
+    const int32_t low = whole ? 0 : (tokens % kMiddleBoxRows + kLowBoxRows - 1) / kLowBoxRows;
+    const int32_t boxes = whole ? 1 : middle + low;
+    const int32_t rows = whole ? kWideTokens : middle * kMiddleBoxRows + low * kLowBoxRows;
+    const uint32_t full = ring_.Full(at_.stage);
+    if (lane_ == 0) {
+      StoreShared(ring_.Entry(at_.entry), entry.word, entry.position, entry.row_tile, 0);
+      ArriveExpecting(full, rows * kHalves * kWideHalfBytes);
+    }
+    __syncwarp();
+    if (lane_ < boxes * kHalves) {
+      const int32_t half = lane_ / boxes, box = lane_ % boxes;
+      const int32_t first =
+          box <= middle ? box * kMiddleBoxRows : middle * kMiddleBoxRows + (box - middle) * kLowBoxRows;
+      const CUtensorMap& map = whole ? maps_.high : box < middle ? maps_.middle : maps_.low;
+      const uint32_t target = ring_.Tile(at_.stage) + (half * kWideTokens + first) * kWideHalfBytes;
+      CopyBox(target, map, half * (kWideHalfBytes / 2), row + first, full);
+    }
+    __syncwarp();
+    at_.Advance();
+  }
+
+  __device__ __forceinline__ void End() {
+    WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1);
+    if (lane_ != 0) return;
+    StoreShared(ring_.Entry(at_.entry), 0, 0, 0, 0);
+    Arrive(ring_.Full(at_.stage));
+  }
+
+  const ScoreParams& p_;
+  const DocumentMaps& maps_;
+  const Ring<kHalves> ring_;
+  const int lane_;
+  RingPlace<Ring<kHalves>::kStages> at_;
+  int32_t row_tile_ = -1;
+  uint32_t told_ = 0;  // warpgroups that know of row_tile_
+  int64_t ahead_ = 0;  // tokens that warpgroup 0 got more than warpgroup 1
+};
+
+}  // namespace maxsim::cuda::sm90

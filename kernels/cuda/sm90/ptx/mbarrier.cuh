@@ -1,0 +1,41 @@
+// Transaction barriers in shared memory (sm_90): a ring's `full` and `empty` signals.
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::cuda::sm90 {
+
+__device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes initialised barriers visible to the copy engine; followed by a barrier of the block's threads.
+__device__ __forceinline__ void FenceBarrierInit() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Waits until the phase of this parity has completed. A fresh barrier counts as one that completed parity 1.
+__device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "wait:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra ready;\n"
+      "bra wait;\n"
+      "ready:\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+__device__ __forceinline__ void Arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives, and adds `bytes` that the copy engine must deliver before the phase completes.
+__device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+}  // namespace maxsim::cuda::sm90

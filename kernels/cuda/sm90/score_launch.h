@@ -1,0 +1,35 @@
+// Launching the Hopper kernels that a plan names. The functions return CUDA's own error; callers wrap it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/document_maps.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Lets every kernel use the shared memory that it wants on the current device, and loads its code. Once a device of
+// compute capability 9.0.
+cudaError_t PrepareScoreKernels();
+
+// Launches the plan's kernel. `maps` describes the documents; may be null for a stream tile. params.claims must be
+// zero, and is again after it.
+cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params,
+                        cudaStream_t stream);
+
+// The kernels one by one, instantiated in instantiations/. kSteps: groups of 16 columns.
+template <ScalarType kType, int kSteps>
+struct ScoreKernelLauncher {
+  static cudaError_t Prepare();
+  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params,
+                            cudaStream_t stream);
+};
+
+template <ScalarType kType, int kSteps, int kBlocks>
+struct StreamKernelLauncher {
+  static cudaError_t Prepare();
+  static cudaError_t Launch(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
+};
+
+}  // namespace maxsim::cuda::sm90

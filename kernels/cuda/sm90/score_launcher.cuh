@@ -1,0 +1,22 @@
+// Host side of one instance of the wide kernel; included by the files in instantiations/ alone.
+#pragma once
+
+#include "kernels/cuda/sm90/score_kernel.cuh"
+#include "kernels/cuda/sm90/score_launch.h"
+
+namespace maxsim::cuda::sm90 {
+
+template <ScalarType kType, int kSteps>
+cudaError_t ScoreKernelLauncher<kType, kSteps>::Prepare() {
+  return cudaFuncSetAttribute(ScoreKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              WideLayoutOf(WideHalves(kSteps)).total);
+}
+
+template <ScalarType kType, int kSteps>
+cudaError_t ScoreKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
+                                                       const ScoreParams& params, cudaStream_t stream) {
+  ScoreKernel<kType, kSteps><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(maps, params);
+  return cudaGetLastError();
+}
+
+}  // namespace maxsim::cuda::sm90
