@@ -30,13 +30,11 @@ double Pace(ScoreTile tile) {
     case ScoreTile::kRows128:
       return 2.2;
     case ScoreTile::kWide128:
-      return 1.1;
+      return 1.15;
     case ScoreTile::kWide256:
       return 1.5;
     case ScoreTile::kStream32:
-      return 1.02;
-    case ScoreTile::kStream64:
-      return 1.08;
+      return 1.05;
   }
   return 0;
 }
@@ -69,9 +67,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
              WideLayoutOf(2).total <= limits.shared_bytes_per_block;
     case ScoreTile::kStream32:
-    case ScoreTile::kStream64:
       return type != ScalarType::kF32 && row_bytes <= kStreamMaxRowBytes && limits.hopper &&
-             StreamLayoutOf(2).total <= limits.shared_bytes_per_block;
+             StreamLayoutOf().total <= limits.shared_bytes_per_block;
   }
   return false;
 }
@@ -132,12 +129,11 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
     plan.stages = WideStages(plan.num_chunks);
     plan.shared_bytes = WideLayoutOf(plan.num_chunks).total;
   } else {
-    const int32_t blocks = TraitsOf(plan.tile).blocks();
     plan.num_chunks = 1;
     plan.tile_tokens = kStreamTileBytes / plan.row_bytes / 8 * 8;
-    plan.threads = StreamThreads(blocks);
-    plan.stages = StreamStages(blocks);
-    plan.shared_bytes = StreamLayoutOf(blocks).total;
+    plan.threads = kStreamThreads;
+    plan.stages = kStreamStages;
+    plan.shared_bytes = StreamLayoutOf().total;
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   int64_t work = 0;
@@ -205,8 +201,6 @@ std::string Name(ScoreTile tile) {
       return "wide256";
     case ScoreTile::kStream32:
       return "stream32";
-    case ScoreTile::kStream64:
-      return "stream64";
   }
   return "?";
 }

@@ -48,14 +48,13 @@ enum class ScoreTile : uint8_t {
   kWide128,       // Hopper, 16 bits, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
   kWide256,       // the same, eight blocks over both warpgroups
   kStream32,      // Hopper, 16 bits, rows of at most 256 bytes: one block, at the memory's pace
-  kStream64,      // the same, two blocks
 };
 
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
                                                ScoreTile::kRows128,      ScoreTile::kWide128, ScoreTile::kWide256,
-                                               ScoreTile::kStream32,     ScoreTile::kStream64};
+                                               ScoreTile::kStream32};
 
-constexpr bool IsStream(ScoreTile tile) { return tile == ScoreTile::kStream32 || tile == ScoreTile::kStream64; }
+constexpr bool IsStream(ScoreTile tile) { return tile == ScoreTile::kStream32; }
 
 // Tokens of a wide tile.
 inline constexpr int32_t kWideTokens = 128;
@@ -97,8 +96,6 @@ constexpr TileTraits TraitsOf(ScoreTile tile) {
       return {256, kWideTokens, 0, 0, 0, 1};
     case ScoreTile::kStream32:
       return {32, 0, 0, 0, 0, 1};
-    case ScoreTile::kStream64:
-      return {64, 0, 0, 0, 0, 1};
   }
   return {};
 }
@@ -182,33 +179,32 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
 }
 
 // The stream kernels: bytes of a token tile at most; stages of the ring; documents whose maxima can meet at once, no
-// fewer than the stages; warps that multiply, of which each takes a whole tile.
+// fewer than the stages; warps that multiply, each a whole tile.
 inline constexpr int32_t kStreamMaxRowBytes = 256;
 inline constexpr int32_t kStreamTileBytes = 8192;
 inline constexpr int32_t kStreamSlots = 32;
 inline constexpr int32_t kStreamEntryBytes = 16;
-constexpr int32_t StreamWarps(int32_t blocks) { return blocks == 1 ? 12 : 7; }  // by registers
-constexpr int32_t StreamStages(int32_t blocks) { return blocks == 1 ? 24 : 21; }
-constexpr int32_t StreamThreads(int32_t blocks) { return 32 * (StreamWarps(blocks) + 1); }
+inline constexpr int32_t kStreamStages = 22;
+inline constexpr int32_t kStreamWarps = 11;  // with the loading one, as many as leave 168 registers a thread
+inline constexpr int32_t kStreamThreads = 32 * (kStreamWarps + 1);
 
 // Where the parts of a stream kernel's shared memory begin, in bytes.
 struct StreamLayout {
-  int32_t entries;  // [stages], behind the tiles
-  int32_t full;     // [stages] barriers of 8 bytes
-  int32_t empty;    // [stages] barriers
-  int32_t maxima;   // [kStreamSlots][blocks][kBlockTokens]
+  int32_t entries;  // [kStreamStages], behind the tiles
+  int32_t full;     // [kStreamStages] barriers of 8 bytes
+  int32_t empty;    // [kStreamStages] barriers
+  int32_t maxima;   // [kStreamSlots][kBlockTokens]
   int32_t counts;   // [kStreamSlots]
   int32_t total;
 };
 
-constexpr StreamLayout StreamLayoutOf(int32_t blocks) {
-  const int32_t stages = StreamStages(blocks);
+constexpr StreamLayout StreamLayoutOf() {
   StreamLayout layout{};
-  layout.entries = stages * kStreamTileBytes;
-  layout.full = layout.entries + stages * kStreamEntryBytes;
-  layout.empty = layout.full + stages * 8;
-  layout.maxima = layout.empty + stages * 8;
-  layout.counts = layout.maxima + kStreamSlots * blocks * kBlockTokens * 4;
+  layout.entries = kStreamStages * kStreamTileBytes;
+  layout.full = layout.entries + kStreamStages * kStreamEntryBytes;
+  layout.empty = layout.full + kStreamStages * 8;
+  layout.maxima = layout.empty + kStreamStages * 8;
+  layout.counts = layout.maxima + kStreamSlots * kBlockTokens * 4;
   layout.total = layout.counts + kStreamSlots * 4;
   return layout;
 }

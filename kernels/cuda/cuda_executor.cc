@@ -26,9 +26,9 @@ constexpr size_t kStagingPieceBytes = size_t{4} << 20;
 constexpr int64_t kPassCandidates = 2048;
 
 // Tokens that a claim of the wide kernels should have at least: a claim costs the loading warp some instructions.
-constexpr int64_t kClaimTokens = 512;
+constexpr int64_t kClaimTokens = 1024;
 // Claims that every thread block should make at least, so that they end together.
-constexpr int64_t kClaimsOfBlock = 16;
+constexpr int64_t kClaimsOfBlock = 24;
 
 // Candidates of a claim, for a slice of `plan` over documents of `mean_tokens`.
 int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t mean_tokens) {

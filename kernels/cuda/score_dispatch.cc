@@ -31,7 +31,6 @@ cudaError_t VisitHalf(ScoreTile tile, bool resident, bool align, Visit visit) {
     case kWide128:
     case kWide256:
     case kStream32:
-    case kStream64:
       break;
   }
   return kNoInstance;

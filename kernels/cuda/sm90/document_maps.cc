@@ -10,8 +10,6 @@ namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-constexpr cuuint32_t kBoxBytes = 128;
-
 // The driver's function, found at run time so that nothing links the driver's library.
 absl::Status Find(EncodeTiled& encode) {
   void* function = nullptr;
@@ -37,18 +35,18 @@ absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_
   const cuuint64_t dims[2] = {static_cast<cuuint64_t>(row_bytes) / element_bytes, static_cast<cuuint64_t>(num_tokens)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(row_bytes)};
   const cuuint32_t steps[2] = {1, 1};
-  const auto describe = [&](int32_t rows, CUtensorMap& map) -> absl::Status {
-    const cuuint32_t box[2] = {kBoxBytes / static_cast<cuuint32_t>(element_bytes), static_cast<cuuint32_t>(rows)};
-    const CUresult result =
-        encode(&map, element, 2, const_cast<void*>(tokens), dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result == CUDA_SUCCESS) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("cuTensorMapEncodeTiled refused ", num_tokens, " rows of ",
-                                                   row_bytes, " bytes with error ", static_cast<int>(result)));
-  };
-  MAXSIM_RETURN_IF_ERROR(describe(kHighBoxRows, maps.high));
-  MAXSIM_RETURN_IF_ERROR(describe(kMiddleBoxRows, maps.middle));
-  return describe(kLowBoxRows, maps.low);
+  for (int32_t i = 0; i < kWideTokens / kBoxRows; ++i) {
+    const cuuint32_t box[2] = {kWideHalfBytes / static_cast<cuuint32_t>(element_bytes),
+                               static_cast<cuuint32_t>((i + 1) * kBoxRows)};
+    const CUresult result = encode(&maps.rows[i], element, 2, const_cast<void*>(tokens), dims, strides, box, steps,
+                                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS) {
+      return absl::InvalidArgumentError(absl::StrCat("cuTensorMapEncodeTiled refused ", num_tokens, " rows of ",
+                                                     row_bytes, " bytes with error ", static_cast<int>(result)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace maxsim::cuda::sm90

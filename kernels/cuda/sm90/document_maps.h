@@ -6,21 +6,18 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "kernels/plan.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Rows of the boxes that the maps copy. A tile of any number of tokens is covered with fewer than kLowBoxRows rows too
-// many. A box's columns are 128 bytes, swizzled.
-inline constexpr int32_t kHighBoxRows = 128;
-inline constexpr int32_t kMiddleBoxRows = 32;
-inline constexpr int32_t kLowBoxRows = 8;
+// A tile of up to kWideTokens rows is one box, of rows rounded up to a multiple of this: the copy engine takes longer
+// over several small boxes than over rows too many.
+inline constexpr int32_t kBoxRows = 32;
 
 // Passed by value to kernels (__grid_constant__).
 struct DocumentMaps {
-  CUtensorMap high;
-  CUtensorMap middle;
-  CUtensorMap low;
+  CUtensorMap rows[kWideTokens / kBoxRows];  // boxes of 32, 64, .. rows, of 128 bytes of their columns
 };
 
 // Describes the array [num_tokens, row_bytes] at `tokens` in device memory. The driver has no such call before

@@ -61,9 +61,14 @@ template <int kHalves>
 class Loader {
  public:
   __device__ __forceinline__ Loader(const ScoreParams& params, const DocumentMaps& maps, Ring<kHalves> ring, int lane)
-      : p_(params), maps_(maps), ring_(ring), lane_(lane) {}
+      : p_(params), maps_(maps), ring_(ring), lane_(lane) {
+    // What the multiplying warps begin with.
+    row_tile_ = static_cast<int32_t>(blockIdx.x % params.num_row_tiles);
+    told_ = 3;
+  }
 
   __device__ __forceinline__ void Run() {
+    if (lane_ == 0) PrefetchMap(maps_.rows[3]);
     WorkQueue queue(p_, lane_);
     ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
     queue.Finish();
@@ -106,25 +111,16 @@ class Loader {
 
   __device__ __forceinline__ void LoadTile(int32_t row, int32_t tokens, const TileEntry& entry) {
     WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1);
-    // One high box, or as few of the lower ones as cover the tile.
-    const bool whole = tokens > kWideTokens - kLowBoxRows;
-    const int32_t middle = whole ? 0 : tokens / kMiddleBoxRows;
-    const int32_t low = whole ? 0 : (tokens % kMiddleBoxRows + kLowBoxRows - 1) / kLowBoxRows;
-    const int32_t boxes = whole ? 1 : middle + low;
-    const int32_t rows = whole ? kWideTokens : middle * kMiddleBoxRows + low * kLowBoxRows;
-    const uint32_t full = ring_.Full(at_.stage);
     if (lane_ == 0) {
+      const int32_t boxes = (tokens + kBoxRows - 1) / kBoxRows;
+      const CUtensorMap& map = maps_.rows[boxes - 1];
+      const uint32_t full = ring_.Full(at_.stage), target = ring_.Tile(at_.stage);
       StoreShared(ring_.Entry(at_.entry), entry.word, entry.position, entry.row_tile, 0);
-      ArriveExpecting(full, rows * kHalves * kWideHalfBytes);
-    }
-    __syncwarp();
-    if (lane_ < boxes * kHalves) {
-      const int32_t half = lane_ / boxes, box = lane_ % boxes;
-      const int32_t first =
-          box <= middle ? box * kMiddleBoxRows : middle * kMiddleBoxRows + (box - middle) * kLowBoxRows;
-      const CUtensorMap& map = whole ? maps_.high : box < middle ? maps_.middle : maps_.low;
-      const uint32_t target = ring_.Tile(at_.stage) + (half * kWideTokens + first) * kWideHalfBytes;
-      CopyBox(target, map, half * (kWideHalfBytes / 2), row + first, full);
+      ArriveExpecting(full, boxes * kBoxRows * kHalves * kWideHalfBytes);
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        CopyBox(target + half * kWideTokens * kWideHalfBytes, map, half * (kWideHalfBytes / 2), row, full);
+      }
     }
     __syncwarp();
     at_.Advance();
@@ -142,8 +138,8 @@ class Loader {
   const Ring<kHalves> ring_;
   const int lane_;
   RingPlace<Ring<kHalves>::kStages> at_;
-  int32_t row_tile_ = -1;
-  uint32_t told_ = 0;  // warpgroups that know of row_tile_
+  int32_t row_tile_;
+  uint32_t told_;      // warpgroups that know of row_tile_
   int64_t ahead_ = 0;  // tokens that warpgroup 0 got more than warpgroup 1
 };
 

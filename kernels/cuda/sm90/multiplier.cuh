@@ -40,6 +40,7 @@ class Multiplier {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[s][i] = 0.0f;
     }
+    TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     Fetch();
     while (!word_.End()) {
       if (!word_.IsFor(warp_ / 4)) {

@@ -14,19 +14,18 @@ cudaError_t VisitWide(int num_steps, Visit visit) {
   return kNoInstance;
 }
 
-template <ScalarType kType, int kBlocks, class Visit>
+template <ScalarType kType, class Visit>
 cudaError_t VisitStream(int num_steps, Visit visit) {
-  if (num_steps <= 4) return visit(StreamKernelLauncher<kType, 4, kBlocks>());
-  if (num_steps <= 6) return visit(StreamKernelLauncher<kType, 6, kBlocks>());
-  if (num_steps <= 8) return visit(StreamKernelLauncher<kType, 8, kBlocks>());
+  if (num_steps <= 4) return visit(StreamKernelLauncher<kType, 4>());
+  if (num_steps <= 6) return visit(StreamKernelLauncher<kType, 6>());
+  if (num_steps <= 8) return visit(StreamKernelLauncher<kType, 8>());
   return kNoInstance;
 }
 
 template <ScalarType kType, class VisitWideLauncher, class VisitStreamLauncher>
 cudaError_t VisitTile(ScoreTile tile, int num_steps, VisitWideLauncher wide, VisitStreamLauncher stream) {
   if (IsWide(tile)) return VisitWide<kType>(num_steps, wide);
-  if (tile == ScoreTile::kStream32) return VisitStream<kType, 1>(num_steps, stream);
-  if (tile == ScoreTile::kStream64) return VisitStream<kType, 2>(num_steps, stream);
+  if (tile == ScoreTile::kStream32) return VisitStream<kType>(num_steps, stream);
   return kNoInstance;
 }
 
@@ -43,7 +42,7 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, int num_steps, VisitWid
 cudaError_t PrepareScoreKernels() {
   const auto prepare = [](auto launcher) { return launcher.Prepare(); };
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (ScoreTile tile : {ScoreTile::kWide256, ScoreTile::kStream32, ScoreTile::kStream64}) {
+    for (ScoreTile tile : {ScoreTile::kWide256, ScoreTile::kStream32}) {
       for (int steps : {4, 6, 8}) {
         const cudaError_t error = VisitKernel(type, tile, steps, prepare, prepare);
         if (error != cudaSuccess) return error;

@@ -26,7 +26,7 @@ struct ScoreKernelLauncher {
                             cudaStream_t stream);
 };
 
-template <ScalarType kType, int kSteps, int kBlocks>
+template <ScalarType kType, int kSteps>
 struct StreamKernelLauncher {
   static cudaError_t Prepare();
   static cudaError_t Launch(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);

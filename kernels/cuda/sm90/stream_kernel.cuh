@@ -40,13 +40,11 @@ struct StreamEntry {
 static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 
 // Addresses in shared memory.
-template <int kBlocks>
 class StreamRing {
  public:
-  static constexpr int kStages = StreamStages(kBlocks);
-  static constexpr StreamLayout kLayout = StreamLayoutOf(kBlocks);
-  static_assert(kStages % StreamWarps(kBlocks) == 0, "a stage is always the same warp's");
-  static_assert(kStages <= kStreamSlots);
+  static constexpr StreamLayout kLayout = StreamLayoutOf();
+  static_assert(kStreamStages % kStreamWarps == 0, "a stage is always the same warp's");
+  static_assert(kStreamStages <= kStreamSlots);
 
   __device__ __forceinline__ explicit StreamRing(uint32_t base) : base_(base) {}
   __device__ __forceinline__ uint32_t Tile(int stage) const { return base_ + stage * kStreamTileBytes; }
@@ -56,8 +54,8 @@ class StreamRing {
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kLayout.full + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kLayout.empty + stage * 8; }
   // Maxima of a document so far, one a row, in the order of AtomicMax below.
-  __device__ __forceinline__ uint32_t Maxima(int slot, int block) const {
-    return base_ + kLayout.maxima + (slot * kBlocks + block) * kBlockTokens * 4;
+  __device__ __forceinline__ uint32_t Maxima(int slot) const {
+    return base_ + kLayout.maxima + slot * kBlockTokens * 4;
   }
   // Tiles of the document that have been added.
   __device__ __forceinline__ uint32_t Count(int slot) const { return base_ + kLayout.counts + slot * 4; }
@@ -66,10 +64,9 @@ class StreamRing {
   uint32_t base_;
 };
 
-template <int kBlocks>
 class StreamLoader {
  public:
-  __device__ __forceinline__ StreamLoader(const ScoreParams& params, StreamRing<kBlocks> ring, int lane)
+  __device__ __forceinline__ StreamLoader(const ScoreParams& params, StreamRing ring, int lane)
       : p_(params), ring_(ring), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
@@ -77,69 +74,87 @@ class StreamLoader {
     ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
     queue.Finish();
     // Every warp's next tile ends its work.
-    for (int i = 0; i < StreamWarps(kBlocks); ++i) {
-      WaitBarrier(ring_.Empty(stage_), parity_ ^ 1);
-      if (lane_ == 0) {
-        StoreShared(ring_.Entry(stage_), 0, 0, 0, 0);
-        Arrive(ring_.Full(stage_));
-      }
-      Advance();
-    }
+    if (lane_ < kStreamWarps) LoadTile(0, {0, 0, 0, 0});
   }
 
  private:
+  // Tiles that are begun together, one a lane. No more, as all their stages must be free.
+  static constexpr int kBatch = 10;
+
+  // One lane working alone could not keep up with the memory. So the chunk's tiles are numbered through, and each lane
+  // sees to another one.
   __device__ __forceinline__ void LoadDocuments(const Chunk& chunk) {
-    for (int i = 0; i < chunk.count; ++i) {
-      const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, i);
-      const int32_t num_tokens = static_cast<int32_t>(__shfl_sync(0xffffffffu, chunk.end, i) - row);
-      const uint32_t num_tiles = (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
-      const StreamEntry entry{0, num_tiles, static_cast<uint32_t>(chunk.position + i),
-                              static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + slot_};
-      slot_ = (slot_ + 1) % kStreamSlots;
-      for (int32_t done = 0; done < num_tokens; done += p_.tile_tokens) {
-        LoadTile(row + done, min(num_tokens - done, p_.tile_tokens), entry);
+    const int32_t num_tokens = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
+    const int32_t num_tiles = (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
+    int32_t end = num_tiles;  // first number of the next document's tiles
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int32_t below = __shfl_up_sync(0xffffffffu, end, distance);
+      if (lane_ >= distance) end += below;
+    }
+    const int32_t total = __shfl_sync(0xffffffffu, end, 31);
+    for (int32_t first = 0; first < total; first += kBatch) {
+      const int32_t number = first + lane_;
+      int document = 0;  // of tile `number`: as many as end at it or before
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const uint32_t over = __ballot_sync(0xffffffffu, end <= first + i);
+        if (lane_ == i) document = __popc(over);
       }
+      const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, document);
+      const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
+      const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
+      const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles) * p_.tile_tokens;
+      if (lane_ < kBatch && number < total) {
+        LoadTile(row + done,
+                 {static_cast<uint32_t>(min(tokens - done, p_.tile_tokens)), static_cast<uint32_t>(tiles),
+                  static_cast<uint32_t>(chunk.position + document),
+                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots});
+      }
+      __syncwarp();
+      Advance(min(kBatch, total - first));
     }
+    slot_ = (slot_ + chunk.count) % kStreamSlots;
   }
 
-  __device__ __forceinline__ void LoadTile(int64_t row, uint32_t num_tokens, const StreamEntry& entry) {
-    WaitBarrier(ring_.Empty(stage_), parity_ ^ 1);
-    if (lane_ == 0) {
-      const uint32_t bytes = num_tokens * p_.row_bytes;
-      StoreShared(ring_.Entry(stage_), num_tokens, entry.num_tiles, entry.position, entry.place);
-      ArriveExpecting(ring_.Full(stage_), bytes);
-      CopyBulk(ring_.Tile(stage_), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage_));
-    }
-    __syncwarp();
-    Advance();
+  // Fills the lane's stage: the lane-th from the next one on.
+  __device__ __forceinline__ void LoadTile(int64_t row, const StreamEntry& entry) {
+    const bool wraps = stage_ + lane_ >= kStreamStages;
+    const int stage = stage_ + lane_ - (wraps ? kStreamStages : 0);
+    const uint32_t bytes = entry.num_tokens * p_.row_bytes;
+    WaitBarrier(ring_.Empty(stage), (wraps ? parity_ ^ 1 : parity_) ^ 1);
+    StoreShared(ring_.Entry(stage), entry.num_tokens, entry.num_tiles, entry.position, entry.place);
+    ArriveExpecting(ring_.Full(stage), bytes);
+    if (bytes > 0) CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
   }
 
-  __device__ __forceinline__ void Advance() {
-    if (++stage_ < StreamRing<kBlocks>::kStages) return;
-    stage_ = 0;
+  __device__ __forceinline__ void Advance(int tiles) {
+    stage_ += tiles;
+    if (stage_ < kStreamStages) return;
+    stage_ -= kStreamStages;
     parity_ ^= 1;
   }
 
   const ScoreParams& p_;
-  const StreamRing<kBlocks> ring_;
+  const StreamRing ring_;
   const int lane_;
   int stage_ = 0;
   uint32_t parity_ = 0;
-  uint32_t slot_ = 0;
+  uint32_t slot_ = 0;  // of the next document
 };
 
 // kSteps: groups of 16 columns in registers; those past a row's end are zero.
-template <ScalarType kType, int kSteps, int kBlocks>
+template <ScalarType kType, int kSteps>
 class StreamMultiplier {
-  static constexpr int kWarps = StreamWarps(kBlocks);
-  static constexpr int kRowTiles16 = 2 * kBlocks;  // mma.sync takes 16 rows
-  static constexpr int kStages = StreamRing<kBlocks>::kStages;
+  static constexpr int kHalves = kBlockTokens / 16;  // of the block: mma.sync takes 16 rows
+  static constexpr int kRotated = 4;                 // steps that are loaded together
 
  public:
-  __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, StreamRing<kBlocks> ring, int warp, int lane)
+  __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, StreamRing ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
+    TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     int stage = warp_;
     uint32_t parity = 0;
     while (true) {
@@ -149,23 +164,20 @@ class StreamMultiplier {
       if (entry.num_tokens == 0) return;
       const int32_t row_tile = static_cast<int32_t>(entry.place / kStreamSlots);
       if (row_tile != row_tile_) TakeRows(row_tile);
-      float maxima[kBlocks];
-      if (p_.row_bytes == kSteps * kStepBytes) {
-        MultiplyTile<false>(ring_.Tile(stage), entry.num_tokens, maxima);
-      } else {
-        MultiplyTile<true>(ring_.Tile(stage), entry.num_tokens, maxima);
-      }
+      const float maximum = p_.row_bytes == kSteps * kStepBytes
+                                ? MultiplyTile<false>(ring_.Tile(stage), entry.num_tokens)
+                                : MultiplyTile<true>(ring_.Tile(stage), entry.num_tokens);
       if (entry.num_tiles == 1) {
-        Write(entry.position, maxima);
+        Write(entry.position, maximum);
       } else {
-        AddToDocument(entry, maxima);
+        AddToDocument(entry, maximum);
       }
       // Only now, so that no more documents are unfinished than there are stages.
       __syncwarp();
       if (lane_ == 0) Arrive(ring_.Empty(stage));
-      stage += kWarps;
-      if (stage >= kStages) {
-        stage -= kStages;
+      stage += kStreamWarps;
+      if (stage >= kStreamStages) {
+        stage -= kStreamStages;
         parity ^= 1;
       }
     }
@@ -181,15 +193,14 @@ class StreamMultiplier {
     const RowTile& tile = p_.row_tiles[row_tile];
     const uint8_t* rows = p_.query_rows + (tile.first_row + lane_ / 4) * p_.row_bytes + lane_ % 4 * 8;
 #pragma unroll
-    for (int m = 0; m < kRowTiles16; ++m) {
-      const bool present = m / 2 < tile.num_blocks;
+    for (int m = 0; m < kHalves; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
 #pragma unroll
         for (int k = 0; k < kSteps; ++k) {
           const int byte = k * kStepBytes;
           uint2 columns{0, 0};
-          if (present && byte + lane_ % 4 * 8 < p_.row_bytes) {
+          if (byte + lane_ % 4 * 8 < p_.row_bytes) {
             columns = *reinterpret_cast<const uint2*>(rows + int64_t{m * 16 + h * 8} * p_.row_bytes + byte);
           }
           a_[m][k][h] = columns.x;
@@ -197,49 +208,70 @@ class StreamMultiplier {
         }
       }
     }
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      const bool present = b < tile.num_blocks;
-      weight_[b] = present ? p_.row_weights[tile.first_row + b * kBlockTokens + OwnRow()] : 0.0f;
-      const BlockOutput output = tile.outputs[b];
-      out_[b] = !present                  ? nullptr
-                : output.to_partials != 0 ? p_.partials + (output.offset - p_.pass_first)
-                                          : p_.scores + output.offset;
-    }
+    weight_ = p_.row_weights[tile.first_row + OwnRow()];
+    const BlockOutput output = tile.outputs[0];
+    sums_out_ = output.to_partials != 0 ? p_.partials + (output.offset - p_.pass_first) : p_.scores + output.offset;
   }
 
-  // The maximum of each of the lane's own rows over the tile.
-  template <bool kShortRows>
-  __device__ __forceinline__ void MultiplyTile(uint32_t tile, int num_tokens, float (&maxima)[kBlocks]) {
-    float running[kRowTiles16][2];
+  // Loads the lane's 8 bytes of four steps. Rows of 256 bytes begin in the same bank, and each phase of the load reads
+  // four rows: each row begins with another step, so that they meet in different banks, and the steps are put in order
+  // afterwards, by one place where the row is odd and by two where its second bit is set.
+  __device__ __forceinline__ void LoadRotated(uint32_t address, uint2 (&steps)[kRotated]) const {
+    const int row = lane_ / 4;
+    uint2 loaded[kRotated], turned[kRotated];
 #pragma unroll
-    for (int m = 0; m < kRowTiles16; ++m) running[m][0] = running[m][1] = __int_as_float(0xff800000);  // -infinity
+    for (int j = 0; j < kRotated; ++j) loaded[j] = LoadShared64(address + (j + row) % kRotated * kStepBytes);
+#pragma unroll
+    for (int j = 0; j < kRotated; ++j) turned[j] = row & 1 ? loaded[(j + 3) % 4] : loaded[j];
+#pragma unroll
+    for (int j = 0; j < kRotated; ++j) steps[j] = row & 2 ? turned[(j + 2) % 4] : turned[j];
+  }
+
+  // The maximum of the lane's own row over the tile.
+  template <bool kShortRows>
+  __device__ __forceinline__ float MultiplyTile(uint32_t tile, int num_tokens) const {
+    float running[kHalves][2];
+#pragma unroll
+    for (int m = 0; m < kHalves; ++m) running[m][0] = running[m][1] = __int_as_float(0xff800000);  // -infinity
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;
 #pragma unroll 1
     for (int first = group; first - group < num_tokens; first += 16) {
       const uint32_t token0 = tile + min(first, last) * p_.row_bytes + quarter;
       const uint32_t token1 = tile + min(first + 8, last) * p_.row_bytes + quarter;
-      float sums[kRowTiles16][2][4];
+      float sums[kHalves][2][4];
 #pragma unroll
-      for (int m = 0; m < kRowTiles16; ++m) {
+      for (int m = 0; m < kHalves; ++m) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[m][0][i] = sums[m][1][i] = 0.0f;
       }
 #pragma unroll
-      for (int k = 0; k < kSteps; ++k) {
-        uint2 b0{0, 0}, b1{0, 0};
-        if (!kShortRows || k * kStepBytes + quarter < p_.row_bytes) {
-          b0 = LoadShared64(token0 + k * kStepBytes);
-          b1 = LoadShared64(token1 + k * kStepBytes);
+      for (int k0 = 0; k0 < kSteps; k0 += kRotated) {
+        constexpr int kLoads = kRotated;
+        uint2 b0[kLoads], b1[kLoads];
+        if (kShortRows || k0 + kRotated > kSteps) {
+#pragma unroll
+          for (int j = 0; j < kLoads; ++j) {
+            b0[j] = b1[j] = uint2{0, 0};
+            if (k0 + j >= kSteps || (kShortRows && (k0 + j) * kStepBytes + quarter >= p_.row_bytes)) continue;
+            b0[j] = LoadShared64(token0 + (k0 + j) * kStepBytes);
+            b1[j] = LoadShared64(token1 + (k0 + j) * kStepBytes);
+          }
+        } else {
+          LoadRotated(token0 + k0 * kStepBytes, b0);
+          LoadRotated(token1 + k0 * kStepBytes, b1);
         }
 #pragma unroll
-        for (int m = 0; m < kRowTiles16; ++m) {
-          sm80::MultiplyAdd<kType>(sums[m][0], a_[m][k], b0.x, b0.y);
-          sm80::MultiplyAdd<kType>(sums[m][1], a_[m][k], b1.x, b1.y);
+        for (int j = 0; j < kLoads; ++j) {
+          if (k0 + j >= kSteps) continue;
+#pragma unroll
+          for (int m = 0; m < kHalves; ++m) {
+            sm80::MultiplyAdd<kType>(sums[m][0], a_[m][k0 + j], b0[j].x, b0[j].y);
+            sm80::MultiplyAdd<kType>(sums[m][1], a_[m][k0 + j], b1[j].x, b1[j].y);
+          }
         }
       }
 #pragma unroll
-      for (int m = 0; m < kRowTiles16; ++m) {
+      for (int m = 0; m < kHalves; ++m) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const float pair0 = fmaxf(sums[m][0][2 * h], sums[m][0][2 * h + 1]);
@@ -249,18 +281,15 @@ class StreamMultiplier {
       }
     }
     // The four lanes of a row join: each keeps one of its four rows and takes the others' maxima of it.
+    const bool upper = lane_ % 2 != 0, second = lane_ / 2 % 2 != 0;
+    float keep[2];
 #pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      const bool upper = lane_ % 2 != 0, second = lane_ / 2 % 2 != 0;
-      float keep[2];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float give = upper ? running[2 * b][h] : running[2 * b + 1][h];
-        keep[h] = fmaxf(upper ? running[2 * b + 1][h] : running[2 * b][h], __shfl_xor_sync(0xffffffffu, give, 1));
-      }
-      const float give = second ? keep[0] : keep[1];
-      maxima[b] = fmaxf(second ? keep[1] : keep[0], __shfl_xor_sync(0xffffffffu, give, 2));
+    for (int h = 0; h < 2; ++h) {
+      const float give = upper ? running[0][h] : running[1][h];
+      keep[h] = fmaxf(upper ? running[1][h] : running[0][h], __shfl_xor_sync(0xffffffffu, give, 1));
     }
+    const float give = second ? keep[0] : keep[1];
+    return fmaxf(second ? keep[1] : keep[0], __shfl_xor_sync(0xffffffffu, give, 2));
   }
 
   // Floats as integers of the same order.
@@ -273,71 +302,64 @@ class StreamMultiplier {
   }
 
   // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
-  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, float (&maxima)[kBlocks]) {
+  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, float maximum) {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) MaxShared(ring_.Maxima(slot, b) + lane_ * 4, Ordered(maxima[b]));
+    MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
     __syncwarp();
     uint32_t before = 0;
     if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before + 1 != entry.num_tiles) return;
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      maxima[b] = FromOrdered(static_cast<int32_t>(LoadShared(ring_.Maxima(slot, b) + lane_ * 4)));
-      StoreShared(ring_.Maxima(slot, b) + lane_ * 4, kNoMaximum);
-    }
+    maximum = FromOrdered(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
+    StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
     if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
-    Write(entry.position, maxima);
+    Write(entry.position, maximum);
   }
 
-  // Adds the 32 weighted maxima of each block: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow
-  // says which lanes those are.
-  __device__ __forceinline__ void Write(uint32_t position, const float (&maxima)[kBlocks]) const {
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      float sum = __fmul_rn(weight_[b], maxima[b]);
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
-      // -0 becomes +0, so that the sort order is total.
-      if (lane_ == 0 && out_[b] != nullptr) out_[b][position] = __fadd_rn(sum, 0.0f);
-    }
+  // Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
+  // those are.
+  __device__ __forceinline__ void Write(uint32_t position, float maximum) const {
+    float sum = __fmul_rn(weight_, maximum);
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
+    // -0 becomes +0, so that the sort order is total.
+    if (lane_ == 0) sums_out_[position] = __fadd_rn(sum, 0.0f);
   }
 
   const ScoreParams& p_;
-  const StreamRing<kBlocks> ring_;
+  const StreamRing ring_;
   const int warp_;
   const int lane_;
   int32_t row_tile_ = -1;
-  uint32_t a_[kRowTiles16][kSteps][4];
-  float weight_[kBlocks];  // of OwnRow
-  float* out_[kBlocks];    // [position]; null for a block that the row tile does not have
+  uint32_t a_[kHalves][kSteps][4];
+  float weight_ = 0;           // of OwnRow
+  float* sums_out_ = nullptr;  // [position]
 
  public:
   static constexpr uint32_t kNoMaximum = 0x807fffff;  // Ordered(-infinity)
 };
 
-template <ScalarType kType, int kSteps, int kBlocks>
-__global__ void __launch_bounds__(StreamThreads(kBlocks), 1) StreamKernel(const __grid_constant__ ScoreParams params) {
+template <ScalarType kType, int kSteps>
+__global__ void __launch_bounds__(kStreamThreads, 1) StreamKernel(const __grid_constant__ ScoreParams params) {
   extern __shared__ __align__(128) uint8_t raw[];
-  using Multiplier = StreamMultiplier<kType, kSteps, kBlocks>;
-  const StreamRing<kBlocks> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)));
+  using Multiplier = StreamMultiplier<kType, kSteps>;
+  const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)));
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x < StreamRing<kBlocks>::kStages) {
+  if (threadIdx.x < kStreamStages) {
     InitBarrier(ring.Full(threadIdx.x), 1);
     InitBarrier(ring.Empty(threadIdx.x), 1);
     FenceBarrierInit();
   }
-  for (int i = threadIdx.x; i < kStreamSlots * kBlocks * kBlockTokens; i += blockDim.x) {
-    StoreShared(ring.Maxima(0, 0) + i * 4, Multiplier::kNoMaximum);
+  for (int i = threadIdx.x; i < kStreamSlots * kBlockTokens; i += blockDim.x) {
+    StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
   }
   if (threadIdx.x < kStreamSlots) StoreShared(ring.Count(threadIdx.x), 0u);
   __syncthreads();
-  if (warp == StreamWarps(kBlocks)) {
-    StreamLoader<kBlocks>(params, ring, lane).Run();
+  if (warp == kStreamWarps) {
+    StreamLoader(params, ring, lane).Run();
   } else {
     Multiplier(params, ring, warp, lane).Run();
   }

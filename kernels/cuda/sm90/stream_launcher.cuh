@@ -6,16 +6,16 @@
 
 namespace maxsim::cuda::sm90 {
 
-template <ScalarType kType, int kSteps, int kBlocks>
-cudaError_t StreamKernelLauncher<kType, kSteps, kBlocks>::Prepare() {
-  return cudaFuncSetAttribute(StreamKernel<kType, kSteps, kBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              StreamLayoutOf(kBlocks).total);
+template <ScalarType kType, int kSteps>
+cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
+  return cudaFuncSetAttribute(StreamKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              StreamLayoutOf().total);
 }
 
-template <ScalarType kType, int kSteps, int kBlocks>
-cudaError_t StreamKernelLauncher<kType, kSteps, kBlocks>::Launch(const ScorePlan& plan, const ScoreParams& params,
-                                                                 cudaStream_t stream) {
-  StreamKernel<kType, kSteps, kBlocks><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(params);
+template <ScalarType kType, int kSteps>
+cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params,
+                                                        cudaStream_t stream) {
+  StreamKernel<kType, kSteps><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(params);
   return cudaGetLastError();
 }
 

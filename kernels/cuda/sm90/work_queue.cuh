@@ -139,22 +139,21 @@ class WorkQueue {
   bool begun_ = false;
 };
 
-// Calls load(chunk) for every chunk of the block's, with the places of its documents. Three are under way: one claimed,
-// one that looks up its ordinals, one that looks up its places.
+// Calls load(chunk) for every chunk of the block's, with the places of its documents. Two are under way: while one is
+// loaded, the other looks up its places.
 template <class Load>
 __device__ __forceinline__ void ForEachChunk(WorkQueue& queue, Load load) {
   Chunk placed = queue.Next();
   queue.ReadOrdinals(placed);
+  queue.ReadPlaces(placed);
   Chunk listed = queue.Next();
   queue.ReadOrdinals(listed);
-  queue.ReadPlaces(placed);
   while (placed.count > 0) {
-    Chunk claimed = listed.count > 0 ? queue.Next() : Chunk{};
-    queue.ReadOrdinals(claimed);
     queue.ReadPlaces(listed);
     load(placed);
     placed = listed;
-    listed = claimed;
+    listed = listed.count > 0 ? queue.Next() : Chunk{};
+    queue.ReadOrdinals(listed);
   }
 }
 

@@ -36,8 +36,8 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.blocks_per_sm, traits.min_blocks) << "more than the kernel's registers allow";
   if (IsStream(plan.tile)) {
     EXPECT_TRUE(limits.hopper);
-    EXPECT_EQ(plan.shared_bytes, StreamLayoutOf(traits.blocks()).total);
-    EXPECT_EQ(plan.threads, StreamThreads(traits.blocks()));
+    EXPECT_EQ(plan.shared_bytes, StreamLayoutOf().total);
+    EXPECT_EQ(plan.threads, kStreamThreads);
     EXPECT_LE(plan.tile_tokens * plan.row_bytes, kStreamTileBytes);
     EXPECT_GE(plan.tile_tokens, 32);
     EXPECT_LE(plan.num_steps, 8);
@@ -158,7 +158,7 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(tile(48, {{1, 1000}}), ScoreTile::kStream32);
   EXPECT_EQ(tile(128, {{1, 1000}}), ScoreTile::kStream32);
   EXPECT_EQ(tile(128, std::vector<ScoreGroup>(32, {1, 1000})), ScoreTile::kStream32);
-  EXPECT_EQ(tile(128, {{2, 1000}}), ScoreTile::kStream64);
+  EXPECT_EQ(tile(128, {{2, 1000}}), ScoreTile::kWide128);
   EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kWide128);
   EXPECT_EQ(tile(128, {{8, 1000}}), ScoreTile::kWide256);
   EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kWide256);

@@ -7,13 +7,13 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Copies the map's box at (column, row) to `shared`, and tells `barrier` of the bytes as they arrive. What lies outside
-// of the array arrives as zeros. One thread issues it.
+// Copies the map's box at (column, row) to `shared`, and tells `barrier` of the bytes as they arrive. What lies
+// outside of the array arrives as zeros. One thread issues it.
 __device__ __forceinline__ void CopyBox(uint32_t shared, const CUtensorMap& map, int32_t column, int32_t row,
                                         uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
-          "r"(shared),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+      "[%2];" ::"r"(shared),
       "l"(&map), "r"(barrier), "r"(column), "r"(row)
       : "memory");
 }

@@ -1,9 +1,0 @@
-#include "kernels/cuda/sm90/stream_launcher.cuh"
-
-namespace maxsim::cuda::sm90 {
-
-template struct StreamKernelLauncher<ScalarType::kBF16, 4, 1>;
-template struct StreamKernelLauncher<ScalarType::kBF16, 6, 1>;
-template struct StreamKernelLauncher<ScalarType::kBF16, 8, 1>;
-
-}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,9 @@
+#include "kernels/cuda/sm90/stream_launcher.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+template struct StreamKernelLauncher<ScalarType::kF16, 4>;
+template struct StreamKernelLauncher<ScalarType::kF16, 6>;
+template struct StreamKernelLauncher<ScalarType::kF16, 8>;
+
+}  // namespace maxsim::cuda::sm90
