@@ -59,6 +59,30 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
   EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 10u : 7u);
 }
 
+// The Hopper kernels alone, small enough for racecheck: several tiles a document, several row tiles, lists.
+TEST_F(GpuScoreTest, HopperTilesOnce) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+    for (int32_t dim : {40, 96, 128}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 300, 40});
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
+      const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
+      for (ScoreTile tile : kHopperTiles) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
+        executor->AllowTiles(Only(tile));
+        Check(*executor, *loaded, documents, query.view(6));
+        EXPECT_EQ(executor->last_plan().tile, tile);
+        Query listed = query.view(5);
+        listed.ordinals = ordinals.data();
+        listed.num_candidates = static_cast<int64_t>(ordinals.size());
+        EXPECT_EQ(TopK(*executor, *loaded, {listed, query.view(1)}).front().size(), 5u);
+      }
+    }
+  }
+}
+
 TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   const std::vector<int64_t> lengths = {1,  2,  7,   8,   9,   15,  16,  17,  31,  32,  33,  63,  64,

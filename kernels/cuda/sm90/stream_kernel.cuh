@@ -348,9 +348,11 @@ __global__ void __launch_bounds__(kStreamThreads, 1) StreamKernel(const __grid_c
   using Multiplier = StreamMultiplier<kType, kSteps>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)));
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x < kStreamStages) {
-    InitBarrier(ring.Full(threadIdx.x), 1);
-    InitBarrier(ring.Empty(threadIdx.x), 1);
+  if (warp < kStreamWarps && lane == 0) {
+    for (int stage = warp; stage < kStreamStages; stage += kStreamWarps) {
+      InitBarrier(ring.Full(stage), 1);
+      InitBarrier(ring.Empty(stage), 1);
+    }
     FenceBarrierInit();
   }
   for (int i = threadIdx.x; i < kStreamSlots * kBlockTokens; i += blockDim.x) {
