@@ -65,7 +65,7 @@ TEST_F(GpuScoreTest, HopperTilesOnce) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
     for (int32_t dim : {40, 96, 128}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 300, 40});
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 3000, 40});
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
       const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};

@@ -73,8 +73,16 @@ class StreamLoader {
     WorkQueue queue(p_, lane_);
     ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
     queue.Finish();
-    // Every warp's next tile ends its work.
-    if (lane_ < kStreamWarps) LoadTile(0, {0, 0, 0, 0});
+    // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+    for (int i = 0; i < kStreamWarps; ++i) {
+      WaitForStage(0);
+      if (lane_ == 0) {
+        StoreShared(ring_.Entry(stage_), 0, 0, 0, 0);
+        Arrive(ring_.Full(stage_));
+      }
+      __syncwarp();
+      Advance(1);
+    }
   }
 
  private:
@@ -101,6 +109,8 @@ class StreamLoader {
         const uint32_t over = __ballot_sync(0xffffffffu, end <= first + i);
         if (lane_ == i) document = __popc(over);
       }
+      const int count = min(kBatch, total - first);
+      for (int i = 0; i < count; ++i) WaitForStage(i);
       const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, document);
       const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
       const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
@@ -112,20 +122,30 @@ class StreamLoader {
                   static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots});
       }
       __syncwarp();
-      Advance(min(kBatch, total - first));
+      Advance(count);
     }
     slot_ = (slot_ + chunk.count) % kStreamSlots;
   }
 
+  // The stage `ahead` of the next one.
+  __device__ __forceinline__ int Stage(int ahead) const {
+    return stage_ + ahead - (stage_ + ahead >= kStreamStages ? kStreamStages : 0);
+  }
+
+  // Waits until it is free. (All lanes wait for all stages of a batch: it costs little, and every lane may then fill
+  // any.)
+  __device__ __forceinline__ void WaitForStage(int ahead) const {
+    const uint32_t parity = stage_ + ahead >= kStreamStages ? parity_ ^ 1 : parity_;
+    WaitBarrier(ring_.Empty(Stage(ahead)), parity ^ 1);
+  }
+
   // Fills the lane's stage: the lane-th from the next one on.
   __device__ __forceinline__ void LoadTile(int64_t row, const StreamEntry& entry) {
-    const bool wraps = stage_ + lane_ >= kStreamStages;
-    const int stage = stage_ + lane_ - (wraps ? kStreamStages : 0);
+    const int stage = Stage(lane_);
     const uint32_t bytes = entry.num_tokens * p_.row_bytes;
-    WaitBarrier(ring_.Empty(stage), (wraps ? parity_ ^ 1 : parity_) ^ 1);
     StoreShared(ring_.Entry(stage), entry.num_tokens, entry.num_tiles, entry.position, entry.place);
     ArriveExpecting(ring_.Full(stage), bytes);
-    if (bytes > 0) CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
+    CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
   }
 
   __device__ __forceinline__ void Advance(int tiles) {
@@ -172,9 +192,9 @@ class StreamMultiplier {
       } else {
         AddToDocument(entry, maximum);
       }
-      // Only now, so that no more documents are unfinished than there are stages.
-      __syncwarp();
-      if (lane_ == 0) Arrive(ring_.Empty(stage));
+      // Only now, so that no more documents are unfinished than there are stages. Every lane for itself, as every lane
+      // has read the stage.
+      Arrive(ring_.Empty(stage));
       stage += kStreamWarps;
       if (stage >= kStreamStages) {
         stage -= kStreamStages;
@@ -351,7 +371,7 @@ __global__ void __launch_bounds__(kStreamThreads, 1) StreamKernel(const __grid_c
   if (warp < kStreamWarps && lane == 0) {
     for (int stage = warp; stage < kStreamStages; stage += kStreamWarps) {
       InitBarrier(ring.Full(stage), 1);
-      InitBarrier(ring.Empty(stage), 1);
+      InitBarrier(ring.Empty(stage), 32);
     }
     FenceBarrierInit();
   }
