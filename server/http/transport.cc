@@ -16,7 +16,7 @@ namespace {
 
 namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
-using Error = boost::system::error_code;
+using ErrorCode = boost::system::error_code;
 
 // After an accept that failed, as for want of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause(50);
@@ -32,7 +32,7 @@ class Transport::Impl {
   ~Impl() { Stop(); }
 
   absl::StatusOr<int> Start() {
-    Error error = Listen();
+    ErrorCode error = Listen();
     const Tcp::endpoint local = error ? Tcp::endpoint() : acceptor_.local_endpoint(error);
     if (error) {
       const TransportOptions& options = connections_.options;
@@ -48,7 +48,7 @@ class Transport::Impl {
     if (!thread_.joinable()) return;
     asio::post(loop_, [this] {
       connections_.draining = true;
-      Error ignored;
+      ErrorCode ignored;
       acceptor_.close(ignored);
       accept_pause_.cancel();
       Connections::List all = connections_.idle;
@@ -61,14 +61,14 @@ class Transport::Impl {
 
  private:
   // Tries the host's addresses in turn.
-  Error Listen() {
-    Error error;
+  ErrorCode Listen() {
+    ErrorCode error;
     Tcp::resolver resolver(loop_);
     const auto addresses = resolver.resolve(connections_.options.host, std::to_string(connections_.options.port),
                                             Tcp::resolver::passive | Tcp::resolver::numeric_service, error);
     if (error) return error;
     for (const auto& address : addresses) {
-      Error ignored;
+      ErrorCode ignored;
       acceptor_.close(ignored);
       if (acceptor_.open(address.endpoint().protocol(), error)) continue;
       // Not SO_REUSEPORT: a second server on the port must fail, not share it.
@@ -92,10 +92,10 @@ class Transport::Impl {
   }
 
   void Accept() {
-    acceptor_.async_accept([this](Error error, Tcp::socket socket) {
+    acceptor_.async_accept([this](ErrorCode error, Tcp::socket socket) {
       if (connections_.draining) return;
       if (error) return AcceptLater(error);
-      Error ignored;
+      ErrorCode ignored;
       socket.set_option(Tcp::no_delay(true), ignored);
       std::make_shared<Connection>(&loop_, std::move(socket), &connections_)->Start();
       if (connections_.idle.size() > static_cast<size_t>(connections_.options.max_idle_connections)) DropIdle();
@@ -103,11 +103,11 @@ class Transport::Impl {
     });
   }
 
-  void AcceptLater(Error error) {
+  void AcceptLater(ErrorCode error) {
     log::Write(spdlog::level::warn, "http_accept", {{"error", error.message()}});
     DropIdle();
     accept_pause_.expires_after(kAcceptPause);
-    accept_pause_.async_wait([this](Error) {
+    accept_pause_.async_wait([this](ErrorCode) {
       if (!connections_.draining) Accept();
     });
   }

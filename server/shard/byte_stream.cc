@@ -12,7 +12,7 @@
 namespace maxsim::shard {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{256} << 10;
+constexpr size_t kInflateBytes = size_t{256} << 10;
 
 class RangeStream : public ByteStream {
  public:
@@ -46,7 +46,7 @@ class MemberStream : public ByteStream {
         compressed_left_(member.end - member.begin) {
     if (member_.deflated) {
       inflating_ = inflateInit2(&zlib_, -MAX_WBITS) == Z_OK;  // no zlib header inside an archive
-      block_.resize(kBlockBytes);
+      block_.resize(kInflateBytes);
     }
   }
   ~MemberStream() override {
@@ -75,7 +75,7 @@ class MemberStream : public ByteStream {
     auto* next = static_cast<Bytef*>(out);
     while (count > 0) {
       if (zlib_.avail_in == 0) {
-        const auto amount = static_cast<size_t>(std::min<int64_t>(kBlockBytes, compressed_left_));
+        const auto amount = static_cast<size_t>(std::min<int64_t>(kInflateBytes, compressed_left_));
         if (absl::Status status = compressed_.Read(block_.data(), amount); !status.ok()) return status;
         compressed_left_ -= static_cast<int64_t>(amount);
         zlib_.next_in = block_.data();

@@ -9,7 +9,7 @@
 namespace maxsim::shard {
 namespace {
 
-constexpr int64_t kBlockBytes = int64_t{1} << 20;
+constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 class LinePayloads : public PayloadSource {
  public:
@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
     if (static_cast<int64_t>(buffer_.size() - at_) > kMaxLineBytes) {
       return Invalid(Where(), "longer than the limit of ", kMaxLineBytes, " bytes a line");
     }
-    const int64_t amount = std::min(kBlockBytes, file_->size() - next_byte_);
+    const int64_t amount = std::min(kReadBytes, file_->size() - next_byte_);
     if (amount == 0) break;
     buffer_.erase(0, at_);
     at_ = 0;

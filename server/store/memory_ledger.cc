@@ -12,13 +12,13 @@
 namespace maxsim::store {
 namespace {
 
-std::string Grouped(uint64_t value) {
-  return shard::FormatCount(static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max())));
-}
-
 uint64_t LessOrZero(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
 }  // namespace
+
+std::string FormatGrouped(uint64_t value) {
+  return shard::FormatCount(static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max())));
+}
 
 std::string FormatBytes(uint64_t bytes) {
   constexpr std::array<std::string_view, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -26,7 +26,7 @@ std::string FormatBytes(uint64_t bytes) {
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return absl::StrFormat("%.1f %s (%s bytes)", value, kUnits[unit], Grouped(bytes));
+  return absl::StrFormat("%.1f %s (%s bytes)", value, kUnits[unit], FormatGrouped(bytes));
 }
 
 struct MemoryLedger::Books {

@@ -14,6 +14,8 @@ namespace maxsim::store {
 
 // "12.3 GiB (13,207,024,435 bytes)"; small sizes as bytes only.
 std::string FormatBytes(uint64_t bytes);
+// "1,234,567".
+std::string FormatGrouped(uint64_t value);
 
 // A share of the backend's memory, given back when it is destroyed. May outlive the ledger.
 class Reservation {

@@ -5,13 +5,10 @@
 #include "absl/strings/str_format.h"
 #include "server/shard/text.h"
 #include "server/store/collection_loader.h"
+#include "server/store/memory_ledger.h"
 
 namespace maxsim::store {
 namespace {
-
-std::string Grouped(uint64_t value) {
-  return shard::FormatCount(static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max())));
-}
 
 bool IsGpu(const Backend& backend) { return backend.info().name != "cpu"; }
 
@@ -92,12 +89,12 @@ std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& mani
     absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, entry.file,
                           shard::FormatCount(entry.num_documents), shard::FormatCount(entry.num_tokens),
                           shard::FormatCount(entry.num_bytes),
-                          Grouped(ShardBytesNeeded(backend, manifest, entry, residency)), Name(residency));
+                          FormatGrouped(ShardBytesNeeded(backend, manifest, entry, residency)), Name(residency));
   }
   if (shown < manifest.shards.size()) text += shard::Cat("  and ", manifest.shards.size() - shown, " more shards\n");
   absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "total",
                         shard::FormatCount(manifest.num_documents), shard::FormatCount(manifest.num_tokens),
-                        Grouped(file_bytes), Grouped(needed), Name(residency));
+                        FormatGrouped(file_bytes), FormatGrouped(needed), Name(residency));
   if (residency == Residency::kGpu) {
     uint64_t host_bytes = 0;
     for (const shard::ShardEntry& entry : manifest.shards) {
