@@ -139,9 +139,8 @@ constexpr SharedLayout LayoutOf(ScoreTile tile, bool query_resident, bool align,
   return layout;
 }
 
-// The wide kernels. Bytes of a row in one swizzled half of a stage; threads, of which two warpgroups
-// multiply; tiles whose description is kept: a document's is read while the next tile is multiplied, so twice the
-// stages are enough.
+// The wide kernels. Bytes of a row in one swizzled half of a stage; threads, of which two warpgroups multiply; tiles
+// whose description is kept, no fewer than the stages.
 inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;

@@ -15,6 +15,9 @@ constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
 // Query bytes of one slice, unless a single query takes more.
 constexpr int64_t kMinSliceQueryBytes = int64_t{8} << 20;
 
+// Candidates of one pass: the Hopper kernels count them in 32 bits, and count some twice.
+constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
+
 constexpr size_t kPartAlignment = 256;
 
 int64_t NumBlocks(int64_t num_tokens) { return (num_tokens + kBlockTokens - 1) / kBlockTokens; }
@@ -125,6 +128,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
   pass_candidates_ = num_partial_blocks_ == 0
                          ? most_candidates_
                          : std::min(most_candidates_, std::max<int64_t>(partials_capacity / num_partial_blocks_, 1));
+  pass_candidates_ = std::min(pass_candidates_, kMaxPassCandidates);
   for (const Group& group : groups_) {
     ScoreGroup plan_group{0, group.num_candidates};
     for (int32_t i : group.queries) plan_group.num_blocks += NumBlocks(queries[i].num_tokens);

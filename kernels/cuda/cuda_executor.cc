@@ -25,7 +25,8 @@ constexpr size_t kStagingPieceBytes = size_t{4} << 20;
 // device half empty.
 constexpr int64_t kPassCandidates = 2048;
 
-// Tokens that a claim of the wide kernels should have at least: a claim costs the loading warp some instructions.
+// Tokens that a claim of the Hopper kernels should have, where there are enough: it costs the loading warp some
+// instructions.
 constexpr int64_t kClaimTokens = 1024;
 // Claims that every thread block should make at least, so that they end together.
 constexpr int64_t kClaimsOfBlock = 24;

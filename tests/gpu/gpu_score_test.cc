@@ -181,8 +181,8 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   EXPECT_TRUE(seen.contains(ScoreTile::kRows128));
 }
 
-// Token tiles end after any number of tokens: boxes of 8 and 32 rows cover a wide one, and its last two share what is
-// left; a stream tile's last tokens are clamped.
+// Token tiles end after any number of tokens: a wide one is a box of 32 to 128 rows, and a document's last two share
+// what is left; a stream tile's last tokens are clamped.
 TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -202,6 +202,35 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
           EXPECT_EQ(executor->last_plan().tile, tile);
         }
+      }
+    }
+  }
+}
+
+// Where documents go to two warpgroups in turn, one of them may skip any number of the other's tiles between two
+// documents of its own.
+TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  std::vector<int64_t> alternating, rare, longest(1200, 300);
+  for (int i = 0; i < 500; ++i) alternating.insert(alternating.end(), {10, i % 4 == 0 ? 5000 : 700});
+  for (int i = 0; i < 60; ++i) {
+    rare.push_back(100);
+    rare.insert(rare.end(), 60, 1);
+  }
+  for (size_t i = 7; i < longest.size(); i += 300) longest[i] = kMaxDocumentTokens;
+  for (const std::vector<int64_t>& lengths : {alternating, rare, longest}) {
+    for (int32_t dim : {64, 128}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 40);
+      executor->AllowTiles(Only(ScoreTile::kRows32));
+      const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
+      for (ScoreTile tile : kHopperTiles) {
+        SCOPED_TRACE(testing::Message() << lengths.size() << " documents, d " << dim << ", " << Name(tile));
+        executor->AllowTiles(Only(tile));
+        ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
+        EXPECT_EQ(executor->last_plan().tile, tile);
       }
     }
   }

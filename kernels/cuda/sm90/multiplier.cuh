@@ -26,6 +26,7 @@ class Multiplier {
   static constexpr int kSets = 2;
   static constexpr int kSums = kWideTokens / 2;
   static constexpr int kStepsOfHalf = kWideHalfBytes / kStepBytes;
+  static constexpr uint32_t kNone = 0xffffffff;  // no position: there are fewer candidates
   using Sums = float[kSets][kSums];
 
  public:
@@ -123,22 +124,22 @@ class Multiplier {
   }
 
   // Sets a document's maxima aside, to be summed while the next tile is multiplied.
-  __device__ __forceinline__ void EndDocument(int entry) {
+  __device__ __forceinline__ void EndDocument(uint32_t position) {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) ended_[s][h] = fmaxf(running_[s][2 * h], running_[s][2 * h + 1]);
     }
     ClearMaxima();
-    ended_entry_ = entry;
+    ended_position_ = position;
   }
 
   // Adds the document that ended last: the butterfly over 32 rows (the contract's), of which row 16 s + 8 h + g is with
   // the four lanes of lane / 4 == g.
   __device__ __forceinline__ void SumDocument() {
-    if (ended_entry_ < 0) return;
-    const uint32_t position = LoadShared(ring_.Entry(ended_entry_) + offsetof(TileEntry, position));
-    ended_entry_ = -1;
+    if (ended_position_ == kNone) return;
+    const uint32_t position = ended_position_;
+    ended_position_ = kNone;
     float term[kSets][2];
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -188,7 +189,7 @@ class Multiplier {
   template <int N, bool kMask>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const int num_valid = word_.Tokens();
-    const int entry = word_.Last() ? at_.entry : -1;
+    const uint32_t ended = word_.Last() ? LoadShared(ring_.Entry(at_.entry) + offsetof(TileEntry, position)) : kNone;
     const int stage = at_.stage;
     const uint64_t tokens = DescribeOperand(ring_.Tile(stage));
     FenceOperands();
@@ -202,9 +203,10 @@ class Multiplier {
     TakeMaxima<N, kMask>(sums[0], 0, num_valid);
     WaitGroups<0>();
     Pin<N>(sums[1]);
+    __syncwarp();
     Release(stage);
     TakeMaxima<N, kMask>(sums[1], 1, num_valid);
-    if (entry >= 0) EndDocument(entry);
+    if (ended != kNone) EndDocument(ended);
   }
 
   // Finds the instance for the tile's number of tokens.
@@ -224,10 +226,10 @@ class Multiplier {
   const int warp_;
   const int lane_;
   uint32_t a_[kSets][kSteps][4];
-  float running_[kSets][4];    // maxima so far: rows g and g + 8, even and odd tokens apart
-  float ended_[kSets][2];      // maxima of the document that ended last, not joined over lanes yet
-  float* sums_out_ = nullptr;  // [position]; null when the row tile has no such block
-  int ended_entry_ = -1;
+  float running_[kSets][4];          // maxima so far: rows g and g + 8, even and odd tokens apart
+  float ended_[kSets][2];            // maxima of the document that ended last, not joined over lanes yet
+  float* sums_out_ = nullptr;        // [position]; null when the row tile has no such block
+  uint32_t ended_position_ = kNone;  // its position; kNone: no document waits to be summed
   RingPlace<Ring<kHalves>::kStages> at_;
   TileWord word_;
 };

@@ -6,7 +6,7 @@
 // rows (params.documents_in_turn) both hold the same rows and take documents in turn.
 //
 // NOTES:
-//  - Rows past a document's end are another document's, or stale shared memory: their products are masked.
+//  - Rows past a document's end are another document's, or zeros past the last one: their products are masked.
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). wgmma and mma.sync agree on the
 //  sum
 //    of 16 columns; the butterfly over 32 rows is the same.

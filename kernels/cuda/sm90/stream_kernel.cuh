@@ -1,5 +1,4 @@
-// Fused MaxSim for Hopper where few query rows meet the documents, so that memory sets the pace: one or two blocks of
-// 32 rows.
+// Fused MaxSim for Hopper where a single block of 32 query rows meets the documents, so that memory sets the pace.
 //
 // Persistent thread blocks, one a multiprocessor. The last warp copies token tiles of about 8 KB, exactly a document's
 // rows and nothing past them, into a ring of shared memory. The other warps take tiles in turn, each a whole tile
@@ -53,7 +52,7 @@ class StreamRing {
   }
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kLayout.full + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kLayout.empty + stage * 8; }
-  // Maxima of a document so far, one a row, in the order of AtomicMax below.
+  // Maxima of a document so far, one a row, as Ordered below makes them.
   __device__ __forceinline__ uint32_t Maxima(int slot) const {
     return base_ + kLayout.maxima + slot * kBlockTokens * 4;
   }
@@ -330,6 +329,7 @@ class StreamMultiplier {
     if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before + 1 != entry.num_tiles) return;
+    __syncwarp();  // what lane 0 has acquired, all have
     maximum = FromOrdered(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
     StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
     if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);

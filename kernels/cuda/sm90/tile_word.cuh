@@ -8,8 +8,7 @@ namespace maxsim::cuda::sm90 {
 // Tokens of the wgmma instances: every multiple of this up to kWideTokens.
 inline constexpr int32_t kTokenGrain = 16;
 
-// Written before the tile's `full` barrier and read after it. Entries outlive their stage: a document's position is
-// read while the next tile is multiplied (kWideTileEntries in plan.h).
+// Written before the tile's `full` barrier, read after it and before the tile is let go.
 struct TileEntry {
   uint32_t word;      // see TileWord; 0 ends the work
   uint32_t position;  // of the document in its list of candidates

@@ -68,6 +68,7 @@ class WorkQueue {
       before = atomicAdd(p_.claims + p_.num_row_tiles + 1, 1u);
     }
     if (__shfl_sync(0xffffffffu, before, 0) + 1 != gridDim.x) return;
+    __threadfence();
     for (int32_t i = lane_; i < p_.num_row_tiles + 2; i += 32) p_.claims[i] = 0;
   }
 

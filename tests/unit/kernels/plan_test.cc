@@ -172,8 +172,7 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
-// What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8,
-// and a description outlives its stage.
+// What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.
 TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
   for (int32_t halves : {1, 2}) {
     const WideLayout layout = WideLayoutOf(halves);
@@ -185,7 +184,7 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_EQ(layout.empty - layout.full, WideStages(halves) * 8);
     EXPECT_EQ(layout.weights - layout.empty, WideStages(halves) * 8);
     EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
-    EXPECT_GE(kWideTileEntries, 2 * WideStages(halves));
+    EXPECT_GE(kWideTileEntries, WideStages(halves));
   }
   EXPECT_EQ(WideHalves(4), 1);
   EXPECT_EQ(WideHalves(5), 2);
