@@ -14,7 +14,7 @@ if(NOT MAXSIM_CUDA STREQUAL "OFF")
 endif()
 if(MAXSIM_WITH_CUDA)
   # Machine code for Ampere and Hopper, and PTX that newer GPUs compile when they load it.
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
   set(CMAKE_CUDA_COMPILER ${MAXSIM_NVCC})

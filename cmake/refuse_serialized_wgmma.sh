@@ -1,13 +1,14 @@
 #!/bin/sh
-# Compiler launcher of the Hopper kernels: runs the command, and fails where ptxas says that it serialised wgmma (C7510 to
-# C7519). It says so in a mere remark, and such a kernel is right, at a third of the speed.
+# Compiler launcher of the Hopper kernels: runs the command, and fails where ptxas says that it serialised wgmma (C7509
+# to C7519) or ignored setmaxnreg (C7504, C7508). It says so in a mere remark, and such a kernel is right, at a third of
+# the speed.
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 "$@" >"$log" 2>&1
 code=$?
 cat "$log"
-if grep -q '(C751[0-9])' "$log"; then
-  echo "error: wgmma is serialised, see the remark above" >&2
+if grep -qE '\(C75[0-9][0-9]\)' "$log"; then
+  echo "error: wgmma is serialised or setmaxnreg ignored, see the remark above" >&2
   exit 1
 fi
 exit $code
