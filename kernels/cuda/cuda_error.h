@@ -28,9 +28,11 @@ absl::Status CudaStatus(cudaError_t error, const char* call, const char* file, i
 #define MAXSIM_RETURN_IF_CUDA_ERROR(call) MAXSIM_RETURN_IF_ERROR(MAXSIM_CUDA_STATUS(call))
 
 // Assigns the value of `expression`, an absl::StatusOr, to `target`, or returns its status.
+// NOLINTBEGIN(bugprone-macro-parentheses): a target is assigned to
 #define MAXSIM_ASSIGN_OR_RETURN(target, expression) \
   do {                                              \
     auto maxsim_or = (expression);                  \
     if (!maxsim_or.ok()) return maxsim_or.status(); \
     target = std::move(maxsim_or).value();          \
   } while (false)
+// NOLINTEND(bugprone-macro-parentheses)
