@@ -262,7 +262,9 @@ TEST_F(OverloadServiceTest, ALostDeviceEndsTheServerWithAnErrorAndNoAnswers) {
   backend_->SetHealth(absl::UnavailableError("ECC error"));
   EXPECT_TRUE(Eventually([&] { return !server_->server().Readiness().ok(); }));
   const grpc::Status status = server_->Rerank(SmallRequest(), &response);
-  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
+  // The server is closing by itself: a call that comes while gRPC closes is cut off with CANCELLED.
+  EXPECT_TRUE(status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::CANCELLED)
+      << status.error_code() << ": " << status.error_message();
   EXPECT_EQ(server_->Wait(), Server::kExitDeviceLost);
 }
 

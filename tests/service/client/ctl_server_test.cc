@@ -145,7 +145,8 @@ TEST_F(CtlServerTest, CollectionsComeReloadAndGo) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, StartsWith("maxsimctl: ALREADY_EXISTS"));
   EXPECT_EQ(Ctl(server, {"unload", "docs"}).exit_code, 0);
-  EXPECT_EQ(Ctl(server, {"collections"}).out, "no collections\n");
+  run = Ctl(server, {"collections"});
+  EXPECT_EQ(run.out, "no collections\n") << run.err;
   run = Ctl(server, {"load", "docs", "/etc"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, StartsWith("maxsimctl: PERMISSION_DENIED"));
