@@ -73,7 +73,7 @@ check: build ## Check the format, run clang-tidy, shellcheck and the documentati
 	@scripts/check-format.sh
 	@scripts/check-scripts.sh
 	@scripts/check-docs.py $(BUILD)
-	@scripts/check-tidy.sh $(BUILD)
+	@scripts/check-tidy.sh
 
 ci: ## Everything that .ci/run does
 	@.ci/run

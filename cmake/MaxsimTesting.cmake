@@ -11,3 +11,11 @@ function(maxsim_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                        ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
 endfunction()
+
+# maxsim_concurrent_cases(NAME_test FILTER): those cases of a test once more as NAME_concurrent_test, labelled concurrent,
+# where the whole test is not for TSan.
+function(maxsim_concurrent_cases test filter)
+  string(REGEX REPLACE "_test$" "_concurrent_test" name ${test})
+  add_test(NAME ${name} COMMAND ${test} "--gtest_filter=${filter}" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS concurrent ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
+endfunction()

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# clang-tidy, with the checks of .clang-tidy, over our C++ sources as BUILD_FOLDER compiles them.
+# clang-tidy, with the checks of .clang-tidy, over our C++ sources, each file by itself as the debug preset compiles it.
 #
-#   scripts/check-tidy.sh BUILD_FOLDER [--changed-since COMMIT] [--seconds N] [FILE...]
+#   scripts/check-tidy.sh [--changed-since COMMIT] [--seconds N] [FILE...]
 #
 # --changed-since checks only the files that differ from COMMIT; otherwise the files changed last come first. --seconds
 # ends after that long and says how many files it left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build=${1:?usage: scripts/check-tidy.sh BUILD_FOLDER [--changed-since COMMIT] [--seconds N] [FILE...]}
-shift
+build=build/debug
 since=""
 seconds=0
 files=()
@@ -36,16 +35,22 @@ if [ ${#files[@]} -eq 0 ]; then
       while IFS= read -r file; do if [ -f "$file" ]; then echo "$file"; fi; done)
   fi
 fi
+# The other presets compile several files as one.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+{
+  cmake --preset debug -DMAXSIM_CUDA_ROOT="$(find "$PWD/build" -maxdepth 1 -name cuda-toolkit)" &&
+    cmake --build --preset debug --target maxsim_proto_sources
+} >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 # Only what the build compiles: a fuzz target, say, is in no ordinary build.
 commands=$build/compile_commands.json
-[ -f "$commands" ] || { echo "tidy: $commands is not there: build first" >&2; exit 1; }
 mapfile -t files < <(for file in "${files[@]}"; do
   if grep -qF "\"file\": \"$PWD/$file\"" "$commands"; then echo "$file"; fi
 done)
 
 # clang does not know all of GCC's warning flags: that is no finding.
 left_out=$(mktemp)
-trap 'rm -f "$left_out"' EXIT
+trap 'rm -f "$log" "$left_out"' EXIT
 export MAXSIM_TIDY_DEADLINE=$((seconds > 0 ? $(date +%s) + seconds : 0))
 failed=0
 # shellcheck disable=SC2016 # expanded by the inner shell

@@ -4,7 +4,7 @@
 namespace maxsim::client::ctl {
 namespace {
 
-absl::Status Run(Context& context) {
+absl::Status RunCollections(Context& context) {
   const absl::StatusOr<Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<v1::ListCollectionsResponse> response = (*client)->ListCollections();
@@ -23,7 +23,7 @@ absl::Status Run(Context& context) {
 
 void AddCollections(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("collections", "List the server's collections");
-  command->callback([&context] { context.result = Run(context); });
+  command->callback([&context] { context.result = RunCollections(context); });
 }
 
 }  // namespace maxsim::client::ctl

@@ -15,7 +15,7 @@ namespace {
 
 using shard::Cat;
 
-struct Options {
+struct EvaluateOptions {
   std::string collection, path, queries, query_lengths, query_texts, judgements;
   int k = 10;
   int depth = 100;
@@ -28,7 +28,7 @@ struct Inputs {
   Judgements judgements;
 };
 
-absl::StatusOr<Inputs> ReadInputs(const Options& options) {
+absl::StatusOr<Inputs> ReadInputs(const EvaluateOptions& options) {
   absl::StatusOr<QuerySet> queries = QuerySet::Read(options.queries, options.query_lengths);
   if (!queries.ok()) return queries.status();
   absl::StatusOr<std::vector<QueryText>> texts = ReadQueryTexts(options.query_texts);
@@ -134,7 +134,7 @@ struct Measure {
   double Quality::*value;
 };
 
-std::vector<Measure> Measures(const Options& options) {
+std::vector<Measure> Measures(const EvaluateOptions& options) {
   std::vector<Measure> measures = {{Cat("nDCG@", options.k), &Quality::ndcg},
                                    {Cat("MRR@", options.depth), &Quality::reciprocal_rank},
                                    {Cat("recall@", options.k), &Quality::recall}};
@@ -142,13 +142,13 @@ std::vector<Measure> Measures(const Options& options) {
   return measures;
 }
 
-Json QualityJson(const Quality& quality, const Options& options) {
+Json QualityJson(const Quality& quality, const EvaluateOptions& options) {
   Json json = Json::object();
   for (const Measure& measure : Measures(options)) json[measure.name] = quality.*measure.value;
   return json;
 }
 
-void Report(const Quality& server, const std::optional<Quality>& reference, const Options& options,
+void Report(const Quality& server, const std::optional<Quality>& reference, const EvaluateOptions& options,
             const Context& context) {
   if (context.options.json) {
     Json json = {{"queries", server.num_queries}, {"server", QualityJson(server, options)}};
@@ -168,7 +168,7 @@ void Report(const Quality& server, const std::optional<Quality>& reference, cons
 }
 
 // The printed figures are what must be equal.
-absl::Status CheckEqual(const Quality& server, const Quality& reference, const Options& options) {
+absl::Status CheckEqual(const Quality& server, const Quality& reference, const EvaluateOptions& options) {
   for (const Measure& measure : Measures(options)) {
     const std::string there = Fixed(server.*measure.value, 4), here = Fixed(reference.*measure.value, 4);
     if (there != here) {
@@ -178,7 +178,7 @@ absl::Status CheckEqual(const Quality& server, const Quality& reference, const O
   return absl::OkStatus();
 }
 
-absl::Status Run(const Options& options, Context& context) {
+absl::Status RunEvaluate(const EvaluateOptions& options, Context& context) {
   const absl::StatusOr<Inputs> inputs = ReadInputs(options);
   if (!inputs.ok()) return inputs.status();
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
@@ -221,7 +221,7 @@ absl::Status Run(const Options& options, Context& context) {
 }  // namespace
 
 void AddEvaluate(CLI::App& app, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvaluateOptions>();
   CLI::App* command = app.add_subcommand("evaluate", "Measure the server's ranking against relevance judgements");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
@@ -259,7 +259,7 @@ void AddEvaluate(CLI::App& app, Context& context) {
       "             --qrels qrels.tsv --reference");
   command->callback([options, &context] {
     if (options->k > options->depth) throw CLI::ValidationError("--k", "must not be more than --depth");
-    context.result = Run(*options, context);
+    context.result = RunEvaluate(*options, context);
   });
 }
 

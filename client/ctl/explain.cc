@@ -10,7 +10,7 @@ namespace {
 
 using shard::Cat;
 
-struct Options {
+struct ExplainOptions {
   std::string collection, query, query_lengths, query_texts, id, weights, order = "query";
   int64_t query_index = 0;
 };
@@ -20,7 +20,7 @@ struct Question {
   QueryText text;  // empty where there is none
 };
 
-absl::StatusOr<Question> MakeQuestion(const Options& options, Context& context) {
+absl::StatusOr<Question> MakeQuestion(const ExplainOptions& options, Context& context) {
   const absl::StatusOr<QuerySet> queries = QuerySet::Read(options.query, options.query_lengths);
   if (!queries.ok()) return queries.status();
   absl::Status index_ok = queries->CheckIndex(options.query_index);
@@ -91,7 +91,7 @@ Explanation MakeExplanation(const Question& question, const v1::QueryResult& res
   return e;
 }
 
-absl::Status Run(const Options& options, Context& context) {
+absl::Status RunExplain(const ExplainOptions& options, Context& context) {
   const absl::StatusOr<Question> question = MakeQuestion(options, context);
   if (!question.ok()) return question.status();
   const absl::StatusOr<Client*> client = context.Connect();
@@ -115,7 +115,7 @@ absl::Status Run(const Options& options, Context& context) {
 }  // namespace
 
 void AddExplain(CLI::App& app, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = app.add_subcommand("explain", "Show which document token each query token matched");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
@@ -141,7 +141,7 @@ void AddExplain(CLI::App& app, Context& context) {
       "Colours show on a terminal, or with --color always.\n\n"
       "Example: maxsimctl explain --query queries.npy --query-lengths lengths.npy --query-index 4 \\\n"
       "             --queries-jsonl queries.jsonl --id 184");
-  command->callback([options, &context] { context.result = Run(*options, context); });
+  command->callback([options, &context] { context.result = RunExplain(*options, context); });
 }
 
 }  // namespace maxsim::client::ctl

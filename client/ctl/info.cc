@@ -24,7 +24,7 @@ std::vector<Limit> ListLimits(const v1::Limits& limits) {
           {"max_queue_work", limits.max_queue_work()}};
 }
 
-Json ToJson(const v1::GetInfoResponse& info) {
+Json ServerJson(const v1::GetInfoResponse& info) {
   Json limits = Json::object(), devices = Json::array(), collections = Json::array();
   for (const Limit& limit : ListLimits(info.limits())) limits[limit.name] = limit.value;
   for (const v1::DeviceInfo& device : info.devices()) {
@@ -34,7 +34,7 @@ Json ToJson(const v1::GetInfoResponse& info) {
                        {"memory_bytes", device.memory_bytes()},
                        {"free_bytes", device.free_bytes()}});
   }
-  for (const v1::CollectionInfo& collection : info.collections()) collections.push_back(ctl::ToJson(collection));
+  for (const v1::CollectionInfo& collection : info.collections()) collections.push_back(ToJson(collection));
   return {{"version", info.version()},
           {"commit", info.commit()},
           {"limits", std::move(limits)},
@@ -62,13 +62,13 @@ void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
   limits.Print(out);
 }
 
-absl::Status Run(Context& context) {
+absl::Status RunInfo(Context& context) {
   const absl::StatusOr<Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
   if (!info.ok()) return context.Explain(info.status());
   if (context.options.json) {
-    context.Print(ToJson(*info));
+    context.Print(ServerJson(*info));
   } else {
     PrintInfo(*info, context);
   }
@@ -79,7 +79,7 @@ absl::Status Run(Context& context) {
 
 void AddInfo(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("info", "Print the server's version, devices, collections and limits");
-  command->callback([&context] { context.result = Run(context); });
+  command->callback([&context] { context.result = RunInfo(context); });
 }
 
 }  // namespace maxsim::client::ctl

@@ -4,11 +4,11 @@
 namespace maxsim::client::ctl {
 namespace {
 
-struct Options {
+struct LoadOptions {
   std::string name, path, residency = "auto";
 };
 
-absl::Status Run(const Options& options, Context& context) {
+absl::Status RunLoad(const LoadOptions& options, Context& context) {
   const absl::StatusOr<Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   v1::LoadCollectionRequest request;
@@ -28,7 +28,7 @@ absl::Status Run(const Options& options, Context& context) {
 }  // namespace
 
 void AddLoad(CLI::App& app, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LoadOptions>();
   CLI::App* command = app.add_subcommand("load", "Load a collection from a folder on the server's machine");
   command->add_option("name", options->name, "Name to serve it under")->required()->type_name("NAME");
   command->add_option("path", options->path, "Folder with a collection.json, under a root the server allows")
@@ -38,7 +38,7 @@ void AddLoad(CLI::App& app, Context& context) {
       ->capture_default_str()
       ->type_name("TIER");
   command->footer("Example: maxsimctl load passages /var/lib/maxsim/passages");
-  command->callback([options, &context] { context.result = Run(*options, context); });
+  command->callback([options, &context] { context.result = RunLoad(*options, context); });
 }
 
 }  // namespace maxsim::client::ctl

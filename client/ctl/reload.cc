@@ -4,7 +4,7 @@
 namespace maxsim::client::ctl {
 namespace {
 
-absl::Status Run(const std::string& name, Context& context) {
+absl::Status RunReload(const std::string& name, Context& context) {
   const absl::StatusOr<Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   v1::ReloadCollectionRequest request;
@@ -25,7 +25,7 @@ void AddReload(CLI::App& app, Context& context) {
   auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("reload", "Swap in the generation of a collection that is published now");
   command->add_option("name", *name, "Collection")->required()->type_name("NAME");
-  command->callback([name, &context] { context.result = Run(*name, context); });
+  command->callback([name, &context] { context.result = RunReload(*name, context); });
 }
 
 }  // namespace maxsim::client::ctl

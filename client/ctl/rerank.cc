@@ -13,14 +13,14 @@ namespace {
 
 using shard::Cat;
 
-struct Options {
+struct RerankOptions {
   std::string collection, query, query_lengths, ids, ids_file, weights;
   int64_t query_index = 0;
   bool all = false, payload = false, alignments = false, fail_missing = false;
   uint32_t top_k = 10;
 };
 
-absl::StatusOr<v1::Candidates> ReadCandidates(const Options& options, v1::IdType type) {
+absl::StatusOr<v1::Candidates> ReadCandidates(const RerankOptions& options, v1::IdType type) {
   if (options.all) return WholeCollection();
   if (options.ids_file.empty()) return MakeCandidates(ParseIdList(options.ids), type);
   const absl::StatusOr<std::string> text = ReadText(options.ids_file);
@@ -29,7 +29,7 @@ absl::StatusOr<v1::Candidates> ReadCandidates(const Options& options, v1::IdType
   return candidates.ok() ? candidates : shard::Prefix(options.ids_file + ": ", candidates.status());
 }
 
-absl::StatusOr<v1::RerankRequest> MakeRequest(const Options& options, Context& context) {
+absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Context& context) {
   const absl::StatusOr<QuerySet> queries = QuerySet::Read(options.query, options.query_lengths);
   if (!queries.ok()) return queries.status();
   absl::Status index_ok = queries->CheckIndex(options.query_index);
@@ -66,7 +66,7 @@ std::string AlignmentText(const v1::Alignment& alignment) {
   return text;
 }
 
-void PrintTable(const v1::QueryResult& result, const Options& options, const Context& context) {
+void PrintTable(const v1::QueryResult& result, const RerankOptions& options, const Context& context) {
   std::vector<Table::Column> columns = {
       {"rank", Align::kRight}, {"id"}, {"score", Align::kRight}, {"position", Align::kRight}};
   if (options.alignments) columns.push_back({"matches (query token:document token)"});
@@ -105,7 +105,7 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
                 << '\n';
 }
 
-absl::Status Run(const Options& options, Context& context) {
+absl::Status RunRerank(const RerankOptions& options, Context& context) {
   const absl::StatusOr<v1::RerankRequest> request = MakeRequest(options, context);
   if (!request.ok()) return request.status();
   const absl::StatusOr<Client*> client = context.Connect();
@@ -126,7 +126,7 @@ absl::Status Run(const Options& options, Context& context) {
 }  // namespace
 
 void AddRerank(CLI::App& app, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RerankOptions>();
   CLI::App* command = app.add_subcommand("rerank", "Score documents against a query and print the best");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
@@ -157,7 +157,7 @@ void AddRerank(CLI::App& app, Context& context) {
       "length\n"
       "[queries, tokens, dim]. Elements are float16, float32 or float64.\n\n"
       "Example: maxsimctl rerank --query q.npy --ids-file candidates.txt --top-k 5 --payload");
-  command->callback([options, &context] { context.result = Run(*options, context); });
+  command->callback([options, &context] { context.result = RunRerank(*options, context); });
 }
 
 }  // namespace maxsim::client::ctl

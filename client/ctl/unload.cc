@@ -4,7 +4,7 @@
 namespace maxsim::client::ctl {
 namespace {
 
-absl::Status Run(const std::string& name, Context& context) {
+absl::Status RunUnload(const std::string& name, Context& context) {
   const absl::StatusOr<Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   v1::UnloadCollectionRequest request;
@@ -25,7 +25,7 @@ void AddUnload(CLI::App& app, Context& context) {
   auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("unload", "Stop serving a collection and free its memory");
   command->add_option("name", *name, "Collection")->required()->type_name("NAME");
-  command->callback([name, &context] { context.result = Run(*name, context); });
+  command->callback([name, &context] { context.result = RunUnload(*name, context); });
 }
 
 }  // namespace maxsim::client::ctl

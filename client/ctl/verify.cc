@@ -18,7 +18,7 @@ namespace {
 using shard::Cat;
 using shard::FormatCount;
 
-struct Options {
+struct VerifyOptions {
   std::string collection, path, queries, query_lengths;
   int64_t sample = 32;
   int64_t num_candidates = 0;  // 0: the whole collection
@@ -47,11 +47,11 @@ std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& ran
 
 class Verification {
  public:
-  Verification(const Options& options, const QuerySet& queries, const Truth& truth,
+  Verification(const VerifyOptions& options, const QuerySet& queries, const Truth& truth,
                const v1::CollectionInfo& collection, Client& client)
       : options_(options), queries_(queries), truth_(truth), collection_(collection), client_(client) {}
 
-  absl::StatusOr<Comparison> Run(Context& context) {
+  absl::StatusOr<Comparison> RunVerify(Context& context) {
     std::mt19937_64 random(options_.seed);
     const auto num_queries = static_cast<uint64_t>(queries_.size());
     std::vector<uint64_t> sample =
@@ -118,7 +118,7 @@ class Verification {
     return absl::OkStatus();
   }
 
-  const Options& options_;
+  const VerifyOptions& options_;
   const QuerySet& queries_;
   const Truth& truth_;
   const v1::CollectionInfo& collection_;
@@ -143,7 +143,7 @@ absl::Status Verdict(const Comparison& c) {
   return absl::OkStatus();
 }
 
-void Report(const Comparison& c, const Options& options, const QuerySet& queries, const Truth& truth,
+void Report(const Comparison& c, const VerifyOptions& options, const QuerySet& queries, const Truth& truth,
             const Context& context) {
   const shard::Manifest& manifest = truth.manifest();
   const int64_t num_candidates = std::min(options.num_candidates, manifest.num_documents);
@@ -179,7 +179,7 @@ void Report(const Comparison& c, const Options& options, const QuerySet& queries
                 << " documents at another rank than the reference's\n";
 }
 
-absl::Status Run(const Options& options, Context& context) {
+absl::Status RunVerify(const VerifyOptions& options, Context& context) {
   const absl::StatusOr<QuerySet> queries = QuerySet::Read(options.queries, options.query_lengths);
   if (!queries.ok()) return queries.status();
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
@@ -194,7 +194,7 @@ absl::Status Run(const Options& options, Context& context) {
   const absl::StatusOr<Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<Comparison> comparison =
-      Verification(options, *queries, *truth, *collection, **client).Run(context);
+      Verification(options, *queries, *truth, *collection, **client).RunVerify(context);
   if (!comparison.ok()) return comparison.status();
   Report(*comparison, options, *queries, *truth, context);
   return Verdict(*comparison);
@@ -203,7 +203,7 @@ absl::Status Run(const Options& options, Context& context) {
 }  // namespace
 
 void AddVerify(CLI::App& app, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App* command = app.add_subcommand(
       "verify", "Compare a sample of the server's answers with FP64 scores of the collection's files");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
@@ -239,7 +239,7 @@ void AddVerify(CLI::App& app, Context& context) {
       "k are\n"
       "not the reference's.\n\n"
       "Example: maxsimctl verify --queries queries.npy --query-lengths lengths.npy --sample 0 --top-k 100");
-  command->callback([options, &context] { context.result = Run(*options, context); });
+  command->callback([options, &context] { context.result = RunVerify(*options, context); });
 }
 
 }  // namespace maxsim::client::ctl

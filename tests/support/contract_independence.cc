@@ -8,6 +8,7 @@
 
 #include "tests/support/backend_contract.h"
 #include "tests/support/contract_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace maxsim::test {
 namespace {
@@ -79,13 +80,14 @@ void AnyAlignment(Backend& backend) {
 }
 
 void Reruns(Backend& backend) {
+  constexpr int kReruns = kSanitized ? 3 : 20;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 100, RandomLengths(TestSeed(), 200, 1, 150));
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 100, 33);
     runner.Load(documents);
     const std::vector<Scored> expected = runner.TopK(query.view(kMaxTopK));
-    for (int run = 0; run < 20; ++run) ExpectSameBits(expected, runner.TopK(query.view(kMaxTopK)));
+    for (int run = 0; run < kReruns; ++run) ExpectSameBits(expected, runner.TopK(query.view(kMaxTopK)));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/client/programs.h"
+#include "tests/support/sanitized.h"
 
 namespace maxsim::client {
 namespace {
@@ -199,10 +200,9 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
 }
 
 TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP()
-      << "the FP64 reference takes minutes in a sanitized build; the bundled collection's test is the same code";
-#endif
+  if (test::kSanitized)
+    GTEST_SKIP()
+        << "the FP64 reference takes minutes in a sanitized build; the bundled collection's test is the same code";
   const Data cranfield{CranfieldFolder(), "docs.jsonl"};
   if (cranfield.folder.empty())
     GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";

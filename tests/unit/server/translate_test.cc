@@ -20,10 +20,10 @@ using engine::CandidateSet;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int32_t kDim = 16;
-
 class TranslateTest : public testing::Test {
  protected:
+  static constexpr int32_t kDim = 16;
+
   void Build(shard::IdType id_type, bool payloads = false, ScalarType storage = ScalarType::kF16) {
     documents_ = test::SmallDocuments(1, 20, storage, kDim);
     test::CorpusOptions options;

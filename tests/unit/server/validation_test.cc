@@ -19,10 +19,10 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr int32_t kDim = 16;
-
 class ValidationTest : public testing::Test {
  protected:
+  static constexpr int32_t kDim = 16;
+
   static void SetUpTestSuite() {
     world_ = new World;
     test::BuildCorpus(world_->folder / "strings", test::SmallDocuments(1, 20, ScalarType::kF16, kDim));

@@ -1,0 +1,13 @@
+// Whether this is a build with AddressSanitizer or ThreadSanitizer, where arithmetic takes ten times as long: tests that
+// only repeat themselves, or compute much in FP64, do less there.
+#pragma once
+
+namespace maxsim::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace maxsim::test
