@@ -8,6 +8,7 @@
 // Contract of every backend:
 //  - A score depends only on the query's tokens and weights and on the document's tokens: not on the other candidates,
 //    the other queries of a call, the order, the thread count or the run. Repeating a call gives the same bits.
+//  - For quantised documents the score is that of the quantised query (kernels/quantize.h), and so is the reference.
 //  - |score - FP64 reference| <= 1e-5 * sum_i |w_i| * max_j sum_k |q_ik * d_jk| (kernels/reference.h computes both).
 //  - Results are ordered by score descending, then by position ascending.
 #pragma once
@@ -38,11 +39,14 @@ class MemorySource {
 // A ragged set of documents in host memory: document n owns rows offsets[n] .. offsets[n + 1] of `tokens`.
 struct DocumentsView {
   ScalarType type = ScalarType::kF16;
-  int32_t dim = 0;                   // columns, kMinDim .. kMaxDim
-  int64_t num_documents = 0;         // 0 .. kMaxShardDocuments
-  const void* tokens = nullptr;      // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least;
-                                     // values finite and at most kMaxAbsValue in magnitude (nobody checks them again)
-  const int64_t* offsets = nullptr;  // [num_documents + 1], offsets[0] == 0, strictly increasing
+  int32_t dim = 0;                       // columns, kMinDim .. kMaxDim
+  int64_t num_documents = 0;             // 0 .. kMaxShardDocuments
+  const void* tokens = nullptr;          // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least;
+                                         // values finite and at most kMaxAbsValue in magnitude, int8 elements within
+                                         // +-kMaxInt8 (nobody checks them again)
+  const int64_t* offsets = nullptr;      // [num_documents + 1], offsets[0] == 0, strictly increasing
+  const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
+  uint64_t rotation_seed = 0;            // kI8: of the rotation that the rows got before they were quantised
   const MemorySource* source = nullptr;  // vouches for `tokens`, as long as they are valid; null: nothing changes them
 
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
@@ -52,9 +56,15 @@ struct DocumentsView {
 // kMaxDocumentTokens.
 absl::Status ValidateDocuments(const DocumentsView& documents);
 
+// The type that queries against documents of a type come in: the same, but F32 for quantised documents, whose backends
+// rotate and quantise queries themselves (kernels/quantize.h).
+constexpr ScalarType QueryType(ScalarType documents) {
+  return documents == ScalarType::kI8 ? ScalarType::kF32 : documents;
+}
+
 // One query against one set of documents. All pointers are host memory, borrowed for the length of the call.
 struct Query {
-  const void* tokens = nullptr;        // [num_tokens, dim] in the documents' type, row-major, 2-byte aligned at least
+  const void* tokens = nullptr;        // [num_tokens, dim] in QueryType(documents' type), row-major, aligned to 2 bytes
   const float* weights = nullptr;      // [num_tokens]; null means every weight is 1
   int32_t num_tokens = 0;              // 1 .. kMaxQueryTokens
   const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null: all documents

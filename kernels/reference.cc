@@ -6,14 +6,20 @@
 #include <limits>
 #include <thread>
 
+#include "kernels/quantize.h"
+
 namespace maxsim {
 namespace {
 
 // Multiply-adds below which starting threads costs more than it saves.
 constexpr double kMinWorkPerThread = 5e6;
 
-// Converts elements to FP64, exactly.
+// Converts elements to FP64, exactly. Of I8 the integers.
 void WidenToDouble(ScalarType type, const void* source, size_t count, double* target) {
+  if (type == ScalarType::kI8) {
+    std::copy_n(static_cast<const int8_t*>(source), count, target);
+    return;
+  }
   std::vector<float> floats(count);
   ConvertElements(type, source, ScalarType::kF32, floats.data(), count);
   std::copy(floats.begin(), floats.end(), target);
@@ -29,8 +35,7 @@ const void* TokenRow(const DocumentsView& documents, int64_t token) {
 struct TransposedQuery {
   TransposedQuery(const DocumentsView& documents, const Query& query)
       : num_tokens(query.num_tokens), values(static_cast<size_t>(documents.dim) * query.num_tokens) {
-    std::vector<double> rows(values.size());
-    WidenToDouble(documents.type, query.tokens, rows.size(), rows.data());
+    const std::vector<double> rows = Rows(documents, query);
     for (int32_t token = 0; token < num_tokens; ++token) {
       for (int32_t column = 0; column < documents.dim; ++column) {
         values[static_cast<size_t>(column) * num_tokens + token] =
@@ -41,7 +46,29 @@ struct TransposedQuery {
 
   int32_t num_tokens;
   std::vector<double> values;
+
+ private:
+  // [num_tokens, dim], as the documents' backend multiplies them.
+  static std::vector<double> Rows(const DocumentsView& documents, const Query& query) {
+    std::vector<double> rows(static_cast<size_t>(documents.dim) * query.num_tokens);
+    if (documents.type != ScalarType::kI8) {
+      WidenToDouble(documents.type, query.tokens, rows.size(), rows.data());
+      return rows;
+    }
+    std::vector<int8_t> elements(rows.size());
+    std::vector<float> scales(query.num_tokens);
+    QuantizeQuery(documents.rotation_seed, documents.dim, static_cast<const float*>(query.tokens), elements.data(),
+                  absl::MakeSpan(scales));
+    for (size_t idx = 0; idx < rows.size(); ++idx)
+      rows[idx] = static_cast<double>(scales[idx / documents.dim]) * elements[idx];
+    return rows;
+  }
 };
+
+// What the inner products of a document's elements are multiplied by.
+double ScaleOf(const DocumentsView& documents, uint32_t ordinal) {
+  return documents.type == ScalarType::kI8 ? documents.scales[ordinal] : 1.0;
+}
 
 // Similarities of one document token with every query token.
 struct Similarities {
@@ -89,6 +116,9 @@ ReferenceScore ScoreDocument(const DocumentsView& documents, const TransposedQue
     result.score += weight * best_product[i];
     result.magnitude += std::fabs(weight) * best_magnitude[i];
   }
+  const double scale = ScaleOf(documents, ordinal);
+  result.score *= scale;
+  result.magnitude *= scale;
   return result;
 }
 
@@ -143,6 +173,7 @@ std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const
       }
     }
   }
+  for (ReferenceMatch& match : matches) match.similarity *= ScaleOf(documents, ordinal);
   return matches;
 }
 

@@ -148,7 +148,7 @@ bool AnyUnusable(ScalarType type, const void* data, size_t count) {
     case ScalarType::kBF16:
       return AnyAbove<uint16_t, int16_t>(data, count, static_cast<int16_t>(kLimit >> 16));
     case ScalarType::kI8:
-      return false;
+      return std::memchr(data, 0x80, count) != nullptr;
   }
   return true;
 }

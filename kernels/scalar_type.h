@@ -14,7 +14,7 @@ enum class ScalarType : uint8_t {
   kF32 = 1,
   kF16 = 2,   // IEEE binary16
   kBF16 = 3,  // upper half of an IEEE binary32
-  kI8 = 4,    // quantised; reserved, not accepted by any backend yet
+  kI8 = 4,    // quantised: needs the scale of its document and a rotation (kernels/quantize.h)
 };
 
 // Bytes of one element.
@@ -67,8 +67,8 @@ uint16_t F32ToBf16(float value);
 // need not be aligned to its element. Thread-safe.
 void ConvertElements(ScalarType from, const void* source, ScalarType to, void* target, size_t count);
 
-// Index of the first element that is not finite or whose magnitude exceeds kMaxAbsValue, or nullopt. `data` need not be
-// aligned to its element.
+// Index of the first element that no token may have: not finite, of a magnitude beyond kMaxAbsValue, -128 in I8; or
+// nullopt. `data` need not be aligned to its element.
 std::optional<size_t> FindUnusableElement(ScalarType type, const void* data, size_t count);
 
 }  // namespace maxsim

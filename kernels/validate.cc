@@ -43,10 +43,12 @@ absl::Status ValidateDocuments(const DocumentsView& documents) {
     case ScalarType::kF32:
     case ScalarType::kF16:
     case ScalarType::kBF16:
+    case ScalarType::kI8:
       break;
     default:
       return absl::InvalidArgumentError(absl::StrCat("documents.type is ", std::string(Name(documents.type)), " (",
-                                                     static_cast<int>(documents.type), "); must be f32, f16 or bf16"));
+                                                     static_cast<int>(documents.type),
+                                                     "); must be f32, f16, bf16 or i8"));
   }
   if (documents.dim < kMinDim || documents.dim > kMaxDim) {
     return OutOfRange("documents.dim", documents.dim, kMinDim, kMaxDim);
@@ -59,6 +61,11 @@ absl::Status ValidateDocuments(const DocumentsView& documents) {
   if (documents.tokens == nullptr) return absl::InvalidArgumentError("documents.tokens is null");
   if (reinterpret_cast<uintptr_t>(documents.tokens) % 2 != 0) {
     return absl::InvalidArgumentError("documents.tokens is at an odd address; must be aligned to 2 bytes");
+  }
+  if ((documents.scales != nullptr) != (documents.type == ScalarType::kI8)) {
+    return absl::InvalidArgumentError(absl::StrCat("documents.scales is ", documents.scales == nullptr ? "null" : "set",
+                                                   " for ", std::string(Name(documents.type)),
+                                                   "; i8 alone has scales"));
   }
   if (documents.offsets[0] != 0) {
     return absl::InvalidArgumentError(absl::StrCat("documents.offsets[0] is ", documents.offsets[0], "; must be 0"));
