@@ -24,8 +24,8 @@ inline constexpr size_t kTileSteps = 16;
 inline constexpr size_t kTileLanes = 16;
 
 // Tiles: sums of row group r and vector v in 2 * r + v, rows of group r in 4 + r, queries of vector v in 6 + v.
-// Similarities of kGroups row groups, which begin at `rows`, with kVectors vectors go to `sums`, `sums_bytes` from row to
-// row; the second group's to `second_sums`.
+// Similarities of kGroups row groups, which begin at `rows`, with kVectors vectors go to `sums`, `sums_bytes` from row
+// to row; the second group's to `second_sums`.
 template <class T, int kGroups, int kVectors>
 [[gnu::always_inline]] inline void MultiplyGroups(const char* const (&rows)[2], size_t row_bytes, const uint32_t* panel,
                                                   size_t panel_bytes, size_t num_steps,
@@ -154,8 +154,7 @@ void UpdateMaximaInTiles(const RowBlock& block, const QueryPanels& queries, type
 }
 
 template <class T>
-void SimilaritiesInTiles(const RowBlock& block, const QueryPanels& queries,
-                         typename T::Vector::Element* similarities) {
+void SimilaritiesInTiles(const RowBlock& block, const QueryPanels& queries, typename T::Vector::Element* similarities) {
   RunPanels<T, true>(block, queries, similarities, nullptr);
 }
 
