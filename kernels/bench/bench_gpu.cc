@@ -240,6 +240,10 @@ absl::Status Run(Options options, const std::string& command) {
   absl::Status status = RunCases(**backend, *cases, options, *limits, *flush, report);
   if (status.ok() && options.sweep.count > 0) {
     std::printf("\nsweep: seed %llu\n", static_cast<unsigned long long>(options.sweep.seed));
+    for (const GpuCase& shape :
+         RandomCases(options.inputs_path.empty() ? 0 : options.sweep.count, options.sweep.seed)) {
+      if (absl::Status written = WriteInputs(options.inputs_path, shape); !written.ok()) return written;
+    }
     options.sweep.run.tiles = options.TileMask();
     options.sweep.run.repetitions = std::min(options.repetitions, 7);
     options.sweep.run.whole_calls = false;
