@@ -263,12 +263,12 @@ void BenchElements(const Options& options, Report& report) {
   }
 }
 
-// The kernel's release: what "driver" is to a GPU.
-std::string KernelRelease() {
+// "Linux 6.1": what "driver" is to a GPU.
+std::string OperatingSystem() {
   std::ifstream file("/proc/sys/kernel/osrelease");
-  std::string release;
-  std::getline(file, release);
-  return "Linux " + release;
+  std::string major, minor;
+  std::getline(std::getline(file, major, '.'), minor, '.');
+  return "Linux " + major + "." + minor;
 }
 
 void WriteJson(const Options& options, const std::string& command, const Report& report) {
@@ -283,7 +283,7 @@ void WriteJson(const Options& options, const std::string& command, const Report&
   const CpuLimits& limits = report.limits();
   std::ofstream(options.json_path)
       << nlohmann::ordered_json{{"device", (*backend)->info().device},
-                                {"driver", KernelRelease()},
+                                {"driver", OperatingSystem()},
                                 {"cores", (*all_cores)->info().parallelism},
                                 {"commit", kCommit},
                                 {"command", command},

@@ -18,6 +18,17 @@ from html import escape
 BEGIN = "<!-- made from the JSON by kernels/bench/report.py -->\n"
 END = "<!-- end of what kernels/bench/report.py made -->\n"
 
+INTRODUCTION = """# Kernels on one GPU
+
+Shapes are queries x documents x query tokens x document tokens; `lists:` gives every query its own candidates out of a
+ragged set, `shard:` scores a whole ragged set (lengths of passages: log-normal, 8 to 512, mean near 121), `topk:` is
+selection alone. *Ours* is the scoring on the device: medians, CUDA events, the cache flushed by reading 256 MB before
+each call. *Limit* is the larger of the bytes over the read limit and the operations over the multiply limit. *Best peer*
+is the fastest of all methods of the peers that can do the row, as called or as a CUDA graph's replay, timed in the same
+run on the same numbers; on rows of INT8, of their 8-bit variants. *Error* is the largest one of sampled scores against
+FP64, relative to the score's magnitude. [kernels/README.md](../../kernels/README.md#measuring) says how to run it again.
+"""
+
 LIMIT, RATE, TIME, PEER, PEER_8, PEER_ANY = "x limit", "rate", "ms", "peer", "8-bit peer", "peer in any precision"
 
 # (shape, storage, columns): bounds. Upper ones of LIMIT and TIME; lower ones of RATE (TFLOP/s, TOP/s) and of the peers
@@ -314,7 +325,7 @@ def main():
     if wrong:
         return 1
     page, plot = options.json.with_suffix(".md"), options.json.with_suffix(".svg")
-    existing = page.read_text(encoding="utf-8") if page.exists() else "# CUDA backend: measured\n"
+    existing = page.read_text(encoding="utf-8") if page.exists() else INTRODUCTION
     for path, content in ((page, with_table(existing, markdown(report, plot.name))), (plot, svg(report))):
         if options.check:
             if not path.exists() or path.read_text(encoding="utf-8") != content:
