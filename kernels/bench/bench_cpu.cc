@@ -2,7 +2,8 @@
 //
 // Each number is the best of repeated calls that fill --seconds. With one thread it is that thread's CPU time, so that
 // other work on the machine counts as little as possible; with several it is wall time. Scores of the loop and of the
-// backend are compared, so that nothing wrong is timed.
+// backend are compared, so that nothing wrong is timed; some of the backend's are also compared with FP64. --json
+// writes rows as maxsim_bench_gpu does, with the loops as peers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -14,12 +15,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/bench/bench_shapes.h"
+#include "kernels/bench/cpu_limits.h"
 #include "kernels/bench/plain_loop.h"
 #include "kernels/maxsim.h"
 #include "kernels/quantize.h"
+#include "kernels/reference.h"
 #include "maxsim_version.h"
 
 namespace maxsim::bench {
@@ -123,39 +127,81 @@ struct Workload {
 
 class Report {
  public:
+  explicit Report(const CpuLimits& limits) : limits_(limits) {}
+
   void Header() {
+    std::printf("limits: read %.1f GB/s, f32 %.0f GFLOP/s\n\n", limits_.read_bytes / 1e9, limits_.f32 / 1e9);
     std::printf("%-18s %-5s %-14s %8s %11s %9s %9s %8s\n", "shape", "type", "isa", "threads", "ms/query", "GFLOP/s",
                 "GB/s", "x loop");
   }
 
-  void Score(const Workload& work, const std::string& storage, const std::string& isa, int threads, double seconds,
-             double loop_seconds, double bytes) {
-    const double gflops = work.flops() / seconds / 1e9;
-    std::printf("%-18s %-5s %-14s %8d %11.3f %9.1f %9.2f %8.2f\n", work.shape.name.c_str(), storage.c_str(),
-                isa.c_str(), threads, seconds * 1e3, gflops, bytes / seconds / 1e9, loop_seconds / seconds);
-    rows.push_back({{"benchmark", "score"},
-                    {"shape", work.shape.name},
-                    {"dim", work.shape.dim},
-                    {"documents", work.shape.lengths.size()},
-                    {"query_tokens", work.shape.num_query_tokens},
-                    {"document_tokens", work.offsets.back()},
-                    {"storage", storage},
+  // A row of the backend's; `error` is relative to FP64.
+  void Score(const Workload& work, ScalarType storage, const std::string& isa, int threads, double seconds,
+             double loop_seconds, double bytes, double error) {
+    Print(work, std::string(Name(storage)), isa, threads, seconds, loop_seconds, bytes);
+    // Instructions that multiply narrower numbers have other limits, which are not measured.
+    const bool f32 = storage != ScalarType::kI8 && isa.find("amx") == std::string::npos &&
+                     isa.find("bf16") == std::string::npos && limits_.f32 > 0;
+    const double multiply = f32 ? work.flops() / limits_.f32 : 0;
+    rows.push_back({{"shape", work.shape.name},
+                    {"storage", std::string(Name(storage))},
+                    {"d", work.shape.dim},
                     {"isa", isa},
                     {"threads", threads},
                     {"clock", threads == 1 ? "thread CPU time" : "wall time"},
-                    {"seconds", seconds},
-                    {"gflops", gflops},
-                    {"gigabytes_per_second", bytes / seconds / 1e9},
-                    {"speedup_over_plain_loop", loop_seconds / seconds}});
+                    {"ours_ms", seconds * 1e3},
+                    {"limit_ms", std::max(bytes / limits_.read_bytes, multiply) * 1e3},
+                    {"tflops", work.flops() / seconds / 1e12},
+                    {"gbs", bytes / seconds / 1e9},
+                    {"max_rel_error", error},
+                    {"peers", peers_}});
+  }
+
+  // A loop of one thread, in FP32: a peer of the shape's rows that follow.
+  void Loop(const Workload& work, const std::string& name, double seconds, double loop_seconds) {
+    const double bytes = static_cast<double>(work.tokens.size()) * sizeof(float);
+    Print(work, "f32", name, 1, seconds, loop_seconds, bytes);
+    if (seconds == loop_seconds) peers_ = nlohmann::ordered_json::object();
+    peers_[name] = seconds * 1e3;
   }
 
   void Elements(const std::string& what, double bytes, double seconds) {
     std::printf("%-40s %9.2f GB/s read\n", what.c_str(), bytes / seconds / 1e9);
-    rows.push_back({{"benchmark", what}, {"threads", 1}, {"gigabytes_per_second", bytes / seconds / 1e9}});
+    elements.push_back({{"benchmark", what}, {"threads", 1}, {"gbs", bytes / seconds / 1e9}});
   }
 
-  nlohmann::json rows = nlohmann::json::array();
+  const CpuLimits& limits() const { return limits_; }
+
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  nlohmann::ordered_json elements = nlohmann::ordered_json::array();
+
+ private:
+  static void Print(const Workload& work, const std::string& storage, const std::string& isa, int threads,
+                    double seconds, double loop_seconds, double bytes) {
+    std::printf("%-18s %-5s %-14s %8d %11.3f %9.1f %9.2f %8.2f\n", work.shape.name.c_str(), storage.c_str(),
+                isa.c_str(), threads, seconds * 1e3, work.flops() / seconds / 1e9, bytes / seconds / 1e9,
+                loop_seconds / seconds);
+  }
+
+  const CpuLimits limits_;
+  nlohmann::ordered_json peers_ = nlohmann::ordered_json::object();
 };
+
+// The largest error of a few of the results, relative to their magnitude.
+double LargestError(const DocumentsView& documents, Query query, const std::vector<Scored>& results) {
+  constexpr size_t kSamples = 4;
+  std::vector<uint32_t> ordinals;
+  for (size_t n = 0; n < std::min(kSamples, results.size()); ++n) ordinals.push_back(results[n].position);
+  query.ordinals = ordinals.data();
+  query.num_candidates = static_cast<int64_t>(ordinals.size());
+  const std::vector<ReferenceScore> expected = ReferenceScores(documents, query);
+  double largest = 0;
+  for (size_t n = 0; n < ordinals.size(); ++n) {
+    largest = std::max(largest, std::fabs(results[n].score - expected[n].score) / expected[n].magnitude);
+  }
+  if (!(largest <= 1e-5)) Fail(absl::InternalError("the backend's scores are off by " + std::to_string(largest)));
+  return largest;
+}
 
 void CheckScores(const Workload& work, const std::vector<float>& expected, const std::vector<Scored>& results,
                  double tolerance) {
@@ -175,14 +221,14 @@ void BenchBackend(const Workload& work, const Options& options, const std::strin
   auto executor = (*backend)->CreateExecutor({});
   if (!executor.ok()) Fail(executor.status());
   const std::vector<uint16_t> query_tokens = As(QueryType(type), work.query);
-  auto documents = (*backend)->Load({.type = type,
-                                     .dim = work.shape.dim,
-                                     .num_documents = static_cast<int64_t>(work.shape.lengths.size()),
-                                     .tokens = tokens.elements.data(),
-                                     .offsets = work.offsets.data(),
-                                     .scales = type == ScalarType::kI8 ? tokens.scales.data() : nullptr,
-                                     .rotation_seed = kRotationSeed},
-                                    nullptr);
+  const DocumentsView view{.type = type,
+                           .dim = work.shape.dim,
+                           .num_documents = static_cast<int64_t>(work.shape.lengths.size()),
+                           .tokens = tokens.elements.data(),
+                           .offsets = work.offsets.data(),
+                           .scales = type == ScalarType::kI8 ? tokens.scales.data() : nullptr,
+                           .rotation_seed = kRotationSeed};
+  auto documents = (*backend)->Load(view, nullptr);
   if (!documents.ok()) Fail(documents.status());
   Query query;
   query.tokens = query_tokens.data();
@@ -194,7 +240,8 @@ void BenchBackend(const Workload& work, const Options& options, const std::strin
     if (!status.ok()) Fail(status);
   });
   CheckScores(work, expected, results[0], type == ScalarType::kF32 ? 1e-5 : 1e-2);
-  report.Score(work, std::string(Name(type)), isa, (*backend)->info().parallelism, seconds, loop_seconds, tokens.bytes);
+  report.Score(work, type, isa, (*backend)->info().parallelism, seconds, loop_seconds, tokens.bytes,
+               LargestError(view, query, results[0]));
 }
 
 double BenchLoop(const Workload& work, const Options& options, PlainLoop loop, float* scores) {
@@ -216,13 +263,12 @@ void BenchScores(const Options& options, Report& report) {
     const Workload work(shape);
     std::vector<float> expected(shape.lengths.size());
     const double loop_seconds = BenchLoop(work, options, &PlainLoopScores, expected.data());
-    const double bytes = static_cast<double>(work.tokens.size()) * sizeof(float);
-    report.Score(work, "f32", "plain loop", 1, loop_seconds, loop_seconds, bytes);
+    report.Loop(work, "plain loop", loop_seconds, loop_seconds);
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
       std::vector<float> unused(expected.size());
       const double seconds = BenchLoop(work, options, &FastMathLoopScores, unused.data());
-      report.Score(work, "f32", "fast-math loop", 1, seconds, loop_seconds, bytes);
+      report.Loop(work, "fast-math loop", seconds, loop_seconds);
     }
 #endif
     for (ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
@@ -256,6 +302,14 @@ void BenchElements(const Options& options, Report& report) {
   }
 }
 
+// "Linux 6.1": what "driver" is to a GPU.
+std::string OperatingSystem() {
+  std::ifstream file("/proc/sys/kernel/osrelease");
+  std::string major, minor;
+  std::getline(std::getline(file, major, '.'), minor, '.');
+  return "Linux " + major + "." + minor;
+}
+
 void WriteJson(const Options& options, const std::string& command, const Report& report) {
   auto backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
   if (!backend.ok()) Fail(backend.status());
@@ -265,14 +319,19 @@ void WriteJson(const Options& options, const std::string& command, const Report&
   const std::time_t now = std::time(nullptr);
   std::tm utc;
   std::strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
-  std::ofstream(options.json_path) << nlohmann::json{{"device", (*backend)->info().device},
-                                                     {"cores", (*all_cores)->info().parallelism},
-                                                     {"commit", kCommit},
-                                                     {"command", command},
-                                                     {"date", date},
-                                                     {"rows", report.rows}}
-                                          .dump(1)
-                                   << "\n";
+  const CpuLimits& limits = report.limits();
+  std::ofstream(options.json_path)
+      << nlohmann::ordered_json{{"device", (*backend)->info().device},
+                                {"driver", OperatingSystem()},
+                                {"cores", (*all_cores)->info().parallelism},
+                                {"commit", kCommit},
+                                {"command", command},
+                                {"date", date},
+                                {"limits", {{"read_gbs", limits.read_bytes / 1e9}, {"fp32_tflops", limits.f32 / 1e12}}},
+                                {"rows", report.rows},
+                                {"elements", report.elements}}
+             .dump(1)
+      << "\n";
 }
 
 }  // namespace
@@ -290,7 +349,8 @@ int main(int argc, char** argv) {
 
   std::string command = "maxsim_bench_cpu";
   for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
-  maxsim::bench::Report report;
+  const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
+  maxsim::bench::Report report(maxsim::bench::MeasureCpuLimits(std::max(threads, 1)));
   maxsim::bench::BenchScores(options, report);
   if (options.shapes.empty()) maxsim::bench::BenchElements(options, report);
   if (!options.json_path.empty()) maxsim::bench::WriteJson(options, command, report);

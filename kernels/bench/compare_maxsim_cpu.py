@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times the PyPI package maxsim-cpu on the shapes of maxsim_bench_cpu and adds its rows to that program's JSON.
+"""Times the PyPI package maxsim-cpu on the shapes of maxsim_bench_cpu and adds it to that program's JSON as a peer.
 
     maxsim_bench_cpu --json cpu.json
     OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1 python compare_maxsim_cpu.py --json cpu.json
 
 Needs numpy and maxsim-cpu (0.1.0 was used), which takes FP32 only. The clock is CPU time with one thread
 (the process', as the package computes on a thread of its own), wall time with several. It includes the call through
-Python, a few microseconds. A shape that the package answers wrongly is reported as such and not timed.
+Python, a few microseconds. A shape that the package answers wrongly is reported as such, and null in the JSON.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import time
 import numpy as np
 
 DIM = 128
+PEER = "maxsim-cpu 0.1.0"
 
 
 def shapes():
@@ -59,7 +60,7 @@ def main():
     import maxsim_cpu
 
     generator = np.random.default_rng(1)
-    rows = []
+    times_ms = {}
     print(f"{'shape':<18} {'threads':>8} {'ms/query':>11} {'GFLOP/s':>9}")
     for name, query_tokens, lengths in shapes():
         query = normalized(generator, query_tokens)
@@ -72,30 +73,19 @@ def main():
         expected = [float((query @ document.T).max(axis=1).sum()) for document in documents]
         if not np.allclose(score(query, documents), expected, rtol=1e-3):
             print(f"{name:<18} {threads:>8}   wrong scores")
+            times_ms[name] = None
             continue
         seconds = best_seconds(lambda: score(query, documents), options.seconds, threads)
         gflops = 2e-9 * query_tokens * sum(lengths) * DIM / seconds
         print(f"{name:<18} {threads:>8} {seconds * 1e3:>11.3f} {gflops:>9.1f}")
-        rows.append(
-            {
-                "benchmark": "score",
-                "shape": name,
-                "dim": DIM,
-                "documents": len(lengths),
-                "query_tokens": query_tokens,
-                "document_tokens": sum(lengths),
-                "storage": "f32",
-                "isa": "maxsim-cpu 0.1.0",
-                "threads": threads,
-                "clock": "process CPU time" if threads == 1 else "wall time",
-                "seconds": seconds,
-                "gflops": gflops,
-            }
-        )
+        times_ms[name] = seconds * 1e3
     if options.json:
         with open(options.json) as file:
             results = json.load(file)
-        results["rows"] = [row for row in results["rows"] if not row.get("isa", "").startswith("maxsim-cpu")] + rows
+        for row in results["rows"]:
+            if row["threads"] == threads and row["shape"] in times_ms:
+                row["peers"][PEER] = times_ms[row["shape"]]
+        results["command"] += "; compare_maxsim_cpu.py"
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)
             file.write("\n")

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/bench/gpu_data.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_executor.h"
 #include "kernels/cuda/stream.h"
@@ -20,113 +23,85 @@ namespace maxsim::bench {
 namespace {
 
 constexpr int32_t kTopK = 100;
-constexpr int kSamples = 12;
+constexpr size_t kSamples = 12;
 constexpr double kTolerance = 1e-5;
 
-struct Data {
-  std::vector<int64_t> offsets;
-  std::unique_ptr<cuda::CudaDocuments> documents;
-  std::vector<std::vector<uint8_t>> query_tokens;
-  std::vector<std::vector<uint32_t>> lists;
-  std::vector<Query> queries;
+// Documents of one query to be checked: some of its best, then some at random, as many as the budget allows.
+struct Sample {
+  std::vector<uint32_t> ordinals;
+  size_t num_best = 0;  // the first ones, in rank order
 };
 
-// Log-normal lengths cut to 8 .. 512: mean near 121, as passages of a text collection have.
-std::vector<int64_t> RaggedOffsets(int64_t count, std::mt19937_64& random) {
-  std::lognormal_distribution<double> length(4.6, 0.62);
-  std::vector<int64_t> offsets(1, 0);
-  for (int64_t n = 0; n < count; ++n) {
-    offsets.push_back(offsets.back() + std::clamp<int64_t>(std::llround(length(random)), 8, 512));
-  }
-  return offsets;
-}
-
-absl::StatusOr<Data> MakeData(cuda::CudaBackend& backend, const GpuCase& shape) {
-  std::mt19937_64 random(shape.num_documents * 31 + shape.query_tokens);
-  Data data;
-  if (shape.document_tokens == 0) {
-    data.offsets = RaggedOffsets(shape.num_documents, random);
-  } else {
-    for (int64_t n = 0; n <= shape.num_documents; ++n) data.offsets.push_back(n * shape.document_tokens);
-  }
-  const cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back()};
-  const float scale = 1.7f / std::sqrt(static_cast<float>(shape.dim));  // rows of norm near 1
-  cuda::DeviceBuffer tokens, offsets;
-  MAXSIM_ASSIGN_OR_RETURN(tokens, cuda::DeviceBuffer::Allocate(size.token_bytes(), "documents"));
-  MAXSIM_ASSIGN_OR_RETURN(offsets, cuda::DeviceBuffer::Allocate(size.offset_bytes(), "offsets"));
-  MAXSIM_RETURN_IF_CUDA_ERROR(
-      cuda::FillRandom(shape.type, tokens.as(), size.num_tokens * shape.dim, 11, scale, cudaStreamPerThread));
-  MAXSIM_RETURN_IF_CUDA_ERROR(
-      cudaMemcpy(offsets.as(), data.offsets.data(), size.offset_bytes(), cudaMemcpyHostToDevice));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(cudaStreamPerThread));
-  data.documents = std::make_unique<cuda::CudaDocuments>(backend.device(), size, std::move(tokens), std::move(offsets));
-
-  std::uniform_real_distribution<float> value(-scale, scale);
-  std::uniform_int_distribution<uint32_t> ordinal(0, static_cast<uint32_t>(shape.num_documents - 1));
-  const size_t values = static_cast<size_t>(shape.query_tokens) * static_cast<size_t>(shape.dim);
-  data.query_tokens.resize(static_cast<size_t>(shape.num_queries));
-  data.lists.resize(static_cast<size_t>(shape.num_queries));
-  for (size_t i = 0; i < data.query_tokens.size(); ++i) {
-    std::vector<float> wide(values);
-    for (float& v : wide) v = value(random);
-    data.query_tokens[i].resize(values * SizeOf(shape.type));
-    ConvertElements(ScalarType::kF32, wide.data(), shape.type, data.query_tokens[i].data(), values);
-    for (int64_t n = 0; n < shape.list_size; ++n) data.lists[i].push_back(ordinal(random));
-    Query query;
-    query.tokens = data.query_tokens[i].data();
-    query.num_tokens = shape.query_tokens;
-    query.ordinals = shape.list_size == 0 ? nullptr : data.lists[i].data();
-    query.num_candidates = shape.list_size;
-    query.top_k = kTopK;
-    data.queries.push_back(query);
-  }
-  return data;
-}
-
-// Scores of the best and of some random candidates of the first and the last query, against FP64 on the rows that the
-// device holds.
-absl::StatusOr<double> CheckSamples(cuda::CudaExecutor& executor, const GpuCase& shape, const Data& data,
-                                    const std::vector<std::vector<Scored>>& results) {
+Sample DrawSample(const GpuData& data, const Query& query, const std::vector<Scored>& results, double products) {
   std::mt19937_64 random(5);
+  Sample sample;
+  double taken = 0;
+  for (size_t n = 0; n < kSamples; ++n) {
+    const bool best = n < std::min(results.size(), kSamples / 2);
+    const uint32_t drawn = static_cast<uint32_t>(random() % static_cast<uint64_t>(data.shape.num_documents));
+    const uint32_t position = best ? results[n].position : 0;
+    const uint32_t ordinal = !best ? drawn : query.ordinals == nullptr ? position : query.ordinals[position];
+    taken += static_cast<double>(data.offsets[ordinal + 1] - data.offsets[ordinal]) * query.num_tokens * data.shape.dim;
+    if (n > 0 && taken > products) break;
+    sample.ordinals.push_back(ordinal);
+    sample.num_best += best ? 1 : 0;
+  }
+  return sample;
+}
+
+// ReferenceScores, by parts of the query: it takes a thread a document, and a long query against a long document would
+// keep one busy for seconds. Scores and magnitudes are sums over query tokens.
+std::vector<ReferenceScore> ReferenceByParts(const DocumentsView& documents, const Query& query) {
+  constexpr int32_t kParts = 16;
+  const int32_t tokens = std::max((query.num_tokens + kParts - 1) / kParts, 8);
+  const size_t token_bytes = static_cast<size_t>(documents.dim) * SizeOf(QueryType(documents.type));
+  std::vector<std::future<std::vector<ReferenceScore>>> parts;
+  for (int32_t first = 0; first < query.num_tokens; first += tokens) {
+    Query part = query;
+    part.tokens = static_cast<const uint8_t*>(query.tokens) + static_cast<size_t>(first) * token_bytes;
+    part.num_tokens = std::min(tokens, query.num_tokens - first);
+    parts.push_back(std::async(std::launch::async, [&documents, part] { return ReferenceScores(documents, part); }));
+  }
+  std::vector<ReferenceScore> scores(static_cast<size_t>(documents.num_documents));
+  for (auto& part : parts) {
+    const std::vector<ReferenceScore> of_part = part.get();
+    for (size_t n = 0; n < scores.size(); ++n) {
+      scores[n].score += of_part[n].score;
+      scores[n].magnitude += of_part[n].magnitude;
+    }
+  }
+  return scores;
+}
+
+// Sampled scores of the first and the last query, against FP64 on the rows that the device holds.
+absl::StatusOr<double> CheckSamples(cuda::CudaExecutor& executor, const GpuData& data,
+                                    const std::vector<std::vector<Scored>>& results, double products) {
+  const std::string& name = data.shape.name;
   double largest = 0;
-  for (size_t i : {size_t{0}, data.queries.size() - 1}) {
+  const size_t last = data.queries.size() - 1;
+  for (size_t i = 0; i <= last; i += std::max<size_t>(last, 1)) {
     Query query = data.queries[i];
-    std::vector<uint32_t> sample;
-    const size_t num_best = std::min<size_t>(results[i].size(), kSamples / 2);
-    for (size_t n = 0; n < num_best; ++n) {
-      const uint32_t position = results[i][n].position;
-      sample.push_back(query.ordinals == nullptr ? position : query.ordinals[position]);
-    }
-    while (sample.size() < kSamples)
-      sample.push_back(static_cast<uint32_t>(random() % static_cast<uint64_t>(shape.num_documents)));
-    std::vector<int64_t> offsets(1, 0);
-    for (uint32_t n : sample) offsets.push_back(offsets.back() + data.offsets[n + 1] - data.offsets[n]);
-    const size_t row_bytes = static_cast<size_t>(data.documents->row_bytes());
-    std::vector<uint8_t> rows(static_cast<size_t>(offsets.back()) * row_bytes);
-    for (size_t n = 0; n < sample.size(); ++n) {
-      MAXSIM_RETURN_IF_CUDA_ERROR(
-          cudaMemcpy(rows.data() + static_cast<size_t>(offsets[n]) * row_bytes,
-                     data.documents->device_tokens() + data.offsets[sample[n]] * static_cast<int64_t>(row_bytes),
-                     static_cast<size_t>(offsets[n + 1] - offsets[n]) * row_bytes, cudaMemcpyDeviceToHost));
-    }
-    query.ordinals = sample.data();
-    query.num_candidates = static_cast<int64_t>(sample.size());
+    const Sample sample = DrawSample(data, query, results[i], products / (last == 0 ? 1 : 2));
+    DocumentsCopy copy;
+    MAXSIM_ASSIGN_OR_RETURN(copy, CopyDocuments(data, sample.ordinals));
+    query.ordinals = sample.ordinals.data();
+    query.num_candidates = static_cast<int64_t>(sample.ordinals.size());
     std::vector<std::vector<Scored>> listed(1);
     MAXSIM_RETURN_IF_ERROR(executor.TopK(*data.documents, {&query, 1}, absl::MakeSpan(listed), nullptr));
-    const DocumentsView view{shape.type, shape.dim, static_cast<int64_t>(sample.size()), rows.data(), offsets.data()};
     Query whole = query;
     whole.ordinals = nullptr;
-    const std::vector<ReferenceScore> reference = ReferenceScores(view, whole);
+    const std::vector<ReferenceScore> reference = ReferenceByParts(copy.view, whole);
     for (const Scored& scored : listed[0]) {
       const ReferenceScore& expected = reference[scored.position];
-      largest = std::max(largest, std::fabs(scored.score - expected.score) / expected.magnitude);
-      if (scored.position < num_best && scored.score != results[i][scored.position].score) {
-        return absl::InternalError(absl::StrCat(shape.name, ": a document scores ", scored.score, " in a list and ",
+      const double error = std::fabs(scored.score - expected.score) / expected.magnitude;
+      if (!(error <= kTolerance)) return absl::InternalError(absl::StrCat(name, ": relative error ", error));
+      largest = std::max(largest, error);
+      if (scored.position < sample.num_best && scored.score != results[i][scored.position].score) {
+        return absl::InternalError(absl::StrCat(name, ": a document scores ", scored.score, " in a list and ",
                                                 results[i][scored.position].score, " in the benchmark's call"));
       }
     }
   }
-  if (!(largest <= kTolerance)) return absl::InternalError(absl::StrCat(shape.name, ": relative error ", largest));
   return largest;
 }
 
@@ -135,112 +110,110 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Bytes that have to be read once, and operations, of a call.
+// What a call has to read and to multiply.
 struct Work {
-  double bytes = 0;
-  double flops = 0;
+  double bytes = 0;       // each list's documents
+  double bytes_once = 0;  // each document that any list names
+  double operations = 0;
 };
 
-Work WorkOf(const GpuCase& shape, const Data& data) {
-  double pairs_of_a_row = 0;  // document tokens that one token of every query meets, summed over queries
+Work WorkOf(const GpuData& data) {
+  const GpuCase& shape = data.shape;
+  const double row_bytes = static_cast<double>(shape.dim) * static_cast<double>(SizeOf(shape.type));
+  const double rows = static_cast<double>(data.offsets.back());
   Work work;
-  const double row_bytes = static_cast<double>(data.documents->row_bytes());
-  if (shape.list_size == 0) {
-    pairs_of_a_row = static_cast<double>(data.offsets.back()) * shape.num_queries;
-    work.bytes = static_cast<double>(data.offsets.back()) * row_bytes;
-  } else {
+  double pairs = rows * shape.num_queries;  // document tokens that each query meets, summed over queries
+  work.bytes = work.bytes_once = rows * row_bytes;
+  if (shape.list_size > 0) {
+    pairs = work.bytes_once = 0;
     std::vector<bool> read(static_cast<size_t>(shape.num_documents));
     for (const std::vector<uint32_t>& list : data.lists) {
       for (uint32_t n : list) {
         const double tokens = static_cast<double>(data.offsets[n + 1] - data.offsets[n]);
-        pairs_of_a_row += tokens;
-        if (!read[n]) work.bytes += tokens * row_bytes;
+        pairs += tokens;
+        if (!read[n]) work.bytes_once += tokens * row_bytes;
         read[n] = true;
       }
     }
+    work.bytes = pairs * row_bytes;
   }
-  work.flops = 2.0 * pairs_of_a_row * shape.query_tokens * shape.dim;
+  work.operations = 2 * pairs * shape.query_tokens * shape.dim;
   return work;
 }
 
-double FlopsLimit(ScalarType type, const GpuLimits& limits) {
-  if (type == ScalarType::kF32) return limits.f32_flops_per_second;
-  return type == ScalarType::kF16 ? limits.f16_flops_per_second : limits.bf16_flops_per_second;
+// Room for this case, but no less than a server has for candidates: it decides how calls are cut.
+ExecutorOptions OptionsFor(const GpuCase& shape) {
+  ExecutorOptions options;
+  options.max_queries = std::max(shape.num_queries, 1);
+  options.max_query_tokens = std::max<int64_t>(int64_t{shape.num_queries} * shape.query_tokens, 1024);
+  const int64_t candidates = shape.list_size > 0 ? shape.list_size : shape.num_documents;
+  options.max_candidates = std::max(options.max_candidates, candidates * shape.num_queries);
+  options.max_dim = shape.dim;
+  options.max_staged_bytes = int64_t{1} << 20;
+  options.max_staged_documents = 1;
+  return options;
+}
+
+// Seconds of whole calls, host memory to host memory.
+absl::StatusOr<double> TimeCalls(cuda::CudaExecutor& executor, const GpuData& data, CacheFlush& flush, int repetitions,
+                                 std::vector<std::vector<Scored>>& results) {
+  std::vector<double> seconds;
+  for (int run = 0; run < repetitions; ++run) {
+    MAXSIM_RETURN_IF_ERROR(flush.Run());
+    const auto begin = std::chrono::steady_clock::now();
+    MAXSIM_RETURN_IF_ERROR(executor.TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return Median(seconds);
 }
 
 }  // namespace
 
-std::vector<GpuCase> GpuCases() {
-  constexpr ScalarType kF16 = ScalarType::kF16;
-  return {
-      {"1 x 1,000 x 32 x 300", kF16, 128, 1, 32, 1000, 300, 0},
-      {"1 x 10,000 x 32 x 300", kF16, 128, 1, 32, 10000, 300, 0},
-      {"1 x 1,000 x 32 x 1024", kF16, 128, 1, 32, 1000, 1024, 0},
-      {"1 x 1,000 x 128 x 1024", kF16, 128, 1, 128, 1000, 1024, 0},
-      {"1 x 1,000 x 512 x 1024", kF16, 128, 1, 512, 1000, 1024, 0},
-      {"1 x 1,000 x 1024 x 1024", kF16, 128, 1, 1024, 1000, 1024, 0},
-      {"32 x 1,024 x 32 x 180", kF16, 128, 32, 32, 1024, 180, 0},
-      {"32 x 1,024 x 32 x 1024", kF16, 128, 32, 32, 1024, 1024, 0},
-      {"128 x 128 x 32 x 300", kF16, 128, 128, 32, 128, 300, 0},
-      {"32 x 128 x 1024 x 1024", kF16, 128, 32, 1024, 128, 1024, 0},
-      {"8 x 10,000 x 32 x 300", kF16, 128, 8, 32, 10000, 300, 0},
-      {"32 lists of 1,000 of 100,000 ragged", kF16, 128, 32, 32, 100000, 0, 1000},
-      {"1 list of 1,000 of 100,000 ragged", kF16, 128, 1, 32, 100000, 0, 1000},
-      {"whole ragged shard of 100,000, 1 query", kF16, 128, 1, 32, 100000, 0, 0},
-      {"whole ragged shard of 100,000, 32 queries", kF16, 128, 32, 32, 100000, 0, 0},
-      {"1 x 1,000 x 32 x 300, d = 48", kF16, 48, 1, 32, 1000, 300, 0},
-      {"1 x 1,000 x 32 x 300, d = 96", kF16, 96, 1, 32, 1000, 300, 0},
-      {"1 x 1,000 x 32 x 300, d = 768", kF16, 768, 1, 32, 1000, 300, 0},
-      {"1 x 10,000 x 32 x 300, bf16", ScalarType::kBF16, 128, 1, 32, 10000, 300, 0},
-      {"1 x 1,000 x 1024 x 1024, bf16", ScalarType::kBF16, 128, 1, 1024, 1000, 1024, 0},
-      {"1 x 10,000 x 32 x 300, f32", ScalarType::kF32, 128, 1, 32, 10000, 300, 0},
-  };
-}
-
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
-                                  CacheFlush& flush, uint32_t tiles, int repetitions) {
-  Data data;
-  MAXSIM_ASSIGN_OR_RETURN(data, MakeData(backend, shape));
-  ExecutorOptions options;
-  options.max_queries = std::max(shape.num_queries, 1);
+                                  CacheFlush& flush, const RunOptions& options) {
+  GpuData data;
+  MAXSIM_ASSIGN_OR_RETURN(data, MakeGpuData(backend, shape, kTopK));
   std::unique_ptr<cuda::CudaExecutor> executor;
-  MAXSIM_ASSIGN_OR_RETURN(executor, cuda::CudaExecutor::Create(backend.device(), options));
-  executor->AllowTiles(tiles);
+  MAXSIM_ASSIGN_OR_RETURN(executor, cuda::CudaExecutor::Create(backend.device(), OptionsFor(shape)));
+  executor->AllowTiles(options.tiles);
 
   GpuRow row;
   row.shape = shape;
   std::vector<std::vector<Scored>> results(data.queries.size());
-  std::vector<double> score, select, call;
-  for (int run = -2; run < repetitions; ++run) {  // two warm up
-    MAXSIM_RETURN_IF_ERROR(flush.Run());
-    const auto begin = std::chrono::steady_clock::now();
+  std::vector<double> score, select;
+  for (int run = -2; run < options.repetitions; ++run) {  // two warm up
+    // On the call's own stream, without waiting: what the host does before its first launch, and the launches, happen
+    // while the device still flushes, as in a graph's replay.
+    MAXSIM_RETURN_IF_ERROR(flush.Enqueue(executor->stream()));
     MAXSIM_RETURN_IF_ERROR(executor->TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (run == -2) {
       row.plan = executor->last_plan().ToString();
       row.tile = Name(executor->last_plan().tile);
-      MAXSIM_ASSIGN_OR_RETURN(row.largest_error, CheckSamples(*executor, shape, data, results));
+      MAXSIM_ASSIGN_OR_RETURN(row.largest_error, CheckSamples(*executor, data, results, options.check_products));
     }
     if (run < 0) continue;
     score.push_back(executor->last_timings().score);
     select.push_back(executor->last_timings().select);
-    call.push_back(elapsed.count());
   }
-  row.score_seconds = Median(score);
+  row.seconds = Median(score);
   row.select_seconds = Median(select);
-  row.call_seconds = Median(call);
-  const Work work = WorkOf(shape, data);
-  const double memory_floor = work.bytes / limits.read_bytes_per_second;
-  const double multiply_floor = work.flops / FlopsLimit(shape.type, limits);
-  row.floor_seconds = std::max(memory_floor, multiply_floor);
-  row.memory_bound = memory_floor >= multiply_floor;
-  row.bytes_per_second = work.bytes / row.score_seconds;
-  row.flops_per_second = work.flops / row.score_seconds;
+  if (options.whole_calls) {
+    MAXSIM_ASSIGN_OR_RETURN(row.call_seconds, TimeCalls(*executor, data, flush, options.repetitions, results));
+  }
+  const Work work = WorkOf(data);
+  const double multiply = work.operations / limits.Operations(shape.type);
+  row.limit_seconds = std::max(work.bytes / limits.read_bytes, multiply);
+  row.limit_once_seconds = std::max(work.bytes_once / limits.read_bytes, multiply);
+  row.memory_bound = row.limit_seconds > multiply;
+  row.bytes_per_second = work.bytes / row.seconds;
+  row.operations_per_second = work.operations / row.seconds;
   return row;
 }
 
-absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, int64_t num_scores, int32_t k,
-                                        const GpuLimits& limits, CacheFlush& flush, int repetitions) {
+absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
+                                     CacheFlush& flush, const RunOptions& options) {
+  const int64_t num_scores = shape.num_documents;
+  const int32_t k = static_cast<int32_t>(std::min<int64_t>(shape.select_k, num_scores));
   cuda::Stream stream;
   MAXSIM_ASSIGN_OR_RETURN(stream, cuda::Stream::Create());
   cuda::Event begin, end;
@@ -254,18 +227,20 @@ absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, int64_t num_
   MAXSIM_ASSIGN_OR_RETURN(results,
                           cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(cuda::DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(table, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectQuery), "selection"));
-  const cuda::SelectQuery query{0, num_scores, 0, 0, k, 0};
+  const SelectPlan plan = PlanSelect(1, num_scores, k, backend.device()->limits);
+  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.radix ? 0 : -1};
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpy(table.as(), &query, sizeof(query), cudaMemcpyHostToDevice));
   MAXSIM_RETURN_IF_CUDA_ERROR(cuda::FillRandom(ScalarType::kF32, scores.as(), num_scores, 3, 20.0f, stream.get()));
-  const SelectPlan plan = PlanSelect(1, num_scores, k, backend.device()->limits);
   std::vector<double> seconds;
-  for (int run = -2; run < repetitions; ++run) {
-    MAXSIM_RETURN_IF_ERROR(flush.Run());
+  for (int run = -2; run < options.repetitions; ++run) {
+    MAXSIM_RETURN_IF_ERROR(flush.Enqueue(stream.get()));
     MAXSIM_RETURN_IF_ERROR(begin.Record(stream.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRadixSelect(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
-                                                        workspace.as<cuda::SelectWorkspace>(), keys.as<uint64_t>(),
-                                                        stream.get()));
+    if (plan.radix) {
+      MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
+      MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRadixSelect(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
+                                                          workspace.as<cuda::SelectWorkspace>(), keys.as<uint64_t>(),
+                                                          stream.get()));
+    }
     MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRank(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
                                                  keys.as<uint64_t>(), results.as<cuda::DeviceScored>(), stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Record(stream.get()));
@@ -274,8 +249,29 @@ absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, int64_t num_
     MAXSIM_ASSIGN_OR_RETURN(elapsed, end.SecondsSince(begin));
     if (run >= 0) seconds.push_back(elapsed);
   }
-  return SelectRow{num_scores, k, Median(seconds),
-                   static_cast<double>(num_scores) * sizeof(float) / limits.read_bytes_per_second};
+
+  std::vector<float> host(static_cast<size_t>(num_scores));
+  std::vector<Scored> best(static_cast<size_t>(k)), expected;
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cudaMemcpy(host.data(), scores.as(), host.size() * sizeof(float), cudaMemcpyDeviceToHost));
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cudaMemcpy(best.data(), results.as(), best.size() * sizeof(Scored), cudaMemcpyDeviceToHost));
+  for (size_t n = 0; n < host.size(); ++n) expected.push_back({host[n], static_cast<uint32_t>(n)});
+  std::partial_sort(expected.begin(), expected.begin() + k, expected.end(), RanksBefore);
+  if (!std::equal(best.begin(), best.end(), expected.begin())) {
+    return absl::InternalError(absl::StrCat(shape.name, ": the device selects other scores than the host"));
+  }
+
+  GpuRow row;
+  row.shape = shape;
+  row.plan = plan.ToString();
+  row.tile = plan.radix ? "radix" : "rank";
+  row.seconds = Median(seconds);
+  const double bytes = static_cast<double>(num_scores) * sizeof(float);
+  row.limit_seconds = row.limit_once_seconds = bytes / limits.read_bytes;
+  row.memory_bound = true;
+  row.bytes_per_second = bytes / row.seconds;
+  return row;
 }
 
 }  // namespace maxsim::bench

@@ -1,58 +1,48 @@
-// The shapes that the GPU benchmark runs, and one run of one of them.
+// One run of one of the GPU benchmark's shapes.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/bench/gpu_limits.h"
+#include "kernels/bench/gpu_shapes.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/scalar_type.h"
 
 namespace maxsim::bench {
 
-struct GpuCase {
-  std::string name;
-  ScalarType type = ScalarType::kF16;
-  int32_t dim = 128;
-  int32_t num_queries = 1;
-  int32_t query_tokens = 32;
-  int64_t num_documents = 0;
-  int32_t document_tokens = 0;  // of each document; 0: ragged, 8 to 512, mean near 121
-  int64_t list_size = 0;        // candidates of each query, drawn at random; 0: every document
+struct RunOptions {
+  uint32_t tiles = ~uint32_t{0};  // that the plan may choose (DeviceLimits::tiles)
+  int repetitions = 15;           // timed calls; their median counts
+  bool whole_calls = true;        // time calls from host memory to host memory too
+  double check_products = 2e9;    // products that the FP64 reference may take; at least one document is checked
 };
 
-// The shapes of the comparison with other implementations (docs/performance), and some of other types and widths.
-std::vector<GpuCase> GpuCases();
-
+// Times are medians, the cache flushed before every call.
 struct GpuRow {
   GpuCase shape;
   std::string plan;
   std::string tile;
-  double score_seconds = 0;   // scoring on the device: medians, the cache flushed before
-  double select_seconds = 0;  // top 100 on the device
-  double call_seconds = 0;    // the whole call, from host memory to host memory
-  double floor_seconds = 0;   // the larger of bytes over the read limit and operations over the multiply limit
-  bool memory_bound = false;  // which of the two
+  double seconds = 0;         // scoring on the device; of a selection, that
+  double select_seconds = 0;  // top 100 of each query, on the device
+  double call_seconds = 0;    // the whole call
+  // The larger of bytes over the read limit and operations over the multiply limit. A document that several lists name
+  // counts for each of them in the first, and once in the second.
+  double limit_seconds = 0;
+  double limit_once_seconds = 0;
+  bool memory_bound = false;  // which of the two the first is
   double bytes_per_second = 0;
-  double flops_per_second = 0;
+  double operations_per_second = 0;
   double largest_error = 0;  // of sampled scores, against FP64, relative to their magnitude
 };
 
-// Makes the data on the device, checks sampled scores against FP64 (an error where one is off by more than 1e-5), and
-// times `repetitions` calls. The plan chooses among `tiles` (DeviceLimits::tiles).
+// Makes the data on the device, checks sampled scores against FP64 (INTERNAL where one is off by more than 1e-5, or has
+// other bits in a list of its own), then times. The status of the backend where it refuses the type.
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
-                                  CacheFlush& flush, uint32_t tiles, int repetitions);
+                                  CacheFlush& flush, const RunOptions& options);
 
-// Selection alone: the best k of `num_scores` scores that lie in device memory.
-struct SelectRow {
-  int64_t num_scores = 0;
-  int32_t k = 0;
-  double seconds = 0;
-  double floor_seconds = 0;  // one read of the scores
-};
-absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, int64_t num_scores, int32_t k,
-                                        const GpuLimits& limits, CacheFlush& flush, int repetitions);
+// Selection alone, of scores that lie in device memory; INTERNAL where it is not what the host selects.
+absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
+                                     CacheFlush& flush, const RunOptions& options);
 
 }  // namespace maxsim::bench

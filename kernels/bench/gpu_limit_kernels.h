@@ -12,7 +12,12 @@ namespace maxsim::bench {
 // Reads `bytes` (a multiple of 16) once. `sink` is one float that is never written in practice.
 cudaError_t LaunchRead(const void* memory, size_t bytes, float* sink, cudaStream_t stream);
 
-// Multiplies for `iterations` in every warp of a full grid; *flops is what that comes to. F16, BF16 or F32.
-cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* flops, cudaStream_t stream);
+// Multiplies for `iterations` in every warp of a full grid by mma.sync (F16, BF16, I8) or fused multiply-adds (F32);
+// *operations is what that comes to, two a product.
+cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* operations, cudaStream_t stream);
+
+// The same by wgmma, on compute capability 9.0 only: F16, BF16 or I8.
+cudaError_t LaunchWgmma(ScalarType type, int iterations, int num_sms, float* sink, double* operations,
+                        cudaStream_t stream);
 
 }  // namespace maxsim::bench

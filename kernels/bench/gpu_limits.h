@@ -1,26 +1,55 @@
 // What the device can do at most, measured: the floors that the benchmark puts beside its times.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
 #include "absl/status/statusor.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::bench {
 
+// Rates a second; an operation is a product or a sum. Operands are random: zeros draw less power and run faster.
 struct GpuLimits {
-  double read_bytes_per_second = 0;  // plain loads of memory far larger than the cache
-  double f16_flops_per_second = 0;   // mma.sync m16n8k16 from registers, FP32 sums
-  double bf16_flops_per_second = 0;
-  double f32_flops_per_second = 0;  // fused multiply-adds
+  double read_bytes = 0;    // plain 16-byte loads of memory far larger than the cache
+  double upload_bytes = 0;  // pinned host memory to the device, in large pieces
+  double f32 = 0;           // fused multiply-adds
+  // mma.sync from registers, and Hopper's wgmma with one operand in shared memory (0 on other devices).
+  double f16_mma = 0, f16_wgmma = 0;
+  double bf16_mma = 0, bf16_wgmma = 0;
+  double i8_mma = 0, i8_wgmma = 0;
+
+  // The faster way to multiply a storage type.
+  double Operations(ScalarType type) const {
+    switch (type) {
+      case ScalarType::kF32:
+        return f32;
+      case ScalarType::kF16:
+        return std::max(f16_mma, f16_wgmma);
+      case ScalarType::kBF16:
+        return std::max(bf16_mma, bf16_wgmma);
+      case ScalarType::kI8:
+        return std::max(i8_mma, i8_wgmma);
+    }
+    return 0;
+  }
 };
 
-// Takes about 4 GiB of device memory and 0.2 s. Uses the current device.
+// Takes about 4 GiB of device memory, 256 MiB of pinned host memory and 0.5 s. Uses the current device.
 absl::StatusOr<GpuLimits> MeasureGpuLimits();
 
-// Reads 256 MiB that nothing else uses, so that the cache holds nothing of the last run. Waits for the end.
+// Reads 256 MiB that nothing else uses, so that the cache holds nothing of the last run. Nothing is written: lines that
+// wait to be written back would slow the next kernel down.
 class CacheFlush {
  public:
   static absl::StatusOr<CacheFlush> Create();
   CacheFlush(CacheFlush&& other) noexcept;
   ~CacheFlush();
+  // Starts the reading on a stream: what is started there next finds the cache flushed, and its launches are hidden
+  // behind the 60 us that this takes.
+  absl::Status Enqueue(cudaStream_t stream);
+  // Reads, and waits for the end.
   absl::Status Run();
 
  private:

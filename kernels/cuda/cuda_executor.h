@@ -48,6 +48,9 @@ class CudaExecutor final : public Executor {
   // left when none of them can run.
   void AllowTiles(uint32_t tiles) { tiles_ = tiles; }
 
+  // For measurements: the stream that calls run on. What is started there before a call runs before it.
+  cudaStream_t stream() const { return stream_.get(); }
+
   // Device bytes that the workspace takes.
   size_t workspace_bytes() const;
 

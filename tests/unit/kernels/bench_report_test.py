@@ -1,0 +1,251 @@
+"""The scripts around the GPU benchmark: what they make of a small JSON, and that docs/performance is what they make."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "kernels" / "bench"))
+
+import compare_peers  # noqa: E402
+import report  # noqa: E402
+
+FLASH, LIK = "flash-maxsim 0.3.0", "late-interaction-kernels 0.4.5"
+
+
+def row(shape="1x1000x32x300", storage="f16", d=128, ours=0.024, limit=0.02, tflops=100.0, peers=None):
+    return {
+        "shape": shape,
+        "storage": storage,
+        "d": d,
+        "ours_ms": ours,
+        "limit_ms": limit,
+        "tflops": tflops,
+        "gbs": 3000.0,
+        "max_rel_error": 1e-7,
+        "peers": peers if peers is not None else {FLASH: 0.033, LIK: 0.032},
+    }
+
+
+def results(rows, **more):
+    return {
+        "device": "A device",
+        "driver": "1.2",
+        "commit": "0123456789ab",
+        "command": "compare_peers.py",
+        "date": "2026-01-31",
+        "limits": {"read_gbs": 4400.0, "fp16_tflops": 860.0},
+        "rows": rows,
+        **more,
+    }
+
+
+def sweep(ratios, **more):
+    names = [f"1x{n + 10}x4x5-9" for n in range(len(ratios))]
+    rows = [
+        {"shape": name, "storage": "f16", "d": 64, "ours_ms": 0.03 * ratio, "roofline_ms": 0.03, "ratio": ratio}
+        for name, ratio in zip(names, ratios)
+    ]
+    summary = {"seed": 7, "shapes": len(rows), "counted": len(rows), "within_1_5": sum(r <= 1.5 for r in ratios)}
+    return {**summary, "worst_ratio": max(ratios), "worst_shape": rows[0]["shape"], "rows": rows, **more}
+
+
+def verdict_of(measured, rows=()):
+    return report.verdict(measured, [measured, *rows])[1]
+
+
+class GoalTest(unittest.TestCase):
+    def test_a_bound_is_met_exactly_at_its_value_and_not_beyond(self):
+        name = "1x10000x32x300"
+        self.assertEqual(verdict_of(row(name, ours=1.04, limit=1.0)), "yes")
+        self.assertEqual(verdict_of(row(name, ours=1.05, limit=1.0)), "no: 1.05 x")
+        name = "1x1000x1024x1024"
+        self.assertEqual(verdict_of(row(name, ours=0.1, tflops=780, peers={FLASH: 0.17})), "yes")
+        self.assertEqual(verdict_of(row(name, ours=0.1, tflops=779, peers={FLASH: 0.16})), "no: 779, 1.60 x")
+        self.assertEqual(verdict_of(row("topk:1000000k100", "-", None, ours=0.016, tflops=None)), "yes")
+        self.assertEqual(verdict_of(row("topk:1000000k100", "-", None, ours=0.017, tflops=None)), "no: 0.0170 ms")
+
+    def test_the_best_peer_counts_and_one_that_failed_does_not(self):
+        self.assertEqual(report.best_peer(row(peers={FLASH: 0.05, LIK: 0.04})), (0.04, LIK))
+        self.assertEqual(report.best_peer(row(peers={FLASH: 0.05, LIK: None})), (0.05, FLASH))
+        self.assertIsNone(report.best_peer(row(peers={FLASH: None})))
+
+    def test_without_a_peer_a_goal_against_it_is_not_called_met(self):
+        self.assertEqual(verdict_of(row(peers={FLASH: None})), "not measured")
+        self.assertEqual(verdict_of(row(ours=1, peers={})), "no: 50.00 x")
+
+    def test_any_precision_looks_at_the_16_bit_row_of_the_same_shape_only(self):
+        eight = row("1x1000x1024x1024", "i8", ours=0.15, tflops=1700, peers={FLASH + " int8": 0.5})
+        self.assertEqual(verdict_of(eight), "yes")
+        self.assertEqual(verdict_of(eight, [row("1x1000x1024x1024", peers={FLASH: 0.40})]), "no: 2.67 x")
+        self.assertEqual(verdict_of(eight, [row("1x1000x512x1024", peers={FLASH: 0.40})]), "yes")
+
+    def test_a_row_without_a_goal_says_nothing(self):
+        self.assertEqual(report.verdict(row("1x7x8x9"), []), ("", ""))
+
+    def test_every_goal_names_a_shape_that_both_programs_can_read(self):
+        for shape, storage, d in report.GOALS:
+            self.assertIsNotNone(compare_peers.parse_shape(shape), shape)
+            self.assertIn(storage, ("f16", "i8", "-"))
+            self.assertEqual(d is None, storage == "-")
+
+
+class PageTest(unittest.TestCase):
+    def test_a_table_row_says_what_was_measured(self):
+        page = report.markdown(results([row()]), "kernels.svg")
+        self.assertIn("| 1x1000x32x300 | f16 | 128 | 0.0240 | 0.0200 | 1.20 | 3,000 | 100 |", page)
+        self.assertIn("0.0320 (late-interaction-kernels 0.4.5) | 1.33 | 1.0e-07 |", page)
+        self.assertIn("| yes |", page)
+        self.assertIn(f"Goals met: 1 of {len(report.GOALS)}.", page)
+        self.assertIn("topk:1000000k100 -", page[page.index("Not run: ") :])
+        header, line = (text.count("|") for text in page.splitlines() if text.startswith("| shape") or "0.0240" in text)
+        self.assertEqual(header, line)
+
+    def test_a_sweep_is_summed_up(self):
+        text = "\n".join(report.sweep_lines(sweep([1.1] * 9 + [2.5], refused=3)))
+        self.assertIn("90% are within 1.5 x", text)
+        self.assertTrue("2.5 x: met." in text, text)
+        self.assertIn("3 of a type that is not scored", text)
+        self.assertIn("not met.", "\n".join(report.sweep_lines(sweep([1.1] * 9 + [2.6]))))
+        self.assertIn("not met.", "\n".join(report.sweep_lines(sweep([1.1] * 8 + [2.0] * 2))))
+
+    def test_text_around_the_table_stays(self):
+        first = report.with_table("# Title\n\nBefore.\n", "one")
+        self.assertTrue(first.startswith("# Title\n\nBefore.\n"))
+        second = report.with_table(first + "After.\n", "two")
+        self.assertEqual(second, first.replace("one", "two") + "After.\n")
+
+    def test_the_plot_is_xml_with_a_bar_for_each_row_and_peer(self):
+        rows = [row(), row("1x1000x32x300", d=48, peers={}), row("topk:10000000k1000", "-", None, tflops=None)]
+        drawn = ElementTree.fromstring(report.svg(results(rows, sweep=sweep([1.1, 3.0]))))
+        self.assertEqual(len(drawn.findall("{*}rect")), 1 + 3 + 2)
+        self.assertEqual(len(drawn.findall("{*}circle")), 2)
+        self.assertIn("1x1000x32x300 f16 d 48", [element.text for element in drawn.findall("{*}text")])
+
+    def test_the_program_writes_both_files_and_checks_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "kernels.json"
+            program = [sys.executable, ROOT / "kernels" / "bench" / "report.py", path]
+
+            def run(*arguments):
+                return subprocess.run([*program, *arguments], capture_output=True, check=False).returncode
+
+            path.write_text(json.dumps(results([row()])))
+            self.assertEqual(run("--check"), 1, "nothing is there yet")
+            self.assertEqual(run(), 0)
+            self.assertEqual(run("--check"), 0)
+            path.write_text(json.dumps(results([row(ours=0.03)])))
+            self.assertEqual(run("--check"), 1, "the page is that of other figures")
+            path.write_text(json.dumps(results([row(ours=0)])))
+            self.assertEqual(run(), 1)
+
+
+class SchemaTest(unittest.TestCase):
+    def test_problems_are_named(self):
+        self.assertEqual(report.problems(results([row()])), [])
+        bad = results([row(ours=float("nan")), row(peers={FLASH: -1}), row("1x2x3x4", peers={FLASH: None})])
+        del bad["driver"], bad["rows"][2]["gbs"]
+        found = report.problems(bad)
+        self.assertEqual(len(found), 5, found)
+        for part in ("no 'driver'", "ours_ms is nan", "took -1", "twice", "row 2 (1x2x3x4): no 'gbs'"):
+            self.assertTrue(any(part in problem for problem in found), part)
+
+    def test_the_repositorys_figures_are_complete_and_their_pages_made_from_them(self):
+        folder = ROOT / "docs" / "performance"
+        for name in ("kernels.json", "cpu.json"):
+            path = folder / name
+            if not path.exists():
+                continue
+            self.assertEqual(report.problems(json.loads(path.read_text(encoding="utf-8"))), [], name)
+        if (folder / "kernels.json").exists():
+            program = [sys.executable, ROOT / "kernels" / "bench" / "report.py", "--check", folder / "kernels.json"]
+            subprocess.run(program, check=True)
+
+
+class Int64:
+    """What compare_peers.mix asks of a tensor of int64: sums and products wrap around, shifts keep the sign."""
+
+    def __init__(self, value):
+        value &= (1 << 64) - 1
+        self.value = value - (1 << 64) if value >> 63 else value
+
+    def __add__(self, other):
+        return Int64(self.value + other)
+
+    def __mul__(self, other):
+        return Int64(self.value * other)
+
+    def __xor__(self, other):
+        return Int64(self.value ^ (other.value if isinstance(other, Int64) else other))
+
+    def __rshift__(self, count):
+        return Int64(self.value >> count)
+
+    def __and__(self, mask):
+        return Int64(self.value & mask)
+
+
+class ComparePeersTest(unittest.TestCase):
+    def test_reads_the_shapes_names(self):
+        shape = compare_peers.parse_shape("lists:32x1000of100000")
+        self.assertEqual((shape["kind"], shape["queries"], shape["list_size"]), ("lists", 32, 1000))
+        self.assertEqual((shape["documents"], shape["query_tokens"], shape["ragged"]), (100000, 32, True))
+        shape = compare_peers.parse_shape("3x50x64x180")
+        self.assertEqual((shape["kind"], shape["min_tokens"], shape["max_tokens"]), ("all", 180, 180))
+        self.assertFalse(shape["ragged"])
+        self.assertEqual(compare_peers.parse_shape("2x9x7x4-4096")["max_tokens"], 4096)
+        self.assertEqual(compare_peers.parse_shape("topk:50k7"), {"kind": "topk", "scores": 50, "k": 7})
+        for name in ("1x2", "lists:1x10", "1x3of5x7x9", "shard:1x2x3", "goals"):
+            self.assertIsNone(compare_peers.parse_shape(name), name)
+
+    def test_values_are_those_that_the_benchmark_fills_with(self):
+        def mix(x):  # SplitMix64's finaliser on unsigned numbers
+            x = (x + 0x9E3779B97F4A7C15) % 2**64
+            x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+            x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+            return x ^ x >> 31
+
+        for value in (0, 1, 2**31, 2**40 + 12345):
+            self.assertEqual(compare_peers.mix(Int64(value)).value % 2**64, mix(value))
+
+    def test_the_best_of_all_methods_counts_as_called_or_replayed(self):
+        measured = row(peers={})
+        compare_peers.add_timing(measured, FLASH, {"method": "a", "eager_ms": 0.5, "graph_ms": None})
+        compare_peers.add_timing(measured, FLASH, {"method": "b", "eager_ms": 0.6, "graph_ms": 0.4})
+        compare_peers.add_timing(measured, FLASH, {"method": "c", "eager_ms": None, "graph_ms": None, "error": "no"})
+        compare_peers.add_timing(measured, LIK, {"method": "d", "eager_ms": None, "graph_ms": None, "error": "no"})
+        self.assertEqual(measured["peers"], {FLASH: 0.4, LIK: None})
+        self.assertEqual(len(measured["peer_methods"]), 4)
+
+    def test_peers_get_the_rows_they_can_do(self):
+        rows = [row(), row("1x2x3x4", "f32"), row("topk:10k2", "-", None)]
+        swept = sweep([1.0, 2.0, 3.0, 4.0])
+        self.assertEqual(compare_peers.tell_rows(results(rows), 0), [rows[0], rows[2]])
+        told = compare_peers.tell_rows(results(rows, sweep=swept), 2)
+        self.assertEqual(len(told), 4)
+
+    def test_a_call_that_takes_too_long_is_cut_off_even_where_it_catches_exceptions(self):
+        def stubborn():
+            while True:
+                try:
+                    while True:
+                        pass
+                except Exception:
+                    continue
+
+        with self.assertRaises(compare_peers.OutOfTime), compare_peers.time_limit(0.05):
+            stubborn()
+        with compare_peers.time_limit(60):
+            pass
+
+    def test_the_command_is_shown_without_folders(self):
+        shown = compare_peers.shown(["--bench", "./bin/maxsim_bench_gpu", "--json", "/some/where/kernels.json"])
+        self.assertEqual(shown, "compare_peers.py --bench maxsim_bench_gpu --json kernels.json")
+
+
+if __name__ == "__main__":
+    unittest.main()
