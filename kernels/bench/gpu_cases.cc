@@ -49,7 +49,8 @@ absl::StatusOr<Data> MakeData(cuda::CudaBackend& backend, const GpuCase& shape) 
   } else {
     for (int64_t n = 0; n <= shape.num_documents; ++n) data.offsets.push_back(n * shape.document_tokens);
   }
-  const cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back()};
+  const cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back(),
+                                        shape.document_tokens};         // as Load would see it
   const float scale = 1.7f / std::sqrt(static_cast<float>(shape.dim));  // rows of norm near 1
   cuda::DeviceBuffer tokens, offsets;
   MAXSIM_ASSIGN_OR_RETURN(tokens, cuda::DeviceBuffer::Allocate(size.token_bytes(), "documents"));

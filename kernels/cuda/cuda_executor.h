@@ -47,6 +47,8 @@ class CudaExecutor final : public Executor {
   // For tests and measurements: the tilings that later calls may choose from (DeviceLimits::tiles). kRows32 is what is
   // left when none of them can run.
   void AllowTiles(uint32_t tiles) { tiles_ = tiles; }
+  // The same of how the stream kernels' work is shared out.
+  void TuneStream(const StreamTuning& tuning) { stream_tuning_ = tuning; }
 
   // Device bytes that the workspace takes.
   size_t workspace_bytes() const;
@@ -78,6 +80,7 @@ class CudaExecutor final : public Executor {
   const ExecutorOptions options_;
   const SliceCapacity capacity_;
   uint32_t tiles_ = ~uint32_t{0};
+  StreamTuning stream_tuning_;
   CallInput input_;
   CudaTimings timings_;
 
