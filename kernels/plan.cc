@@ -67,8 +67,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
              WideLayoutOf(2).total <= limits.shared_bytes_per_block;
     case ScoreTile::kStream32:
-      return type != ScalarType::kF32 && row_bytes <= kStreamMaxRowBytes && limits.hopper &&
-             StreamLayoutOf().total <= limits.shared_bytes_per_block;
+      return type != ScalarType::kF32 && limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
+             StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
   }
   return false;
 }
@@ -129,11 +129,12 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
     plan.stages = WideStages(plan.num_chunks);
     plan.shared_bytes = WideLayoutOf(plan.num_chunks).total;
   } else {
+    const StreamShape shape = StreamShapeOf(plan.row_bytes);
     plan.num_chunks = 1;
-    plan.tile_tokens = kStreamTileBytes / plan.row_bytes / 8 * 8;
-    plan.threads = kStreamThreads;
-    plan.stages = kStreamStages;
-    plan.shared_bytes = StreamLayoutOf().total;
+    plan.tile_tokens = shape.tile_tokens;
+    plan.threads = shape.threads();
+    plan.stages = shape.stages;
+    plan.shared_bytes = shape.Layout().total;
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   int64_t work = 0;
@@ -234,6 +235,41 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
                                     const DeviceLimits& limits) {
   const ScoreGroup group{num_blocks, num_documents};
   return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits);
+}
+
+StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, bool equal,
+                              const StreamTuning& tuning) {
+  // Claims cost the loading warp some instructions and, where they lead to another row tile, every warp its query rows.
+  constexpr int64_t kCoarseTokens = 1024;
+  constexpr int64_t kFineTokens = 256;
+  // Blocks of few candidates are dealt all: by the time that a claim could tell how they fare, most is on its way.
+  constexpr int64_t kFewCandidates = 16;
+  StreamShares shares;
+  shares.total = total;
+  const int64_t grid = plan.grid();
+  int64_t percent = equal || total < grid * kFewCandidates ? 100 : 75;
+  // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
+  if (plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes) percent = 100;
+  if (tuning.dealt_percent >= 0) percent = std::min(tuning.dealt_percent, 100);
+  shares.dealt = percent == 100 ? total : total / 100 * percent;
+  shares.each = shares.dealt / grid;
+  shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
+  const auto claim = [&](int64_t tokens, int32_t tuned) {
+    const int64_t candidates = tuned > 0 ? tuned : tokens / std::max<int64_t>(mean_tokens, 1);
+    return static_cast<int32_t>(std::clamp<int64_t>(candidates, 1, 32));
+  };
+  shares.coarse = claim(kCoarseTokens, tuning.coarse);
+  shares.fine = std::min(claim(kFineTokens, tuning.fine), shares.coarse);
+  // Fine claims for the last of it: two coarse ones of every block, or a quarter.
+  const int64_t open = total - shares.dealt;
+  const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
+  shares.coarse_claims = (open - last) / shares.coarse;
+  return shares;
+}
+
+std::string StreamShares::ToString() const {
+  return absl::StrCat(total, " candidates, ", dealt, " dealt, ", coarse_claims, " claims of ", coarse, ", then of ",
+                      fine);
 }
 
 SelectPlan PlanSelect(int64_t num_queries, int64_t max_candidates, int64_t max_k, const DeviceLimits& limits) {

@@ -47,7 +47,7 @@ enum class ScoreTile : uint8_t {
   kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
   kWide128,       // Hopper, 16 bits, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
   kWide256,       // the same, eight blocks over both warpgroups
-  kStream32,      // Hopper, 16 bits, rows of at most 256 bytes: one block, at the memory's pace
+  kStream32,      // Hopper, 16 bits, rows of at most 4,064 bytes: one block, at the memory's pace
 };
 
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
@@ -177,36 +177,127 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   return layout;
 }
 
-// The stream kernels: bytes of a token tile at most; stages of the ring; documents whose maxima can meet at once, no
-// fewer than the stages; warps that multiply, each a whole tile.
-inline constexpr int32_t kStreamMaxRowBytes = 256;
-inline constexpr int32_t kStreamTileBytes = 8192;
+// The stream kernels. Documents whose maxima can meet at once, no fewer than the stages of any ring; bytes beside a
+// tile that describe it; warps that multiply at most, each a whole tile: with the loading one as
+// many as leave 168 registers a thread.
 inline constexpr int32_t kStreamSlots = 32;
 inline constexpr int32_t kStreamEntryBytes = 16;
-inline constexpr int32_t kStreamStages = 22;
-inline constexpr int32_t kStreamWarps = 11;  // with the loading one, as many as leave 168 registers a thread
-inline constexpr int32_t kStreamThreads = 32 * (kStreamWarps + 1);
+inline constexpr int32_t kStreamMaxWarps = 11;
+// Rows of at most this many bytes keep the query in registers, and tiles take about 8 KB.
+inline constexpr int32_t kStreamRegisterRowBytes = 256;
+inline constexpr int32_t kStreamTileBytes = 8192;
+// Wider rows keep it in shared memory. What a thread block may have of that on Hopper, and the least stages that keep
+// the memory busy: one tile is multiplied while two are on their way.
+inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
+inline constexpr int32_t kStreamMinStages = 3;
 
-// Where the parts of a stream kernel's shared memory begin, in bytes.
+// Bytes of a query row in shared memory, and in device memory before: an odd multiple of 32, so that the four rows that
+// half a warp reads at once lie in different banks.
+constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
+  const int64_t steps = (row_bytes + kStepBytes - 1) / kStepBytes;
+  return static_cast<int32_t>((steps + (steps % 2 == 0 ? 1 : 0)) * kStepBytes);
+}
+
+// Bytes of a query row in device memory at most, whatever the tile.
+constexpr int64_t MaxQueryPitch(ScalarType type, int64_t row_bytes) {
+  return type != ScalarType::kF32 && row_bytes > kStreamRegisterRowBytes ? StreamQueryPitch(row_bytes) : row_bytes;
+}
+
+// Where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
 struct StreamLayout {
-  int32_t entries;  // [kStreamStages], behind the tiles
-  int32_t full;     // [kStreamStages] barriers of 8 bytes
-  int32_t empty;    // [kStreamStages] barriers
-  int32_t maxima;   // [kStreamSlots][kBlockTokens]
-  int32_t counts;   // [kStreamSlots]
+  int32_t query;       // [kBlockTokens] rows of StreamQueryPitch bytes; none where registers hold them
+  int32_t entries;     // [stages]
+  int32_t full;        // [stages] barriers of 8 bytes
+  int32_t empty;       // [stages] barriers
+  int32_t query_full;  // a barrier
+  int32_t maxima;      // [kStreamSlots][kBlockTokens]
+  int32_t counts;      // [kStreamSlots]
   int32_t total;
 };
 
-constexpr StreamLayout StreamLayoutOf() {
+constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32_t query_bytes) {
   StreamLayout layout{};
-  layout.entries = kStreamStages * kStreamTileBytes;
-  layout.full = layout.entries + kStreamStages * kStreamEntryBytes;
-  layout.empty = layout.full + kStreamStages * 8;
-  layout.maxima = layout.empty + kStreamStages * 8;
+  layout.query = stages * stage_bytes;
+  layout.entries = layout.query + query_bytes;
+  layout.full = layout.entries + stages * kStreamEntryBytes;
+  layout.empty = layout.full + stages * 8;
+  layout.query_full = layout.empty + stages * 8;
+  layout.maxima = layout.query_full + 8;
   layout.counts = layout.maxima + kStreamSlots * kBlockTokens * 4;
   layout.total = layout.counts + kStreamSlots * 4;
   return layout;
 }
+
+// The ring of a stream kernel. A stage is always the same warp's, so that their number divides the stages'.
+struct StreamShape {
+  int32_t tile_tokens = 0;
+  int32_t stage_bytes = 0;
+  int32_t stages = 0;  // 0: no ring for such rows
+  int32_t warps = 0;   // that multiply
+  int32_t query_bytes = 0;
+
+  constexpr StreamLayout Layout() const { return StreamLayoutOf(stages, stage_bytes, query_bytes); }
+  constexpr int32_t threads() const { return 32 * (warps + 1); }
+};
+
+inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStreamMaxWarps, kStreamMaxWarps, 0};
+
+// The ring for wide rows with tiles of so many tokens.
+constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
+  StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
+                    kBlockTokens * StreamQueryPitch(row_bytes)};
+  while (shape.stages < kStreamSlots &&
+         StreamLayoutOf(shape.stages + 1, shape.stage_bytes, shape.query_bytes).total <= kStreamSharedBytes) {
+    ++shape.stages;
+  }
+  if (shape.stages < kStreamMinStages) return {};
+  // One a warp where they are few, else as many of them as several warps divide.
+  const int32_t fit = shape.stages;
+  shape.warps = fit <= kStreamMaxWarps ? fit : kStreamMaxWarps;
+  for (int32_t warps = shape.warps - 1; fit > kStreamMaxWarps && warps >= kStreamMaxWarps / 2; --warps) {
+    if (fit % warps < fit % shape.warps) shape.warps = warps;
+  }
+  shape.stages -= fit % shape.warps;
+  return shape;
+}
+
+// Tokens of a tile are what mma.sync takes, 16, where as many fit: a half of that reads the query twice as often. Tiles
+// of short rows take 32, which is 8 KB or more.
+constexpr StreamShape StreamShapeOf(int64_t row_bytes) {
+  if (row_bytes <= kStreamRegisterRowBytes) {
+    StreamShape shape = kStreamRegisterShape;
+    shape.tile_tokens = static_cast<int32_t>(kStreamTileBytes / row_bytes / 8 * 8);
+    return shape;
+  }
+  for (const int32_t tokens : {32, 16, 8}) {
+    if (tokens == 32 && tokens * row_bytes > kStreamTileBytes * 3 / 2) continue;
+    if (const StreamShape shape = StreamSharedShape(row_bytes, tokens); shape.stages > 0) return shape;
+  }
+  return {};
+}
+
+// How the candidates of a call are shared out to a stream kernel's thread blocks. They are counted through all row
+// tiles, each row tile's of the pass in order. Every block is dealt consecutive ones, the first blocks one more than
+// the others; what is left is claimed, in coarse pieces first and in fine ones at the end.
+struct StreamShares {
+  int64_t total = 0;
+  int64_t dealt = 0;
+  int64_t each = 0;         // dealt to every block ...
+  int32_t extra_until = 0;  // ... and one more to the blocks before this one
+  int32_t coarse = 1;       // candidates of a claim
+  int32_t fine = 1;
+  int64_t coarse_claims = 0;
+
+  bool all_dealt() const { return dealt == total; }
+  std::string ToString() const;
+};
+
+// Choices of PlanStreamShares that measurements may make; negative: its own.
+struct StreamTuning {
+  int32_t dealt_percent = -1;
+  int32_t coarse = -1;
+  int32_t fine = -1;
+};
 
 // What the plan needs to know of a device.
 struct DeviceLimits {
@@ -260,6 +351,11 @@ absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<con
 // Plans the search for matching tokens of one query of `num_blocks` blocks in `num_documents` documents.
 absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
                                     const DeviceLimits& limits);
+
+// Shares out `total` candidates to the `plan`'s thread blocks. `mean_tokens` of a document; `equal`: every document has
+// that many.
+StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, bool equal,
+                              const StreamTuning& tuning = {});
 
 // Selection. Up to this many candidates every one is ranked against all others at once; more are first cut down to the
 // best k by a radix selection.

@@ -56,7 +56,9 @@ absl::Status LoadInt8(cuda::CudaBackend& backend, GpuData& data) {
 absl::Status MakeDocuments(cuda::CudaBackend& backend, GpuData& data, float scale) {
   const GpuCase& shape = data.shape;
   if (shape.type == ScalarType::kI8) return LoadInt8(backend, data);
-  const cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back()};
+  cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back()};
+  // As Load would find.
+  if (shape.min_document_tokens == shape.max_document_tokens) size.document_tokens = shape.max_document_tokens;
   cuda::DeviceBuffer tokens, offsets;
   MAXSIM_ASSIGN_OR_RETURN(tokens, cuda::DeviceBuffer::Allocate(size.token_bytes(), "documents"));
   MAXSIM_ASSIGN_OR_RETURN(offsets, cuda::DeviceBuffer::Allocate(size.offset_bytes(), "offsets"));

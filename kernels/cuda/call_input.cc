@@ -52,7 +52,7 @@ size_t SliceCapacity::InputBytes() const {
 
 size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                       const SliceCapacity& capacity) {
-  const int64_t row_bytes = DeviceRowBytes(type, dim);
+  const int64_t query_pitch = MaxQueryPitch(type, DeviceRowBytes(type, dim));
   int64_t rows = 0, candidates = 0, results = 0;
   size_t count = 0;
   for (const Query& query : queries) {
@@ -61,7 +61,7 @@ size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t 
     candidates += num_candidates;
     results += std::min<int64_t>(query.top_k, num_candidates);
     const bool fits = static_cast<int64_t>(count) < capacity.queries && rows <= capacity.rows &&
-                      rows * row_bytes <= capacity.query_bytes && candidates <= capacity.candidates &&
+                      rows * query_pitch <= capacity.query_bytes && candidates <= capacity.candidates &&
                       results <= capacity.results;
     if (!fits && count > 0) break;
     ++count;
@@ -72,7 +72,7 @@ size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t 
 void CallInput::Reset(ScalarType type, int32_t dim) {
   type_ = type;
   dim_ = dim;
-  row_bytes_ = DeviceRowBytes(type, dim);
+  query_pitch_ = DeviceRowBytes(type, dim);
   groups_.clear();
   scores_offsets_.clear();
   row_order_.clear();
@@ -135,6 +135,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
     plan_groups_.push_back(plan_group);
   }
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
+  if (IsStream(score_plan_.tile)) query_pitch_ = MaxQueryPitch(type, query_pitch_);
   select_plan_ = PlanSelect(static_cast<int64_t>(select_queries_.size()), most_candidates_, most_results_, limits);
   num_partial_blocks_ = 0;  // counted again, as places in the partial sums
   for (const Group& group : groups_) AddRowTiles(group);
@@ -222,9 +223,40 @@ void CallInput::FinishLayout() {
   layout_.block_sums = place(num_block_sums(), sizeof(BlockSum));
   layout_.select_queries = place(num_select_queries(), sizeof(SelectQuery));
   layout_.row_weights = place(num_rows_, sizeof(float));
-  layout_.query_rows = place(num_rows_, static_cast<size_t>(row_bytes_));
+  layout_.query_rows = place(num_rows_, static_cast<size_t>(query_pitch_));
   layout_.ordinals = place(num_ordinals_, sizeof(uint32_t));
   layout_.total = end;
+}
+
+StreamWork CallInput::Work(int64_t pass_first, int64_t document_tokens, int64_t mean_tokens,
+                           const StreamTuning& tuning) const {
+  const auto in_pass = [&](const RowTile& tile) {
+    return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_candidates_);
+  };
+  const RowTile& first = row_tiles_.front();
+  const int64_t stride = row_tiles_.size() > 1 ? row_tiles_[1].ordinals_begin - first.ordinals_begin : 0;
+  int64_t total = 0, expected = first.ordinals_begin;
+  bool regular = first.ordinals_begin >= 0 || stride == 0;
+  for (const RowTile& tile : row_tiles_) {
+    total += in_pass(tile);
+    regular = regular && in_pass(tile) == in_pass(first) && tile.ordinals_begin == expected;
+    expected += stride;
+  }
+  const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, /*equal=*/document_tokens > 0, tuning);
+  StreamWork work{};
+  work.total = shares.total;
+  work.dealt = shares.dealt;
+  work.each = shares.each;
+  work.coarse_claims = shares.coarse_claims;
+  work.extra_until = shares.extra_until;
+  work.coarse = shares.coarse;
+  work.fine = shares.fine;
+  // The kernel divides 32-bit numbers.
+  work.regular = regular && total < int64_t{1} << 32 ? static_cast<uint32_t>(in_pass(first)) : 0;
+  work.ordinals_begin = first.ordinals_begin;
+  work.ordinals_stride = stride;
+  work.document_tokens = document_tokens;
+  return work;
 }
 
 void CallInput::Write(uint8_t* memory) const {
@@ -239,18 +271,18 @@ void CallInput::Write(uint8_t* memory) const {
   float* weights = reinterpret_cast<float*>(memory + layout_.row_weights);
   uint8_t* rows = memory + layout_.query_rows;
   const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(type_);
-  const size_t row_bytes = static_cast<size_t>(row_bytes_);
+  const size_t pitch = static_cast<size_t>(query_pitch_);
   for (const Query* query : row_order_) {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
-    for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += row_bytes) {
+    for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += pitch) {
       std::memcpy(rows, tokens, token_bytes);
-      std::memset(rows + token_bytes, 0, row_bytes - token_bytes);
+      std::memset(rows + token_bytes, 0, pitch - token_bytes);
       *weights++ = query->weights == nullptr ? 1.0f : query->weights[i];
     }
     const int64_t absent = NumBlocks(query->num_tokens) * kBlockTokens - query->num_tokens;
-    std::memset(rows, 0, static_cast<size_t>(absent) * row_bytes);
+    std::memset(rows, 0, static_cast<size_t>(absent) * pitch);
     std::fill_n(weights, absent, 0.0f);
-    rows += static_cast<size_t>(absent) * row_bytes;
+    rows += static_cast<size_t>(absent) * pitch;
     weights += absent;
   }
 

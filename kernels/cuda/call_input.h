@@ -63,6 +63,10 @@ class CallInput {
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
                            const DeviceLimits& limits);
 
+  // What a stream kernel is told of the pass that begins with candidate `pass_first`. `document_tokens` of every
+  // document, or 0; `mean_tokens` of a document.
+  StreamWork Work(int64_t pass_first, int64_t document_tokens, int64_t mean_tokens, const StreamTuning& tuning) const;
+
   // Writes the block to `memory` (layout().total bytes). Borrows what the plan was made from.
   void Write(uint8_t* memory) const;
 
@@ -103,7 +107,7 @@ class CallInput {
 
   ScalarType type_ = ScalarType::kF16;
   int32_t dim_ = 0;
-  int64_t row_bytes_ = 0;
+  int64_t query_pitch_ = 0;  // bytes of a query row
   absl::Span<const Query> queries_;
   std::vector<Group> groups_;
   std::vector<int64_t> scores_offsets_;  // by query

@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView
 absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsView& view) {
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
-  const CudaDocuments::Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
+  const CudaDocuments::Shape shape = CudaDocuments::Shape::Of(view);
   DeviceBuffer tokens, offsets;
   MAXSIM_ASSIGN_OR_RETURN(tokens, DeviceBuffer::Allocate(shape.token_bytes(), "document tokens"));
   MAXSIM_ASSIGN_OR_RETURN(offsets, DeviceBuffer::Allocate(shape.offset_bytes(), "document offsets"));

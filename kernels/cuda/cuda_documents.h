@@ -19,6 +19,18 @@ class CudaDocuments final : public Documents {
     int32_t dim = 0;
     int64_t num_documents = 0;
     int64_t num_tokens = 0;
+    int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
+
+    // The shape of documents whose offsets are at hand.
+    static Shape Of(const DocumentsView& view) {
+      Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
+      if (view.num_documents == 0) return shape;
+      shape.document_tokens = view.offsets[1] - view.offsets[0];
+      for (int64_t n = 1; n < view.num_documents && shape.document_tokens != 0; ++n) {
+        if (view.offsets[n + 1] - view.offsets[n] != shape.document_tokens) shape.document_tokens = 0;
+      }
+      return shape;
+    }
 
     int64_t row_bytes() const { return DeviceRowBytes(type, dim); }
     // The bytes of the two arrays.
@@ -47,6 +59,8 @@ class CudaDocuments final : public Documents {
   int32_t dim() const override { return shape_.dim; }
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
+  // Of every document, where all have as many; else 0.
+  int64_t document_tokens() const { return shape_.document_tokens; }
   size_t resident_bytes() const override { return shape_.token_bytes() + shape_.offset_bytes(); }
 
   const Device* device() const { return device_; }

@@ -221,10 +221,13 @@ absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
   params.scores = scores_.as<float>();
   params.partials = partials_.as<float>();
   params.claims = claims_.as<uint32_t>();
-  params.claim_candidates = ClaimCandidates(input_.score_plan(), params.pass_count,
-                                            documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1));
   const ScorePlan& plan = input_.score_plan();
+  const int64_t mean_tokens = documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1);
+  params.claim_candidates = ClaimCandidates(plan, params.pass_count, mean_tokens);
   for (; params.pass_first < input_.most_candidates(); params.pass_first += params.pass_count) {
+    if (IsStream(plan.tile)) {
+      params.work = input_.Work(params.pass_first, documents.document_tokens(), mean_tokens, stream_tuning_);
+    }
     MAXSIM_RETURN_IF_CUDA_ERROR(IsWide(plan.tile) || IsStream(plan.tile)
                                     ? sm90::LaunchScore(plan, documents.maps(), params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
@@ -309,7 +312,7 @@ absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Quer
 absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& documents) {
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
   MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
-  const CudaDocuments::Shape shape{documents.type, documents.dim, documents.num_documents, documents.num_tokens()};
+  const CudaDocuments::Shape shape = CudaDocuments::Shape::Of(documents);
   if (shape.num_documents > options_.max_staged_documents) {
     return Beyond("number of inline documents", shape.num_documents, "max_staged_documents",
                   options_.max_staged_documents);

@@ -47,6 +47,8 @@ class CudaExecutor final : public Executor {
   // For tests and measurements: the tilings that later calls may choose from (DeviceLimits::tiles). kRows32 is what is
   // left when none of them can run.
   void AllowTiles(uint32_t tiles) { tiles_ = tiles; }
+  // The same of how the stream kernels' work is shared out.
+  void TuneStream(const StreamTuning& tuning) { stream_tuning_ = tuning; }
 
   // For measurements: the stream that calls run on. What is started there before a call runs before it.
   cudaStream_t stream() const { return stream_.get(); }
@@ -81,6 +83,7 @@ class CudaExecutor final : public Executor {
   const ExecutorOptions options_;
   const SliceCapacity capacity_;
   uint32_t tiles_ = ~uint32_t{0};
+  StreamTuning stream_tuning_;
   CallInput input_;
   CudaTimings timings_;
 

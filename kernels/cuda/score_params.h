@@ -31,10 +31,29 @@ struct DeviceMatch {
   float similarity;
 };
 
+// What a stream kernel is told of its work beside the plan, so that its first copies wait for as few reads as possible
+// (kernels/README.md). Candidates are counted as StreamShares in kernels/plan.h does.
+struct StreamWork {
+  int64_t total;
+  int64_t dealt;
+  int64_t each;
+  int64_t coarse_claims;
+  int32_t extra_until;
+  int32_t coarse;
+  int32_t fine;
+  // Candidates of every row tile in this pass, where all have as many and row tile t's ordinals begin at
+  // ordinals_begin + t * ordinals_stride (-1 and 0: all documents); 0: the row tiles say.
+  uint32_t regular;
+  int64_t ordinals_begin;
+  int64_t ordinals_stride;
+  int64_t document_tokens;  // of every document; 0: the offsets say
+};
+
 struct ScoreParams {
   const uint8_t* tokens;      // [offsets[num_documents], row_bytes] packed rows of the documents
   const int64_t* offsets;     // [num_documents + 1] in rows
-  const uint8_t* query_rows;  // [.., row_bytes], blocks of 32 rows, absent rows zero
+  const uint8_t* query_rows;  // [.., row_bytes], blocks of 32 rows, absent rows zero; for a stream kernel's wide rows
+                              // [.., StreamQueryPitch(row_bytes)], zero past a row's end
   const float* row_weights;   // [..], zero for absent rows
   const RowTile* row_tiles;   // [num_row_tiles]
   const uint32_t* ordinals;   // lists of candidates; may be null when every row tile takes all documents
@@ -55,7 +74,8 @@ struct ScoreParams {
 
   // The Hopper kernels' alone.
   int32_t tile_tokens;        // the stream kernels': of a token tile
-  uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/work_queue.cuh
+  StreamWork work;            // the stream kernels'
+  uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
   int32_t claim_candidates;   // candidates of a claim, 1 .. 32
   int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
 };

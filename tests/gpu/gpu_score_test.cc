@@ -83,6 +83,114 @@ TEST_F(GpuScoreTest, HopperTilesOnce) {
   }
 }
 
+// Wide rows on Hopper, whose query lies in shared memory: widths round every change of the ring, of the last step, of
+// the banks and of the pieces, small enough for racecheck. Several row tiles, so that the query changes under the ring.
+TEST_F(GpuScoreTest, HopperStreamsWideRows) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions options;
+  options.max_dim = kMaxDim;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+    for (int32_t dim :
+         {129, 136, 144, 160, 192, 200, 256, 264, 384, 512, 768, 1000, 1024, 1025, 1032, 1280, 2016, 2032}) {
+      SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 8, 64, 17, 129, 1, 15, 33, 16, 40, 7});
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 70);
+      query.weights = MixedWeights(TestSeed() + 2, 70);
+      const RandomQuery brief = MakeQuery(TestSeed() + 3, type, dim, 5);
+      const std::vector<uint32_t> some = {10, 0, 3, 2, 2, 4}, one = {5};
+      std::vector<Query> queries = {query.view(11), brief.view(11), brief.view(6, &some), brief.view(1, &one),
+                                    query.view(6, &some)};
+      executor->AllowTiles(Only(ScoreTile::kRows32));
+      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+      ExpectMatchesReference(documents, queries[0], expected[0]);
+      executor->AllowTiles(Only(ScoreTile::kStream32));
+      const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
+      EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+      for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+    }
+  }
+}
+
+// However the candidates are dealt and claimed: totals round the grid and the sizes of a claim, lists of one size and
+// of many, equal documents and ragged ones.
+TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions options;
+  options.max_queries = 256;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1}, {0, 32, 1}, {50, 8, 2}, {99, 3, 2}, {100, -1, -1}};
+  const int64_t grid = backend().info().parallelism;
+  for (const bool equal : {false, true}) {
+    const RandomDocuments documents = MakeDocuments(
+        TestSeed(), ScalarType::kF16, 48, equal ? std::vector<int64_t>(2500, 70) : RandomLengths(5, 2500, 1, 200));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    std::vector<uint32_t> ordinals(2500);
+    for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
+    // Candidates of each query.
+    std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
+    for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
+    calls.push_back(std::vector<int64_t>(32, 100));
+    calls.push_back(std::vector<int64_t>(static_cast<size_t>(grid) + 5, 9));
+    calls.push_back({});
+    for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
+    for (const std::vector<int64_t>& counts : calls) {
+      std::vector<RandomQuery> storage;
+      std::vector<Query> queries;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        storage.push_back(
+            MakeQuery(TestSeed() + 1 + static_cast<int>(i), ScalarType::kF16, 48, 1 + static_cast<int32_t>(i) % 32));
+      }
+      for (size_t i = 0; i < counts.size(); ++i) {
+        queries.push_back(storage[i].view(60));
+        if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
+        queries[i].ordinals = ordinals.data() + i;
+        queries[i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
+      }
+      executor->AllowTiles(Only(ScoreTile::kRows32Narrow));
+      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+      executor->AllowTiles(Only(ScoreTile::kStream32));
+      for (const StreamTuning& tuning : tunings) {
+        SCOPED_TRACE(testing::Message() << counts.size() << " queries, the first of " << counts[0] << ", "
+                                        << tuning.dealt_percent << " % dealt, claims of " << tuning.coarse);
+        executor->TuneStream(tuning);
+        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+        EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+        for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+      }
+    }
+  }
+}
+
+// Partial sums with room for part of the candidates only, and lists that end before the last pass.
+TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions small;
+  small.max_queries = 4;
+  small.max_query_tokens = 2 * kMaxQueryTokens + 100;
+  small.max_candidates = 80000;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small);
+  const std::unique_ptr<cuda::CudaExecutor> roomy = MakeExecutor();
+  for (int32_t dim : {8, 136}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(2, 20000, 1, 3));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, kMaxQueryTokens);
+    const RandomQuery brief = MakeQuery(TestSeed() + 2, ScalarType::kF16, dim, 40);
+    std::vector<uint32_t> ordinals(3000);
+    for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 7919u) % 20000u;
+    const std::vector<Query> queries = {brief.view(kMaxTopK, &ordinals), query.view(kMaxTopK), brief.view(kMaxTopK),
+                                        query.view(kMaxTopK, &ordinals)};
+    roomy->AllowTiles(Only(ScoreTile::kRows32));
+    executor->AllowTiles(Only(ScoreTile::kStream32));
+    std::vector<std::vector<Scored>> expected;
+    for (const Query& each : queries) expected.push_back(TopK(*roomy, *loaded, {each})[0]);
+    const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
+    EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+    for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+  }
+}
+
 TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   const std::vector<int64_t> lengths = {1,  2,  7,   8,   9,   15,  16,  17,  31,  32,  33,  63,  64,
@@ -150,9 +258,9 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::set<ScoreTile> seen;
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {40, 64, 72, 128, 200, 1024, 1025, 2100}) {
+    for (int32_t dim : {40, 64, 72, 104, 120, 128, 136, 200, 256, 264, 768, 1024, 1032, 2100, 4096}) {
       const RandomDocuments documents =
-          MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), dim > 1000 ? 60 : 400, 1, 400));
+          MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), dim > 500 ? 60 : 400, 1, 400));
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (int32_t num_tokens : {1, 20, 32, 33, 100, 300}) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);

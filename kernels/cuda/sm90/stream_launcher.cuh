@@ -9,7 +9,7 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kSteps>
 cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
   return cudaFuncSetAttribute(StreamKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              StreamLayoutOf().total);
+                              kSteps > 0 ? kStreamRegisterShape.Layout().total : kStreamSharedBytes);
 }
 
 template <ScalarType kType, int kSteps>

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,13 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.blocks_per_sm, traits.min_blocks) << "more than the kernel's registers allow";
   if (IsStream(plan.tile)) {
     EXPECT_TRUE(limits.hopper);
-    EXPECT_EQ(plan.shared_bytes, StreamLayoutOf().total);
-    EXPECT_EQ(plan.threads, kStreamThreads);
-    EXPECT_LE(plan.tile_tokens * plan.row_bytes, kStreamTileBytes);
-    EXPECT_GE(plan.tile_tokens, 32);
-    EXPECT_LE(plan.num_steps, 8);
+    const StreamShape shape = StreamShapeOf(plan.row_bytes);
+    EXPECT_EQ(plan.shared_bytes, shape.Layout().total);
+    EXPECT_EQ(plan.threads, shape.threads());
+    EXPECT_EQ(plan.stages, shape.stages);
+    EXPECT_LE(plan.tile_tokens * plan.row_bytes, shape.stage_bytes);
+    EXPECT_GE(plan.tile_tokens, plan.row_bytes <= kStreamRegisterRowBytes ? 32 : 8);
+    EXPECT_EQ(plan.num_steps, (plan.row_bytes + kStepBytes - 1) / kStepBytes);
     EXPECT_GE(plan.grid(), 1);
     EXPECT_LE(plan.grid(), limits.num_sms);
     return;
@@ -163,6 +166,9 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(tile(128, {{8, 1000}}), ScoreTile::kWide256);
   EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kWide256);
   EXPECT_EQ(tile(129, {{32, 1000}}), ScoreTile::kRows128) << "rows of more than 256 bytes";
+  for (int32_t dim : {129, 256, 768, 1024, 2032}) EXPECT_EQ(tile(dim, {{1, 1000}}), ScoreTile::kStream32) << dim;
+  EXPECT_EQ(tile(768, {{2, 1000}}), ScoreTile::kRows64);
+  EXPECT_EQ(tile(2033, {{1, 1000}}), ScoreTile::kRows32) << "no room for query and ring";
   EXPECT_EQ(PlanScore(ScalarType::kF32, 64, {{32, 1000}}, kHopper)->tile, ScoreTile::kRows32);
   DeviceLimits limits = kHopper;
   limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kWide256));
@@ -188,6 +194,89 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
   }
   EXPECT_EQ(WideHalves(4), 1);
   EXPECT_EQ(WideHalves(5), 2);
+}
+
+// Every row that a stream kernel takes has a ring that fits, whose parts are aligned and do not overlap.
+TEST(PlanTest, AStreamRingFitsItsRows) {
+  for (int64_t row_bytes = 16; row_bytes <= 8192; row_bytes += 16) {
+    SCOPED_TRACE(row_bytes);
+    const StreamShape shape = StreamShapeOf(row_bytes);
+    EXPECT_EQ(shape.stages > 0, row_bytes <= 4064);
+    if (shape.stages == 0) continue;
+    const StreamLayout layout = shape.Layout();
+    EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
+    EXPECT_EQ(shape.tile_tokens % 8, 0);
+    EXPECT_LE(shape.tile_tokens * row_bytes, shape.stage_bytes);
+    EXPECT_LT(shape.tile_tokens, 1 << 16) << "a tile's tokens take 16 bits of its entry";
+    EXPECT_EQ(shape.stage_bytes % 128, 0);
+    EXPECT_GE(shape.stages, kStreamMinStages);
+    EXPECT_LE(shape.stages, kStreamSlots);
+    EXPECT_GE(shape.warps, 1);
+    EXPECT_LE(shape.warps, kStreamMaxWarps);
+    EXPECT_EQ(shape.stages % shape.warps, 0) << "a stage is always the same warp's";
+    EXPECT_EQ(layout.query, shape.stages * shape.stage_bytes);
+    EXPECT_EQ(layout.entries - layout.query, shape.query_bytes);
+    EXPECT_EQ(layout.entries % 16, 0);
+    EXPECT_EQ(layout.full % 8, 0);
+    EXPECT_EQ(layout.empty - layout.full, shape.stages * 8);
+    EXPECT_EQ(layout.query_full - layout.empty, shape.stages * 8);
+    EXPECT_EQ(layout.maxima % 4, 0);
+    EXPECT_EQ(layout.total - layout.maxima, kStreamSlots * (kBlockTokens + 1) * 4);
+    const int32_t pitch = StreamQueryPitch(row_bytes);
+    EXPECT_GE(pitch, row_bytes);
+    EXPECT_EQ(pitch % 64, 32) << "four rows in different banks";
+    EXPECT_EQ(shape.query_bytes, row_bytes <= kStreamRegisterRowBytes ? 0 : kBlockTokens * pitch);
+  }
+  // What the widths that matter come to.
+  EXPECT_EQ(StreamShapeOf(256).stages, 22);
+  EXPECT_EQ(StreamShapeOf(512).tile_tokens, 16);
+  EXPECT_EQ(StreamShapeOf(2 * 768).tile_tokens, 16);
+  EXPECT_EQ(StreamShapeOf(2 * 768).stages, 7);
+  EXPECT_EQ(StreamShapeOf(2 * 1024).stages, 4);
+  EXPECT_EQ(StreamShapeOf(2 * 2032).tile_tokens, 8);
+}
+
+// The dealt shares and the claims after them, as the kernel counts them, are all candidates once and in order.
+TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
+  for (int32_t num_sms : {1, 7, 132}) {
+    DeviceLimits limits = kHopper;
+    limits.num_sms = num_sms;
+    for (int64_t total : {1, 2, 6, 7, 8, 131, 132, 133, 1000, 2111, 2112, 2113, 10000, 100000}) {
+      for (int64_t mean_tokens : {1, 31, 121, 300, 5000}) {
+        for (bool equal : {false, true}) {
+          for (int32_t percent : {-1, 0, 50, 99, 100}) {
+            const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, total}}, limits);
+            const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, equal, {percent, -1, -1});
+            SCOPED_TRACE(testing::Message() << num_sms << " blocks, mean " << mean_tokens << ", " << percent
+                                            << " %: " << shares.ToString());
+            const int64_t grid = plan.grid();
+            EXPECT_EQ(shares.each * grid + shares.extra_until, shares.dealt);
+            EXPECT_LT(shares.extra_until, grid);
+            EXPECT_TRUE(!equal || percent >= 0 || shares.all_dealt());
+            EXPECT_TRUE(shares.coarse >= 1 && shares.coarse <= 32 && shares.fine >= 1 && shares.fine <= shares.coarse);
+            EXPECT_GE(shares.coarse_claims, 0);
+            int64_t next = 0;
+            for (int64_t block = 0; block < grid; ++block) {
+              ASSERT_EQ(block * shares.each + std::min<int64_t>(block, shares.extra_until), next);
+              next += shares.each + (block < shares.extra_until ? 1 : 0);
+            }
+            EXPECT_EQ(next, shares.dealt);
+            const int64_t coarse_end = shares.dealt + shares.coarse_claims * shares.coarse;
+            EXPECT_LE(coarse_end, total) << "only the last claim is cut short";
+          }
+        }
+      }
+    }
+  }
+  // Equal documents and short lists are dealt, the rest of long ragged ones is claimed.
+  const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper);
+  EXPECT_TRUE(PlanStreamShares(plan, 10000, 300, true).all_dealt());
+  EXPECT_TRUE(PlanStreamShares(plan, 1000, 121, false).all_dealt());
+  EXPECT_FALSE(PlanStreamShares(plan, 100000, 121, false).all_dealt());
+  const std::vector<ScoreGroup> lists(32, {1, 1000});
+  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121, false).all_dealt());
+  EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, false).all_dealt())
+      << "a ring that must be emptied between row tiles";
 }
 
 TEST(PlanTest, OneQueryOverManyDocumentsFillsTheDevice) {

@@ -1,0 +1,161 @@
+// The loading warp of a stream kernel: cuts the block's documents into token tiles and keeps the ring full of them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/ptx/bulk_copy.cuh"
+#include "kernels/cuda/sm90/ptx/mbarrier.cuh"
+#include "kernels/cuda/sm90/ptx/shared.cuh"
+#include "kernels/cuda/sm90/stream_ring.cuh"
+#include "kernels/cuda/sm90/stream_share.cuh"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda::sm90 {
+
+// The block's barrier behind which the loading warp may use the ring. The other warps, which make it, only arrive.
+inline constexpr int kRingMade = 1;
+
+// kSharedQuery: brings the query rows into shared memory as well.
+template <bool kSharedQuery>
+class StreamLoader {
+ public:
+  __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
+      : p_(params), ring_(ring), lane_(lane), batch_(kSharedQuery ? max(1, min(kBatch, ring.Stages() / 3)) : kBatch) {}
+
+  // Two chunks are under way: while one is loaded, the other looks up its places. One loop, so that the code is short:
+  // its first pass is made of misses.
+  __device__ __forceinline__ void Run() {
+    StreamShare share(p_, lane_);
+    StreamChunk placed, listed;
+#pragma unroll 1
+    for (bool begun = false;; begun = true) {
+      share.ReadPlaces(listed);
+      if (placed.count > 0) LoadDocuments(placed);
+      if (begun && listed.count == 0) break;
+      placed = listed;
+      listed = share.Next();
+      share.ReadOrdinals(listed);
+      if (begun) continue;
+      // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a
+      // read.
+      if (lane_ == 0 && p_.work.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+      asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+    }
+    share.Finish();
+    // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+#pragma unroll 1
+    for (int i = 0; i < ring_.Warps(); ++i) {
+      WaitForStage(0);
+      if (lane_ == 0) {
+        StoreShared(ring_.Entry(stage_), 0, 0, 0, 0);
+        Arrive(ring_.Full(stage_));
+      }
+      __syncwarp();
+      Advance(1);
+    }
+  }
+
+ private:
+  // Tiles that are begun together at most, one a lane. No more, as all their stages must be free.
+  static constexpr int kBatch = 10;
+
+  // One lane working alone could not keep up with the memory. So the chunk's tiles are numbered through, and each lane
+  // sees to another one.
+  __device__ __forceinline__ void LoadDocuments(const StreamChunk& chunk) {
+    if (kSharedQuery && chunk.row_tile != row_tile_) LoadQuery(chunk.row_tile);
+    const int32_t num_tokens = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
+    const int32_t num_tiles = (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
+    int32_t end = num_tiles;  // first number of the next document's tiles
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int32_t below = __shfl_up_sync(0xffffffffu, end, distance);
+      if (lane_ >= distance) end += below;
+    }
+    const int32_t total = __shfl_sync(0xffffffffu, end, 31);
+    for (int32_t first = 0; first < total; first += batch_) {
+      // The document of tile `number`: those that end at `first` or before, and those that begin since.
+      const int32_t number = first + lane_;
+      const int32_t begin = end - num_tiles - first;
+      const uint32_t begins =
+          __reduce_or_sync(0xffffffffu, num_tiles > 0 && begin > 0 && begin < kBatch ? 1u << begin : 0u);
+      const int document =
+          __popc(__ballot_sync(0xffffffffu, num_tiles > 0 && end <= first)) + __popc(begins & ((2u << lane_) - 1));
+      const int count = min(batch_, total - first);
+      // A stage that was never filled is free.
+#pragma unroll 1
+      for (int i = fresh_ ? ring_.Stages() - stage_ : 0; i < count; ++i) WaitForStage(i);
+      const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, document);
+      const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
+      const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
+      const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles) * p_.tile_tokens;
+      if (lane_ < count) {
+        LoadTile(row + done, min(tokens - done, p_.tile_tokens),
+                 {query_phase_ * StreamEntry::kQueryPhase, static_cast<uint32_t>(tiles),
+                  static_cast<uint32_t>(chunk.position + document),
+                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots});
+      }
+      __syncwarp();
+      Advance(count);
+    }
+    slot_ = (slot_ + chunk.count) % kStreamSlots;
+  }
+
+  // Brings the row tile's rows. Those of the last row tile are read until its last stage is free.
+  __device__ __forceinline__ void LoadQuery(int32_t row_tile) {
+    if (row_tile_ >= 0) {
+#pragma unroll 1
+      for (int i = 0; i < ring_.Stages(); ++i) WaitForStage(i);
+    }
+    query_phase_ = row_tile_ >= 0 ? query_phase_ ^ 1 : 0;
+    row_tile_ = row_tile;
+    if (lane_ == 0) {
+      const int32_t bytes = kBlockTokens * StreamQueryPitch(p_.row_bytes);
+      ArriveExpecting(ring_.QueryFull(), bytes);
+      CopyBulk(ring_.Query(), p_.query_rows + int64_t{row_tile} * bytes, bytes, ring_.QueryFull());
+    }
+    __syncwarp();
+  }
+
+  // The stage `ahead` of the next one.
+  __device__ __forceinline__ int Stage(int ahead) const {
+    return stage_ + ahead - (stage_ + ahead >= ring_.Stages() ? ring_.Stages() : 0);
+  }
+
+  // Waits until it is free. (All lanes wait for all stages of a batch: it costs little, and every lane may then fill
+  // any.)
+  __device__ __forceinline__ void WaitForStage(int ahead) const {
+    const uint32_t parity = stage_ + ahead >= ring_.Stages() ? parity_ ^ 1 : parity_;
+    WaitBarrier(ring_.Empty(Stage(ahead)), parity ^ 1);
+  }
+
+  // Fills the lane's stage, the lane-th from the next one on, with `num_tokens` rows.
+  __device__ __forceinline__ void LoadTile(int64_t row, int32_t num_tokens, const StreamEntry& entry) {
+    const int stage = Stage(lane_);
+    const uint32_t bytes = num_tokens * p_.row_bytes;
+    StoreShared(ring_.Entry(stage), entry.tokens | num_tokens, entry.num_tiles, entry.position, entry.place);
+    ArriveExpecting(ring_.Full(stage), bytes);
+    CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
+  }
+
+  __device__ __forceinline__ void Advance(int tiles) {
+    stage_ += tiles;
+    if (stage_ < ring_.Stages()) return;
+    stage_ -= ring_.Stages();
+    parity_ ^= 1;
+    fresh_ = false;
+  }
+
+  const ScoreParams& p_;
+  const StreamRing& ring_;
+  const int lane_;
+  const int batch_;
+  int stage_ = 0;
+  uint32_t parity_ = 0;
+  bool fresh_ = true;      // the ring has not been filled once
+  uint32_t slot_ = 0;      // of the next document
+  int32_t row_tile_ = -1;  // whose rows are in shared memory
+  uint32_t query_phase_ = 0;
+};
+
+}  // namespace maxsim::cuda::sm90

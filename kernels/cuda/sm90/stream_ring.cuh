@@ -1,0 +1,61 @@
+// The ring of token tiles of a stream kernel, in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda::sm90 {
+
+// What a warp needs to know of a token tile. Lies beside the tile and lives as long.
+struct StreamEntry {
+  uint32_t tokens;     // of the tile, 1 .. 0xffff, and kQueryPhase; 0 ends the warp's work
+  uint32_t num_tiles;  // of the document
+  uint32_t position;   // of the document in its list of candidates
+  uint32_t place;      // row tile * kStreamSlots + slot of the document's maxima
+
+  // Parity of the phase of the ring's QueryFull that brings the row tile's rows.
+  static constexpr uint32_t kQueryPhase = 1u << 16;
+
+  __device__ __forceinline__ int NumTokens() const { return static_cast<int>(tokens & (kQueryPhase - 1)); }
+  __device__ __forceinline__ uint32_t QueryPhase() const { return tokens / kQueryPhase; }
+};
+static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
+
+// Addresses in shared memory. A constant shape folds into the instructions.
+class StreamRing {
+ public:
+  __device__ __forceinline__ StreamRing(uint32_t base, const StreamShape& shape)
+      : base_(base), shape_(shape), layout_(shape.Layout()) {}
+
+  __device__ __forceinline__ int Stages() const { return shape_.stages; }
+  __device__ __forceinline__ int Warps() const { return shape_.warps; }
+  __device__ __forceinline__ uint32_t Tile(int stage) const { return base_ + stage * shape_.stage_bytes; }
+  __device__ __forceinline__ uint32_t Query() const { return base_ + layout_.query; }
+  __device__ __forceinline__ uint32_t Entry(int stage) const {
+    return base_ + layout_.entries + stage * kStreamEntryBytes;
+  }
+  __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + layout_.full + stage * 8; }
+  __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + layout_.empty + stage * 8; }
+  __device__ __forceinline__ uint32_t QueryFull() const { return base_ + layout_.query_full; }
+  // Maxima of a document so far, one a row, as Ordered in stream_kernel.cuh makes them.
+  __device__ __forceinline__ uint32_t Maxima(int slot) const {
+    return base_ + layout_.maxima + slot * kBlockTokens * 4;
+  }
+  // Tiles of the document that have been added.
+  __device__ __forceinline__ uint32_t Count(int slot) const { return base_ + layout_.counts + slot * 4; }
+
+ private:
+  uint32_t base_;
+  StreamShape shape_;
+  StreamLayout layout_;
+};
+
+// The ring that the launch made room for, where rows are wide.
+__device__ __forceinline__ StreamShape SharedShape(const ScoreParams& p) {
+  return {p.tile_tokens, p.tile_tokens * p.row_bytes, p.stages, static_cast<int32_t>(blockDim.x) / 32 - 1,
+          kBlockTokens * StreamQueryPitch(p.row_bytes)};
+}
+
+}  // namespace maxsim::cuda::sm90
