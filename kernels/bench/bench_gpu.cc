@@ -8,6 +8,7 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct Options {
   std::string filter;
   std::vector<std::string> tiles;
   int repetitions = 15;
+  cuda::WaitMode wait = cuda::WaitMode::kAdaptive;
 
   // As DeviceLimits::tiles.
   uint32_t TileMask() const {
@@ -113,21 +115,27 @@ absl::Status Run(const Options& options, const std::string& command) {
               "ratio", "bound", "GB/s", "TFLOP/s", "select ms", "call ms", "error    tile");
   for (const GpuCase& shape : GpuCases()) {
     if (shape.name.find(options.filter) == std::string::npos) continue;
-    absl::StatusOr<GpuRow> row = RunGpuCase(**backend, shape, *limits, *flush, options.TileMask(), options.repetitions);
+    absl::StatusOr<GpuRow> row =
+        RunGpuCase(**backend, shape, *limits, *flush, options.TileMask(), options.wait, options.repetitions);
     if (!row.ok()) return row.status();
     Print(*row);
     report["rows"].push_back(ToJson(*row));
   }
-  for (const auto& [num_scores, k] :
-       {std::pair(int64_t{1000000}, 100), std::pair(int64_t{1000000}, 10000), std::pair(int64_t{10000000}, 1000)}) {
-    absl::StatusOr<SelectRow> row = RunSelectCase(**backend, num_scores, k, *limits, *flush, options.repetitions);
+  for (const SelectCase& shape : SelectCases()) {
+    const std::string name = shape.Name();
+    if (name.find(options.filter) == std::string::npos) continue;
+    absl::StatusOr<SelectRow> row = RunSelectCase(**backend, shape, *limits, *flush, options.repetitions);
     if (!row.ok()) return row.status();
-    std::printf("top %d of %lld: %.4f ms (floor %.4f)\n", row->k, static_cast<long long>(row->num_scores),
-                row->seconds * 1e3, row->floor_seconds * 1e3);
-    report["select"].push_back({{"scores", row->num_scores},
-                                {"k", row->k},
+    std::printf("%-42s %9.4f %9.4f %5.2fx  %s\n", name.c_str(), row->seconds * 1e3, row->floor_seconds * 1e3,
+                row->seconds / row->floor_seconds, row->plan.c_str());
+    std::fflush(stdout);
+    report["select"].push_back({{"shape", name},
+                                {"scores", shape.num_scores},
+                                {"k", shape.k},
+                                {"queries", shape.num_queries},
                                 {"ms", row->seconds * 1e3},
-                                {"floor_ms", row->floor_seconds * 1e3}});
+                                {"floor_ms", row->floor_seconds * 1e3},
+                                {"plan", row->plan}});
   }
   if (!options.json_path.empty()) {
     std::ofstream file(options.json_path);
@@ -150,6 +158,11 @@ int main(int argc, char** argv) {
   app.add_option("--tiles", options.tiles, "Tilings that may be chosen, separated by commas; default: all")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
+  const std::map<std::string, maxsim::cuda::WaitMode> waits = {{"adaptive", maxsim::cuda::WaitMode::kAdaptive},
+                                                               {"poll", maxsim::cuda::WaitMode::kPoll},
+                                                               {"event", maxsim::cuda::WaitMode::kEvent}};
+  app.add_option("--wait", options.wait, "How small calls are waited for: adaptive, poll or event; default: adaptive")
+      ->transform(CLI::CheckedTransformer(waits));
   app.add_option("--repetitions", options.repetitions, "Timed calls of a shape; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

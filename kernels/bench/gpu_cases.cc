@@ -198,7 +198,7 @@ std::vector<GpuCase> GpuCases() {
 }
 
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
-                                  CacheFlush& flush, uint32_t tiles, int repetitions) {
+                                  CacheFlush& flush, uint32_t tiles, cuda::WaitMode wait, int repetitions) {
   Data data;
   MAXSIM_ASSIGN_OR_RETURN(data, MakeData(backend, shape));
   ExecutorOptions options;
@@ -210,21 +210,29 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   GpuRow row;
   row.shape = shape;
   std::vector<std::vector<Scored>> results(data.queries.size());
+  executor->SetWaitMode(wait);
   std::vector<double> score, select, call;
-  for (int run = -2; run < repetitions; ++run) {  // two warm up
-    MAXSIM_RETURN_IF_ERROR(flush.Run());
-    const auto begin = std::chrono::steady_clock::now();
-    MAXSIM_RETURN_IF_ERROR(executor->TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (run == -2) {
-      row.plan = executor->last_plan().ToString();
-      row.tile = Name(executor->last_plan().tile);
-      MAXSIM_ASSIGN_OR_RETURN(row.largest_error, CheckSamples(*executor, shape, data, results));
+  // First the stages, timed by events between them, then the call as it is.
+  for (const bool stages : {true, false}) {
+    executor->SetStageEvents(stages);
+    for (int run = -2; run < repetitions; ++run) {  // two warm up
+      MAXSIM_RETURN_IF_ERROR(flush.Run());
+      const auto begin = std::chrono::steady_clock::now();
+      MAXSIM_RETURN_IF_ERROR(executor->TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+      if (run == -2) {
+        row.plan = executor->last_plan().ToString();
+        row.tile = Name(executor->last_plan().tile);
+        MAXSIM_ASSIGN_OR_RETURN(row.largest_error, CheckSamples(*executor, shape, data, results));
+      }
+      if (run < 0) continue;
+      if (stages) {
+        score.push_back(executor->last_timings().score);
+        select.push_back(executor->last_timings().select);
+      } else {
+        call.push_back(elapsed.count());
+      }
     }
-    if (run < 0) continue;
-    score.push_back(executor->last_timings().score);
-    select.push_back(executor->last_timings().select);
-    call.push_back(elapsed.count());
   }
   row.score_seconds = Median(score);
   row.select_seconds = Median(select);
@@ -239,43 +247,69 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   return row;
 }
 
-absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, int64_t num_scores, int32_t k,
-                                        const GpuLimits& limits, CacheFlush& flush, int repetitions) {
+std::vector<SelectCase> SelectCases() {
+  return {{1000, 100, 1},     {4096, 1000, 1},     {4097, 100, 1},       {10000, 100, 1},    {10000, 1000, 1},
+          {100000, 100, 1},   {100000, 1000, 1},   {1000000, 100, 1},    {1000000, 1000, 1}, {1000000, 10000, 1},
+          {10000000, 100, 1}, {10000000, 1000, 1}, {10000000, 10000, 1}, {1000, 100, 32},    {10000, 100, 32},
+          {100000, 100, 32},  {100000, 1000, 8}};
+}
+
+std::string SelectCase::Name() const {
+  return absl::StrCat("topk:", num_scores, "k", k, num_queries == 1 ? "" : absl::StrCat("q", num_queries));
+}
+
+absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, const SelectCase& shape, const GpuLimits& limits,
+                                        CacheFlush& flush, int repetitions) {
+  const int64_t stride = (shape.num_scores + kSelectAlignment - 1) / kSelectAlignment * kSelectAlignment;
+  const auto num_queries = static_cast<size_t>(shape.num_queries);
+  const size_t num_results = num_queries * static_cast<size_t>(shape.k);
+  const SelectPlan plan = PlanSelect(shape.num_scores, shape.k, shape.num_queries, backend.device()->limits);
+  std::vector<cuda::SelectQuery> queries;
+  for (int64_t i = 0; i < shape.num_queries; ++i) {
+    queries.push_back({i * stride, shape.num_scores, i * shape.k, i * plan.keys(), shape.k, plan.chunks, plan.groups,
+                       plan.list_keys});
+  }
   cuda::Stream stream;
   MAXSIM_ASSIGN_OR_RETURN(stream, cuda::Stream::Create());
   cuda::Event begin, end;
   MAXSIM_ASSIGN_OR_RETURN(begin, cuda::Event::Create());
   MAXSIM_ASSIGN_OR_RETURN(end, cuda::Event::Create());
-  cuda::DeviceBuffer scores, workspace, keys, results, table;
-  MAXSIM_ASSIGN_OR_RETURN(scores,
-                          cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_scores) * sizeof(float), "scores"));
-  MAXSIM_ASSIGN_OR_RETURN(workspace, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectWorkspace), "selection"));
-  MAXSIM_ASSIGN_OR_RETURN(keys, cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(uint64_t), "selection"));
-  MAXSIM_ASSIGN_OR_RETURN(results,
-                          cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(cuda::DeviceScored), "results"));
-  MAXSIM_ASSIGN_OR_RETURN(table, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectQuery), "selection"));
-  const cuda::SelectQuery query{0, num_scores, 0, 0, k, 0};
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpy(table.as(), &query, sizeof(query), cudaMemcpyHostToDevice));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cuda::FillRandom(ScalarType::kF32, scores.as(), num_scores, 3, 20.0f, stream.get()));
-  const SelectPlan plan = PlanSelect(1, num_scores, k, backend.device()->limits);
+  cuda::DeviceBuffer scores, workspaces, keys, results, table;
+  const size_t num_scores = num_queries * static_cast<size_t>(stride);
+  MAXSIM_ASSIGN_OR_RETURN(scores, cuda::DeviceBuffer::Allocate(num_scores * sizeof(float), "scores"));
+  MAXSIM_ASSIGN_OR_RETURN(workspaces,
+                          cuda::DeviceBuffer::Allocate(num_queries * sizeof(cuda::SelectWorkspace), "selection"));
+  MAXSIM_ASSIGN_OR_RETURN(keys, cuda::DeviceBuffer::Allocate(
+                                    num_queries * static_cast<size_t>(plan.keys()) * sizeof(uint64_t), "selection"));
+  MAXSIM_ASSIGN_OR_RETURN(results, cuda::DeviceBuffer::Allocate(num_results * sizeof(cuda::DeviceScored), "results"));
+  MAXSIM_ASSIGN_OR_RETURN(table, cuda::DeviceBuffer::Allocate(queries.size() * sizeof(queries[0]), "selection"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpy(table.as(), queries.data(), table.bytes(), cudaMemcpyHostToDevice));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspaces.as(), 0, workspaces.bytes(), stream.get()));
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cuda::FillRandom(ScalarType::kF32, scores.as(), static_cast<int64_t>(num_scores), 3, 20.0f, stream.get()));
+  cuda::SelectCall call{};
+  call.queries = table.as<cuda::SelectQuery>();
+  call.scores = scores.as<float>();
+  call.workspaces = workspaces.as<cuda::SelectWorkspace>();
+  call.keys = keys.as<uint64_t>();
+  call.results = results.as<cuda::DeviceScored>();
+  (plan.large() ? call.num_large : call.num_small) = shape.num_queries;
+  call.most_chunks = plan.chunks;
+  call.most_rank_blocks = plan.rank_blocks;
   std::vector<double> seconds;
   for (int run = -2; run < repetitions; ++run) {
     MAXSIM_RETURN_IF_ERROR(flush.Run());
     MAXSIM_RETURN_IF_ERROR(begin.Record(stream.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRadixSelect(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
-                                                        workspace.as<cuda::SelectWorkspace>(), keys.as<uint64_t>(),
-                                                        stream.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRank(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
-                                                 keys.as<uint64_t>(), results.as<cuda::DeviceScored>(), stream.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchSelect(call, {}, backend.device()->overlapping_select, stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Record(stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Wait());
     double elapsed = 0;
     MAXSIM_ASSIGN_OR_RETURN(elapsed, end.SecondsSince(begin));
     if (run >= 0) seconds.push_back(elapsed);
   }
-  return SelectRow{num_scores, k, Median(seconds),
-                   static_cast<double>(num_scores) * sizeof(float) / limits.read_bytes_per_second};
+  return SelectRow{shape, plan.ToString(), Median(seconds),
+                   static_cast<double>(shape.num_scores) * static_cast<double>(num_queries) * sizeof(float) /
+                       limits.read_bytes_per_second};
 }
 
 }  // namespace maxsim::bench

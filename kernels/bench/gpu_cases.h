@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/bench/gpu_limits.h"
+#include "kernels/cuda/call_wait.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/scalar_type.h"
 
@@ -41,18 +42,29 @@ struct GpuRow {
 };
 
 // Makes the data on the device, checks sampled scores against FP64 (an error where one is off by more than 1e-5), and
-// times `repetitions` calls. The plan chooses among `tiles` (DeviceLimits::tiles).
+// times `repetitions` calls. The plan chooses among `tiles` (DeviceLimits::tiles). `wait`: how calls are waited for.
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
-                                  CacheFlush& flush, uint32_t tiles, int repetitions);
+                                  CacheFlush& flush, uint32_t tiles, cuda::WaitMode wait, int repetitions);
 
-// Selection alone: the best k of `num_scores` scores that lie in device memory.
-struct SelectRow {
+// Selection alone: the best k of `num_scores` scores that lie in device memory, for each of `num_queries` queries in
+// one launch.
+struct SelectCase {
   int64_t num_scores = 0;
   int32_t k = 0;
+  int32_t num_queries = 1;
+
+  std::string Name() const;  // "topk:1000000k100", "topk:1000k100q32"
+};
+
+std::vector<SelectCase> SelectCases();
+
+struct SelectRow {
+  SelectCase shape;
+  std::string plan;
   double seconds = 0;
   double floor_seconds = 0;  // one read of the scores
 };
-absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, int64_t num_scores, int32_t k,
-                                        const GpuLimits& limits, CacheFlush& flush, int repetitions);
+absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, const SelectCase& shape, const GpuLimits& limits,
+                                        CacheFlush& flush, int repetitions);
 
 }  // namespace maxsim::bench

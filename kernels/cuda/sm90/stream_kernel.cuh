@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm80/ptx/mma.cuh"
 #include "kernels/cuda/sm90/ptx/bulk_copy.cuh"
@@ -365,6 +366,7 @@ class StreamMultiplier {
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kStreamThreads, 1) StreamKernel(const __grid_constant__ ScoreParams params) {
   extern __shared__ __align__(128) uint8_t raw[];
+  LetNextGridStart();
   using Multiplier = StreamMultiplier<kType, kSteps>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)));
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -379,6 +381,7 @@ __global__ void __launch_bounds__(kStreamThreads, 1) StreamKernel(const __grid_c
     StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
   }
   if (threadIdx.x < kStreamSlots) StoreShared(ring.Count(threadIdx.x), 0u);
+  WaitForEarlierGrids();
   __syncthreads();
   if (warp == kStreamWarps) {
     StreamLoader(params, ring, lane).Run();
