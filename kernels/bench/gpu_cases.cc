@@ -181,6 +181,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   row.shape = shape;
   std::vector<std::vector<Scored>> results(data.queries.size());
   std::vector<double> score, select;
+  executor->SetStageEvents(true);
   for (int run = -2; run < options.repetitions; ++run) {  // two warm up
     // On the call's own stream, without waiting: what the host does before its first launch, and the launches, happen
     // while the device still flushes, as in a graph's replay.
@@ -197,6 +198,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   }
   row.seconds = Median(score);
   row.select_seconds = Median(select);
+  executor->SetStageEvents(false);
   if (options.whole_calls) {
     MAXSIM_ASSIGN_OR_RETURN(row.call_seconds, TimeCalls(*executor, data, flush, options.repetitions, results));
   }
@@ -219,30 +221,35 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   cuda::Event begin, end;
   MAXSIM_ASSIGN_OR_RETURN(begin, cuda::Event::Create());
   MAXSIM_ASSIGN_OR_RETURN(end, cuda::Event::Create());
+  const SelectPlan plan = PlanSelect(num_scores, k, 1, backend.device()->limits);
   cuda::DeviceBuffer scores, workspace, keys, results, table;
   MAXSIM_ASSIGN_OR_RETURN(scores,
                           cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_scores) * sizeof(float), "scores"));
   MAXSIM_ASSIGN_OR_RETURN(workspace, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectWorkspace), "selection"));
-  MAXSIM_ASSIGN_OR_RETURN(keys, cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(uint64_t), "selection"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      keys, cuda::DeviceBuffer::Allocate(static_cast<size_t>(plan.keys()) * sizeof(uint64_t), "selection"));
   MAXSIM_ASSIGN_OR_RETURN(results,
                           cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(cuda::DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(table, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectQuery), "selection"));
-  const SelectPlan plan = PlanSelect(1, num_scores, k, backend.device()->limits);
-  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.radix ? 0 : -1};
+  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.chunks, plan.groups, plan.list_keys};
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpy(table.as(), &query, sizeof(query), cudaMemcpyHostToDevice));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
   MAXSIM_RETURN_IF_CUDA_ERROR(cuda::FillRandom(ScalarType::kF32, scores.as(), num_scores, 3, 20.0f, stream.get()));
+  cuda::SelectCall call{};
+  call.queries = table.as<cuda::SelectQuery>();
+  call.scores = scores.as<float>();
+  call.workspaces = workspace.as<cuda::SelectWorkspace>();
+  call.keys = keys.as<uint64_t>();
+  call.results = results.as<cuda::DeviceScored>();
+  (plan.large() ? call.num_large : call.num_small) = 1;
+  call.most_chunks = plan.chunks;
+  call.most_rank_blocks = plan.rank_blocks;
+  call.only = query;
   std::vector<double> seconds;
   for (int run = -2; run < options.repetitions; ++run) {
     MAXSIM_RETURN_IF_ERROR(flush.Enqueue(stream.get()));
     MAXSIM_RETURN_IF_ERROR(begin.Record(stream.get()));
-    if (plan.radix) {
-      MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
-      MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRadixSelect(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
-                                                          workspace.as<cuda::SelectWorkspace>(), keys.as<uint64_t>(),
-                                                          stream.get()));
-    }
-    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchRank(plan, table.as<cuda::SelectQuery>(), 1, scores.as<float>(),
-                                                 keys.as<uint64_t>(), results.as<cuda::DeviceScored>(), stream.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchSelect(call, {}, backend.device()->overlapping_select, stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Record(stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Wait());
     double elapsed = 0;
@@ -265,7 +272,7 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   GpuRow row;
   row.shape = shape;
   row.plan = plan.ToString();
-  row.tile = plan.radix ? "radix" : "rank";
+  row.tile = plan.large() ? "bound" : "rank";
   row.seconds = Median(seconds);
   const double bytes = static_cast<double>(num_scores) * sizeof(float);
   row.limit_seconds = row.limit_once_seconds = bytes / limits.read_bytes;

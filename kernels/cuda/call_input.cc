@@ -8,7 +8,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// Queries of one slice: bounds the tables and the workspace of radix selection (48 KiB a query).
+// Queries of one slice: bounds the tables and the workspace of large selections (117 KiB a query).
 constexpr int64_t kMaxSliceQueries = 256;
 // Results of one slice: 64 queries with the most results each, 5 MB.
 constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
@@ -37,6 +37,7 @@ SliceCapacity SliceCapacity::For(const ExecutorOptions& options) {
   capacity.query_bytes = std::max(
       widest_query, std::min(kMinSliceQueryBytes, capacity.rows * DeviceRowBytes(ScalarType::kF32, options.max_dim)));
   capacity.candidates = std::max<int64_t>(options.max_candidates, 1);
+  capacity.scores = capacity.candidates + capacity.queries * kSelectAlignment;
   capacity.results = std::clamp<int64_t>(capacity.queries * kMaxTopK, kMaxTopK, kMaxSliceResults);
   capacity.partial_blocks = capacity.rows / kBlockTokens;
   return capacity;
@@ -80,11 +81,12 @@ void CallInput::Reset(ScalarType type, int32_t dim) {
   row_tiles_.clear();
   block_sums_.clear();
   select_queries_.clear();
+  small_selections_.clear();
   results_.clear();
   lists_.clear();
   num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partial_blocks_ = 0;
-  most_candidates_ = most_results_ = pass_candidates_ = 0;
-  num_radix_ = 0;
+  most_candidates_ = pass_candidates_ = 0;
+  num_large_ = most_chunks_ = most_rank_blocks_ = 0;
 }
 
 void CallInput::FormGroups(int64_t num_documents) {
@@ -120,7 +122,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
     const int64_t num_candidates = NumCandidates(query, num_documents);
     scores_offsets_.push_back(num_scores);
     AddSelectQuery(query, num_candidates, num_scores);
-    num_scores += num_candidates;
+    num_scores += (num_candidates + kSelectAlignment - 1) / kSelectAlignment * kSelectAlignment;
     const int64_t blocks = NumBlocks(query.num_tokens);
     if (num_candidates > 0 && blocks > 1) num_partial_blocks_ += blocks;
   }
@@ -136,7 +138,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
   }
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
   if (IsStream(score_plan_.tile)) query_pitch_ = MaxQueryPitch(type, query_pitch_);
-  select_plan_ = PlanSelect(static_cast<int64_t>(select_queries_.size()), most_candidates_, most_results_, limits);
+  PlanSelections(limits);
   num_partial_blocks_ = 0;  // counted again, as places in the partial sums
   for (const Group& group : groups_) AddRowTiles(group);
   FinishLayout();
@@ -147,16 +149,29 @@ void CallInput::AddSelectQuery(const Query& query, int64_t num_candidates, int64
   const int64_t k = std::min<int64_t>(query.top_k, num_candidates);
   results_.push_back({num_results_, k});
   if (k == 0) return;
-  SelectQuery select{scores_offset, num_candidates, num_results_, 0, static_cast<int32_t>(k), -1};
-  if (num_candidates > kRankAllCandidates) {
-    select.radix_idx = num_radix_++;
-    select.keys_offset = num_keys_;
-    num_keys_ += k;
-  }
-  select_queries_.push_back(select);
+  std::vector<SelectQuery>& queries = num_candidates > kRankAllCandidates ? select_queries_ : small_selections_;
+  queries.push_back({scores_offset, num_candidates, num_results_, 0, static_cast<int32_t>(k), 0, 0, 0});
   num_results_ += k;
   most_candidates_ = std::max(most_candidates_, num_candidates);
-  most_results_ = std::max(most_results_, k);
+}
+
+// How many large ones share the device is known only now.
+void CallInput::PlanSelections(const DeviceLimits& limits) {
+  num_large_ = static_cast<int>(select_queries_.size());
+  for (SelectQuery& query : select_queries_) {
+    const SelectPlan plan = PlanSelect(query.num_candidates, query.k, num_large_, limits);
+    query.chunks = plan.chunks;
+    query.groups = plan.groups;
+    query.list_keys = plan.list_keys;
+    query.keys_offset = num_keys_;
+    num_keys_ += plan.keys();
+    most_chunks_ = std::max(most_chunks_, plan.chunks);
+  }
+  for (const SelectQuery& query : small_selections_) {
+    const SelectPlan plan = PlanSelect(query.num_candidates, query.k, 1, limits);
+    most_rank_blocks_ = std::max(most_rank_blocks_, plan.rank_blocks);
+    select_queries_.push_back(query);
+  }
 }
 
 // Stacks the blocks of the group's queries and cuts them into row tiles.

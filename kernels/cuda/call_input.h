@@ -19,9 +19,10 @@ namespace maxsim::cuda {
 // every query within the contract's limits fits by itself.
 struct SliceCapacity {
   int64_t queries = 0;
-  int64_t rows = 0;            // query rows, padded to blocks
-  int64_t query_bytes = 0;     // of those rows
-  int64_t candidates = 0;      // scores
+  int64_t rows = 0;         // query rows, padded to blocks
+  int64_t query_bytes = 0;  // of those rows
+  int64_t candidates = 0;
+  int64_t scores = 0;          // candidates, each query's from a multiple of kSelectAlignment on
   int64_t results = 0;         // sum of min(k, candidates)
   int64_t partial_blocks = 0;  // blocks of queries that have several
 
@@ -71,12 +72,15 @@ class CallInput {
   void Write(uint8_t* memory) const;
 
   const ScorePlan& score_plan() const { return score_plan_; }
-  const SelectPlan& select_plan() const { return select_plan_; }
   const InputLayout& layout() const { return layout_; }
   bool empty() const { return row_tiles_.empty(); }
   int num_block_sums() const { return static_cast<int>(block_sums_.size()); }
   int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
-  int num_radix_queries() const { return num_radix_; }
+  const SelectQuery& first_selection() const { return select_queries_.front(); }  // there is one unless empty()
+  int num_large_selections() const { return num_large_; }                         // the first of the select queries
+  int32_t most_chunks() const { return most_chunks_; }                            // of a large selection
+  int32_t most_rank_blocks() const { return most_rank_blocks_; }                  // of a small one
+  int64_t num_select_keys() const { return num_keys_; }
   int64_t num_results() const { return num_results_; }
   int64_t most_candidates() const { return most_candidates_; }
   int64_t pass_candidates() const {
@@ -103,6 +107,7 @@ class CallInput {
   void FormGroups(int64_t num_documents);
   void AddRowTiles(const Group& group);
   void AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset);
+  void PlanSelections(const DeviceLimits& limits);
   void FinishLayout();
 
   ScalarType type_ = ScalarType::kF16;
@@ -115,11 +120,11 @@ class CallInput {
   std::vector<ScoreGroup> plan_groups_;
   std::vector<RowTile> row_tiles_;
   std::vector<BlockSum> block_sums_;
-  std::vector<SelectQuery> select_queries_;
+  std::vector<SelectQuery> select_queries_;    // large ones first
+  std::vector<SelectQuery> small_selections_;  // until they are behind those
   std::vector<ResultRange> results_;
   std::vector<absl::Span<const uint32_t>> lists_;  // candidate lists in the order of ordinals_begin
   ScorePlan score_plan_;
-  SelectPlan select_plan_;
   InputLayout layout_;
   int64_t num_rows_ = 0;
   int64_t num_ordinals_ = 0;
@@ -127,9 +132,10 @@ class CallInput {
   int64_t num_keys_ = 0;
   int64_t num_partial_blocks_ = 0;
   int64_t most_candidates_ = 0;
-  int64_t most_results_ = 0;
   int64_t pass_candidates_ = 0;
-  int num_radix_ = 0;
+  int num_large_ = 0;
+  int32_t most_chunks_ = 0;
+  int32_t most_rank_blocks_ = 0;
 };
 
 }  // namespace maxsim::cuda

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -54,8 +55,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
   if (!current.status().ok()) return current.status();
   cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
   if (error == cudaSuccess) error = PrepareAddBlocks();
-  if (error == cudaSuccess) error = PrepareRadixSelect();
-  if (error == cudaSuccess) error = PrepareRank();
+  if (error == cudaSuccess) error = PrepareSelect(device->overlapping_select);
+  if (error == cudaSuccess) error = PrepareCopyInput();
   if (error == cudaSuccess && device->limits.hopper) {
     error = sm90::PrepareScoreKernels();
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -24,6 +25,11 @@ constexpr size_t kStagingPieceBytes = size_t{4} << 20;
 // Candidates that a pass over the partial sums of the largest call should have at least; smaller passes would leave the
 // device half empty.
 constexpr int64_t kPassCandidates = 2048;
+
+// Calls of at most so much input and so many results take no copies: kernels read and write pinned memory. Larger ones
+// would keep multiprocessors busy with what copy engines do as fast.
+constexpr size_t kDirectInputBytes = size_t{512} << 10;
+constexpr int64_t kDirectResults = 4096;
 
 // Tokens that a claim of the Hopper kernels should have, where there are enough: it costs the loading warp some
 // instructions.
@@ -78,17 +84,26 @@ absl::Status CudaExecutor::Allocate() {
   MAXSIM_ASSIGN_OR_RETURN(pinned_input_, PinnedBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
   MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
   MAXSIM_ASSIGN_OR_RETURN(scores_,
-                          DeviceBuffer::Allocate(static_cast<size_t>(capacity_.candidates) * sizeof(float), "scores"));
+                          DeviceBuffer::Allocate(static_cast<size_t>(capacity_.scores) * sizeof(float), "scores"));
   MAXSIM_ASSIGN_OR_RETURN(
       partials_,
       DeviceBuffer::Allocate(static_cast<size_t>(PartialsCapacity(capacity_)) * sizeof(float), "partial sums"));
   const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
   MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(claims_.as(), 0, claims * sizeof(uint32_t), stream_.get()));
-  MAXSIM_ASSIGN_OR_RETURN(keys_, DeviceBuffer::Allocate(results * sizeof(uint64_t), "selection"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      keys_,
+      DeviceBuffer::Allocate(
+          static_cast<size_t>(MostSelectKeys(capacity_.queries, capacity_.results, device_->limits)) * sizeof(uint64_t),
+          "selection"));
   MAXSIM_ASSIGN_OR_RETURN(
       select_workspaces_,
       DeviceBuffer::Allocate(static_cast<size_t>(capacity_.queries) * sizeof(SelectWorkspace), "selection"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(select_workspaces_.as(), 0, select_workspaces_.bytes(), stream_.get()));
+  MAXSIM_ASSIGN_OR_RETURN(completion_state_, DeviceBuffer::Allocate(sizeof(CompletionState), "completion"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(completion_state_.as(), 0, sizeof(CompletionState), stream_.get()));
+  MAXSIM_ASSIGN_OR_RETURN(record_, PinnedBuffer::Allocate(sizeof(CallRecord), "completion"));
+  *record_.as<CallRecord>() = CallRecord{};
   MAXSIM_ASSIGN_OR_RETURN(device_results_, DeviceBuffer::Allocate(results * sizeof(DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(pinned_results_, PinnedBuffer::Allocate(results * sizeof(DeviceScored), "results"));
 
@@ -158,7 +173,6 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
   return absl::OkStatus();
 }
 
-// One copy in, scores, selection, one copy out; the host sleeps until the end.
 absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                                     absl::Span<std::vector<Scored>> results) {
   DeviceLimits limits = device_->limits;
@@ -167,19 +181,9 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
   MAXSIM_RETURN_IF_ERROR(input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(),
                                            limits, PartialsCapacity(capacity_)));
   if (!input_.empty()) {
-    FinishOnError started(stream_.get());
-    MAXSIM_RETURN_IF_ERROR(CopyInput());
-    MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
-    MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
-    MAXSIM_RETURN_IF_ERROR(LaunchSelection());
-    MAXSIM_RETURN_IF_ERROR(selected_.Record(stream_.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(pinned_results_.as(), device_results_.as(),
-                                                static_cast<size_t>(input_.num_results()) * sizeof(DeviceScored),
-                                                cudaMemcpyDeviceToHost, stream_.get()));
-    MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
-    MAXSIM_RETURN_IF_ERROR(done_.Wait());
-    started.Finished();
-    MAXSIM_RETURN_IF_ERROR(AddTimings());
+    const bool direct =
+        !stage_events_ && input_.layout().total <= kDirectInputBytes && input_.num_results() <= kDirectResults;
+    MAXSIM_RETURN_IF_ERROR(direct ? RunDirect(documents) : RunCopied(documents));
   }
   for (size_t i = 0; i < queries.size(); ++i) {
     const CallInput::ResultRange range = input_.results()[i];
@@ -191,16 +195,69 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
   return absl::OkStatus();
 }
 
-absl::Status CudaExecutor::CopyInput() {
+// Kernels alone: one brings the input over, and the last one writes to pinned memory. Nothing stands between them in
+// the stream, so that each can begin while the one before it ends.
+absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
+  MAXSIM_RETURN_IF_ERROR(WriteInput());
+  CallRecord* const record = record_.as<CallRecord>();
+  if (++call_ == 0) ++call_;
+  FinishOnError started(stream_.get());
+  const CallWait::Clock::time_point begin = CallWait::Clock::now();
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
+  MAXSIM_RETURN_IF_ERROR(
+      LaunchSelection(pinned_results_.as<DeviceScored>(), {record, completion_state_.as<CompletionState>(), call_, 0}));
+  MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(*record, call_, done_, begin, EstimatedWork(documents)));
+  started.Finished();
+  const auto seconds = [](uint64_t from, uint64_t to) { return to > from ? static_cast<double>(to - from) * 1e-9 : 0; };
+  timings_.copy_in += seconds(record->input_begin, record->input_end);
+  timings_.score += seconds(record->input_end, record->scores_end);
+  timings_.select += seconds(record->scores_end, record->results_end);
+  return absl::OkStatus();
+}
+
+// One copy in, scores, selection, one copy out; the host sleeps until the end.
+absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
+  FinishOnError started(stream_.get());
+  MAXSIM_RETURN_IF_ERROR(CopyInput());
+  MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
+  MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(LaunchSelection(device_results_.as<DeviceScored>(), {}));
+  MAXSIM_RETURN_IF_ERROR(selected_.Record(stream_.get()));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(pinned_results_.as(), device_results_.as(),
+                                              static_cast<size_t>(input_.num_results()) * sizeof(DeviceScored),
+                                              cudaMemcpyDeviceToHost, stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(done_.Wait());
+  started.Finished();
+  return AddTimings();
+}
+
+absl::Status CudaExecutor::WriteInput() {
   if (input_.layout().total > pinned_input_.bytes()) {
     return absl::InternalError(absl::StrCat("a slice takes ", input_.layout().total,
                                             " bytes of input; there is room for ", pinned_input_.bytes()));
   }
   input_.Write(pinned_input_.as<uint8_t>());
+  return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::CopyInput() {
+  MAXSIM_RETURN_IF_ERROR(WriteInput());
   MAXSIM_RETURN_IF_ERROR(start_.Record(stream_.get()));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_input_.as(), pinned_input_.as(), input_.layout().total,
                                               cudaMemcpyHostToDevice, stream_.get()));
   return copied_in_.Record(stream_.get());
+}
+
+// Bytes that the row tiles stream, near enough.
+double CudaExecutor::EstimatedWork(const CudaDocuments& documents) const {
+  const double mean_tokens =
+      static_cast<double>(documents.num_tokens()) / std::max(static_cast<double>(documents.num_documents()), 1.0);
+  return static_cast<double>(input_.most_candidates()) * mean_tokens * static_cast<double>(documents.row_bytes()) *
+         static_cast<double>(input_.score_plan().num_row_tiles);
 }
 
 ScoreParams CudaExecutor::ParamsFor(const CudaDocuments& documents) const {
@@ -238,18 +295,19 @@ absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
   return absl::OkStatus();
 }
 
-absl::Status CudaExecutor::LaunchSelection() {
-  const SelectQuery* queries = Input<SelectQuery>(input_.layout().select_queries);
-  if (input_.num_radix_queries() > 0) {
-    MAXSIM_RETURN_IF_CUDA_ERROR(
-        cudaMemsetAsync(select_workspaces_.as(), 0,
-                        static_cast<size_t>(input_.num_radix_queries()) * sizeof(SelectWorkspace), stream_.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchRadixSelect(input_.select_plan(), queries, input_.num_select_queries(),
-                                                  scores_.as<float>(), select_workspaces_.as<SelectWorkspace>(),
-                                                  keys_.as<uint64_t>(), stream_.get()));
-  }
-  return MAXSIM_CUDA_STATUS(LaunchRank(input_.select_plan(), queries, input_.num_select_queries(), scores_.as<float>(),
-                                       keys_.as<uint64_t>(), device_results_.as<DeviceScored>(), stream_.get()));
+absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, const Completion& completion) {
+  SelectCall call{};
+  call.queries = Input<SelectQuery>(input_.layout().select_queries);
+  call.scores = scores_.as<float>();
+  call.workspaces = select_workspaces_.as<SelectWorkspace>();
+  call.keys = keys_.as<uint64_t>();
+  call.results = results;
+  call.num_large = input_.num_large_selections();
+  call.num_small = input_.num_select_queries() - call.num_large;
+  call.most_chunks = input_.most_chunks();
+  call.most_rank_blocks = input_.most_rank_blocks();
+  call.only = input_.first_selection();
+  return MAXSIM_CUDA_STATUS(LaunchSelect(call, completion, device_->overlapping_select, stream_.get()));
 }
 
 absl::Status CudaExecutor::AddTimings() {

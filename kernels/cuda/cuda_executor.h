@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/cuda/call_input.h"
+#include "kernels/cuda/call_wait.h"
+#include "kernels/cuda/completion.h"
 #include "kernels/cuda/cuda_documents.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_memory.h"
@@ -53,6 +55,13 @@ class CudaExecutor final : public Executor {
   // For measurements: the stream that calls run on. What is started there before a call runs before it.
   cudaStream_t stream() const { return stream_.get(); }
 
+  // For measurements: true times the stages of later calls by events between them, which keeps the stages apart and
+  // takes copies. Otherwise small calls take none, and the kernels note the times.
+  void SetStageEvents(bool on) { stage_events_ = on; }
+
+  // For measurements: how later small calls are waited for.
+  void SetWaitMode(WaitMode mode) { call_wait_.SetMode(mode); }
+
   // Device bytes that the workspace takes.
   size_t workspace_bytes() const;
 
@@ -64,9 +73,13 @@ class CudaExecutor final : public Executor {
   absl::Status CheckLimits(const CudaDocuments& documents, absl::Span<const Query> queries) const;
   absl::Status RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                         absl::Span<std::vector<Scored>> results);
+  absl::Status RunDirect(const CudaDocuments& documents);
+  absl::Status RunCopied(const CudaDocuments& documents);
+  absl::Status WriteInput();
   absl::Status CopyInput();
+  double EstimatedWork(const CudaDocuments& documents) const;
   absl::Status LaunchScores(const CudaDocuments& documents);
-  absl::Status LaunchSelection();
+  absl::Status LaunchSelection(DeviceScored* results, const Completion& completion);
   absl::Status AddTimings();
   absl::Status AlignChunk(const CudaDocuments& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                           absl::Span<TokenMatch> matches);
@@ -84,20 +97,25 @@ class CudaExecutor final : public Executor {
   const SliceCapacity capacity_;
   uint32_t tiles_ = ~uint32_t{0};
   StreamTuning stream_tuning_;
+  bool stage_events_ = false;
   CallInput input_;
   CudaTimings timings_;
+  CallWait call_wait_;
+  uint32_t call_ = 0;  // number of the last small call
 
   Stream stream_;
   Event start_, copied_in_, scored_, selected_, done_;
 
   PinnedBuffer pinned_input_;
   DeviceBuffer device_input_;
-  DeviceBuffer scores_;    // [candidates]
-  DeviceBuffer partials_;  // sums of blocks; in Align, the matches
-  DeviceBuffer claims_;    // zero between launches
-  DeviceBuffer keys_;      // [results] survivors of radix selection
-  DeviceBuffer select_workspaces_;
-  DeviceBuffer device_results_;  // [results]
+  DeviceBuffer scores_;             // [candidates]
+  DeviceBuffer partials_;           // sums of blocks; in Align, the matches
+  DeviceBuffer claims_;             // zero between launches
+  DeviceBuffer keys_;               // candidates of large selections
+  DeviceBuffer select_workspaces_;  // as SelectWorkspace says between launches
+  DeviceBuffer completion_state_;   // a CompletionState
+  PinnedBuffer record_;             // a CallRecord
+  DeviceBuffer device_results_;     // [results]
   PinnedBuffer pinned_results_;
 
   Uploader uploader_;

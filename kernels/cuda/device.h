@@ -31,6 +31,7 @@ struct Device {
   int compute_minor = 0;
   size_t memory_bytes = 0;
   DeviceLimits limits;
+  bool overlapping_select = false;  // PrepareSelect's
   DeviceHealth health;
 };
 

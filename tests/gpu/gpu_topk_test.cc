@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/topk/topk_launch.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/hold.h"
 #include "tests/support/contract_runner.h"
 
 namespace maxsim::test {
@@ -41,53 +45,123 @@ class GpuTopKTest : public GpuTest {
     return buffer;
   }
 
-  // Runs all problems in one call, with garbage in every buffer that has no defined content.
-  std::vector<std::vector<Scored>> Select(const std::vector<Problem>& problems) {
-    std::vector<float> scores;
-    std::vector<SelectQuery> queries;
-    int64_t num_results = 0, num_keys = 0, most_candidates = 0, most_k = 0;
-    int num_radix = 0;
-    for (const Problem& problem : problems) {
-      const auto count = static_cast<int64_t>(problem.scores.size());
-      const int32_t k = static_cast<int32_t>(std::min<int64_t>(problem.k, count));
-      const bool radix = count > kRankAllCandidates;
-      queries.push_back(
-          {static_cast<int64_t>(scores.size()), count, num_results, radix ? num_keys : 0, k, radix ? num_radix++ : -1});
-      scores.insert(scores.end(), problem.scores.begin(), problem.scores.end());
-      num_results += k;
-      if (radix) num_keys += k;
-      most_candidates = std::max(most_candidates, count);
-      most_k = std::max<int64_t>(most_k, k);
-    }
-    const SelectPlan plan =
-        PlanSelect(static_cast<int64_t>(problems.size()), most_candidates, most_k, backend().device()->limits);
-    const DeviceBuffer device_scores = OnDevice(scores), device_queries = OnDevice(queries);
-    const DeviceBuffer keys = Filled(static_cast<size_t>(num_keys) * sizeof(uint64_t), 0xff);
-    const DeviceBuffer workspaces = Filled(static_cast<size_t>(num_radix) * sizeof(cuda::SelectWorkspace), 0);
-    const DeviceBuffer results = Filled(static_cast<size_t>(num_results) * sizeof(cuda::DeviceScored), 0xff);
-    const cuda::Stream stream = *cuda::Stream::Create();
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    const int count = static_cast<int>(problems.size());
-    if (plan.radix) {
-      EXPECT_EQ(cuda::LaunchRadixSelect(plan, device_queries.as<SelectQuery>(), count, device_scores.as<float>(),
-                                        workspaces.as<cuda::SelectWorkspace>(), keys.as<uint64_t>(), stream.get()),
-                cudaSuccess);
-    }
-    EXPECT_EQ(cuda::LaunchRank(plan, device_queries.as<SelectQuery>(), count, device_scores.as<float>(),
-                               keys.as<uint64_t>(), results.as<cuda::DeviceScored>(), stream.get()),
-              cudaSuccess);
-    EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
-    std::vector<cuda::DeviceScored> all(static_cast<size_t>(num_results));
-    EXPECT_EQ(cudaMemcpy(all.data(), results.as(), all.size() * sizeof(all[0]), cudaMemcpyDeviceToHost), cudaSuccess);
-    std::vector<std::vector<Scored>> lists;
-    for (const SelectQuery& query : queries) {
-      std::vector<Scored>& list = lists.emplace_back();
-      for (int32_t i = 0; i < query.k; ++i) {
-        const cuda::DeviceScored& scored = all[static_cast<size_t>(query.results_offset + i)];
-        list.push_back({scored.score, scored.position});
+  // What a call of LaunchSelect needs, on the device, with garbage in every buffer that has no defined content. May be
+  // run as often as one likes.
+  class Call {
+   public:
+    Call(const std::vector<Problem>& problems, const cuda::Device& device) : device_(device) {
+      const auto is_large = [](const Problem& problem) {
+        return static_cast<int64_t>(problem.scores.size()) > kRankAllCandidates;
+      };
+      const auto num_large = std::count_if(problems.begin(), problems.end(), is_large);
+      std::vector<float> scores;
+      std::vector<SelectQuery> table;
+      int64_t num_keys = 0;
+      // Large ones first, as the launch wants them.
+      for (const bool large : {true, false}) {
+        for (size_t i = 0; i < problems.size(); ++i) {
+          const Problem& problem = problems[i];
+          if (is_large(problem) != large) continue;
+          const auto count = static_cast<int64_t>(problem.scores.size());
+          const int32_t k = static_cast<int32_t>(std::min<int64_t>(problem.k, count));
+          const SelectPlan plan = PlanSelect(count, k, num_large, device.limits);
+          // What lies between the queries must not be read.
+          scores.resize((scores.size() + kSelectAlignment - 1) / kSelectAlignment * kSelectAlignment,
+                        std::numeric_limits<float>::quiet_NaN());
+          table.push_back({static_cast<int64_t>(scores.size()), count, num_results_, num_keys, k, plan.chunks,
+                           plan.groups, plan.list_keys});
+          order_.push_back(i);
+          scores.insert(scores.end(), problem.scores.begin(), problem.scores.end());
+          num_results_ += k;
+          num_keys += plan.keys();
+          call_.most_chunks = std::max(call_.most_chunks, plan.chunks);
+          call_.most_rank_blocks = std::max(call_.most_rank_blocks, plan.rank_blocks);
+        }
       }
+      scores.push_back(std::numeric_limits<float>::quiet_NaN());
+      EXPECT_LE(num_keys, MostSelectKeys(static_cast<int64_t>(problems.size()), num_results_, device.limits));
+      call_.num_large = static_cast<int32_t>(num_large);
+      call_.num_small = static_cast<int32_t>(problems.size()) - call_.num_large;
+      queries_ = OnDevice(table);
+      call_.only = table.front();
+      table_ = std::move(table);
+      scores_ = OnDevice(scores);
+      keys_ = Filled(static_cast<size_t>(num_keys) * sizeof(uint64_t), 0xff);
+      workspaces_ = Filled(static_cast<size_t>(num_large) * sizeof(cuda::SelectWorkspace), 0);
+      results_ = Filled(static_cast<size_t>(num_results_) * sizeof(cuda::DeviceScored), 0xff);
+      state_ = Filled(sizeof(cuda::CompletionState), 0);
+      record_ = *cuda::PinnedBuffer::Allocate(sizeof(cuda::CallRecord), "test");
+      *record_.as<cuda::CallRecord>() = {};
+      call_.queries = queries_.as<SelectQuery>();
+      call_.scores = scores_.as<float>();
+      call_.workspaces = workspaces_.as<cuda::SelectWorkspace>();
+      call_.keys = keys_.as<uint64_t>();
+      call_.results = results_.as<cuda::DeviceScored>();
+      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     }
-    return lists;
+
+    void Launch(cudaStream_t stream) {
+      const cuda::Completion completion{record_.as<cuda::CallRecord>(), state_.as<cuda::CompletionState>(), ++number_,
+                                        0};
+      EXPECT_EQ(cuda::LaunchSelect(call_, completion, device_.overlapping_select, stream), cudaSuccess);
+    }
+
+    // Whether the last launch has said that it is done.
+    bool IsDone() const { return __atomic_load_n(&record_.as<cuda::CallRecord>()->done, __ATOMIC_ACQUIRE) == number_; }
+
+    // The lists in the order of the problems; the results are garbage again afterwards.
+    std::vector<std::vector<Scored>> TakeResults() {
+      std::vector<cuda::DeviceScored> all(static_cast<size_t>(num_results_));
+      EXPECT_EQ(cudaMemcpy(all.data(), results_.as(), all.size() * sizeof(all[0]), cudaMemcpyDeviceToHost),
+                cudaSuccess);
+      EXPECT_EQ(cudaMemset(results_.as(), 0xff, all.size() * sizeof(all[0])), cudaSuccess);
+      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      std::vector<std::vector<Scored>> lists(order_.size());
+      for (size_t n = 0; n < order_.size(); ++n) {
+        for (int32_t i = 0; i < table_[n].k; ++i) {
+          const cuda::DeviceScored& scored = all[static_cast<size_t>(table_[n].results_offset + i)];
+          lists[order_[n]].push_back({scored.score, scored.position});
+        }
+      }
+      return lists;
+    }
+
+    // Whether the workspaces are as the next launch wants them.
+    bool IsClean() const {
+      std::vector<cuda::SelectWorkspace> workspaces(static_cast<size_t>(call_.num_large));
+      EXPECT_EQ(cudaMemcpy(workspaces.data(), workspaces_.as(), workspaces.size() * sizeof(workspaces[0]),
+                           cudaMemcpyDeviceToHost),
+                cudaSuccess);
+      const auto all_zero = [](const auto& values) {
+        return std::all_of(std::begin(values), std::end(values), [](uint32_t value) { return value == 0; });
+      };
+      return std::all_of(workspaces.begin(), workspaces.end(), [&](const cuda::SelectWorkspace& workspace) {
+        return workspace.num_done == 0 && workspace.num_left == 0 && workspace.num_keys == 0 &&
+               workspace.num_histograms == 0 && all_zero(workspace.claimed) &&
+               std::all_of(std::begin(workspace.histograms), std::end(workspace.histograms), all_zero);
+      });
+    }
+
+   private:
+    const cuda::Device& device_;
+    std::vector<size_t> order_;
+    std::vector<SelectQuery> table_;
+    int64_t num_results_ = 0;
+    uint32_t number_ = 0;
+    cuda::SelectCall call_{};
+    DeviceBuffer queries_, scores_, keys_, workspaces_, results_, state_;
+    cuda::PinnedBuffer record_;
+  };
+
+  // Runs all problems in one call.
+  std::vector<std::vector<Scored>> Select(const std::vector<Problem>& problems) {
+    Call call(problems, *backend().device());
+    const cuda::Stream stream = *cuda::Stream::Create();
+    call.Launch(stream.get());
+    EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
+    EXPECT_TRUE(call.IsDone());
+    EXPECT_TRUE(call.IsClean());
+    return call.TakeResults();
   }
 
   static std::vector<Scored> Expected(const Problem& problem) {
@@ -172,6 +246,220 @@ TEST_F(GpuTopKTest, TwentyRunsGiveTheSameResults) {
   for (float& score : scores) score = std::round(score);
   const std::vector<std::vector<Scored>> first = Select({{scores, 2000}});
   for (int run = 1; run < 20; ++run) ExpectSameBits(first[0], Select({{scores, 2000}})[0]);
+}
+
+// One below, at and one above the sizes where the plan changes, and every remainder of four.
+TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
+  const std::vector<float> scores = Normal(TestSeed(), 140000);
+  for (size_t edge : {4096, 8192, 16384, 24576, 65536, 131072}) {
+    for (size_t count = edge - 2; count <= edge + 3; ++count) {
+      for (int32_t k : {1, 341, 342, 1000, 2730, 2731, 10000}) {
+        Check({{{scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(count)}, k}});
+      }
+    }
+  }
+}
+
+// Scores that fall on the groups, lists and bins as badly as they can.
+TEST_F(GpuTopKTest, AdversarialScores) {
+  std::mt19937_64 random(TestSeed());
+  for (size_t count : {size_t{5000}, size_t{50001}, size_t{1000002}}) {
+    const std::vector<float> normal = Normal(TestSeed() + count, count);
+    std::vector<std::vector<float>> kinds;
+    // The best ones all in one chunk, whatever number of chunks there is.
+    for (int32_t k : {100, 1000, 10000}) {
+      const SelectPlan plan = PlanSelect(static_cast<int64_t>(count), k, 1, backend().device()->limits);
+      std::vector<float>& one_chunk = kinds.emplace_back(normal);
+      for (size_t i = 0; i < count; ++i) {
+        if (i / 128 % static_cast<size_t>(plan.chunks) == 0) one_chunk[i] += 100.0f;
+      }
+    }
+    // The best ones side by side, at the end, and one in 4, 128 and 4,096.
+    std::vector<float>& block = kinds.emplace_back(normal);
+    for (size_t i = count - count / 5; i < count; ++i) block[i] += 100.0f;
+    for (size_t period : {4, 128, 4096}) {
+      std::vector<float>& periodic = kinds.emplace_back(normal);
+      for (size_t i = 0; i < count; i += period) periodic[i] += 100.0f;
+    }
+    // One far above, one far below, and both ends of the range of floats.
+    std::vector<float>& outliers = kinds.emplace_back(normal);
+    outliers[count / 3] = 1e30f;
+    outliers[count / 2] = -1e30f;
+    std::vector<float>& wide = kinds.emplace_back(normal);
+    for (float& score : wide) {
+      score = std::ldexp(random() % 2 == 0 ? score : -score, static_cast<int>(random() % 240) - 120);
+    }
+    // Clusters of equal scores with the cut inside, between and below them.
+    std::vector<float>& clusters = kinds.emplace_back(normal);
+    for (size_t i = 0; i < count; ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
+    std::vector<float>& nearly = kinds.emplace_back(count, 1.0f);
+    nearly[count - 1] = std::nextafter(1.0f, 2.0f);
+    nearly[7] = std::nextafter(1.0f, 0.0f);
+    // Scores of few bits, as cosine similarities of quantised vectors are.
+    std::vector<float>& coarse = kinds.emplace_back(normal);
+    for (float& score : coarse) score = std::round(score * 32.0f) / 32.0f;
+    std::vector<float>& negative = kinds.emplace_back(normal);
+    for (float& score : negative) score = -std::fabs(score);
+    for (size_t kind = 0; kind < kinds.size(); ++kind) {
+      SCOPED_TRACE(testing::Message() << "kind " << kind);
+      for (int32_t k : {1, 100, 1000, 10000}) Check({{kinds[kind], k}});
+    }
+  }
+}
+
+// Every way that a selection can take, small enough for the sanitizers.
+TEST_F(GpuTopKTest, EveryPathOnLittleData) {
+  const std::vector<float> normal = Normal(TestSeed(), 40003);
+  const auto first = [&](std::ptrdiff_t count) { return std::vector<float>(normal.begin(), normal.begin() + count); };
+  std::vector<float> one_chunk = normal, clusters(20000), equal(17000, 2.0f);
+  const SelectPlan plan = PlanSelect(static_cast<int64_t>(normal.size()), 700, 1, backend().device()->limits);
+  for (size_t i = 0; i < one_chunk.size(); ++i) {
+    if (i / 128 % static_cast<size_t>(plan.chunks) == 0) one_chunk[i] += 100.0f;
+  }
+  for (size_t i = 0; i < clusters.size(); ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
+  Check({{first(1000), 100}});    // all ranked
+  Check({{first(5000), 100}});    // one block, groups
+  Check({{first(5000), 2000}});   // few blocks, histograms, ranked by bins
+  Check({{first(40003), 1000}});  // several blocks, groups
+  Check({{one_chunk, 700}});      // a list overflows
+  Check({{clusters, 8000}});      // bins too full
+  Check({{equal, 3000}});
+  Check({{first(30001), 500}, {first(700), 30}, {equal, 100}});
+}
+
+TEST_F(GpuTopKTest, ZerosOfBothSignsAreEqual) {
+  for (size_t count : {100, 5000, 100000}) {
+    std::vector<float> scores(count);
+    for (size_t i = 0; i < count; ++i) scores[i] = i % 7 == 3 ? -1.0f : i % 3 == 0 ? -0.0f : 0.0f;
+    const Problem problem{scores, 1000};
+    const std::vector<Scored> expected = Expected(problem), actual = Select({problem})[0];
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      ASSERT_EQ(actual[i], expected[i]);  // by value: a zero comes back without a sign
+      ASSERT_FALSE(actual[i].score == 0.0f && std::signbit(actual[i].score));
+    }
+  }
+}
+
+TEST_F(GpuTopKTest, ManyLargeQueriesTogether) {
+  const std::vector<float> scores = Normal(TestSeed(), 60000);
+  for (size_t num_queries : {2, 5, 33, 132, 133, 256}) {
+    std::vector<Problem> problems;
+    for (size_t i = 0; i < num_queries; ++i) {
+      const size_t count = 4097 + i * 7919 % 50000, first = i * 31 % 5000;
+      problems.push_back({{scores.begin() + static_cast<std::ptrdiff_t>(first),
+                           scores.begin() + static_cast<std::ptrdiff_t>(first + count)},
+                          static_cast<int32_t>(1 + i * 1237 % 10000)});
+    }
+    Check(problems);
+  }
+}
+
+// All but one multiprocessor are held by somebody else until the selection is done: its blocks have to do without those
+// that cannot start.
+TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
+  const cuda::Device& device = *backend().device();
+  std::vector<float> skewed = Normal(TestSeed(), 300000);
+  for (size_t i = 0; i < skewed.size(); i += 512) skewed[i] += 100.0f;
+  const std::vector<Problem> problems = {
+      {Normal(TestSeed(), 1000000), 100}, {Normal(TestSeed(), 1000000), 10000}, {skewed, 500}};
+  for (const Problem& problem : problems) {
+    Call call({problem}, device);
+    const cuda::Stream stream = *cuda::Stream::Create(), holding_stream = *cuda::Stream::Create();
+    const cuda::PinnedBuffer words = *cuda::PinnedBuffer::Allocate(2 * sizeof(uint32_t), "test");
+    uint32_t* const holding = words.as<uint32_t>();
+    uint32_t* const release = holding + 1;
+    *holding = *release = 0;
+    const int blocks = device.limits.num_sms - 1;
+    ASSERT_EQ(LaunchHold(blocks, device.limits.shared_bytes_per_block, holding, release, holding_stream.get()),
+              cudaSuccess);
+    const auto wait_for = [](auto done) {
+      for (int ms = 0; ms < 5000 && !done(); ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return done();
+    };
+    ASSERT_TRUE(wait_for([&] { return __atomic_load_n(holding, __ATOMIC_RELAXED) == static_cast<uint32_t>(blocks); }));
+    call.Launch(stream.get());
+    EXPECT_TRUE(wait_for([&] { return call.IsDone(); }));
+    __atomic_store_n(release, 1u, __ATOMIC_RELEASE);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_TRUE(call.IsClean());
+    ExpectSameBits(Expected(problem), call.TakeResults()[0]);
+  }
+}
+
+TEST_F(GpuTopKTest, LaunchesOfOneStreamFollowEachOther) {
+  std::vector<float> skewed = Normal(TestSeed(), 200000);
+  for (size_t i = 0; i < skewed.size(); i += 512) skewed[i] += 100.0f;
+  const std::vector<Problem> problems = {{Normal(TestSeed(), 150000), 700}, {skewed, 1200}, {Normal(1, 1000), 100}};
+  Call call(problems, *backend().device());
+  const cuda::Stream stream = *cuda::Stream::Create();
+  for (int run = 0; run < 100; ++run) call.Launch(stream.get());
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
+  EXPECT_TRUE(call.IsDone());
+  EXPECT_TRUE(call.IsClean());
+  const std::vector<std::vector<Scored>> results = call.TakeResults();
+  for (size_t i = 0; i < problems.size(); ++i) ExpectSameBits(Expected(problems[i]), results[i]);
+}
+
+// Selections of several executors at once share the device in any way it likes.
+TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(70000, 1));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  std::vector<RandomQuery> queries;
+  std::vector<std::vector<uint32_t>> lists;
+  for (uint64_t i = 0; i < 6; ++i) {
+    queries.push_back(MakeQuery(TestSeed() + i, ScalarType::kF16, 16, 3 + 9 * static_cast<int32_t>(i)));
+    std::vector<uint32_t>& list = lists.emplace_back(i % 2 == 0 ? 1000 : 20000);
+    for (size_t n = 0; n < list.size(); ++n) list[n] = static_cast<uint32_t>((n * 7919 + i) % 70000);
+  }
+  std::vector<Query> calls;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    calls.push_back(queries[i].view(i % 3 == 0 ? 100 : 3000));
+    calls.push_back(queries[i].view(500));
+    calls.back().ordinals = lists[i].data();
+    calls.back().num_candidates = static_cast<int64_t>(lists[i].size());
+  }
+  const std::unique_ptr<cuda::CudaExecutor> alone = MakeExecutor();
+  std::vector<std::vector<Scored>> expected;
+  for (const Query& call : calls) expected.push_back(TopK(*alone, *loaded, {call})[0]);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+      for (size_t run = 0; run < 60; ++run) {
+        const size_t i = (run * 5 + t) % calls.size();
+        if (run % 4 == 3) {  // several together
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, {calls[i], calls[0], calls[5]});
+          ExpectSameBits(expected[i], results[0]);
+          ExpectSameBits(expected[0], results[1]);
+          ExpectSameBits(expected[5], results[2]);
+        } else {
+          ExpectSameBits(expected[i], TopK(*executor, *loaded, {calls[i]})[0]);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Calls with and without copies, and however they are waited for.
+TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(6000, 3));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  for (int32_t num_tokens : {32, 33, 100}) {
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, num_tokens);
+    for (int32_t k : {1, 100, 4096, 4097, 6000}) {
+      executor->SetStageEvents(true);
+      const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(k)})[0];
+      executor->SetStageEvents(false);
+      for (const cuda::WaitMode mode : {cuda::WaitMode::kAdaptive, cuda::WaitMode::kPoll, cuda::WaitMode::kEvent}) {
+        executor->SetWaitMode(mode);
+        for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(k)})[0]);
+      }
+      EXPECT_GT(executor->last_timings().score, 0);
+    }
+  }
 }
 
 // The whole way: a shard of more than a million documents, every one a candidate.

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
@@ -150,12 +151,14 @@ template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     StreamKernel(const __grid_constant__ ScoreParams params) {
   extern __shared__ __align__(128) uint8_t raw[];
+  LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
   using Multiplier = StreamMultiplier<typename StreamRowsOf<kType, kSteps>::Type>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)),
                         kShared ? SharedShape(params) : kStreamRegisterShape);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp == ring.Warps()) {
+    WaitForEarlierGrids();
     StreamLoader<kShared>(params, ring, lane).Run();
   } else {
     if (lane == 0) {
@@ -168,6 +171,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     }
     __syncwarp();
     asm volatile("barrier.cta.arrive %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+    WaitForEarlierGrids();
     Multiplier multiplier(params, ring, warp, lane);
     multiplier.Begin();
     const int threads = ring.Warps() * 32;

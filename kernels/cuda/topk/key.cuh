@@ -5,10 +5,9 @@
 
 namespace maxsim::cuda {
 
-// Unsigned integers in the order of the floats. -0 and +0 differ here and are equal in RanksBefore; scores are never
-// -0.
+// Unsigned integers in the order of the floats, 1 or more. -0 counts as +0, as in RanksBefore.
 __device__ __forceinline__ uint32_t OrderedBits(float score) {
-  const uint32_t bits = __float_as_uint(score);
+  const uint32_t bits = __float_as_uint(__fadd_rn(score, 0.0f));
   return bits ^ ((bits & 0x80000000u) ? 0xffffffffu : 0x80000000u);
 }
 

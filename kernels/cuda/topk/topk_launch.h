@@ -6,18 +6,21 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/completion.h"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda {
 
-// One query's part of the buffers.
+// One query's part of the buffers. The fields of its plan are PlanSelect's.
 struct SelectQuery {
-  int64_t scores_offset;   // its candidates' scores, by position
+  int64_t scores_offset;   // its candidates' scores, by position; a multiple of kSelectAlignment
   int64_t num_candidates;  // 1 .. 2^32 - 1
-  int64_t results_offset;  // its results: min(k, num_candidates) of them
-  int64_t keys_offset;     // radix selection only: room for k keys
+  int64_t results_offset;  // its results: k of them
+  int64_t keys_offset;     // large selections only: room for SelectPlan::keys()
   int32_t k;               // 1 .. num_candidates
-  int32_t radix_idx;       // index among the queries that need radix selection; -1: none needed
+  int32_t chunks;          // as planned; 0: a small selection
+  int32_t groups;
+  int32_t list_keys;
 };
 
 // Scored (kernels/maxsim.h) as the device writes it.
@@ -26,32 +29,48 @@ struct DeviceScored {
   uint32_t position;
 };
 
-// What the radix selection of one query knows after a pass: the digits of the k-th key found so far.
-struct SelectState {
-  uint64_t prefix;  // the digits, right-aligned
-  uint32_t need;    // keys still wanted among those with this prefix
-  uint32_t done;    // 1: all keys with this prefix are wanted, later digits do not matter
-};
-
-// Workspace of radix selection, a query: to be zeroed before the first pass.
+// What the thread blocks of one query's large selection tell each other. Zero before the first launch; the parts marked
+// so are zero again after each.
 struct SelectWorkspace {
-  uint32_t histogram[kSelectPasses][kSelectBins];
-  SelectState state[kSelectPasses + 1];
-  uint32_t num_keys;  // collected so far
-  uint32_t unused[3];
+  uint32_t num_done;                                // zero: chunks that are done with a step, of all steps
+  uint32_t num_left;                                // zero: thread blocks that need nothing of this any more
+  uint32_t num_keys;                                // zero: candidates in the common list
+  uint32_t num_histograms;                          // zero: histograms that were used
+  uint32_t claimed[kMaxSelectChunks];               // zero: 1 for a chunk that a block has taken
+  uint32_t histograms[kSelectPasses][kSelectBins];  // zero
+  uint32_t list_sizes[kMaxSelectChunks];
+  uint32_t lowest[kMaxSelectChunks];  // scores of each chunk, in the order of key.cuh
+  uint32_t highest[kMaxSelectChunks];
+  uint64_t maxima[kMaxSelectGroups];  // keys; 0: a group without scores
 };
 
-// Loads the code of the kernels below, so that the first call that needs them does not.
-cudaError_t PrepareRadixSelect();
-cudaError_t PrepareRank();
+// The queries of a call: those with large selections first. All in device memory but the results, which may be pinned
+// host memory too.
+struct SelectCall {
+  const SelectQuery* queries;
+  const float* scores;
+  SelectWorkspace* workspaces;  // one a large selection
+  uint64_t* keys;
+  DeviceScored* results;
+  int32_t num_large;
+  int32_t num_small;
+  int32_t most_chunks;       // of a large selection
+  int32_t most_rank_blocks;  // of a small one
+  SelectQuery only;          // the query of a call that has only one, which saves a read
+};
 
-// Cuts queries with radix_idx >= 0 down to their best k keys, in any order: keys[keys_offset ..]. One launch a digit
-// and one to collect, `queries` and all buffers in device memory.
-cudaError_t LaunchRadixSelect(const SelectPlan& plan, const SelectQuery* queries, int num_queries, const float* scores,
-                              SelectWorkspace* workspaces, uint64_t* keys, cudaStream_t stream);
+// Loads the code of the kernels on the current device, and tells whether they order themselves (HasGridOrder): then
+// they may start while the kernel before them drains. Once a device, before the first launch.
+cudaError_t PrepareSelect(bool& overlap);
 
-// Ranks what is left of every query (its keys, or all its scores) and writes the best k in order.
-cudaError_t LaunchRank(const SelectPlan& plan, const SelectQuery* queries, int num_queries, const float* scores,
-                       const uint64_t* keys, DeviceScored* results, cudaStream_t stream);
+// Selects: one launch for the large selections, and one for the small ones where there are any. `completion` is told by
+// the last of them. `overlap` is what PrepareSelect found.
+cudaError_t LaunchSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream);
+
+// The two kernels.
+cudaError_t PrepareLargeSelect(bool& overlap);
+cudaError_t LaunchLargeSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream);
+cudaError_t PrepareRank(bool& overlap);
+cudaError_t LaunchRank(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -311,21 +311,35 @@ TEST(PlanTest, PlansArePrintable) {
   ASSERT_TRUE(plan.ok());
   EXPECT_THAT(plan->ToString(), HasSubstr("score bf16 rows128 (128 rows x 128 tokens x 128 bytes, query resident), 7 "
                                           "steps in 2 chunks"));
-  EXPECT_THAT(PlanSelect(1, 1000, 100, kH200).ToString(), HasSubstr("ranking of all"));
-  EXPECT_THAT(PlanSelect(1, 1000000, 100, kH200).ToString(), HasSubstr("radix selection on"));
+  EXPECT_EQ(PlanSelect(1000, 100, 1, kH200).ToString(), "ranking of all candidates on 32 blocks");
+  EXPECT_EQ(PlanSelect(1000000, 100, 1, kH200).ToString(), "selection by the maxima of 123 x 32 groups");
+  EXPECT_EQ(PlanSelect(1000000, 10000, 1, kH200).ToString(), "selection by histograms on 123 blocks");
 }
 
 TEST(PlanTest, SelectionCoversItsCandidates) {
   for (int64_t candidates : {int64_t{1}, int64_t{31}, int64_t{32}, int64_t{33}, kRankAllCandidates,
-                             kRankAllCandidates + 1, int64_t{1} << 20, kMaxShardDocuments}) {
-    for (int64_t queries : {1, 32, 256}) {
-      const SelectPlan plan = PlanSelect(queries, candidates, kMaxTopK, kH200);
-      EXPECT_EQ(plan.radix, candidates > kRankAllCandidates);
-      EXPECT_GE(plan.rank_blocks, 1);
-      if (plan.radix) {
-        EXPECT_GE(plan.select_blocks, 1);
+                             kRankAllCandidates + 1, int64_t{10000}, int64_t{1} << 20, kMaxShardDocuments}) {
+    for (int64_t k : {1, 100, 341, 342, 1000, 2730, 2731, 10000}) {
+      if (k > candidates) continue;
+      for (int64_t queries : {1, 4, 32, 132, 256}) {
+        const SelectPlan plan = PlanSelect(candidates, k, queries, kH200);
+        SCOPED_TRACE(testing::Message() << candidates << " candidates, k " << k << ", " << queries
+                                        << " queries: " << plan.ToString());
+        EXPECT_EQ(plan.large(), candidates > kRankAllCandidates);
+        if (!plan.large()) {
+          EXPECT_GE(plan.rank_blocks * 32, candidates);
+          continue;
+        }
+        EXPECT_LE(plan.chunks * queries, std::max<int64_t>(kH200.num_sms, queries));
+        EXPECT_LE(plan.chunks, kMaxSelectChunks);
+        EXPECT_GE(plan.keys(), k);
+        EXPECT_LE(plan.keys() * queries, MostSelectKeys(queries, k * queries, kH200));
+        if (plan.groups == 0) continue;
+        EXPECT_EQ(kSelectThreads % plan.groups, 0);
+        EXPECT_GE(plan.groups, 32);
+        EXPECT_GE(plan.chunks * plan.groups, 3 * k);
+        EXPECT_LE(plan.chunks * plan.groups, kMaxSelectGroups);
       }
-      EXPECT_LE(plan.select_blocks, 2 * kH200.num_sms);
     }
   }
 }

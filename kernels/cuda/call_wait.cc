@@ -1,0 +1,92 @@
+#include "kernels/cuda/call_wait.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace maxsim::cuda {
+namespace {
+
+using Duration = CallWait::Clock::duration;
+using std::chrono::microseconds;
+
+// Four classes of work an octave: within one, times differ by less than the polling covers.
+constexpr int kClassesOfOctave = 4;
+constexpr int kClasses = 64 * kClassesOfOctave;
+
+constexpr Duration kLongestPoll = microseconds(8);
+// Polling begins about this long before the end.
+constexpr Duration kMargin = microseconds(4);
+// Sleeping costs two switches of context, so it is not worth less.
+constexpr Duration kLeastRest = microseconds(15);
+// Calls of more than that lose nothing by waiting for the event.
+constexpr Duration kMostRest = microseconds(2000);
+// What waiting for an event takes longer than the call.
+constexpr Duration kWakeUp = microseconds(25);
+constexpr Duration kStep = microseconds(4);
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late where a thread does not ask for
+// better.
+void SleepUntil(CallWait::Clock::time_point time) {
+  const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  timespec until{};
+  until.tv_sec = static_cast<time_t>(since_boot / 1000000000);
+  until.tv_nsec = static_cast<decltype(until.tv_nsec)>(since_boot % 1000000000);
+  const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+  if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+}
+
+bool IsDone(const CallRecord& record, uint32_t call) { return __atomic_load_n(&record.done, __ATOMIC_ACQUIRE) == call; }
+
+bool Poll(const CallRecord& record, uint32_t call, Duration longest) {
+  const CallWait::Clock::time_point end = CallWait::Clock::now() + longest;
+  while (!IsDone(record, call)) {
+    if (CallWait::Clock::now() >= end) return false;
+    Pause();
+  }
+  return true;
+}
+
+}  // namespace
+
+CallWait::CallWait() : rests_(kClasses, Duration::zero()) {}
+
+absl::Status CallWait::Wait(const CallRecord& record, uint32_t call, const Event& event, Clock::time_point begin,
+                            double work) {
+  if (mode_ == WaitMode::kEvent) return event.Wait();
+  if (mode_ == WaitMode::kPoll) {
+    return Poll(record, call, std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
+  }
+  const int place = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
+  Duration& rest = rests_[static_cast<size_t>(std::min(place, kClasses - 1))];
+  if (rest < kMostRest) {
+    if (rest >= kLeastRest) SleepUntil(begin + rest);
+    if (IsDone(record, call)) {
+      rest -= std::min(rest, kStep);
+      return absl::OkStatus();
+    }
+    const Clock::time_point awake = Clock::now();
+    if (Poll(record, call, kLongestPoll)) {
+      rest = std::max(rest + (Clock::now() - awake - kMargin) / 4, Duration::zero());
+      return absl::OkStatus();
+    }
+  }
+  absl::Status status = event.Wait();
+  rest =
+      std::min(std::max(Clock::now() - begin - kWakeUp, rest < kMostRest ? rest + kStep : Duration::zero()), kMostRest);
+  return status;
+}
+
+}  // namespace maxsim::cuda
