@@ -74,6 +74,7 @@ class CallInput {
   int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
   int num_radix_queries() const { return num_radix_; }
   int64_t num_results() const { return num_results_; }
+  int64_t num_rows() const { return num_rows_; }  // query rows, a multiple of kBlockTokens
   int64_t most_candidates() const { return most_candidates_; }
   int64_t pass_candidates() const {
     return pass_candidates_;
