@@ -76,8 +76,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              StreamLayoutOf().total <= limits.shared_bytes_per_block;
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
-      return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
-             limits.hopper && limits.tensor_maps &&
+      return (type == ScalarType::kF16 || type == ScalarType::kBF16) && row_bytes > kWideMaxRowBytes &&
+             row_bytes <= kDeepMaxRowBytes && limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
   }
   return false;

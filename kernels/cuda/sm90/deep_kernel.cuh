@@ -24,8 +24,8 @@ namespace maxsim::cuda::sm90 {
 // Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
 // would wait for ever.
 inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
-inline constexpr int kDeepLoaderRegisters = 24;
-inline constexpr int kDeepMultiplierRegisters = 240;
+inline constexpr int kDeepLoaderRegisters = 40;
+inline constexpr int kDeepMultiplierRegisters = 232;
 static_assert(kDeepLoaderRegisters + 2 * kDeepMultiplierRegisters <= 3 * kDeepLaunchRegisters);
 
 template <ScalarType kType, ScoreTile kTile>
