@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/deep_layout.h"
 #include "kernels/limits.h"
 
 namespace maxsim {
@@ -35,6 +36,10 @@ double Pace(ScoreTile tile) {
       return 1.5;
     case ScoreTile::kStream32:
       return 1.05;
+    case ScoreTile::kDeep128:
+      return 1.45;
+    case ScoreTile::kDeep256:
+      return 1.9;
   }
   return 0;
 }
@@ -69,6 +74,11 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
     case ScoreTile::kStream32:
       return type != ScalarType::kF32 && limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
+    case ScoreTile::kDeep128:
+    case ScoreTile::kDeep256:
+      return (type == ScalarType::kF16 || type == ScalarType::kBF16) && row_bytes > kWideMaxRowBytes &&
+             row_bytes <= kDeepMaxRowBytes && limits.hopper && limits.tensor_maps &&
+             DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
   }
   return false;
 }
@@ -128,6 +138,14 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
     plan.threads = kWideThreads;
     plan.stages = WideStages(plan.num_chunks);
     plan.shared_bytes = WideLayoutOf(plan.num_chunks).total;
+  } else if (IsDeep(plan.tile)) {
+    const DeepShape shape = DeepShapeOf(plan.tile, plan.row_bytes, limits.shared_bytes_per_block);
+    plan.num_chunks = DeepChunks(plan.row_bytes);
+    plan.tile_tokens = kDeepTokens;
+    plan.threads = kDeepThreads;
+    plan.query_resident = shape.query_resident;
+    plan.stages = shape.stages;
+    plan.shared_bytes = DeepLayoutOf(plan.tile, shape, plan.num_chunks).total;
   } else {
     const StreamShape shape = StreamShapeOf(plan.row_bytes);
     plan.num_chunks = 1;
@@ -158,7 +176,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.align = align;
   plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
   plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits);
-  if (IsWide(plan.tile) || IsStream(plan.tile)) {
+  if (IsHopper(plan.tile)) {
     PlanHopper(groups, limits, plan);
     return plan;
   }
@@ -202,6 +220,10 @@ std::string Name(ScoreTile tile) {
       return "wide256";
     case ScoreTile::kStream32:
       return "stream32";
+    case ScoreTile::kDeep128:
+      return "deep128";
+    case ScoreTile::kDeep256:
+      return "deep256";
   }
   return "?";
 }
@@ -213,10 +235,11 @@ std::string DeviceLimits::ToString() const {
 
 std::string ScorePlan::ToString() const {
   const TileTraits traits = TraitsOf(tile);
-  if (IsWide(tile) || IsStream(tile)) {
+  if (IsHopper(tile)) {
     return absl::StrCat("score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ",
-                        tile_tokens, " tokens), ", num_steps, " steps, ", stages, " stages, ", shared_bytes,
-                        " bytes of shared memory, ", threads, " threads, ", num_row_tiles, " row tiles, grid ", grid());
+                        tile_tokens, " tokens, query ", query_resident ? "resident" : "streamed", "), ", num_steps,
+                        " steps, ", stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads,
+                        " threads, ", num_row_tiles, " row tiles, grid ", grid());
   }
   return absl::StrCat(align ? "align" : "score", " ", std::string(Name(type)), " ", Name(tile), " (", traits.rows,
                       " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",

@@ -48,21 +48,28 @@ enum class ScoreTile : uint8_t {
   kWide128,       // Hopper, 16 bits, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
   kWide256,       // the same, eight blocks over both warpgroups
   kStream32,      // Hopper, 16 bits, rows of at most 4,064 bytes: one block, at the memory's pace
+  kDeep128,       // Hopper, 16 bits, wider rows of one piece: four blocks; each of two warpgroups has its own document
+  kDeep256,       // the same, eight blocks over both warpgroups
 };
 
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
                                                ScoreTile::kRows128,      ScoreTile::kWide128, ScoreTile::kWide256,
-                                               ScoreTile::kStream32};
+                                               ScoreTile::kStream32,     ScoreTile::kDeep128, ScoreTile::kDeep256};
 
 constexpr bool IsStream(ScoreTile tile) { return tile == ScoreTile::kStream32; }
 
-// Tokens of a wide tile.
+// Tokens of a wide tile, and of a deep one at most.
 inline constexpr int32_t kWideTokens = 128;
+inline constexpr int32_t kDeepTokens = 192;
 
-// The kernels for Hopper (kernels/cuda/sm90/{score,stream}_kernel.cuh); the others run on everything from sm_80 on.
 constexpr bool IsWide(ScoreTile tile) { return tile == ScoreTile::kWide128 || tile == ScoreTile::kWide256; }
+constexpr bool IsDeep(ScoreTile tile) { return tile == ScoreTile::kDeep128 || tile == ScoreTile::kDeep256; }
 
-// Constants of a tiling of the portable kernels. Kernel and plan read the same ones. Of a wide one only the rows mean
+// The kernels for Hopper (kernels/cuda/sm90/{score,deep,stream}_kernel.cuh); the others run on everything from sm_80
+// on.
+constexpr bool IsHopper(ScoreTile tile) { return IsWide(tile) || IsDeep(tile) || IsStream(tile); }
+
+// Constants of a tiling of the portable kernels. Kernel and plan read the same ones. Of Hopper's only the rows mean
 // anything.
 struct TileTraits {
   int32_t rows;          // of a row tile
@@ -96,6 +103,10 @@ constexpr TileTraits TraitsOf(ScoreTile tile) {
       return {256, kWideTokens, 0, 0, 0, 1};
     case ScoreTile::kStream32:
       return {32, 0, 0, 0, 0, 1};
+    case ScoreTile::kDeep128:
+      return {128, kDeepTokens, 0, 0, 0, 1};
+    case ScoreTile::kDeep256:
+      return {256, kDeepTokens, 0, 0, 0, 1};
   }
   return {};
 }
@@ -307,7 +318,7 @@ struct DeviceLimits {
   int32_t reserved_shared_bytes = 1024;  // of every block, by the system
   int32_t max_threads_per_sm = 0;
   bool hopper = false;            // compute capability 9.0
-  bool tensor_maps = true;        // the documents in question have them (the wide tiles need them)
+  bool tensor_maps = true;        // the documents in question have them (the wide and deep tiles need them)
   uint32_t tiles = ~uint32_t{0};  // tilings that may be chosen, bit 1 << ScoreTile; for tests and measurements
 
   constexpr bool Allows(ScoreTile tile) const { return (tiles >> static_cast<uint32_t>(tile) & 1) != 0; }

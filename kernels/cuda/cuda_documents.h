@@ -7,6 +7,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/sm90/document_maps.h"
+#include "kernels/deep_layout.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan.h"
 
@@ -67,13 +68,13 @@ class CudaDocuments final : public Documents {
   int64_t row_bytes() const { return shape_.row_bytes(); }
   const uint8_t* device_tokens() const { return tokens_; }    // [num_tokens, row_bytes]
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
-  // What the wide kernels need; null when they cannot score these documents on this device.
+  // What the wide and deep kernels need; null when they cannot score these documents on this device.
   const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
 
  private:
   void DescribeForHopper() {
     if (!device_->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
-        shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kWideMaxRowBytes) {
+        shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {
       return;
     }
     maps_.emplace();

@@ -281,12 +281,17 @@ absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
   const ScorePlan& plan = input_.score_plan();
   const int64_t mean_tokens = documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1);
   params.claim_candidates = ClaimCandidates(plan, params.pass_count, mean_tokens);
+  sm90::QueryMap query_map;
+  if (IsDeep(plan.tile)) {
+    MAXSIM_RETURN_IF_ERROR(
+        sm90::DescribeQueries(plan.type, params.query_rows, input_.num_rows(), plan.row_bytes, plan.tile, query_map));
+  }
   for (; params.pass_first < input_.most_candidates(); params.pass_first += params.pass_count) {
     if (IsStream(plan.tile)) {
       params.work = input_.Work(params.pass_first, documents.document_tokens(), mean_tokens, stream_tuning_);
     }
-    MAXSIM_RETURN_IF_CUDA_ERROR(IsWide(plan.tile) || IsStream(plan.tile)
-                                    ? sm90::LaunchScore(plan, documents.maps(), params, stream_.get())
+    MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
+                                    ? sm90::LaunchScore(plan, documents.maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
     MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(),
                                                 params.partials, input_.pass_candidates(), params.pass_first,

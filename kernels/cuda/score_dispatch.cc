@@ -31,6 +31,8 @@ cudaError_t VisitHalf(ScoreTile tile, bool resident, bool align, Visit visit) {
     case kWide128:
     case kWide256:
     case kStream32:
+    case kDeep128:
+    case kDeep256:
       break;
   }
   return kNoInstance;
@@ -98,6 +100,7 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params) {
   params.stages = plan.stages;
   params.tile_tokens = plan.tile_tokens;
   params.documents_in_turn = plan.tile == ScoreTile::kWide128 ? 1 : 0;
+  params.query_resident = plan.query_resident ? 1 : 0;
 }
 
 }  // namespace maxsim::cuda

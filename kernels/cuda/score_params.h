@@ -78,6 +78,7 @@ struct ScoreParams {
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
   int32_t claim_candidates;   // candidates of a claim, 1 .. 32
   int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
+  int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
 };
 
 // A query of several blocks whose partial sums are to be added in order.

@@ -16,7 +16,11 @@ namespace {
 
 constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
 
-constexpr ScoreTile kHopperTiles[] = {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
+// The Hopper tilings for 16-bit rows of `dim` columns.
+std::vector<ScoreTile> HopperTiles(int32_t dim) {
+  if (dim > 128) return {ScoreTile::kDeep128, ScoreTile::kDeep256};
+  return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
+}
 
 constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(tile); }
 
@@ -25,6 +29,27 @@ class GpuScoreTest : public GpuTest {
   // Every candidate's score of one query, checked against FP64.
   void Check(Executor& executor, const Documents& loaded, const RandomDocuments& documents, const Query& query) {
     ExpectMatchesReference(documents, query, TopK(executor, loaded, {query})[0]);
+  }
+
+  // A long query, a list and a short query on each of Hopper's tiles, over six documents.
+  void CheckHopperTiles(int32_t dim, const std::vector<int64_t>& lengths) {
+    const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+    for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
+      const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
+      for (ScoreTile tile : HopperTiles(dim)) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
+        executor->AllowTiles(Only(tile));
+        Check(*executor, *loaded, documents, query.view(6));
+        EXPECT_EQ(executor->last_plan().tile, tile);
+        Query listed = query.view(5);
+        listed.ordinals = ordinals.data();
+        listed.num_candidates = static_cast<int64_t>(ordinals.size());
+        EXPECT_EQ(TopK(*executor, *loaded, {listed, query.view(1)}).front().size(), 5u);
+      }
+    }
   }
 };
 
@@ -38,7 +63,7 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::set<std::pair<ScoreTile, bool>> kernels;
   for (ScalarType type : kTypes) {
-    for (int32_t dim : {40, 128, 1000, 2100, 4096}) {
+    for (int32_t dim : {40, 128, 200, 1000, 2100, 4096}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129});
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (int32_t num_tokens : {7, 50, 280}) {
@@ -56,31 +81,18 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
     }
   }
   // All but the narrow streamed one, which does not exist.
-  EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 10u : 7u);
+  EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 14u : 7u);
 }
 
 // The Hopper kernels alone, small enough for racecheck: several tiles a document, several row tiles, lists.
 TEST_F(GpuScoreTest, HopperTilesOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {40, 96, 128}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 3000, 40});
-      const std::unique_ptr<Documents> loaded = Load(documents);
-      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
-      const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
-      for (ScoreTile tile : kHopperTiles) {
-        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
-        executor->AllowTiles(Only(tile));
-        Check(*executor, *loaded, documents, query.view(6));
-        EXPECT_EQ(executor->last_plan().tile, tile);
-        Query listed = query.view(5);
-        listed.ordinals = ordinals.data();
-        listed.num_candidates = static_cast<int64_t>(ordinals.size());
-        EXPECT_EQ(TopK(*executor, *loaded, {listed, query.view(1)}).front().size(), 5u);
-      }
-    }
-  }
+  for (int32_t dim : {40, 96, 128}) CheckHopperTiles(dim, {3, 64, 129, 1, 3000, 40});
+}
+
+TEST_F(GpuScoreTest, DeepTilesOnce) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  for (int32_t dim : {136, 264}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
 // Wide rows on Hopper, whose query lies in shared memory: widths round every change of the ring, of the last step, of
@@ -285,7 +297,9 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
       }
     }
   }
-  EXPECT_EQ(seen.contains(ScoreTile::kWide256), backend().device()->limits.hopper);
+  for (ScoreTile tile : {ScoreTile::kWide256, ScoreTile::kDeep128, ScoreTile::kDeep256}) {
+    EXPECT_EQ(seen.contains(tile), backend().device()->limits.hopper) << Name(tile);
+  }
   EXPECT_TRUE(seen.contains(ScoreTile::kRows128));
 }
 
@@ -301,7 +315,7 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
     for (int32_t dim : {8, 48, 64, 96, 128}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
-      for (ScoreTile tile : kHopperTiles) {
+      for (ScoreTile tile : HopperTiles(dim)) {
         executor->AllowTiles(Only(tile));
         for (int32_t num_tokens : {1, 32, 100, 128, 250, 256, 700}) {
           SCOPED_TRACE(testing::Message()
@@ -310,6 +324,57 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
           EXPECT_EQ(executor->last_plan().tile, tile);
         }
+      }
+    }
+  }
+}
+
+// Deep tiles: documents of every length round those of one, two and three token tiles, and stacks of rows round those
+// of one and two row tiles, at widths whose query tile stays (up to 256 and 320) and at others, whole chunks and not.
+TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  std::vector<int64_t> lengths;
+  for (int64_t n = 1; n <= 200; ++n) lengths.push_back(n);
+  for (int64_t n : {255, 256, 257, 300, 383, 384, 385, 511, 512, 513, 575, 576, 577, 1000}) lengths.push_back(n);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+    for (int32_t dim : {129, 136, 192, 256, 264, 320, 328, 512, 768, 1000, 1024}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (int32_t num_tokens : {1, 33, 64, 128, 129, 255, 256, 257, 1024}) {
+        RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
+        query.weights = MixedWeights(TestSeed() + 2, num_tokens);
+        executor->AllowTiles(Only(num_tokens > 64 ? ScoreTile::kRows128 : ScoreTile::kRows64));
+        const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
+        for (ScoreTile tile : HopperTiles(dim)) {
+          SCOPED_TRACE(testing::Message()
+                       << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
+          executor->AllowTiles(Only(tile));
+          ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
+          EXPECT_EQ(executor->last_plan().tile, tile);
+        }
+      }
+    }
+  }
+}
+
+// The longest query and the longest documents, several of them side by side with short ones.
+TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  std::vector<int64_t> lengths(40, 100);
+  for (size_t i : {3, 4, 20}) lengths[i] = kMaxDocumentTokens;
+  for (int32_t dim : {136, 768}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (int32_t num_tokens : {40, 256, kMaxQueryTokens}) {
+      const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, num_tokens);
+      executor->AllowTiles(Only(ScoreTile::kRows128));
+      const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(40)})[0];
+      for (ScoreTile tile : HopperTiles(dim)) {
+        SCOPED_TRACE(testing::Message() << "d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
+        executor->AllowTiles(Only(tile));
+        ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(40)})[0]);
       }
     }
   }
@@ -328,13 +393,13 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   }
   for (size_t i = 7; i < longest.size(); i += 300) longest[i] = kMaxDocumentTokens;
   for (const std::vector<int64_t>& lengths : {alternating, rare, longest}) {
-    for (int32_t dim : {64, 128}) {
+    for (int32_t dim : {64, 128, 136}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 40);
       executor->AllowTiles(Only(ScoreTile::kRows32));
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
-      for (ScoreTile tile : kHopperTiles) {
+      for (ScoreTile tile : HopperTiles(dim)) {
         SCOPED_TRACE(testing::Message() << lengths.size() << " documents, d " << dim << ", " << Name(tile));
         executor->AllowTiles(Only(tile));
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
@@ -350,29 +415,31 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 64, RandomLengths(1, 3000, 1, 90));
-  const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(3000);
   for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 1237u) % 3000u;
-  for (int num_queries : {2, 3, 131, 132, 133, 200}) {
-    std::vector<RandomQuery> storage;
-    std::vector<Query> queries;
-    for (int i = 0; i < num_queries; ++i)
-      storage.push_back(MakeQuery(TestSeed() + 3 + i, ScalarType::kF16, 64, 1 + i % 40));
-    for (int i = 0; i < num_queries; ++i) {
-      Query query = storage[i].view(50);
-      query.ordinals = ordinals.data() + i;
-      query.num_candidates = i == 0 ? 2900 : 1 + i * 7 % 60;
-      queries.push_back(query);
-    }
-    executor->AllowTiles(Only(ScoreTile::kRows32));
-    const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-    for (ScoreTile tile : kHopperTiles) {
-      SCOPED_TRACE(testing::Message() << num_queries << " queries, " << Name(tile));
-      executor->AllowTiles(Only(tile));
-      for (int run = 0; run < 3; ++run) {
-        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-        for (int i = 0; i < num_queries; ++i) ExpectSameBits(expected[i], results[i]);
+  for (int32_t dim : {64, 136, 264}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(1, 3000, 1, 90));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (int num_queries : {2, 3, 131, 132, 133, 200}) {
+      std::vector<RandomQuery> storage;
+      std::vector<Query> queries;
+      for (int i = 0; i < num_queries; ++i)
+        storage.push_back(MakeQuery(TestSeed() + 3 + i, ScalarType::kF16, dim, 1 + i % 40));
+      for (int i = 0; i < num_queries; ++i) {
+        Query query = storage[i].view(50);
+        query.ordinals = ordinals.data() + i;
+        query.num_candidates = i == 0 ? 2900 : 1 + i * 7 % 60;
+        queries.push_back(query);
+      }
+      executor->AllowTiles(Only(ScoreTile::kRows32));
+      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+      for (ScoreTile tile : HopperTiles(dim)) {
+        SCOPED_TRACE(testing::Message() << num_queries << " queries, d " << dim << ", " << Name(tile));
+        executor->AllowTiles(Only(tile));
+        for (int run = 0; run < 3; ++run) {
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          for (int i = 0; i < num_queries; ++i) ExpectSameBits(expected[i], results[i]);
+        }
       }
     }
   }
@@ -399,15 +466,17 @@ TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   small.max_candidates = 40000;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small);
   const std::unique_ptr<cuda::CudaExecutor> roomy = MakeExecutor();
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 8, RandomLengths(2, 20000, 1, 3));
-  const std::unique_ptr<Documents> loaded = Load(documents);
-  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 8, kMaxQueryTokens);
-  const RandomQuery brief = MakeQuery(TestSeed() + 2, ScalarType::kF16, 8, 7);
-  const std::vector<Query> queries = {query.view(kMaxTopK), brief.view(kMaxTopK)};
-  const std::vector<std::vector<Scored>> expected = TopK(*roomy, *loaded, queries);
-  const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
-  ExpectMatchesReference(documents, queries[1], actual[1]);
-  for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+  for (int32_t dim : {8, 136, 264}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(2, 20000, 1, 3));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, kMaxQueryTokens);
+    const RandomQuery brief = MakeQuery(TestSeed() + 2, ScalarType::kF16, dim, 7);
+    const std::vector<Query> queries = {query.view(kMaxTopK), brief.view(kMaxTopK)};
+    const std::vector<std::vector<Scored>> expected = TopK(*roomy, *loaded, queries);
+    const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
+    ExpectMatchesReference(documents, queries[1], actual[1]);
+    for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+  }
 }
 
 // Queries beyond the pinned staging of one slice: the call is cut, its results are not.
@@ -433,9 +502,9 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {
-    for (int32_t dim : {20, 64, 128, 200}) {
+    for (int32_t dim : {20, 64, 128, 200, 520}) {
       std::vector<int64_t> lengths;
-      for (int64_t length : {1, 15, 16, 17, 31, 33, 63, 65, 100, 127, 129, 200}) {
+      for (int64_t length : {1, 15, 16, 17, 31, 33, 63, 65, 100, 127, 129, 191, 193, 200}) {
         lengths.insert(lengths.end(), {70, length});
       }
       lengths.push_back(70);
@@ -451,7 +520,7 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
       }
       const std::unique_ptr<Documents> poisoned = Load(documents);
       const std::unique_ptr<Documents> loaded = Load(clean);
-      for (int32_t num_tokens : {9, 33, 100}) {
+      for (int32_t num_tokens : {9, 33, 100, 280}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         const Query call = query.view(1000, &ordinals);

@@ -1,4 +1,4 @@
-// Tensor maps of a shard's token array: what the copy engine needs to know of it.
+// Tensor maps of a shard's token array and of a call's query rows: what the copy engine needs to know of them.
 #pragma once
 
 #include <cuda.h>
@@ -25,5 +25,16 @@ struct DocumentMaps {
 // say.
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps);
+
+// Query rows as the deep kernels' operands want them: columns, 16 rows, the two halves of a block, blocks. A box has 64
+// columns of one half of every block of a row tile.
+struct QueryMap {
+  CUtensorMap rows;
+};
+
+// Describes the array [num_rows, row_bytes] at `rows` in device memory, whole blocks, for row tiles of `tile`. Errors
+// as DescribeDocuments'.
+absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
+                             QueryMap& map);
 
 }  // namespace maxsim::cuda::sm90

@@ -37,6 +37,17 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, int num_steps, VisitWid
   return kNoInstance;
 }
 
+template <class Visit>
+cudaError_t VisitDeep(ScalarType type, ScoreTile tile, Visit visit) {
+  using enum ScalarType;
+  using enum ScoreTile;
+  if (type == kF16 && tile == kDeep128) return visit(DeepKernelLauncher<kF16, kDeep128>());
+  if (type == kF16 && tile == kDeep256) return visit(DeepKernelLauncher<kF16, kDeep256>());
+  if (type == kBF16 && tile == kDeep128) return visit(DeepKernelLauncher<kBF16, kDeep128>());
+  if (type == kBF16 && tile == kDeep256) return visit(DeepKernelLauncher<kBF16, kDeep256>());
+  return kNoInstance;
+}
+
 }  // namespace
 
 cudaError_t PrepareScoreKernels() {
@@ -48,12 +59,19 @@ cudaError_t PrepareScoreKernels() {
         if (error != cudaSuccess && error != kNoInstance) return error;
       }
     }
+    for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
+      if (const cudaError_t error = VisitDeep(type, tile, prepare); error != cudaSuccess) return error;
+    }
   }
   return cudaSuccess;
 }
 
-cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params,
-                        cudaStream_t stream) {
+cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const QueryMap& queries,
+                        const ScoreParams& params, cudaStream_t stream) {
+  if (IsDeep(plan.tile)) {
+    return VisitDeep(plan.type, plan.tile,
+                     [&](auto launcher) { return launcher.Launch(plan, *maps, queries, params, stream); });
+  }
   return VisitKernel(
       plan.type, plan.tile, plan.num_steps, [&](auto launcher) { return launcher.Launch(plan, *maps, params, stream); },
       [&](auto launcher) { return launcher.Launch(plan, params, stream); });

@@ -13,10 +13,10 @@ namespace maxsim::cuda::sm90 {
 // compute capability 9.0.
 cudaError_t PrepareScoreKernels();
 
-// Launches the plan's kernel. `maps` describes the documents; may be null for a stream tile. params.claims must be
-// zero, and is again after it.
-cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params,
-                        cudaStream_t stream);
+// Launches the plan's kernel. `maps` describes the documents; may be null for a stream tile. `queries` describes
+// params.query_rows, for a deep tile. params.claims must be zero, and is again after it.
+cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const QueryMap& queries,
+                        const ScoreParams& params, cudaStream_t stream);
 
 // The kernels one by one, instantiated in instantiations/. kSteps: groups of 16 columns that registers have room for;
 // 0: the stream kernel whose query rows lie in shared memory.
@@ -31,6 +31,13 @@ template <ScalarType kType, int kSteps>
 struct StreamKernelLauncher {
   static cudaError_t Prepare();
   static cudaError_t Launch(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
+};
+
+template <ScalarType kType, ScoreTile kTile>
+struct DeepKernelLauncher {
+  static cudaError_t Prepare();
+  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const QueryMap& queries,
+                            const ScoreParams& params, cudaStream_t stream);
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/deep_layout.h"
 #include "kernels/limits.h"
 
 namespace maxsim {
@@ -54,6 +55,19 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
     EXPECT_EQ(plan.stages, WideStages(WideHalves(plan.num_steps)));
     EXPECT_GE(plan.num_chunks * kWideHalfBytes, plan.row_bytes);
     EXPECT_LE(plan.num_steps, 8);
+    EXPECT_GE(plan.grid(), 1);
+    EXPECT_LE(plan.grid(), limits.num_sms);
+    return;
+  }
+  if (IsDeep(plan.tile)) {
+    EXPECT_TRUE(limits.hopper);
+    const DeepShape shape{plan.query_resident, plan.stages};
+    EXPECT_EQ(plan.shared_bytes, DeepLayoutOf(plan.tile, shape, plan.num_chunks).total);
+    EXPECT_GE(plan.stages, kMinStages);
+    EXPECT_LE(plan.stages, kDeepMaxStages);
+    EXPECT_GE(plan.num_chunks * kDeepChunkBytes, plan.row_bytes);
+    EXPECT_LT((plan.num_chunks - 1) * kDeepChunkBytes, plan.row_bytes);
+    EXPECT_LE(plan.tile_tokens, kDeepTokens);
     EXPECT_GE(plan.grid(), 1);
     EXPECT_LE(plan.grid(), limits.num_sms);
     return;
@@ -165,9 +179,7 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kWide128);
   EXPECT_EQ(tile(128, {{8, 1000}}), ScoreTile::kWide256);
   EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kWide256);
-  EXPECT_EQ(tile(129, {{32, 1000}}), ScoreTile::kRows128) << "rows of more than 256 bytes";
   for (int32_t dim : {129, 256, 768, 1024, 2032}) EXPECT_EQ(tile(dim, {{1, 1000}}), ScoreTile::kStream32) << dim;
-  EXPECT_EQ(tile(768, {{2, 1000}}), ScoreTile::kRows64);
   EXPECT_EQ(tile(2033, {{1, 1000}}), ScoreTile::kRows32) << "no room for query and ring";
   EXPECT_EQ(PlanScore(ScalarType::kF32, 64, {{32, 1000}}, kHopper)->tile, ScoreTile::kRows32);
   DeviceLimits limits = kHopper;
@@ -176,6 +188,56 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   // One thread block a multiprocessor, fewer where there are fewer documents and row tiles.
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, kHopper)->grid(), kHopper.num_sms);
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
+}
+
+TEST(PlanTest, HopperTakesWiderRowsByChunks) {
+  const auto plan = [](int32_t dim, int64_t blocks) {
+    const ScoreGroup group{blocks, 1000};
+    return *PlanScore(ScalarType::kF16, dim, {&group, 1}, kHopper);
+  };
+  EXPECT_EQ(plan(129, 1).tile, ScoreTile::kStream32);
+  for (int32_t dim : {129, 256, 768, 1024}) {
+    EXPECT_EQ(plan(dim, 2).tile, ScoreTile::kDeep128) << dim;
+    EXPECT_EQ(plan(dim, 4).tile, ScoreTile::kDeep128) << dim;
+    EXPECT_EQ(plan(dim, 5).tile, ScoreTile::kDeep256) << dim;
+    EXPECT_EQ(plan(dim, 32).tile, ScoreTile::kDeep256) << dim;
+  }
+  EXPECT_EQ(plan(128, 32).tile, ScoreTile::kWide256);
+  EXPECT_EQ(plan(1025, 32).tile, ScoreTile::kRows64) << "rows of two pieces";
+  EXPECT_EQ(PlanScore(ScalarType::kF32, 768, {{32, 1000}}, kHopper)->tile, ScoreTile::kRows32);
+  DeviceLimits no_maps = kHopper;
+  no_maps.tensor_maps = false;
+  EXPECT_EQ(PlanScore(ScalarType::kF16, 768, {{32, 1000}}, no_maps)->tile, ScoreTile::kRows128);
+  // The query tile stays where three stages fit beside it.
+  EXPECT_TRUE(plan(256, 8).query_resident);
+  EXPECT_EQ(plan(256, 8).stages, 4);
+  EXPECT_FALSE(plan(257, 8).query_resident);
+  EXPECT_EQ(plan(257, 8).stages, 4);
+  EXPECT_TRUE(plan(320, 4).query_resident);
+  EXPECT_FALSE(plan(321, 4).query_resident);
+  EXPECT_EQ(plan(321, 4).stages, 3);
+}
+
+TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
+  EXPECT_EQ(kDeepQuery % kDeepAlignment, 0);
+  EXPECT_EQ(kDeepFull % 8, 0);
+  EXPECT_EQ(kDeepEmpty % 8, 0);
+  for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
+    const int32_t query = TraitsOf(tile).rows * kDeepChunkBytes;
+    const int32_t tokens = kDeepTokens * kDeepChunkBytes * DeepStreams(tile);
+    for (int32_t row_bytes = 272; row_bytes <= kDeepMaxRowBytes; row_bytes += 16) {
+      const DeepShape shape = DeepShapeOf(tile, row_bytes, kHopper.shared_bytes_per_block);
+      ASSERT_GE(shape.stages, kDeepMinResidentStages) << row_bytes;
+      const DeepLayout layout = DeepLayoutOf(tile, shape, DeepChunks(row_bytes));
+      EXPECT_EQ(layout.stages % kDeepAlignment, 0);
+      EXPECT_EQ(layout.stage_bytes % kDeepAlignment, 0);
+      EXPECT_EQ(layout.stages, kDeepQuery + (shape.query_resident ? DeepChunks(row_bytes) * query : 0));
+      EXPECT_EQ(layout.stage_bytes, tokens + (shape.query_resident ? 0 : query));
+      EXPECT_GE(layout.total, layout.stages + shape.stages * layout.stage_bytes + kDeepAlignment - 1);
+      EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
+    }
+  }
+  EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
 }
 
 // What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.

@@ -1,4 +1,4 @@
-// Copies of boxes of a two-dimensional array into shared memory by the copy engine (sm_90).
+// Copies of boxes of an array into shared memory by the copy engine (sm_90).
 #pragma once
 
 #include <cuda.h>
@@ -15,6 +15,16 @@ __device__ __forceinline__ void CopyBox(uint32_t shared, const CUtensorMap& map,
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
       "[%2];" ::"r"(shared),
       "l"(&map), "r"(barrier), "r"(column), "r"(row)
+      : "memory");
+}
+
+// The same of a four-dimensional array.
+__device__ __forceinline__ void CopyBox(uint32_t shared, const CUtensorMap& map, int32_t column, int32_t second,
+                                        int32_t third, int32_t fourth, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(column), "r"(second), "r"(third), "r"(fourth)
       : "memory");
 }
 

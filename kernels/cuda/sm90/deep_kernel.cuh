@@ -1,0 +1,57 @@
+// Fused MaxSim for Hopper (sm_90a) over rows wider than those of score_kernel.cuh, where several blocks of query rows
+// are scored against the same documents: a matrix multiplication whose products end as maxima.
+//
+// Persistent thread blocks of three warpgroups, one a multiprocessor. The last one's first warp keeps a ring full by
+// tensor copies (deep_loader.cuh); the other two multiply and take maxima (deep_multiplier.cuh). Both operands come
+// from shared memory, a chunk of 64 columns at a time. With 256 rows a row tile the two warpgroups have different rows
+// and share every token tile; with 128 they have the same rows, and token tiles of different documents.
+//
+// NOTES:
+//  - Rows past a document's end are another document's, or zeros past the last one: their products are masked.
+//    Columns past a row's end are zeros.
+//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). A row is one piece.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/deep_loader.cuh"
+#include "kernels/cuda/sm90/deep_multiplier.cuh"
+#include "kernels/deep_layout.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
+// would wait for ever.
+inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
+inline constexpr int kDeepLoaderRegisters = 40;
+inline constexpr int kDeepMultiplierRegisters = 232;
+static_assert(kDeepLoaderRegisters + 2 * kDeepMultiplierRegisters <= 3 * kDeepLaunchRegisters);
+
+template <ScalarType kType, ScoreTile kTile>
+__global__ void __launch_bounds__(kDeepThreads, 1)
+    DeepKernel(const __grid_constant__ DocumentMaps documents, const __grid_constant__ QueryMap queries,
+               const __grid_constant__ ScoreParams params) {
+  extern __shared__ uint8_t raw[];
+  const uint32_t raw_address = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
+  const DeepRing<kTile> ring((raw_address + kDeepAlignment - 1) / kDeepAlignment * kDeepAlignment, params);
+  // From one lane, so that the compiler knows it to be the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < params.stages; ++i) {
+      InitBarrier(ring.Full(i), 1);
+      InitBarrier(ring.Empty(i), kDeepMultipliers);
+    }
+    FenceBarrierInit();
+  }
+  __syncthreads();
+  if (warp >= kDeepMultipliers) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kDeepLoaderRegisters));
+    if (warp == kDeepMultipliers) DeepLoader<kTile>(params, documents, queries, ring, lane).Run();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kDeepMultiplierRegisters));
+    DeepMultiplier<kType, kTile>(params, ring, warp, lane).Run();
+  }
+}
+
+}  // namespace maxsim::cuda::sm90

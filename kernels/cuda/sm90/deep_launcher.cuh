@@ -1,0 +1,28 @@
+// Host side of one instance of the deep kernel; included by the files in instantiations/ alone.
+#pragma once
+
+#include "kernels/cuda/sm90/deep_kernel.cuh"
+#include "kernels/cuda/sm90/score_launch.h"
+
+namespace maxsim::cuda::sm90 {
+
+template <ScalarType kType, ScoreTile kTile>
+cudaError_t DeepKernelLauncher<kType, kTile>::Prepare() {
+  // As much as the widest shape takes.
+  int device = 0, shared_bytes = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(DeepKernel<kType, kTile>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+}
+
+template <ScalarType kType, ScoreTile kTile>
+cudaError_t DeepKernelLauncher<kType, kTile>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
+                                                     const QueryMap& queries, const ScoreParams& params,
+                                                     cudaStream_t stream) {
+  DeepKernel<kType, kTile><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(maps, queries, params);
+  return cudaGetLastError();
+}
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,77 @@
+// The shared memory of the deep kernels (kernels/cuda/sm90/deep_kernel.cuh): what plan and kernel both compute from.
+//
+// A row is cut into *chunks* of 128 bytes, and a stage of the ring holds a chunk of a token tile: of one document, or
+// with kDeep128 of one for each of the two warpgroups. The row tile's chunks stay in shared memory where there is room
+// for them and three stages; otherwise a stage holds the row tile's chunk as well.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/plan.h"
+
+namespace maxsim {
+
+inline constexpr int32_t kDeepChunkBytes = 128;
+inline constexpr int32_t kDeepMaxRowBytes = kPieceColumns * 2;
+inline constexpr int32_t kDeepThreads = 384;    // two warpgroups that multiply, and one of whose warps one loads
+inline constexpr int32_t kDeepMultipliers = 8;  // warps
+inline constexpr int32_t kDeepAlignment = 1024;
+inline constexpr int32_t kDeepMinResidentStages = 3;
+inline constexpr int32_t kDeepMaxStages = 4;
+
+// Tiles whose description is kept, no fewer than the stages, and the bytes of it for one warpgroup.
+inline constexpr int32_t kDeepTileEntries = 8;
+inline constexpr int32_t kDeepTileEntryBytes = 16;
+
+// Documents under way at once.
+constexpr int32_t DeepStreams(ScoreTile tile) { return tile == ScoreTile::kDeep128 ? 2 : 1; }
+
+constexpr int32_t DeepChunks(int64_t row_bytes) {
+  return static_cast<int32_t>((row_bytes + kDeepChunkBytes - 1) / kDeepChunkBytes);
+}
+
+// Bytes of a chunk of a row tile and of a token tile.
+constexpr int32_t DeepQueryChunkBytes(ScoreTile tile) { return TraitsOf(tile).rows * kDeepChunkBytes; }
+inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
+
+// What comes first, in bytes from the first multiple of kDeepAlignment.
+inline constexpr int32_t kDeepEntries = 0;  // [kDeepTileEntries][2]
+inline constexpr int32_t kDeepFull = kDeepEntries + kDeepTileEntries * 2 * kDeepTileEntryBytes;  // [kDeepMaxStages]
+inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;                            // [kDeepMaxStages]
+inline constexpr int32_t kDeepWeights = kDeepEmpty + kDeepMaxStages * 8;  // [kDeepMultipliers][kBlockTokens]
+inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;                 // the resident chunks of the row tile
+static_assert(kDeepTileEntries >= kDeepMaxStages);
+static_assert(kDeepWeights + kDeepMultipliers * kBlockTokens * 4 <= kDeepQuery);
+
+struct DeepShape {
+  bool query_resident = false;
+  int32_t stages = 0;
+};
+
+struct DeepLayout {
+  int32_t stages;       // the ring, behind the resident chunks
+  int32_t stage_bytes;  // the row tile's chunk where it is streamed, then one of a token tile for every stream
+  int32_t total;        // with what the alignment may take
+};
+
+constexpr DeepLayout DeepLayoutOf(ScoreTile tile, DeepShape shape, int32_t chunks) {
+  DeepLayout layout{};
+  const int32_t query = DeepQueryChunkBytes(tile);
+  layout.stages = kDeepQuery + (shape.query_resident ? chunks * query : 0);
+  layout.stage_bytes = (shape.query_resident ? 0 : query) + DeepStreams(tile) * kDeepTokensChunkBytes;
+  layout.total = layout.stages + shape.stages * layout.stage_bytes + kDeepAlignment;
+  return layout;
+}
+
+// The most stages that fit; 0 when not even two do.
+constexpr DeepShape DeepShapeOf(ScoreTile tile, int64_t row_bytes, int32_t shared_bytes) {
+  for (const bool resident : {true, false}) {
+    for (int32_t stages = kDeepMaxStages; stages >= (resident ? kDeepMinResidentStages : kMinStages); --stages) {
+      const DeepShape shape{resident, stages};
+      if (DeepLayoutOf(tile, shape, DeepChunks(row_bytes)).total <= shared_bytes) return shape;
+    }
+  }
+  return {};
+}
+
+}  // namespace maxsim
