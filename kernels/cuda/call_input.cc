@@ -50,9 +50,15 @@ size_t SliceCapacity::InputBytes() const {
          AlignUp(static_cast<size_t>(candidates) * sizeof(uint32_t));
 }
 
+size_t SliceCapacity::DeviceBytes() const {
+  // A row of I8 has at most half the bytes of one of F32: 16 of 32 where it is shortest.
+  return AlignUp(InputBytes()) + AlignUp(static_cast<size_t>(query_bytes / 2)) +
+         AlignUp(static_cast<size_t>(rows) * sizeof(float));
+}
+
 size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                       const SliceCapacity& capacity) {
-  const int64_t row_bytes = DeviceRowBytes(type, dim);
+  const int64_t row_bytes = DeviceRowBytes(QueryType(type), dim);
   int64_t rows = 0, candidates = 0, results = 0;
   size_t count = 0;
   for (const Query& query : queries) {
@@ -72,7 +78,8 @@ size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t 
 void CallInput::Reset(ScalarType type, int32_t dim) {
   type_ = type;
   dim_ = dim;
-  row_bytes_ = DeviceRowBytes(type, dim);
+  row_bytes_ = DeviceRowBytes(QueryType(type), dim);
+  weighted_ = true;
   groups_.clear();
   scores_offsets_.clear();
   row_order_.clear();
@@ -192,6 +199,7 @@ void CallInput::AddRowTiles(const Group& group) {
 absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type,
                                     int32_t dim, const DeviceLimits& limits) {
   Reset(type, dim);
+  weighted_ = false;
   const int64_t num_documents = static_cast<int64_t>(ordinals.size());
   const int64_t blocks = NumBlocks(query.num_tokens);
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanAlign(type, dim, blocks, num_documents, limits));
@@ -225,6 +233,10 @@ void CallInput::FinishLayout() {
   layout_.query_rows = place(num_rows_, static_cast<size_t>(row_bytes_));
   layout_.ordinals = place(num_ordinals_, sizeof(uint32_t));
   layout_.total = end;
+  const bool quantized = type_ == ScalarType::kI8;
+  layout_.quantized_rows = place(quantized ? num_rows_ : 0, static_cast<size_t>(DeviceRowBytes(type_, dim_)));
+  layout_.factors = place(quantized ? num_rows_ : 0, sizeof(float));
+  layout_.device_total = end;
 }
 
 void CallInput::Write(uint8_t* memory) const {
@@ -238,14 +250,14 @@ void CallInput::Write(uint8_t* memory) const {
   // Rows: packed tokens to padded rows, absent rows zero with weight zero.
   float* weights = reinterpret_cast<float*>(memory + layout_.row_weights);
   uint8_t* rows = memory + layout_.query_rows;
-  const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(type_);
+  const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(QueryType(type_));
   const size_t row_bytes = static_cast<size_t>(row_bytes_);
   for (const Query* query : row_order_) {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
     for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += row_bytes) {
       std::memcpy(rows, tokens, token_bytes);
       std::memset(rows + token_bytes, 0, row_bytes - token_bytes);
-      *weights++ = query->weights == nullptr ? 1.0f : query->weights[i];
+      *weights++ = query->weights == nullptr || !weighted_ ? 1.0f : query->weights[i];
     }
     const int64_t absent = NumBlocks(query->num_tokens) * kBlockTokens - query->num_tokens;
     std::memset(rows, 0, static_cast<size_t>(absent) * row_bytes);

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/quantize.h"
 #include "kernels/validate.h"
 
 namespace maxsim::cuda {
@@ -76,7 +78,7 @@ absl::Status CudaExecutor::Allocate() {
   }
   const size_t results = static_cast<size_t>(capacity_.results);
   MAXSIM_ASSIGN_OR_RETURN(pinned_input_, PinnedBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
-  MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
+  MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.DeviceBytes(), "queries and candidates"));
   MAXSIM_ASSIGN_OR_RETURN(scores_,
                           DeviceBuffer::Allocate(static_cast<size_t>(capacity_.candidates) * sizeof(float), "scores"));
   MAXSIM_ASSIGN_OR_RETURN(
@@ -99,12 +101,16 @@ absl::Status CudaExecutor::Allocate() {
       staged_offsets_,
       DeviceBuffer::Allocate((static_cast<size_t>(options_.max_staged_documents) + 1) * sizeof(int64_t),
                              "staged documents"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      staged_scales_,
+      DeviceBuffer::Allocate(static_cast<size_t>(options_.max_staged_documents) * sizeof(float), "staged documents"));
   return absl::OkStatus();
 }
 
 size_t CudaExecutor::workspace_bytes() const {
   return device_input_.bytes() + scores_.bytes() + partials_.bytes() + claims_.bytes() + keys_.bytes() +
-         select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes();
+         select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() +
+         staged_scales_.bytes();
 }
 
 absl::StatusOr<const CudaDocuments*> CudaExecutor::Mine(const Documents& documents) const {
@@ -169,6 +175,7 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
   if (!input_.empty()) {
     FinishOnError started(stream_.get());
     MAXSIM_RETURN_IF_ERROR(CopyInput());
+    MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
     MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
     MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
     MAXSIM_RETURN_IF_ERROR(LaunchSelection());
@@ -192,7 +199,7 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
 }
 
 absl::Status CudaExecutor::CopyInput() {
-  if (input_.layout().total > pinned_input_.bytes()) {
+  if (input_.layout().total > pinned_input_.bytes() || input_.layout().device_total > device_input_.bytes()) {
     return absl::InternalError(absl::StrCat("a slice takes ", input_.layout().total,
                                             " bytes of input; there is room for ", pinned_input_.bytes()));
   }
@@ -203,13 +210,32 @@ absl::Status CudaExecutor::CopyInput() {
   return copied_in_.Record(stream_.get());
 }
 
+absl::Status CudaExecutor::QuantizeQueries(const CudaDocuments& documents) {
+  if (documents.type() != ScalarType::kI8) return absl::OkStatus();
+  const InputLayout& layout = input_.layout();
+  QuantizeParams params{};
+  params.values = Input<float>(layout.query_rows);
+  params.weights = Input<float>(layout.row_weights);
+  params.rows = Input<int8_t>(layout.quantized_rows);
+  params.factors = Input<float>(layout.factors);
+  params.rotation_seed = documents.rotation_seed();
+  params.value_pitch = DeviceRowBytes(ScalarType::kF32, documents.dim()) / static_cast<int64_t>(sizeof(float));
+  params.num_rows = static_cast<int32_t>(input_.num_rows());
+  params.dim = documents.dim();
+  params.row_bytes = static_cast<int32_t>(documents.row_bytes());
+  params.rotation_factor = RotationFactor(documents.dim());
+  return MAXSIM_CUDA_STATUS(LaunchQuantizeQueries(params, stream_.get()));
+}
+
 ScoreParams CudaExecutor::ParamsFor(const CudaDocuments& documents) const {
   ScoreParams params{};
   FillFromPlan(input_.score_plan(), params);
   params.tokens = documents.device_tokens();
   params.offsets = documents.device_offsets();
-  params.query_rows = Input<uint8_t>(input_.layout().query_rows);
-  params.row_weights = Input<float>(input_.layout().row_weights);
+  const bool quantized = documents.type() == ScalarType::kI8;
+  params.scales = documents.device_scales();
+  params.query_rows = Input<uint8_t>(quantized ? input_.layout().quantized_rows : input_.layout().query_rows);
+  params.row_weights = Input<float>(quantized ? input_.layout().factors : input_.layout().row_weights);
   params.row_tiles = Input<RowTile>(input_.layout().row_tiles);
   params.ordinals = Input<uint32_t>(input_.layout().ordinals);
   params.pass_count = input_.pass_candidates();
@@ -225,8 +251,10 @@ absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
                                             documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1));
   const ScorePlan& plan = input_.score_plan();
   for (; params.pass_first < input_.most_candidates(); params.pass_first += params.pass_count) {
+    // Right behind the kernel that quantises the queries; later passes follow one that adds blocks.
+    const bool early = documents.type() == ScalarType::kI8 && params.pass_first == 0;
     MAXSIM_RETURN_IF_CUDA_ERROR(IsWide(plan.tile) || IsStream(plan.tile)
-                                    ? sm90::LaunchScore(plan, documents.maps(), params, stream_.get())
+                                    ? sm90::LaunchScore(plan, documents.maps(), params, early, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
     MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(),
                                                 params.partials, input_.pass_candidates(), params.pass_first,
@@ -292,6 +320,7 @@ absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Quer
   MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, documents.type(), documents.dim(), device_->limits));
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput());
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
   ScoreParams params = ParamsFor(documents);
   params.matches = partials_.as<DeviceMatch>();
   params.query_tokens = query.num_tokens;
@@ -315,14 +344,15 @@ absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& docume
                   options_.max_staged_documents);
   }
   if (shape.token_bytes() > staged_tokens_.bytes()) {
-    return Beyond("size of inline documents in bytes (columns padded to a multiple of 8)",
+    return Beyond("size of inline documents in bytes (rows padded to a multiple of 16)",
                   static_cast<int64_t>(shape.token_bytes()), "max_staged_bytes", options_.max_staged_bytes);
   }
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
   staged_.reset();
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(UploadStaged(documents, shape)));
-  staged_.emplace(device_, shape, staged_tokens_.as(), staged_offsets_.as<int64_t>());
+  staged_.emplace(device_, shape, staged_tokens_.as(), staged_offsets_.as<int64_t>(), staged_scales_.as<float>(),
+                  documents.rotation_seed);
   return &*staged_;
 }
 
@@ -335,6 +365,7 @@ absl::Status CudaExecutor::UploadStaged(const DocumentsView& view, const CudaDoc
   if (shape.num_documents > 0) {
     MAXSIM_RETURN_IF_ERROR(
         uploader_.CopyBytes(view.offsets, shape.offset_bytes(), staged_offsets_.as(), stream_.get()));
+    MAXSIM_RETURN_IF_ERROR(uploader_.CopyBytes(view.scales, shape.scale_bytes(), staged_scales_.as(), stream_.get()));
   }
   started.Finished();
   return absl::OkStatus();

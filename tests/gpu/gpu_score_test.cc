@@ -14,11 +14,14 @@
 namespace maxsim::test {
 namespace {
 
-constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
+constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
 constexpr ScoreTile kHopperTiles[] = {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
 
 constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(tile); }
+
+// Those that the Hopper tiles score.
+constexpr ScalarType kHopperTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
 class GpuScoreTest : public GpuTest {
  protected:
@@ -60,25 +63,28 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
 }
 
 // The Hopper kernels alone, small enough for racecheck: several tiles a document, several row tiles, lists.
-TEST_F(GpuScoreTest, HopperTilesOnce) {
+class GpuHopperTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuHopperTest, testing::ValuesIn(kHopperTypes),
+                         [](const auto& param_info) { return std::string(Name(param_info.param)); });
+
+TEST_P(GpuHopperTest, TilesOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const ScalarType type = GetParam();
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {40, 96, 128}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 3000, 40});
-      const std::unique_ptr<Documents> loaded = Load(documents);
-      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
-      const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
-      for (ScoreTile tile : kHopperTiles) {
-        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
-        executor->AllowTiles(Only(tile));
-        Check(*executor, *loaded, documents, query.view(6));
-        EXPECT_EQ(executor->last_plan().tile, tile);
-        Query listed = query.view(5);
-        listed.ordinals = ordinals.data();
-        listed.num_candidates = static_cast<int64_t>(ordinals.size());
-        EXPECT_EQ(TopK(*executor, *loaded, {listed, query.view(1)}).front().size(), 5u);
-      }
+  for (int32_t dim : {40, 96, 128, 200}) {
+    if (DeviceRowBytes(type, dim) > kWideMaxRowBytes) continue;
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 3000, 40});
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
+    const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
+    for (ScoreTile tile : kHopperTiles) {
+      SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile));
+      executor->AllowTiles(Only(tile));
+      Check(*executor, *loaded, documents, query.view(6));
+      EXPECT_EQ(executor->last_plan().tile, tile);
+      const Query listed = query.view(5, &ordinals);
+      EXPECT_EQ(TopK(*executor, *loaded, {listed, query.view(1)}).front().size(), 5u);
     }
   }
 }
@@ -121,7 +127,7 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
 
 TEST_F(GpuScoreTest, MatchesFp64ForTheLongestQueryAndDocument) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kF32}) {
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kF32, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 16, {1, kMaxDocumentTokens, 100});
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int32_t num_tokens : {3, kMaxQueryTokens}) {
@@ -149,8 +155,8 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::set<ScoreTile> seen;
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {40, 64, 72, 128, 200, 1024, 1025, 2100}) {
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {40, 64, 72, 128, 200, 256, 1024, 1025, 2100}) {
       const RandomDocuments documents =
           MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), dim > 1000 ? 60 : 400, 1, 400));
       const std::unique_ptr<Documents> loaded = Load(documents);
@@ -189,8 +195,9 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   std::vector<int64_t> lengths;
   for (int64_t n = 1; n <= 272; ++n) lengths.push_back(n);
   for (int64_t n : {383, 384, 385, 511, 512, 513, 1000}) lengths.push_back(n);
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {8, 48, 64, 96, 128}) {
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {8, 48, 64, 96, 128, 250}) {
+      if (DeviceRowBytes(type, dim) > kWideMaxRowBytes) continue;
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (ScoreTile tile : kHopperTiles) {
@@ -219,15 +226,18 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
     rare.insert(rare.end(), 60, 1);
   }
   for (size_t i = 7; i < longest.size(); i += 300) longest[i] = kMaxDocumentTokens;
+  using Shape = std::pair<ScalarType, int32_t>;
   for (const std::vector<int64_t>& lengths : {alternating, rare, longest}) {
-    for (int32_t dim : {64, 128}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, lengths);
+    for (const auto& [type, dim] :
+         {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 128), Shape(ScalarType::kI8, 64)}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
-      const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 40);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 40);
       executor->AllowTiles(Only(ScoreTile::kRows32));
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
       for (ScoreTile tile : kHopperTiles) {
-        SCOPED_TRACE(testing::Message() << lengths.size() << " documents, d " << dim << ", " << Name(tile));
+        SCOPED_TRACE(testing::Message() << lengths.size() << " documents, " << Name(type) << " d " << dim << ", "
+                                        << Name(tile));
         executor->AllowTiles(Only(tile));
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
         EXPECT_EQ(executor->last_plan().tile, tile);
@@ -242,15 +252,17 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 64, RandomLengths(1, 3000, 1, 90));
-  const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(3000);
   for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 1237u) % 3000u;
-  for (int num_queries : {2, 3, 131, 132, 133, 200}) {
+  for (const auto& [type, num_queries] :
+       {std::pair(ScalarType::kF16, 2), std::pair(ScalarType::kF16, 3), std::pair(ScalarType::kF16, 131),
+        std::pair(ScalarType::kF16, 132), std::pair(ScalarType::kF16, 133), std::pair(ScalarType::kF16, 200),
+        std::pair(ScalarType::kI8, 3), std::pair(ScalarType::kI8, 200)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 64, RandomLengths(1, 3000, 1, 90));
+    const std::unique_ptr<Documents> loaded = Load(documents);
     std::vector<RandomQuery> storage;
     std::vector<Query> queries;
-    for (int i = 0; i < num_queries; ++i)
-      storage.push_back(MakeQuery(TestSeed() + 3 + i, ScalarType::kF16, 64, 1 + i % 40));
+    for (int i = 0; i < num_queries; ++i) storage.push_back(MakeQuery(TestSeed() + 3 + i, type, 64, 1 + i % 40));
     for (int i = 0; i < num_queries; ++i) {
       Query query = storage[i].view(50);
       query.ordinals = ordinals.data() + i;
@@ -260,7 +272,7 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
     executor->AllowTiles(Only(ScoreTile::kRows32));
     const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
     for (ScoreTile tile : kHopperTiles) {
-      SCOPED_TRACE(testing::Message() << num_queries << " queries, " << Name(tile));
+      SCOPED_TRACE(testing::Message() << Name(type) << ", " << num_queries << " queries, " << Name(tile));
       executor->AllowTiles(Only(tile));
       for (int run = 0; run < 3; ++run) {
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
@@ -291,15 +303,17 @@ TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   small.max_candidates = 40000;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small);
   const std::unique_ptr<cuda::CudaExecutor> roomy = MakeExecutor();
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 8, RandomLengths(2, 20000, 1, 3));
-  const std::unique_ptr<Documents> loaded = Load(documents);
-  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 8, kMaxQueryTokens);
-  const RandomQuery brief = MakeQuery(TestSeed() + 2, ScalarType::kF16, 8, 7);
-  const std::vector<Query> queries = {query.view(kMaxTopK), brief.view(kMaxTopK)};
-  const std::vector<std::vector<Scored>> expected = TopK(*roomy, *loaded, queries);
-  const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
-  ExpectMatchesReference(documents, queries[1], actual[1]);
-  for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 8, RandomLengths(2, 20000, 1, 3));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, type, 8, kMaxQueryTokens);
+    const RandomQuery brief = MakeQuery(TestSeed() + 2, type, 8, 7);
+    const std::vector<Query> queries = {query.view(kMaxTopK), brief.view(kMaxTopK)};
+    const std::vector<std::vector<Scored>> expected = TopK(*roomy, *loaded, queries);
+    const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
+    ExpectMatchesReference(documents, queries[1], actual[1]);
+    for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+  }
 }
 
 // Queries beyond the pinned staging of one slice: the call is cut, its results are not.
@@ -309,19 +323,22 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   options.max_query_tokens = 40 * kMaxQueryTokens;
   options.max_dim = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 256, RandomLengths(3, 50, 1, 40));
-  const std::unique_ptr<Documents> loaded = Load(documents);
-  std::vector<RandomQuery> storage;
-  std::vector<Query> queries;
-  for (int i = 0; i < 40; ++i) storage.push_back(MakeQuery(TestSeed() + i, ScalarType::kF16, 256, kMaxQueryTokens - i));
-  for (const RandomQuery& query : storage) queries.push_back(query.view(50));
-  const std::vector<std::vector<Scored>> together = TopK(*executor, *loaded, queries);
-  for (size_t i : {size_t{0}, size_t{17}, size_t{39}}) {
-    ExpectSameBits(TopK(*executor, *loaded, {queries[i]})[0], together[i]);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 256, RandomLengths(3, 50, 1, 40));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    std::vector<RandomQuery> storage;
+    std::vector<Query> queries;
+    for (int i = 0; i < 40; ++i) storage.push_back(MakeQuery(TestSeed() + i, type, 256, kMaxQueryTokens - i));
+    for (const RandomQuery& query : storage) queries.push_back(query.view(50));
+    const std::vector<std::vector<Scored>> together = TopK(*executor, *loaded, queries);
+    for (size_t i : {size_t{0}, size_t{17}, size_t{39}}) {
+      ExpectSameBits(TopK(*executor, *loaded, {queries[i]})[0], together[i]);
+    }
   }
 }
 
-// NaN in every document but the candidates: in the rows right before and right behind each of them.
+// NaN, or the largest elements, in every document but the candidates: in the rows right before and right behind each of
+// them.
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {
@@ -336,7 +353,7 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
       const RandomDocuments clean = documents;
       for (size_t n = 0; n < lengths.size(); ++n) {
         if (n % 2 == 0) {
-          documents.tokens.Poison(documents.offsets[n], documents.offsets[n + 1]);
+          documents.Poison(static_cast<int64_t>(n));
         } else {
           ordinals.push_back(static_cast<uint32_t>(n));
         }
@@ -401,7 +418,8 @@ TEST_F(GpuScoreTest, DocumentsThatDoNotFitAreRefusedWithTheNumbers) {
   std::vector<int64_t> offsets(1, 0);
   for (int64_t n = 0; n < count; ++n) offsets.push_back(offsets.back() + kMaxDocumentTokens);
   const uint64_t nothing = 0;
-  const DocumentsView view{ScalarType::kF16, 4096, count, &nothing, offsets.data()};
+  const DocumentsView view{
+      .type = ScalarType::kF16, .dim = 4096, .num_documents = count, .tokens = &nothing, .offsets = offsets.data()};
   const absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(view, nullptr);
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kResourceExhausted);
   const std::string message(loaded.status().message());

@@ -29,8 +29,9 @@ absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_
                                DocumentMaps& maps) {
   EncodeTiled encode = nullptr;
   MAXSIM_RETURN_IF_ERROR(Find(encode));
-  const CUtensorMapDataType element =
-      type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  const CUtensorMapDataType element = type == ScalarType::kI8     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                      : type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                                  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   const cuuint64_t element_bytes = SizeOf(type);
   const cuuint64_t dims[2] = {static_cast<cuuint64_t>(row_bytes) / element_bytes, static_cast<cuuint64_t>(num_tokens)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(row_bytes)};

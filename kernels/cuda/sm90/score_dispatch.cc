@@ -16,6 +16,9 @@ cudaError_t VisitWide(int num_steps, Visit visit) {
 
 template <ScalarType kType, class Visit>
 cudaError_t VisitStream(int num_steps, Visit visit) {
+  if constexpr (kType == ScalarType::kI8) {
+    if (num_steps <= 2) return visit(StreamKernelLauncher<kType, 2>());
+  }
   if (num_steps <= 4) return visit(StreamKernelLauncher<kType, 4>());
   if (num_steps <= 6) return visit(StreamKernelLauncher<kType, 6>());
   if (num_steps <= 8) return visit(StreamKernelLauncher<kType, 8>());
@@ -34,6 +37,7 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, int num_steps, VisitWid
                         VisitStreamLauncher stream) {
   if (type == ScalarType::kF16) return VisitTile<ScalarType::kF16>(tile, num_steps, wide, stream);
   if (type == ScalarType::kBF16) return VisitTile<ScalarType::kBF16>(tile, num_steps, wide, stream);
+  if (type == ScalarType::kI8) return VisitTile<ScalarType::kI8>(tile, num_steps, wide, stream);
   return kNoInstance;
 }
 
@@ -41,9 +45,9 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, int num_steps, VisitWid
 
 cudaError_t PrepareScoreKernels() {
   const auto prepare = [](auto launcher) { return launcher.Prepare(); };
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
     for (ScoreTile tile : {ScoreTile::kWide256, ScoreTile::kStream32}) {
-      for (int steps : {4, 6, 8}) {
+      for (int steps : {2, 4, 6, 8}) {
         const cudaError_t error = VisitKernel(type, tile, steps, prepare, prepare);
         if (error != cudaSuccess) return error;
       }
@@ -52,11 +56,12 @@ cudaError_t PrepareScoreKernels() {
   return cudaSuccess;
 }
 
-cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params,
+cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params, bool early,
                         cudaStream_t stream) {
   return VisitKernel(
-      plan.type, plan.tile, plan.num_steps, [&](auto launcher) { return launcher.Launch(plan, *maps, params, stream); },
-      [&](auto launcher) { return launcher.Launch(plan, params, stream); });
+      plan.type, plan.tile, plan.num_steps,
+      [&](auto launcher) { return launcher.Launch(plan, *maps, params, early, stream); },
+      [&](auto launcher) { return launcher.Launch(plan, params, early, stream); });
 }
 
 }  // namespace maxsim::cuda::sm90

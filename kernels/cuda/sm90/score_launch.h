@@ -14,22 +14,24 @@ namespace maxsim::cuda::sm90 {
 cudaError_t PrepareScoreKernels();
 
 // Launches the plan's kernel. `maps` describes the documents; may be null for a stream tile. params.claims must be
-// zero, and is again after it.
-cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params,
+// zero, and is again after it. Scoring of quantised documents may begin `early`, when the kernel before it in the
+// stream, which quantises the queries, is still at work; it must be the first to use params.claims and outputs after
+// that one.
+cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const ScoreParams& params, bool early,
                         cudaStream_t stream);
 
-// The kernels one by one, instantiated in instantiations/. kSteps: groups of 16 columns.
+// The kernels one by one, instantiated in instantiations/. kSteps: of kStepBytes in a row.
 template <ScalarType kType, int kSteps>
 struct ScoreKernelLauncher {
   static cudaError_t Prepare();
-  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params,
+  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params, bool early,
                             cudaStream_t stream);
 };
 
 template <ScalarType kType, int kSteps>
 struct StreamKernelLauncher {
   static cudaError_t Prepare();
-  static cudaError_t Launch(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
+  static cudaError_t Launch(const ScorePlan& plan, const ScoreParams& params, bool early, cudaStream_t stream);
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -1,6 +1,7 @@
 // Host side of one instance of the wide kernel; included by the files in instantiations/ alone.
 #pragma once
 
+#include "kernels/cuda/sm90/early_launch.h"
 #include "kernels/cuda/sm90/score_kernel.cuh"
 #include "kernels/cuda/sm90/score_launch.h"
 
@@ -14,9 +15,8 @@ cudaError_t ScoreKernelLauncher<kType, kSteps>::Prepare() {
 
 template <ScalarType kType, int kSteps>
 cudaError_t ScoreKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
-                                                       const ScoreParams& params, cudaStream_t stream) {
-  ScoreKernel<kType, kSteps><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(maps, params);
-  return cudaGetLastError();
+                                                       const ScoreParams& params, bool early, cudaStream_t stream) {
+  return LaunchWithPlan(plan, early, stream, ScoreKernel<kType, kSteps>, maps, params);
 }
 
 }  // namespace maxsim::cuda::sm90

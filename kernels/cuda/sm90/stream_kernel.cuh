@@ -22,19 +22,28 @@
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm80/ptx/mma.cuh"
 #include "kernels/cuda/sm90/ptx/bulk_copy.cuh"
+#include "kernels/cuda/sm90/ptx/dependent_launch.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/work_queue.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm90 {
 
 // What a warp needs to know of a token tile. Lies beside the tile and lives as long.
 struct StreamEntry {
-  uint32_t num_tokens;  // of the tile; 0 ends the warp's work
-  uint32_t num_tiles;   // of the document
-  uint32_t position;    // of the document in its list of candidates
-  uint32_t place;       // row tile * kStreamSlots + slot of the document's maxima
+  uint32_t counts;    // tokens of the tile, and tiles of the document; 0 ends the warp's work
+  uint32_t position;  // of the document in its list of candidates
+  uint32_t place;     // row tile * kStreamSlots + slot of the document's maxima
+  float scale;        // of a quantised document
+
+  // A tile has at most kStreamTileBytes / 16 tokens, and a document 65,536 / 32 tiles.
+  static __device__ __forceinline__ uint32_t Counts(int32_t num_tokens, int32_t num_tiles) {
+    return static_cast<uint32_t>(num_tokens) | static_cast<uint32_t>(num_tiles) << 16;
+  }
+  __device__ __forceinline__ int num_tokens() const { return static_cast<int>(counts & 0xffff); }
+  __device__ __forceinline__ uint32_t num_tiles() const { return counts >> 16; }
 };
 static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 
@@ -63,6 +72,8 @@ class StreamRing {
   uint32_t base_;
 };
 
+// kScales: the documents have scales.
+template <bool kScales>
 class StreamLoader {
  public:
   __device__ __forceinline__ StreamLoader(const ScoreParams& params, StreamRing ring, int lane)
@@ -70,7 +81,7 @@ class StreamLoader {
 
   __device__ __forceinline__ void Run() {
     WorkQueue queue(p_, lane_);
-    ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
+    ForEachChunk<kScales>(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
     queue.Finish();
     // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
     for (int i = 0; i < kStreamWarps; ++i) {
@@ -114,11 +125,12 @@ class StreamLoader {
       const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
       const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
       const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles) * p_.tile_tokens;
+      const float scale = kScales ? __shfl_sync(0xffffffffu, chunk.scale, document) : 0.0f;
       if (lane_ < kBatch && number < total) {
         LoadTile(row + done,
-                 {static_cast<uint32_t>(min(tokens - done, p_.tile_tokens)), static_cast<uint32_t>(tiles),
+                 {StreamEntry::Counts(min(tokens - done, p_.tile_tokens), tiles),
                   static_cast<uint32_t>(chunk.position + document),
-                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots});
+                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots, scale});
       }
       __syncwarp();
       Advance(count);
@@ -141,8 +153,8 @@ class StreamLoader {
   // Fills the lane's stage: the lane-th from the next one on.
   __device__ __forceinline__ void LoadTile(int64_t row, const StreamEntry& entry) {
     const int stage = Stage(lane_);
-    const uint32_t bytes = entry.num_tokens * p_.row_bytes;
-    StoreShared(ring_.Entry(stage), entry.num_tokens, entry.num_tiles, entry.position, entry.place);
+    const uint32_t bytes = entry.num_tokens() * p_.row_bytes;
+    StoreShared(ring_.Entry(stage), entry.counts, entry.position, entry.place, __float_as_uint(entry.scale));
     ArriveExpecting(ring_.Full(stage), bytes);
     CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
   }
@@ -162,32 +174,37 @@ class StreamLoader {
   uint32_t slot_ = 0;  // of the next document
 };
 
-// kSteps: groups of 16 columns in registers; those past a row's end are zero.
+// kSteps: steps of 32 bytes in registers; those past a row's end are zero.
 template <ScalarType kType, int kSteps>
 class StreamMultiplier {
   static constexpr int kHalves = kBlockTokens / 16;  // of the block: mma.sync takes 16 rows
   static constexpr int kRotated = 4;                 // steps that are loaded together
+  static constexpr bool kQuantized = kType == ScalarType::kI8;
+  using Value = Sum<kType>;
 
  public:
   __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, StreamRing ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
+    if constexpr (kQuantized) WaitForKernelBefore();                // which writes the query rows
     TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     int stage = warp_;
     uint32_t parity = 0;
     while (true) {
       WaitBarrier(ring_.Full(stage), parity);
       StreamEntry entry;
-      LoadShared(ring_.Entry(stage), entry.num_tokens, entry.num_tiles, entry.position, entry.place);
-      if (entry.num_tokens == 0) return;
+      uint32_t scale = 0;
+      LoadShared(ring_.Entry(stage), entry.counts, entry.position, entry.place, scale);
+      entry.scale = __uint_as_float(scale);
+      if (entry.counts == 0) return;
       const int32_t row_tile = static_cast<int32_t>(entry.place / kStreamSlots);
       if (row_tile != row_tile_) TakeRows(row_tile);
-      const float maximum = p_.row_bytes == kSteps * kStepBytes
-                                ? MultiplyTile<false>(ring_.Tile(stage), entry.num_tokens)
-                                : MultiplyTile<true>(ring_.Tile(stage), entry.num_tokens);
-      if (entry.num_tiles == 1) {
-        Write(entry.position, maximum);
+      const Value maximum = p_.row_bytes == kSteps * kStepBytes
+                                ? MultiplyTile<false>(ring_.Tile(stage), entry.num_tokens())
+                                : MultiplyTile<true>(ring_.Tile(stage), entry.num_tokens());
+      if (entry.num_tiles() == 1) {
+        Write(entry, maximum);
       } else {
         AddToDocument(entry, maximum);
       }
@@ -248,20 +265,20 @@ class StreamMultiplier {
 
   // The maximum of the lane's own row over the tile.
   template <bool kShortRows>
-  __device__ __forceinline__ float MultiplyTile(uint32_t tile, int num_tokens) const {
-    float running[kHalves][2];
+  __device__ __forceinline__ Value MultiplyTile(uint32_t tile, int num_tokens) const {
+    Value running[kHalves][2];
 #pragma unroll
-    for (int m = 0; m < kHalves; ++m) running[m][0] = running[m][1] = __int_as_float(0xff800000);  // -infinity
+    for (int m = 0; m < kHalves; ++m) running[m][0] = running[m][1] = LowestSum<Value>();
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;
 #pragma unroll 1
     for (int first = group; first - group < num_tokens; first += 16) {
       const uint32_t token0 = tile + min(first, last) * p_.row_bytes + quarter;
       const uint32_t token1 = tile + min(first + 8, last) * p_.row_bytes + quarter;
-      float sums[kHalves][2][4];
+      Value sums[kHalves][2][4];
 #pragma unroll
       for (int m = 0; m < kHalves; ++m) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[m][0][i] = sums[m][1][i] = 0.0f;
+        for (int i = 0; i < 4; ++i) sums[m][0][i] = sums[m][1][i] = 0;
       }
 #pragma unroll
       for (int k0 = 0; k0 < kSteps; k0 += kRotated) {
@@ -293,60 +310,52 @@ class StreamMultiplier {
       for (int m = 0; m < kHalves; ++m) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const float pair0 = fmaxf(sums[m][0][2 * h], sums[m][0][2 * h + 1]);
-          const float pair1 = fmaxf(sums[m][1][2 * h], sums[m][1][2 * h + 1]);
-          running[m][h] = fmaxf(running[m][h], fmaxf(pair0, pair1));
+          const Value pair0 = Larger(sums[m][0][2 * h], sums[m][0][2 * h + 1]);
+          const Value pair1 = Larger(sums[m][1][2 * h], sums[m][1][2 * h + 1]);
+          running[m][h] = Larger(running[m][h], Larger(pair0, pair1));
         }
       }
     }
     // The four lanes of a row join: each keeps one of its four rows and takes the others' maxima of it.
     const bool upper = lane_ % 2 != 0, second = lane_ / 2 % 2 != 0;
-    float keep[2];
+    Value keep[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float give = upper ? running[0][h] : running[1][h];
-      keep[h] = fmaxf(upper ? running[1][h] : running[0][h], __shfl_xor_sync(0xffffffffu, give, 1));
+      const Value give = upper ? running[0][h] : running[1][h];
+      keep[h] = Larger(upper ? running[1][h] : running[0][h], __shfl_xor_sync(0xffffffffu, give, 1));
     }
-    const float give = second ? keep[0] : keep[1];
-    return fmaxf(second ? keep[1] : keep[0], __shfl_xor_sync(0xffffffffu, give, 2));
-  }
-
-  // Floats as integers of the same order.
-  static __device__ __forceinline__ int32_t Ordered(float value) {
-    const int32_t bits = __float_as_int(value);
-    return bits ^ (bits >> 31 & 0x7fffffff);
-  }
-  static __device__ __forceinline__ float FromOrdered(int32_t bits) {
-    return __int_as_float(bits ^ (bits >> 31 & 0x7fffffff));
+    const Value give = second ? keep[0] : keep[1];
+    return Larger(second ? keep[1] : keep[0], __shfl_xor_sync(0xffffffffu, give, 2));
   }
 
   // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
-  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, float maximum) {
+  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, Value maximum) {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
     __syncwarp();
     uint32_t before = 0;
     if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
     before = __shfl_sync(0xffffffffu, before, 0);
-    if (before + 1 != entry.num_tiles) return;
+    if (before + 1 != entry.num_tiles()) return;
     __syncwarp();  // what lane 0 has acquired, all have
-    maximum = FromOrdered(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
+    maximum = FromOrdered<Value>(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
     StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
     if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
-    Write(entry.position, maximum);
+    Write(entry, maximum);
   }
 
   // Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
   // those are.
-  __device__ __forceinline__ void Write(uint32_t position, float maximum) const {
-    float sum = __fmul_rn(weight_, maximum);
+  __device__ __forceinline__ void Write(const StreamEntry& entry, Value maximum) const {
+    float sum = __fmul_rn(weight_, ValueOf(maximum));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
+    if (kQuantized) sum = __fmul_rn(sum, entry.scale);
     // -0 becomes +0, so that the sort order is total.
-    if (lane_ == 0) sums_out_[position] = __fadd_rn(sum, 0.0f);
+    if (lane_ == 0) sums_out_[entry.position] = __fadd_rn(sum, 0.0f);
   }
 
   const ScoreParams& p_;
@@ -359,7 +368,7 @@ class StreamMultiplier {
   float* sums_out_ = nullptr;  // [position]
 
  public:
-  static constexpr uint32_t kNoMaximum = 0x807fffff;  // Ordered(-infinity)
+  static constexpr uint32_t kNoMaximum = kLowestOrdered<Value>;
 };
 
 template <ScalarType kType, int kSteps>
@@ -381,7 +390,7 @@ __global__ void __launch_bounds__(kStreamThreads, 1) StreamKernel(const __grid_c
   if (threadIdx.x < kStreamSlots) StoreShared(ring.Count(threadIdx.x), 0u);
   __syncthreads();
   if (warp == kStreamWarps) {
-    StreamLoader(params, ring, lane).Run();
+    StreamLoader<kType == ScalarType::kI8>(params, ring, lane).Run();
   } else {
     Multiplier(params, ring, warp, lane).Run();
   }

@@ -1,6 +1,7 @@
 // Host side of one instance of the stream kernel; included by the files in instantiations/ alone.
 #pragma once
 
+#include "kernels/cuda/sm90/early_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/sm90/stream_kernel.cuh"
 
@@ -13,10 +14,9 @@ cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
 }
 
 template <ScalarType kType, int kSteps>
-cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params,
+cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params, bool early,
                                                         cudaStream_t stream) {
-  StreamKernel<kType, kSteps><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(params);
-  return cudaGetLastError();
+  return LaunchWithPlan(plan, early, stream, StreamKernel<kType, kSteps>, params);
 }
 
 }  // namespace maxsim::cuda::sm90

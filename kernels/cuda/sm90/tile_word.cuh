@@ -13,7 +13,7 @@ struct TileEntry {
   uint32_t word;      // see TileWord; 0 ends the work
   uint32_t position;  // of the document in its list of candidates
   int32_t row_tile;
-  int32_t unused;
+  float scale;  // of a quantised document
 };
 static_assert(sizeof(TileEntry) == 16);
 
