@@ -65,14 +65,16 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
       return type != ScalarType::kF32;
     case ScoreTile::kRows128:
       // Its registers have no room for a second set of sums.
-      return type != ScalarType::kF32 && dim <= kPieceColumns;
+      return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kPieceColumns);
     case ScoreTile::kWide128:
     case ScoreTile::kWide256:
       return type != ScalarType::kF32 && row_bytes <= kWideMaxRowBytes && limits.hopper && limits.tensor_maps &&
              WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
              WideLayoutOf(2).total <= limits.shared_bytes_per_block;
     case ScoreTile::kStream32:
-      return type != ScalarType::kF32 && limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
+      // Quantised query rows are in registers alone.
+      return type != ScalarType::kF32 && (type != ScalarType::kI8 || row_bytes <= kStreamRegisterRowBytes) &&
+             limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
@@ -165,9 +167,6 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
 
 absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
                                const DeviceLimits& limits) {
-  if (type != ScalarType::kF16 && type != ScalarType::kBF16 && type != ScalarType::kF32) {
-    return absl::InvalidArgumentError(absl::StrCat("documents of type ", std::string(Name(type)), " cannot be scored"));
-  }
   if (dim < kMinDim || dim > kMaxDim) {
     return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
   }

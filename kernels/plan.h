@@ -22,21 +22,23 @@ namespace maxsim {
 inline constexpr int32_t kBlockTokens = 32;
 
 // Bytes that one step of the inner loop takes of a row: 16 half-precision columns (the k of one tensor-core
-// instruction, and the group of columns whose sum the order of additions is made of), or 8 FP32 columns.
+// instruction, and the group of columns whose sum the order of additions is made of), 32 INT8 columns, or 8 FP32 ones.
 inline constexpr int32_t kStepBytes = 32;
 
 // Columns whose products are added in one chain. Wider rows are cut into pieces of this many columns, whose sums are
 // added in order: a chain of 4,096 FP32 additions (or of 256 tensor-core steps, which truncate) drifts by more than
-// 1e-5 when all products have one sign. Part of the order of additions too.
+// 1e-5 when all products have one sign. Part of the order of additions too. (Not of INT8's, whose sums are exact.)
 inline constexpr int32_t kPieceColumns = 1024;
 
-// Rows of documents and queries in device memory are padded with zero columns to a multiple of this.
+// Rows of documents and queries in device memory are padded with zero columns to a multiple of this, so that they are
+// whole pieces of 16 bytes.
 inline constexpr int32_t kRowAlignColumns = 8;
+inline constexpr int32_t kRowAlignColumnsI8 = 16;
 
 // Bytes of one row in device memory.
 constexpr int64_t DeviceRowBytes(ScalarType type, int32_t dim) {
-  return int64_t{(dim + kRowAlignColumns - 1) / kRowAlignColumns * kRowAlignColumns} *
-         static_cast<int64_t>(SizeOf(type));
+  const int32_t align = type == ScalarType::kI8 ? kRowAlignColumnsI8 : kRowAlignColumns;
+  return int64_t{(dim + align - 1) / align * align} * static_cast<int64_t>(SizeOf(type));
 }
 
 // The tilings that the scoring kernels are compiled for.
@@ -45,9 +47,9 @@ enum class ScoreTile : uint8_t {
   kRows32,        // one block of rows: the memory-bound short query
   kRows64,        // two blocks: short queries stacked by two, or a query of up to 64 tokens
   kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
-  kWide128,       // Hopper, 16 bits, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
+  kWide128,       // Hopper, not F32, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
   kWide256,       // the same, eight blocks over both warpgroups
-  kStream32,      // Hopper, 16 bits, rows of at most 4,064 bytes: one block, at the memory's pace
+  kStream32,      // Hopper, not F32, rows of at most 4,064 bytes (I8: 256): one block, at the memory's pace
   kDeep128,       // Hopper, 16 bits, wider rows of one piece: four blocks; each of two warpgroups has its own document
   kDeep256,       // the same, eight blocks over both warpgroups
 };
@@ -162,18 +164,19 @@ inline constexpr int32_t kWideAlignment = 1024;  // of the stages; the layout co
 // A row is named by a signed 32-bit number.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
-// Halves of a row of `steps` groups of 16 columns, and stages of the ring, which takes nearly all of the shared memory.
+// Halves of a row of `steps` steps, and stages of the ring, which takes nearly all of the shared memory.
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
 constexpr int32_t WideStages(int32_t halves) { return 14 / halves; }
 
 // Where the parts of a wide kernel's shared memory begin, in bytes from the first multiple of kWideAlignment.
 struct WideLayout {
   int32_t stage_bytes;
-  int32_t entries;  // [kWideTileEntries]
-  int32_t full;     // [stages] barriers of 8 bytes
-  int32_t empty;    // [stages] barriers
-  int32_t weights;  // [kWideMultipliers][kBlockTokens]
-  int32_t total;    // with what the alignment may take
+  int32_t entries;       // [kWideTileEntries]
+  int32_t full;          // [stages] barriers of 8 bytes
+  int32_t empty;         // [stages] barriers
+  int32_t weights;       // [kWideMultipliers][kBlockTokens]
+  int32_t ended_scales;  // [kWideMultipliers]
+  int32_t total;         // with what the alignment may take
 };
 
 constexpr WideLayout WideLayoutOf(int32_t halves) {
@@ -184,7 +187,8 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   layout.full = layout.entries + kWideTileEntries * kWideTileEntryBytes;
   layout.empty = layout.full + stages * 8;
   layout.weights = layout.empty + stages * 8;
-  layout.total = layout.weights + kWideMultipliers * kBlockTokens * 4 + kWideAlignment;
+  layout.ended_scales = layout.weights + kWideMultipliers * kBlockTokens * 4;
+  layout.total = layout.ended_scales + kWideMultipliers * 4 + kWideAlignment;
   return layout;
 }
 
@@ -211,7 +215,8 @@ constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
 
 // Bytes of a query row in device memory at most, whatever the tile.
 constexpr int64_t MaxQueryPitch(ScalarType type, int64_t row_bytes) {
-  return type != ScalarType::kF32 && row_bytes > kStreamRegisterRowBytes ? StreamQueryPitch(row_bytes) : row_bytes;
+  const bool shared = (type == ScalarType::kF16 || type == ScalarType::kBF16) && row_bytes > kStreamRegisterRowBytes;
+  return shared ? StreamQueryPitch(row_bytes) : row_bytes;
 }
 
 // Where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
@@ -354,7 +359,7 @@ struct ScorePlan {
   std::string ToString() const;
 };
 
-// Plans a scoring call. INVALID_ARGUMENT for a type that is not scored or a dimension outside the limits;
+// Plans a scoring call. INVALID_ARGUMENT for a dimension outside the limits;
 // FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
                                     const DeviceLimits& limits);

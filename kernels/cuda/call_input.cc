@@ -51,9 +51,15 @@ size_t SliceCapacity::InputBytes() const {
          AlignUp(static_cast<size_t>(candidates) * sizeof(uint32_t));
 }
 
+size_t SliceCapacity::DeviceBytes() const {
+  // A row of I8 has at most half the bytes of one of F32: 16 of 32 where it is shortest.
+  return AlignUp(InputBytes()) + AlignUp(static_cast<size_t>(query_bytes / 2)) +
+         AlignUp(static_cast<size_t>(rows) * sizeof(float));
+}
+
 size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                       const SliceCapacity& capacity) {
-  const int64_t query_pitch = MaxQueryPitch(type, DeviceRowBytes(type, dim));
+  const int64_t query_pitch = MaxQueryPitch(QueryType(type), DeviceRowBytes(QueryType(type), dim));
   int64_t rows = 0, candidates = 0, results = 0;
   size_t count = 0;
   for (const Query& query : queries) {
@@ -73,7 +79,8 @@ size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t 
 void CallInput::Reset(ScalarType type, int32_t dim) {
   type_ = type;
   dim_ = dim;
-  query_pitch_ = DeviceRowBytes(type, dim);
+  query_pitch_ = DeviceRowBytes(QueryType(type), dim);
+  weighted_ = true;
   groups_.clear();
   scores_offsets_.clear();
   row_order_.clear();
@@ -137,7 +144,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
     plan_groups_.push_back(plan_group);
   }
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
-  if (IsStream(score_plan_.tile)) query_pitch_ = MaxQueryPitch(type, query_pitch_);
+  if (IsStream(score_plan_.tile)) query_pitch_ = MaxQueryPitch(QueryType(type), query_pitch_);
   PlanSelections(limits);
   num_partial_blocks_ = 0;  // counted again, as places in the partial sums
   for (const Group& group : groups_) AddRowTiles(group);
@@ -208,6 +215,7 @@ void CallInput::AddRowTiles(const Group& group) {
 absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type,
                                     int32_t dim, const DeviceLimits& limits) {
   Reset(type, dim);
+  weighted_ = false;
   const int64_t num_documents = static_cast<int64_t>(ordinals.size());
   const int64_t blocks = NumBlocks(query.num_tokens);
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanAlign(type, dim, blocks, num_documents, limits));
@@ -241,6 +249,10 @@ void CallInput::FinishLayout() {
   layout_.query_rows = place(num_rows_, static_cast<size_t>(query_pitch_));
   layout_.ordinals = place(num_ordinals_, sizeof(uint32_t));
   layout_.total = end;
+  const bool quantized = type_ == ScalarType::kI8;
+  layout_.quantized_rows = place(quantized ? num_rows_ : 0, static_cast<size_t>(DeviceRowBytes(type_, dim_)));
+  layout_.factors = place(quantized ? num_rows_ : 0, sizeof(float));
+  layout_.device_total = end;
 }
 
 StreamWork CallInput::Work(int64_t pass_first, int64_t document_tokens, int64_t mean_tokens,
@@ -285,14 +297,14 @@ void CallInput::Write(uint8_t* memory) const {
   // Rows: packed tokens to padded rows, absent rows zero with weight zero.
   float* weights = reinterpret_cast<float*>(memory + layout_.row_weights);
   uint8_t* rows = memory + layout_.query_rows;
-  const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(type_);
+  const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(QueryType(type_));
   const size_t pitch = static_cast<size_t>(query_pitch_);
   for (const Query* query : row_order_) {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
     for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += pitch) {
       std::memcpy(rows, tokens, token_bytes);
       std::memset(rows + token_bytes, 0, pitch - token_bytes);
-      *weights++ = query->weights == nullptr ? 1.0f : query->weights[i];
+      *weights++ = query->weights == nullptr || !weighted_ ? 1.0f : query->weights[i];
     }
     const int64_t absent = NumBlocks(query->num_tokens) * kBlockTokens - query->num_tokens;
     std::memset(rows, 0, static_cast<size_t>(absent) * pitch);

@@ -1,5 +1,6 @@
 // What one launch sequence needs from the host, laid out in one block of memory, so that one copy brings it over: row
-// tiles, tables of the queries, weights, query rows and candidate lists. Plain host code.
+// tiles, tables of the queries, weights, query rows and candidate lists. Behind it the device has room for what it
+// makes of the queries of quantised documents. Plain host code.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ namespace maxsim::cuda {
 struct SliceCapacity {
   int64_t queries = 0;
   int64_t rows = 0;         // query rows, padded to blocks
-  int64_t query_bytes = 0;  // of those rows
+  int64_t query_bytes = 0;  // of those rows as they are copied, in QueryType
   int64_t candidates = 0;
   int64_t scores = 0;          // candidates, each query's from a multiple of kSelectAlignment on
   int64_t results = 0;         // sum of min(k, candidates)
@@ -29,8 +30,9 @@ struct SliceCapacity {
   // Capacity for the calls that `options` allow.
   static SliceCapacity For(const ExecutorOptions& options);
 
-  // Bytes of the largest input block.
+  // Bytes of the largest input block, and of that with the quantised queries.
   size_t InputBytes() const;
+  size_t DeviceBytes() const;
 };
 
 // Number of candidates of a query among `num_documents` documents.
@@ -50,7 +52,11 @@ struct InputLayout {
   size_t row_weights = 0;
   size_t query_rows = 0;
   size_t ordinals = 0;
-  size_t total = 0;
+  size_t total = 0;  // end of what is copied
+  // For quantised documents:
+  size_t quantized_rows = 0;
+  size_t factors = 0;
+  size_t device_total = 0;
 };
 
 // One slice, planned. Reused from call to call, so that its vectors keep their memory.
@@ -71,6 +77,7 @@ class CallInput {
   // Writes the block to `memory` (layout().total bytes). Borrows what the plan was made from.
   void Write(uint8_t* memory) const;
 
+  int64_t num_rows() const { return num_rows_; }
   const ScorePlan& score_plan() const { return score_plan_; }
   const InputLayout& layout() const { return layout_; }
   bool empty() const { return row_tiles_.empty(); }
@@ -111,9 +118,10 @@ class CallInput {
   void PlanSelections(const DeviceLimits& limits);
   void FinishLayout();
 
-  ScalarType type_ = ScalarType::kF16;
+  ScalarType type_ = ScalarType::kF16;  // of the documents
   int32_t dim_ = 0;
-  int64_t query_pitch_ = 0;  // bytes of a query row
+  int64_t query_pitch_ = 0;  // bytes of a query row as it is copied
+  bool weighted_ = true;     // the queries' weights count
   absl::Span<const Query> queries_;
   std::vector<Group> groups_;
   std::vector<int64_t> scores_offsets_;  // by query

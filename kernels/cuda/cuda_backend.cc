@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/stream.h"
@@ -54,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
   const CurrentDevice current(ordinal);
   if (!current.status().ok()) return current.status();
   cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
+  if (error == cudaSuccess) error = PrepareQuantizeQueries();
   if (error == cudaSuccess) error = PrepareAddBlocks();
   if (error == cudaSuccess) error = PrepareSelect(device->overlapping_select);
   if (error == cudaSuccess) error = PrepareCopyInput();
@@ -95,8 +97,7 @@ absl::StatusOr<size_t> CudaBackend::FreeBytes() const {
 }
 
 size_t CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const {
-  const CudaDocuments::Shape shape{type, dim, num_documents, num_tokens};
-  return shape.token_bytes() + shape.offset_bytes();
+  return CudaDocuments::Shape{type, dim, num_documents, num_tokens}.total_bytes();
 }
 
 absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents,
@@ -119,9 +120,10 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
   const CudaDocuments::Shape shape = CudaDocuments::Shape::Of(view);
-  DeviceBuffer tokens, offsets;
+  DeviceBuffer tokens, offsets, scales;
   MAXSIM_ASSIGN_OR_RETURN(tokens, DeviceBuffer::Allocate(shape.token_bytes(), "document tokens"));
   MAXSIM_ASSIGN_OR_RETURN(offsets, DeviceBuffer::Allocate(shape.offset_bytes(), "document offsets"));
+  MAXSIM_ASSIGN_OR_RETURN(scales, DeviceBuffer::Allocate(shape.scale_bytes(), "document scales"));
   Stream stream;
   MAXSIM_ASSIGN_OR_RETURN(stream, Stream::Create());
   Uploader uploader;
@@ -131,13 +133,15 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
                                            static_cast<size_t>(shape.row_bytes()), stream.get()));
   if (shape.num_documents > 0) {
     MAXSIM_RETURN_IF_ERROR(uploader.CopyBytes(view.offsets, shape.offset_bytes(), offsets.as(), stream.get()));
+    MAXSIM_RETURN_IF_ERROR(uploader.CopyBytes(view.scales, shape.scale_bytes(), scales.as(), stream.get()));
   }
   Event done;
   MAXSIM_ASSIGN_OR_RETURN(done, Event::Create());
   MAXSIM_RETURN_IF_ERROR(done.Record(stream.get()));
   MAXSIM_RETURN_IF_ERROR(done.Wait());
   started.Finished();
-  return std::make_unique<CudaDocuments>(device_.get(), shape, std::move(tokens), std::move(offsets));
+  return std::make_unique<CudaDocuments>(device_.get(), shape, std::move(tokens), std::move(offsets), std::move(scales),
+                                         view.rotation_seed);
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> CudaBackend::CreateExecutor(const ExecutorOptions& options) {

@@ -1,4 +1,5 @@
-// Documents in device memory: packed rows, padded to a multiple of 8 columns, and 64-bit offsets.
+// Documents in device memory: packed rows, padded to a multiple of 16 bytes, 64-bit offsets, and scales where they are
+// quantised.
 #pragma once
 
 #include <cstdint>
@@ -34,25 +35,39 @@ class CudaDocuments final : public Documents {
     }
 
     int64_t row_bytes() const { return DeviceRowBytes(type, dim); }
-    // The bytes of the two arrays.
+    // The bytes of the arrays.
     size_t token_bytes() const { return static_cast<size_t>(num_tokens * row_bytes()); }
     size_t offset_bytes() const { return static_cast<size_t>(num_documents + 1) * sizeof(int64_t); }
+    size_t scale_bytes() const {
+      return type == ScalarType::kI8 ? static_cast<size_t>(num_documents) * sizeof(float) : 0;
+    }
+    size_t total_bytes() const { return token_bytes() + offset_bytes() + scale_bytes(); }
   };
 
-  // Documents that own their memory.
-  CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets)
+  // Documents that own their memory. Scales and rotation are those of I8 (DocumentsView).
+  CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets,
+                DeviceBuffer scales = {}, uint64_t rotation_seed = 0)
       : device_(device),
         shape_(shape),
         owned_tokens_(std::move(tokens)),
         owned_offsets_(std::move(offsets)),
+        owned_scales_(std::move(scales)),
         tokens_(owned_tokens_.as<uint8_t>()),
-        offsets_(owned_offsets_.as<int64_t>()) {
+        offsets_(owned_offsets_.as<int64_t>()),
+        scales_(owned_scales_.as<float>()),
+        rotation_seed_(rotation_seed) {
     DescribeForHopper();
   }
 
   // Documents in memory that somebody else owns.
-  CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets)
-      : device_(device), shape_(shape), tokens_(static_cast<const uint8_t*>(tokens)), offsets_(offsets) {
+  CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets,
+                const float* scales = nullptr, uint64_t rotation_seed = 0)
+      : device_(device),
+        shape_(shape),
+        tokens_(static_cast<const uint8_t*>(tokens)),
+        offsets_(offsets),
+        scales_(scales),
+        rotation_seed_(rotation_seed) {
     DescribeForHopper();
   }
 
@@ -62,12 +77,14 @@ class CudaDocuments final : public Documents {
   int64_t num_tokens() const override { return shape_.num_tokens; }
   // Of every document, where all have as many; else 0.
   int64_t document_tokens() const { return shape_.document_tokens; }
-  size_t resident_bytes() const override { return shape_.token_bytes() + shape_.offset_bytes(); }
+  size_t resident_bytes() const override { return shape_.total_bytes(); }
 
   const Device* device() const { return device_; }
   int64_t row_bytes() const { return shape_.row_bytes(); }
   const uint8_t* device_tokens() const { return tokens_; }    // [num_tokens, row_bytes]
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
+  const float* device_scales() const { return scales_; }      // [num_documents] of I8; others: null
+  uint64_t rotation_seed() const { return rotation_seed_; }   // of I8
   // What the wide and deep kernels need; null when they cannot score these documents on this device.
   const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
 
@@ -87,8 +104,11 @@ class CudaDocuments final : public Documents {
   Shape shape_;
   DeviceBuffer owned_tokens_;
   DeviceBuffer owned_offsets_;
+  DeviceBuffer owned_scales_;
   const uint8_t* tokens_;
   const int64_t* offsets_;
+  const float* scales_;
+  uint64_t rotation_seed_;
   std::optional<sm90::DocumentMaps> maps_;
 };
 

@@ -7,9 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/quantize.h"
 #include "kernels/validate.h"
 
 namespace maxsim::cuda {
@@ -82,7 +84,7 @@ absl::Status CudaExecutor::Allocate() {
   }
   const size_t results = static_cast<size_t>(capacity_.results);
   MAXSIM_ASSIGN_OR_RETURN(pinned_input_, PinnedBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
-  MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
+  MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.DeviceBytes(), "queries and candidates"));
   MAXSIM_ASSIGN_OR_RETURN(scores_,
                           DeviceBuffer::Allocate(static_cast<size_t>(capacity_.scores) * sizeof(float), "scores"));
   MAXSIM_ASSIGN_OR_RETURN(
@@ -114,12 +116,16 @@ absl::Status CudaExecutor::Allocate() {
       staged_offsets_,
       DeviceBuffer::Allocate((static_cast<size_t>(options_.max_staged_documents) + 1) * sizeof(int64_t),
                              "staged documents"));
+  MAXSIM_ASSIGN_OR_RETURN(
+      staged_scales_,
+      DeviceBuffer::Allocate(static_cast<size_t>(options_.max_staged_documents) * sizeof(float), "staged documents"));
   return absl::OkStatus();
 }
 
 size_t CudaExecutor::workspace_bytes() const {
   return device_input_.bytes() + scores_.bytes() + partials_.bytes() + claims_.bytes() + keys_.bytes() +
-         select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes();
+         select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() +
+         staged_scales_.bytes();
 }
 
 absl::StatusOr<const CudaDocuments*> CudaExecutor::Mine(const Documents& documents) const {
@@ -205,6 +211,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   const CallWait::Clock::time_point begin = CallWait::Clock::now();
   MAXSIM_RETURN_IF_CUDA_ERROR(
       LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
   MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
   MAXSIM_RETURN_IF_ERROR(
       LaunchSelection(pinned_results_.as<DeviceScored>(), {record, completion_state_.as<CompletionState>(), call_, 0}));
@@ -222,6 +229,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
 absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput());
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
   MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
   MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(LaunchSelection(device_results_.as<DeviceScored>(), {}));
@@ -236,7 +244,7 @@ absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
 }
 
 absl::Status CudaExecutor::WriteInput() {
-  if (input_.layout().total > pinned_input_.bytes()) {
+  if (input_.layout().total > pinned_input_.bytes() || input_.layout().device_total > device_input_.bytes()) {
     return absl::InternalError(absl::StrCat("a slice takes ", input_.layout().total,
                                             " bytes of input; there is room for ", pinned_input_.bytes()));
   }
@@ -260,13 +268,32 @@ double CudaExecutor::EstimatedWork(const CudaDocuments& documents) const {
          static_cast<double>(input_.score_plan().num_row_tiles);
 }
 
+absl::Status CudaExecutor::QuantizeQueries(const CudaDocuments& documents) {
+  if (documents.type() != ScalarType::kI8) return absl::OkStatus();
+  const InputLayout& layout = input_.layout();
+  QuantizeParams params{};
+  params.values = Input<float>(layout.query_rows);
+  params.weights = Input<float>(layout.row_weights);
+  params.rows = Input<int8_t>(layout.quantized_rows);
+  params.factors = Input<float>(layout.factors);
+  params.rotation_seed = documents.rotation_seed();
+  params.value_pitch = DeviceRowBytes(ScalarType::kF32, documents.dim()) / static_cast<int64_t>(sizeof(float));
+  params.num_rows = static_cast<int32_t>(input_.num_rows());
+  params.dim = documents.dim();
+  params.row_bytes = static_cast<int32_t>(documents.row_bytes());
+  params.rotation_factor = RotationFactor(documents.dim());
+  return MAXSIM_CUDA_STATUS(LaunchQuantizeQueries(params, stream_.get()));
+}
+
 ScoreParams CudaExecutor::ParamsFor(const CudaDocuments& documents) const {
   ScoreParams params{};
   FillFromPlan(input_.score_plan(), params);
   params.tokens = documents.device_tokens();
   params.offsets = documents.device_offsets();
-  params.query_rows = Input<uint8_t>(input_.layout().query_rows);
-  params.row_weights = Input<float>(input_.layout().row_weights);
+  const bool quantized = documents.type() == ScalarType::kI8;
+  params.scales = documents.device_scales();
+  params.query_rows = Input<uint8_t>(quantized ? input_.layout().quantized_rows : input_.layout().query_rows);
+  params.row_weights = Input<float>(quantized ? input_.layout().factors : input_.layout().row_weights);
   params.row_tiles = Input<RowTile>(input_.layout().row_tiles);
   params.ordinals = Input<uint32_t>(input_.layout().ordinals);
   params.pass_count = input_.pass_candidates();
@@ -358,6 +385,7 @@ absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Quer
   MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, documents.type(), documents.dim(), device_->limits));
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput());
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
   ScoreParams params = ParamsFor(documents);
   params.matches = partials_.as<DeviceMatch>();
   params.query_tokens = query.num_tokens;
@@ -381,14 +409,15 @@ absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& docume
                   options_.max_staged_documents);
   }
   if (shape.token_bytes() > staged_tokens_.bytes()) {
-    return Beyond("size of inline documents in bytes (columns padded to a multiple of 8)",
+    return Beyond("size of inline documents in bytes (rows padded to a multiple of 16)",
                   static_cast<int64_t>(shape.token_bytes()), "max_staged_bytes", options_.max_staged_bytes);
   }
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
   staged_.reset();
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(UploadStaged(documents, shape)));
-  staged_.emplace(device_, shape, staged_tokens_.as(), staged_offsets_.as<int64_t>());
+  staged_.emplace(device_, shape, staged_tokens_.as(), staged_offsets_.as<int64_t>(), staged_scales_.as<float>(),
+                  documents.rotation_seed);
   return &*staged_;
 }
 
@@ -401,6 +430,7 @@ absl::Status CudaExecutor::UploadStaged(const DocumentsView& view, const CudaDoc
   if (shape.num_documents > 0) {
     MAXSIM_RETURN_IF_ERROR(
         uploader_.CopyBytes(view.offsets, shape.offset_bytes(), staged_offsets_.as(), stream_.get()));
+    MAXSIM_RETURN_IF_ERROR(uploader_.CopyBytes(view.scales, shape.scale_bytes(), staged_scales_.as(), stream_.get()));
   }
   started.Finished();
   return absl::OkStatus();

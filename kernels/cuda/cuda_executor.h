@@ -23,7 +23,7 @@ namespace maxsim::cuda {
 // Seconds of the last call on the device, by stage.
 struct CudaTimings {
   double copy_in = 0;
-  double score = 0;   // scoring, with the adding of blocks
+  double score = 0;   // scoring, with the quantising of queries and the adding of blocks
   double select = 0;  // top-k
   double copy_out = 0;
 };
@@ -78,6 +78,7 @@ class CudaExecutor final : public Executor {
   absl::Status WriteInput();
   absl::Status CopyInput();
   double EstimatedWork(const CudaDocuments& documents) const;
+  absl::Status QuantizeQueries(const CudaDocuments& documents);
   absl::Status LaunchScores(const CudaDocuments& documents);
   absl::Status LaunchSelection(DeviceScored* results, const Completion& completion);
   absl::Status AddTimings();
@@ -88,8 +89,8 @@ class CudaExecutor final : public Executor {
 
   // A part of the input block in device memory.
   template <class T>
-  const T* Input(size_t offset) const {
-    return reinterpret_cast<const T*>(device_input_.as<uint8_t>() + offset);
+  T* Input(size_t offset) const {
+    return reinterpret_cast<T*>(device_input_.as<uint8_t>() + offset);
   }
 
   Device* const device_;
@@ -121,6 +122,7 @@ class CudaExecutor final : public Executor {
   Uploader uploader_;
   DeviceBuffer staged_tokens_;
   DeviceBuffer staged_offsets_;
+  DeviceBuffer staged_scales_;
   std::optional<CudaDocuments> staged_;
 };
 

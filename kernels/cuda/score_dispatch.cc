@@ -9,7 +9,7 @@ constexpr cudaError_t kNoInstance = cudaErrorInvalidSymbol;
 
 // Calls visit(launcher) for the instance of the arguments; kNoInstance when there is none.
 template <ScalarType kType, class Visit>
-cudaError_t VisitHalf(ScoreTile tile, bool resident, bool align, Visit visit) {
+cudaError_t VisitTensorCores(ScoreTile tile, bool resident, bool align, Visit visit) {
   using enum ScoreTile;
   if (align) {
     return resident ? visit(ScoreKernelLauncher<kType, kRows32, true, true>())
@@ -54,13 +54,13 @@ template <class Visit>
 cudaError_t VisitKernel(ScalarType type, ScoreTile tile, bool resident, bool align, Visit visit) {
   switch (type) {
     case ScalarType::kF16:
-      return VisitHalf<ScalarType::kF16>(tile, resident, align, visit);
+      return VisitTensorCores<ScalarType::kF16>(tile, resident, align, visit);
     case ScalarType::kBF16:
-      return VisitHalf<ScalarType::kBF16>(tile, resident, align, visit);
+      return VisitTensorCores<ScalarType::kBF16>(tile, resident, align, visit);
     case ScalarType::kF32:
       return VisitF32(tile, resident, align, visit);
     case ScalarType::kI8:
-      break;
+      return VisitTensorCores<ScalarType::kI8>(tile, resident, align, visit);
   }
   return kNoInstance;
 }
@@ -68,7 +68,7 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, bool resident, bool ali
 }  // namespace
 
 cudaError_t PrepareScoreKernels(int shared_bytes) {
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32}) {
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8}) {
     for (ScoreTile tile : {ScoreTile::kRows32Narrow, ScoreTile::kRows32, ScoreTile::kRows64, ScoreTile::kRows128}) {
       for (int variant = 0; variant < 4; ++variant) {
         const bool resident = variant % 2 == 1;

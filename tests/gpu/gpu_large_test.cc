@@ -13,34 +13,63 @@
 namespace maxsim::test {
 namespace {
 
+std::vector<int64_t> EqualOffsets(int64_t count, int64_t tokens) {
+  std::vector<int64_t> offsets(1, 0);
+  for (int64_t n = 0; n < count; ++n) offsets.push_back(offsets.back() + tokens);
+  return offsets;
+}
+
 class GpuLargeTest : public GpuTest {
  protected:
-  // Random documents of equal length in device memory; skips the test (and returns null) where there is no room.
-  std::unique_ptr<cuda::CudaDocuments> Make(ScalarType type, int32_t dim, int64_t count, int64_t tokens) {
-    const cuda::CudaDocuments::Shape shape{type, dim, count, count * tokens};
+  static constexpr uint64_t kRotationSeed = 77;
+
+  // Random documents in device memory; null where there is no room.
+  std::unique_ptr<cuda::CudaDocuments> Make(ScalarType type, int32_t dim, const std::vector<int64_t>& offsets) {
+    const cuda::CudaDocuments::Shape shape{type, dim, static_cast<int64_t>(offsets.size()) - 1, offsets.back()};
     constexpr size_t kOthers = size_t{2} << 30;
-    if (*backend().FreeBytes() < shape.token_bytes() + shape.offset_bytes() + kOthers) return nullptr;
-    cuda::DeviceBuffer token_memory = *cuda::DeviceBuffer::Allocate(shape.token_bytes(), "test");
-    cuda::DeviceBuffer offsets = *cuda::DeviceBuffer::Allocate(shape.offset_bytes(), "test");
+    if (*backend().FreeBytes() < shape.total_bytes() + kOthers) return nullptr;
+    cuda::DeviceBuffer tokens = *cuda::DeviceBuffer::Allocate(shape.token_bytes(), "test");
+    cuda::DeviceBuffer device_offsets = *cuda::DeviceBuffer::Allocate(shape.offset_bytes(), "test");
+    cuda::DeviceBuffer scales = *cuda::DeviceBuffer::Allocate(shape.scale_bytes(), "test");
     const cuda::Stream stream = *cuda::Stream::Create();
-    EXPECT_EQ(cuda::FillRandom(type, token_memory.as(), count * tokens * dim, TestSeed(), 0.1f, stream.get()),
+    EXPECT_EQ(cuda::FillRandom(type, tokens.as(), shape.num_tokens * dim, TestSeed(), 0.1f, stream.get()), cudaSuccess);
+    if (type == ScalarType::kI8) {
+      EXPECT_EQ(cuda::FillScales(scales.as<float>(), shape.num_documents, TestSeed(), 0.001f, stream.get()),
+                cudaSuccess);
+    }
+    EXPECT_EQ(cudaMemcpy(device_offsets.as(), offsets.data(), shape.offset_bytes(), cudaMemcpyHostToDevice),
               cudaSuccess);
-    EXPECT_EQ(cuda::FillOffsets(offsets.as<int64_t>(), count, tokens, stream.get()), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
-    return std::make_unique<cuda::CudaDocuments>(backend().device(), shape, std::move(token_memory),
-                                                 std::move(offsets));
+    return std::make_unique<cuda::CudaDocuments>(backend().device(), shape, std::move(tokens),
+                                                 std::move(device_offsets), std::move(scales), kRotationSeed);
   }
 
   // The documents `ordinals` of a set that Make made, in host memory, packed one behind the other.
   static RandomDocuments Fetch(const cuda::CudaDocuments& documents, const std::vector<uint32_t>& ordinals) {
-    const int64_t tokens = documents.num_tokens() / documents.num_documents();
-    RandomDocuments some =
-        MakeDocuments(0, documents.type(), documents.dim(), std::vector<int64_t>(ordinals.size(), tokens));
-    const size_t bytes = static_cast<size_t>(tokens * documents.row_bytes());
-    for (size_t i = 0; i < ordinals.size(); ++i) {
-      EXPECT_EQ(cudaMemcpy(static_cast<char*>(some.tokens.data()) + i * bytes,
-                           documents.device_tokens() + ordinals[i] * bytes, bytes, cudaMemcpyDeviceToHost),
+    RandomDocuments some;
+    some.offsets.push_back(0);
+    some.rotation_seed = kRotationSeed;
+    std::vector<int64_t> places;
+    for (const uint32_t ordinal : ordinals) {
+      int64_t place[2] = {};
+      EXPECT_EQ(cudaMemcpy(place, documents.device_offsets() + ordinal, sizeof(place), cudaMemcpyDeviceToHost),
                 cudaSuccess);
+      places.push_back(place[0]);
+      some.offsets.push_back(some.offsets.back() + place[1] - place[0]);
+    }
+    some.tokens = TokenMatrix(documents.type(), documents.dim(), some.offsets.back());
+    const int64_t row_bytes = documents.row_bytes();
+    for (size_t i = 0; i < ordinals.size(); ++i) {
+      EXPECT_EQ(
+          cudaMemcpy(static_cast<char*>(some.tokens.data()) + some.offsets[i] * row_bytes,
+                     documents.device_tokens() + places[i] * row_bytes,
+                     static_cast<size_t>(some.length(static_cast<int64_t>(i)) * row_bytes), cudaMemcpyDeviceToHost),
+          cudaSuccess);
+      if (documents.type() != ScalarType::kI8) continue;
+      float scale = 0;
+      EXPECT_EQ(cudaMemcpy(&scale, documents.device_scales() + ordinals[i], sizeof(scale), cudaMemcpyDeviceToHost),
+                cudaSuccess);
+      some.scales.push_back(scale);
     }
     return some;
   }
@@ -64,34 +93,54 @@ class GpuLargeTest : public GpuTest {
       }
     }
   }
+
+  // The whole shard: the best documents' scores are those they have in a list.
+  void CheckBest(const cuda::CudaDocuments& documents) {
+    const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+    const RandomQuery query = MakeQuery(TestSeed() + 3, documents.type(), documents.dim(), 32);
+    const std::vector<Scored> best = TopK(*executor, documents, {query.view(50)})[0];
+    ASSERT_EQ(best.size(), 50u);
+    std::vector<uint32_t> ordinals;
+    for (const Scored& scored : best) ordinals.push_back(scored.position);
+    std::vector<Scored> listed = TopK(*executor, documents, {query.view(50, &ordinals)})[0];
+    for (Scored& scored : listed) scored.position = ordinals[scored.position];
+    ExpectSameBits(best, listed);
+  }
 };
 
 TEST_F(GpuLargeTest, ElementsAndBytesPastThirtyTwoBits) {
   constexpr int64_t kCount = 200000, kTokens = 100;
-  const auto documents = Make(ScalarType::kF16, 128, kCount, kTokens);
+  const auto documents = Make(ScalarType::kF16, 128, EqualOffsets(kCount, kTokens));
   if (documents == nullptr) GTEST_SKIP() << "the device has no room for 5 GB of documents";
   ASSERT_GT(kCount * kTokens * 128, int64_t{1} << 31);
   const uint32_t around_31 = (1u << 31) / (kTokens * 128), around_32 = (1ull << 32) / (kTokens * 256);
   Check(*documents, {0, around_31 - 1, around_31, around_31 + 1, around_32, around_32 + 1, kCount - 2, kCount - 1});
-
-  // The whole shard: the best documents' scores are those they have in a list.
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  const RandomQuery query = MakeQuery(TestSeed() + 3, ScalarType::kF16, 128, 32);
-  const std::vector<Scored> best = TopK(*executor, *documents, {query.view(50)})[0];
-  ASSERT_EQ(best.size(), 50u);
-  std::vector<uint32_t> ordinals;
-  for (const Scored& scored : best) ordinals.push_back(scored.position);
-  std::vector<Scored> listed = TopK(*executor, *documents, {query.view(50, &ordinals)})[0];
-  for (Scored& scored : listed) scored.position = ordinals[scored.position];
-  ExpectSameBits(best, listed);
+  CheckBest(*documents);
 }
 
 TEST_F(GpuLargeTest, TokensPastThirtyTwoBits) {
   constexpr int64_t kCount = (int64_t{1} << 32) / kMaxDocumentTokens + 3;
-  const auto documents = Make(ScalarType::kF16, 8, kCount, kMaxDocumentTokens);
+  const auto documents = Make(ScalarType::kF16, 8, EqualOffsets(kCount, kMaxDocumentTokens));
   if (documents == nullptr) GTEST_SKIP() << "the device has no room for 69 GB of documents";
   ASSERT_GT(documents->num_tokens(), int64_t{1} << 32);
   Check(*documents, {kCount - 1, kCount - 2, 32767, 32768, 1});
+}
+
+// Rows of 48 bytes: more tokens than a signed number of 32 bits counts, of documents between 1 and 65,535 tokens.
+TEST_F(GpuLargeTest, QuantizedTokensPastThirtyOneBits) {
+  constexpr int64_t kTokens = (int64_t{1} << 31) + 200000;
+  constexpr int64_t kLengths[] = {1, kMaxDocumentTokens - 1, 300, 65, 20000};
+  std::vector<int64_t> offsets(1, 0);
+  uint32_t across = 0;  // the document that holds token 2^31
+  while (offsets.back() < kTokens) {
+    if (offsets.back() <= int64_t{1} << 31) across = static_cast<uint32_t>(offsets.size() - 1);
+    offsets.push_back(offsets.back() + kLengths[offsets.size() % 5]);
+  }
+  const auto documents = Make(ScalarType::kI8, 48, offsets);
+  if (documents == nullptr) GTEST_SKIP() << "the device has no room for 103 GB of documents";
+  const auto last = static_cast<uint32_t>(documents->num_documents() - 1);
+  Check(*documents, {0, 1, across - 1, across, across + 1, last - 1, last});
+  CheckBest(*documents);
 }
 
 }  // namespace

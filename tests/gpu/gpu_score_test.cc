@@ -14,15 +14,23 @@
 namespace maxsim::test {
 namespace {
 
-constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
+constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
-// The Hopper tilings for 16-bit rows of `dim` columns.
-std::vector<ScoreTile> HopperTiles(int32_t dim) {
-  if (dim > 128) return {ScoreTile::kDeep128, ScoreTile::kDeep256};
-  return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
+// The Hopper tilings for rows of `dim` columns; none where only the portable ones can score them.
+std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
+  if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
+    return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
+  }
+  if (type == ScalarType::kI8) return {};
+  return {ScoreTile::kDeep128, ScoreTile::kDeep256};
 }
 
 constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(tile); }
+
+using Shape = std::pair<ScalarType, int32_t>;  // storage and columns
+
+// Those that the Hopper tiles score.
+constexpr ScalarType kHopperTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
 class GpuScoreTest : public GpuTest {
  protected:
@@ -34,12 +42,12 @@ class GpuScoreTest : public GpuTest {
   // A long query, a list and a short query on each of Hopper's tiles, over six documents.
   void CheckHopperTiles(int32_t dim, const std::vector<int64_t>& lengths) {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-    for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+    for (ScalarType type : kHopperTypes) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
       const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
-      for (ScoreTile tile : HopperTiles(dim)) {
+      for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
         executor->AllowTiles(Only(tile));
         Check(*executor, *loaded, documents, query.view(6));
@@ -241,7 +249,7 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
 
 TEST_F(GpuScoreTest, MatchesFp64ForTheLongestQueryAndDocument) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kF32}) {
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kF32, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 16, {1, kMaxDocumentTokens, 100});
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int32_t num_tokens : {3, kMaxQueryTokens}) {
@@ -269,8 +277,8 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::set<ScoreTile> seen;
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {40, 64, 72, 104, 120, 128, 136, 200, 256, 264, 768, 1024, 1032, 2100, 4096}) {
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {40, 64, 72, 104, 120, 128, 136, 200, 256, 264, 768, 1024, 1025, 1032, 2100, 4096}) {
       const RandomDocuments documents =
           MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), dim > 500 ? 60 : 400, 1, 400));
       const std::unique_ptr<Documents> loaded = Load(documents);
@@ -311,11 +319,12 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   std::vector<int64_t> lengths;
   for (int64_t n = 1; n <= 272; ++n) lengths.push_back(n);
   for (int64_t n : {383, 384, 385, 511, 512, 513, 1000}) lengths.push_back(n);
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {8, 48, 64, 96, 128}) {
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {8, 48, 64, 96, 128, 250}) {
+      if (DeviceRowBytes(type, dim) > kWideMaxRowBytes) continue;  // the deep tiles have a test of their own
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
-      for (ScoreTile tile : HopperTiles(dim)) {
+      for (ScoreTile tile : HopperTiles(type, dim)) {
         executor->AllowTiles(Only(tile));
         for (int32_t num_tokens : {1, 32, 100, 128, 250, 256, 700}) {
           SCOPED_TRACE(testing::Message()
@@ -346,7 +355,7 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
         executor->AllowTiles(Only(num_tokens > 64 ? ScoreTile::kRows128 : ScoreTile::kRows64));
         const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
-        for (ScoreTile tile : HopperTiles(dim)) {
+        for (ScoreTile tile : HopperTiles(type, dim)) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
           executor->AllowTiles(Only(tile));
@@ -371,7 +380,7 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
       const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, num_tokens);
       executor->AllowTiles(Only(ScoreTile::kRows128));
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(40)})[0];
-      for (ScoreTile tile : HopperTiles(dim)) {
+      for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
         executor->AllowTiles(Only(tile));
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(40)})[0]);
@@ -393,14 +402,16 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   }
   for (size_t i = 7; i < longest.size(); i += 300) longest[i] = kMaxDocumentTokens;
   for (const std::vector<int64_t>& lengths : {alternating, rare, longest}) {
-    for (int32_t dim : {64, 128, 136}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, lengths);
+    for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 128),
+                                    Shape(ScalarType::kF16, 136), Shape(ScalarType::kI8, 64)}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
-      const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 40);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 40);
       executor->AllowTiles(Only(ScoreTile::kRows32));
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
-      for (ScoreTile tile : HopperTiles(dim)) {
-        SCOPED_TRACE(testing::Message() << lengths.size() << " documents, d " << dim << ", " << Name(tile));
+      for (ScoreTile tile : HopperTiles(type, dim)) {
+        SCOPED_TRACE(testing::Message() << lengths.size() << " documents, " << Name(type) << " d " << dim << ", "
+                                        << Name(tile));
         executor->AllowTiles(Only(tile));
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
         EXPECT_EQ(executor->last_plan().tile, tile);
@@ -417,14 +428,14 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::vector<uint32_t> ordinals(3000);
   for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 1237u) % 3000u;
-  for (int32_t dim : {64, 136, 264}) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(1, 3000, 1, 90));
+  for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 136),
+                                  Shape(ScalarType::kF16, 264), Shape(ScalarType::kI8, 64)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(1, 3000, 1, 90));
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int num_queries : {2, 3, 131, 132, 133, 200}) {
       std::vector<RandomQuery> storage;
       std::vector<Query> queries;
-      for (int i = 0; i < num_queries; ++i)
-        storage.push_back(MakeQuery(TestSeed() + 3 + i, ScalarType::kF16, dim, 1 + i % 40));
+      for (int i = 0; i < num_queries; ++i) storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim, 1 + i % 40));
       for (int i = 0; i < num_queries; ++i) {
         Query query = storage[i].view(50);
         query.ordinals = ordinals.data() + i;
@@ -433,8 +444,9 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
       }
       executor->AllowTiles(Only(ScoreTile::kRows32));
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-      for (ScoreTile tile : HopperTiles(dim)) {
-        SCOPED_TRACE(testing::Message() << num_queries << " queries, d " << dim << ", " << Name(tile));
+      for (ScoreTile tile : HopperTiles(type, dim)) {
+        SCOPED_TRACE(testing::Message() << num_queries << " queries, " << Name(type) << " d " << dim << ", "
+                                        << Name(tile));
         executor->AllowTiles(Only(tile));
         for (int run = 0; run < 3; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
@@ -466,11 +478,12 @@ TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   small.max_candidates = 40000;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small);
   const std::unique_ptr<cuda::CudaExecutor> roomy = MakeExecutor();
-  for (int32_t dim : {8, 136, 264}) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(2, 20000, 1, 3));
+  for (const auto& [type, dim] : {Shape(ScalarType::kF16, 8), Shape(ScalarType::kF16, 136),
+                                  Shape(ScalarType::kF16, 264), Shape(ScalarType::kI8, 8)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(2, 20000, 1, 3));
     const std::unique_ptr<Documents> loaded = Load(documents);
-    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, kMaxQueryTokens);
-    const RandomQuery brief = MakeQuery(TestSeed() + 2, ScalarType::kF16, dim, 7);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, kMaxQueryTokens);
+    const RandomQuery brief = MakeQuery(TestSeed() + 2, type, dim, 7);
     const std::vector<Query> queries = {query.view(kMaxTopK), brief.view(kMaxTopK)};
     const std::vector<std::vector<Scored>> expected = TopK(*roomy, *loaded, queries);
     const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
@@ -486,19 +499,22 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   options.max_query_tokens = 40 * kMaxQueryTokens;
   options.max_dim = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 256, RandomLengths(3, 50, 1, 40));
-  const std::unique_ptr<Documents> loaded = Load(documents);
-  std::vector<RandomQuery> storage;
-  std::vector<Query> queries;
-  for (int i = 0; i < 40; ++i) storage.push_back(MakeQuery(TestSeed() + i, ScalarType::kF16, 256, kMaxQueryTokens - i));
-  for (const RandomQuery& query : storage) queries.push_back(query.view(50));
-  const std::vector<std::vector<Scored>> together = TopK(*executor, *loaded, queries);
-  for (size_t i : {size_t{0}, size_t{17}, size_t{39}}) {
-    ExpectSameBits(TopK(*executor, *loaded, {queries[i]})[0], together[i]);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 256, RandomLengths(3, 50, 1, 40));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    std::vector<RandomQuery> storage;
+    std::vector<Query> queries;
+    for (int i = 0; i < 40; ++i) storage.push_back(MakeQuery(TestSeed() + i, type, 256, kMaxQueryTokens - i));
+    for (const RandomQuery& query : storage) queries.push_back(query.view(50));
+    const std::vector<std::vector<Scored>> together = TopK(*executor, *loaded, queries);
+    for (size_t i : {size_t{0}, size_t{17}, size_t{39}}) {
+      ExpectSameBits(TopK(*executor, *loaded, {queries[i]})[0], together[i]);
+    }
   }
 }
 
-// NaN in every document but the candidates: in the rows right before and right behind each of them.
+// NaN, or the largest elements, in every document but the candidates: in the rows right before and right behind each of
+// them.
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {
@@ -513,7 +529,7 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
       const RandomDocuments clean = documents;
       for (size_t n = 0; n < lengths.size(); ++n) {
         if (n % 2 == 0) {
-          documents.tokens.Poison(documents.offsets[n], documents.offsets[n + 1]);
+          documents.Poison(static_cast<int64_t>(n));
         } else {
           ordinals.push_back(static_cast<uint32_t>(n));
         }
@@ -578,7 +594,8 @@ TEST_F(GpuScoreTest, DocumentsThatDoNotFitAreRefusedWithTheNumbers) {
   std::vector<int64_t> offsets(1, 0);
   for (int64_t n = 0; n < count; ++n) offsets.push_back(offsets.back() + kMaxDocumentTokens);
   const uint64_t nothing = 0;
-  const DocumentsView view{ScalarType::kF16, 4096, count, &nothing, offsets.data()};
+  const DocumentsView view{
+      .type = ScalarType::kF16, .dim = 4096, .num_documents = count, .tokens = &nothing, .offsets = offsets.data()};
   const absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(view, nullptr);
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kResourceExhausted);
   const std::string message(loaded.status().message());

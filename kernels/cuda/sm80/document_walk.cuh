@@ -12,7 +12,7 @@ namespace maxsim::cuda::sm80 {
 struct Candidate {
   int64_t first_row;
   int32_t num_tokens;
-  int32_t unused;
+  float scale;  // of quantised documents
 };
 static_assert(sizeof(Candidate) == kCandidateTableEntryBytes);
 
@@ -42,14 +42,21 @@ struct Walk {
 
 // The candidates of one row tile that fall to one thread block: every blocks_per_row_tile-th from `first` on. Their
 // places are looked up (candidate -> ordinal -> offsets, two dependent reads of global memory) half a table at a time,
-// long before the loads need them.
+// long before the loads need them. kScales: and their scales.
+template <bool kScales>
 class CandidateTable {
  public:
   static constexpr int kHalf = kCandidateTableSize / 2;
 
-  __device__ __forceinline__ CandidateTable(Candidate* entries, const int64_t* offsets, const uint32_t* ordinals,
-                                            int64_t first, int64_t stride, uint32_t count)
-      : entries_(entries), offsets_(offsets), ordinals_(ordinals), first_(first), stride_(stride), count_(count) {}
+  __device__ __forceinline__ CandidateTable(Candidate* entries, const int64_t* offsets, const float* scales,
+                                            const uint32_t* ordinals, int64_t first, int64_t stride, uint32_t count)
+      : entries_(entries),
+        offsets_(offsets),
+        scales_(scales),
+        ordinals_(ordinals),
+        first_(first),
+        stride_(stride),
+        count_(count) {}
 
   __device__ __forceinline__ uint32_t count() const { return count_; }
   __device__ __forceinline__ const Candidate& operator[](uint32_t candidate) const {
@@ -81,11 +88,13 @@ class CandidateTable {
     const int64_t position = Position(candidate);
     const int64_t ordinal = ordinals_ == nullptr ? position : ordinals_[position];
     const int64_t begin = offsets_[ordinal];
-    entries_[candidate % kCandidateTableSize] = {begin, static_cast<int32_t>(offsets_[ordinal + 1] - begin), 0};
+    entries_[candidate % kCandidateTableSize] = {begin, static_cast<int32_t>(offsets_[ordinal + 1] - begin),
+                                                 kScales ? scales_[ordinal] : 0.0f};
   }
 
   Candidate* entries_;
   const int64_t* offsets_;
+  const float* scales_;
   const uint32_t* ordinals_;
   int64_t first_;
   int64_t stride_;

@@ -3,21 +3,24 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/sums.cuh"
+
 namespace maxsim::cuda::sm80 {
 
 // Larger value first, then the smaller token: equal whatever the order of comparisons.
-__device__ __forceinline__ bool Beats(float value, int32_t token, float other_value, int32_t other_token) {
+template <class Value>
+__device__ __forceinline__ bool Beats(Value value, int32_t token, Value other_value, int32_t other_token) {
   return value > other_value || (value == other_value && token < other_token);
 }
 
 // Each lane holds the maxima of its row slots over the tokens it has seen; Merge joins the four lanes of a row.
-template <int kRowSlots, bool kTokens>
+template <class Value, int kRowSlots, bool kTokens>
 class RowMaxima {
  public:
   __device__ __forceinline__ void Clear() {
 #pragma unroll
     for (int r = 0; r < kRowSlots; ++r) {
-      value_[r] = __int_as_float(0xff800000);  // -infinity
+      value_[r] = LowestSum<Value>();
       if constexpr (kTokens) token_[r] = INT32_MAX;
     }
   }
@@ -38,7 +41,7 @@ class RowMaxima {
     for (int r = 0; r < kRowSlots; ++r) {
 #pragma unroll
       for (int distance = 1; distance < 4; distance *= 2) {
-        const float value = __shfl_xor_sync(0xffffffffu, value_[r], distance);
+        const Value value = __shfl_xor_sync(0xffffffffu, value_[r], distance);
         if constexpr (kTokens) {
           const int32_t token = __shfl_xor_sync(0xffffffffu, token_[r], distance);
           if (Beats(value, token, value_[r], token_[r])) {
@@ -46,14 +49,14 @@ class RowMaxima {
             token_[r] = token;
           }
         } else {
-          value_[r] = fmaxf(value_[r], value);
+          value_[r] = Larger(value_[r], value);
         }
       }
     }
   }
 
   // After Merge, to be called by all lanes: writes row slot r to [g + 8 r].
-  __device__ __forceinline__ void Store(float* values, int32_t* tokens, int lane) const {
+  __device__ __forceinline__ void Store(Value* values, int32_t* tokens, int lane) const {
     if (lane % 4 != 0) return;
 #pragma unroll
     for (int r = 0; r < kRowSlots; ++r) {
@@ -71,20 +74,20 @@ class RowMaxima {
       if (kMask && token >= num_valid) continue;
 #pragma unroll
       for (int r = 0; r < kRowSlots; ++r) {
-        const float value = tile.Value(r, c);
+        const Value value = tile.Value(r, c);
         if constexpr (kTokens) {
           if (value > value_[r]) {  // tokens come in ascending order, so the first of equals stays
             value_[r] = value;
             token_[r] = first_token + token;
           }
         } else {
-          value_[r] = fmaxf(value_[r], value);
+          value_[r] = Larger(value_[r], value);
         }
       }
     }
   }
 
-  float value_[kRowSlots];
+  Value value_[kRowSlots];
   int32_t token_[kTokens ? kRowSlots : 1];
 };
 

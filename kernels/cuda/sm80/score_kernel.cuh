@@ -47,9 +47,12 @@ class ScoreBlock {
   static constexpr int kWarpTokens = kTokens / kTraits.warps_tokens;
   static constexpr uint32_t kNone = 0xffffffffu;
   static_assert(!kAlign || kTraits.blocks() == 1);
-  static constexpr bool kPieces = kTile == ScoreTile::kRows32 || kTile == ScoreTile::kRows64;
+  static constexpr bool kQuantized = kType == ScalarType::kI8;
+  static constexpr bool kPieces = !kQuantized && (kTile == ScoreTile::kRows32 || kTile == ScoreTile::kRows64);
   using Products = WarpTile<kType, kWarpRows, kWarpTokens, kPitch, kPieces>;
-  using Maxima = RowMaxima<Products::kRowSlots, kAlign>;
+  using Value = Sum<kType>;
+  using Table = CandidateTable<kQuantized>;
+  using Maxima = RowMaxima<Value, Products::kRowSlots, kAlign>;
 
  public:
   __device__ __forceinline__ ScoreBlock(const ScoreParams& params, uint8_t* shared)
@@ -65,14 +68,13 @@ class ScoreBlock {
   // Scores the candidates first, first + stride, ... (`count` of them) of a row tile.
   __device__ __forceinline__ void Run(const RowTile& tile, int64_t first, int64_t stride, uint32_t count) {
     // Query tile, weights and the first candidates; the barrier keeps the previous row tile's readers apart.
-    const CandidateTable table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets,
-                               tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride,
-                               count);
+    const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
+                      tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
     __syncthreads();
     const int num_rows = tile.num_blocks * kBlockTokens;
     const uint8_t* query = p_.query_rows + tile.first_row * p_.row_bytes;
     float* weights = reinterpret_cast<float*>(shared_ + layout_.weights);
-    if (!kAlign && thread_ < num_rows) weights[thread_] = p_.row_weights[tile.first_row + thread_];
+    if ((!kAlign || kQuantized) && thread_ < num_rows) weights[thread_] = p_.row_weights[tile.first_row + thread_];
     table.Start(thread_);
     if constexpr (kResident) {
       LoadRows<kThreads>(shared_address_ + layout_.query, ResidentQueryPitch(p_.row_bytes), query, num_rows,
@@ -94,7 +96,7 @@ class ScoreBlock {
       WaitCopies(p_.stages - 2);
       __syncthreads();
       StartStage(loads, table, query, num_rows, load_stage);
-      if (finished != kNone) Finish(tile, num_rows, table.Position(finished), finished);
+      if (finished != kNone) Finish(tile, num_rows, table.Position(finished), finished, table);
       finished = kNone;
 
       const int num_tokens = table[work.candidate].num_tokens;
@@ -120,13 +122,13 @@ class ScoreBlock {
       load_stage = load_stage + 1 == p_.stages ? 0 : load_stage + 1;
     }
     __syncthreads();
-    Finish(tile, num_rows, table.Position(finished), finished);
+    Finish(tile, num_rows, table.Position(finished), finished, table);
   }
 
  private:
   // Starts the copies of the next place of the loads, if there is one, and closes the group either way.
-  __device__ __forceinline__ void StartStage(Walk& loads, const CandidateTable& table, const uint8_t* query,
-                                             int num_rows, int stage) {
+  __device__ __forceinline__ void StartStage(Walk& loads, const Table& table, const uint8_t* query, int num_rows,
+                                             int stage) {
     if (loads.candidate < table.count()) {
       const Candidate candidate = table[loads.candidate];
       const uint32_t target = shared_address_ + layout_.stages + stage * layout_.stage_bytes;
@@ -166,26 +168,27 @@ class ScoreBlock {
 
   // The warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. Two sets, used in turn: a
   // set is written again two candidates later, and a barrier lies between.
-  __device__ __forceinline__ float* MaximaOf(uint32_t candidate) const {
+  __device__ __forceinline__ Value* MaximaOf(uint32_t candidate) const {
     constexpr int kValues = kTraits.warps_tokens * kRows;
-    return reinterpret_cast<float*>(shared_ + layout_.maxima) + (candidate % 2) * kValues * (kAlign ? 2 : 1);
+    return reinterpret_cast<Value*>(shared_ + layout_.maxima) + (candidate % 2) * kValues * (kAlign ? 2 : 1);
   }
 
   __device__ __forceinline__ void StoreMaxima(Maxima& maxima, uint32_t candidate) const {
     maxima.Merge();
-    float* values = MaximaOf(candidate);
+    Value* values = MaximaOf(candidate);
     int32_t* tokens = reinterpret_cast<int32_t*>(values + kTraits.warps_tokens * kRows);
     const int first = warp_token_ * kRows + warp_row_ * kWarpRows;
     maxima.Store(values + first, tokens + first, lane_);
   }
 
   // One thread a row joins the warps' maxima and writes the row's match, or a warp a block adds and writes its sum.
-  __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position,
-                                         uint32_t candidate) const {
+  // (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
+  __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position, uint32_t candidate,
+                                         const Table& table) const {
     const int row = thread_;
     if (row >= num_rows) return;
-    const float* values = MaximaOf(candidate);
-    float value = values[row];
+    const Value* values = MaximaOf(candidate);
+    Value value = values[row];
     if constexpr (kAlign) {
       const int32_t* tokens = reinterpret_cast<const int32_t*>(values + kTraits.warps_tokens * kRows);
       int32_t token = tokens[row];
@@ -197,11 +200,18 @@ class ScoreBlock {
         }
       }
       const int64_t query_token = tile.first_row + row;
-      if (query_token < p_.query_tokens) p_.matches[position * p_.query_tokens + query_token] = {token, value};
+      if (query_token >= p_.query_tokens) return;
+      float similarity = ValueOf(value);
+      if constexpr (kQuantized) {
+        const float scale = reinterpret_cast<const float*>(shared_ + layout_.weights)[row];
+        similarity = __fmul_rn(__fmul_rn(similarity, scale), table[candidate].scale);
+      }
+      p_.matches[position * p_.query_tokens + query_token] = {token, similarity};
     } else {
 #pragma unroll
-      for (int w = 1; w < kTraits.warps_tokens; ++w) value = fmaxf(value, values[w * kRows + row]);
-      const float sum = AddBlock(reinterpret_cast<const float*>(shared_ + layout_.weights)[row], value);
+      for (int w = 1; w < kTraits.warps_tokens; ++w) value = Larger(value, values[w * kRows + row]);
+      float sum = AddBlock(reinterpret_cast<const float*>(shared_ + layout_.weights)[row], ValueOf(value));
+      if constexpr (kQuantized) sum = __fmul_rn(sum, table[candidate].scale);
       if (lane_ != 0) return;
       const BlockOutput output = tile.outputs[row / kBlockTokens];
       if (output.to_partials) {

@@ -4,7 +4,7 @@
 // The order of additions is part of the contract (kernels/README.md): one accumulator a pair, to which the steps are
 // added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16 consecutive
 // columns; in FP32 the columns are added one by one. Rows of more than kPieceColumns columns are summed piece by piece,
-// and the pieces' sums added in order.
+// and the pieces' sums added in order. INT8 products have exact int32 sums, whatever the order.
 //
 // Both variants deal the results to the lanes alike. With g = lane / 4 and t = lane % 4, Value(r, c) belongs to row
 // g + 8 r and to token TokenOf(c), which grows with c; a row's tokens lie in the four lanes of equal g.
@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/sm80/ptx/ldmatrix.cuh"
 #include "kernels/cuda/sm80/ptx/mma.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm80 {
@@ -25,6 +26,7 @@ class WarpTile {
   static constexpr int kRowSlots = kRows / 8;
   static constexpr int kTokenSlots = kTokens / 4;
   static_assert(kRows % 16 == 0 && kTokens % 16 == 0);
+  static_assert(!kPieces || kType != ScalarType::kI8);
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -32,7 +34,7 @@ class WarpTile {
 #pragma unroll
       for (int n = 0; n < kTokens / 8; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums_[m][n][i] = 0.0f;
+        for (int i = 0; i < 4; ++i) sums_[m][n][i] = 0;
       }
     }
   }
@@ -95,11 +97,11 @@ class WarpTile {
     }
   }
 
-  __device__ __forceinline__ float Value(int r, int c) const { return sums_[r / 2][c / 2][(r % 2) * 2 + c % 2]; }
+  __device__ __forceinline__ Sum<kType> Value(int r, int c) const { return sums_[r / 2][c / 2][(r % 2) * 2 + c % 2]; }
   static __device__ __forceinline__ int TokenOf(int lane, int c) { return (c / 2) * 8 + (lane % 4) * 2 + c % 2; }
 
  private:
-  float sums_[kRows / 16][kTokens / 8][4];
+  Sum<kType> sums_[kRows / 16][kTokens / 8][4];
   float totals_[kPieces ? kRows / 16 : 1][kPieces ? kTokens / 8 : 1][4];
 };
 

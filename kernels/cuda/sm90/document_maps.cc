@@ -38,8 +38,9 @@ absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint
                     CUtensorMap& map) {
   EncodeTiled encode = nullptr;
   MAXSIM_RETURN_IF_ERROR(Find(encode));
-  const CUtensorMapDataType element =
-      type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  const CUtensorMapDataType element = type == ScalarType::kI8     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                      : type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                                  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   std::array<cuuint32_t, kRank> steps;
   steps.fill(1);
   const CUresult result = encode(&map, element, kRank, const_cast<void*>(memory), dims.data(), strides.data(),

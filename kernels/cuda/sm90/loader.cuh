@@ -13,6 +13,7 @@
 #include "kernels/cuda/sm90/tile_word.cuh"
 #include "kernels/cuda/sm90/work_queue.cuh"
 #include "kernels/plan.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -37,6 +38,8 @@ class Ring {
   __device__ __forceinline__ uint32_t Weight(int warp, int row) const {
     return base_ + kLayout.weights + (warp * kBlockTokens + row) * 4;
   }
+  // [kWideMultipliers] scales of the documents that the warps will sum next.
+  __device__ __forceinline__ uint32_t EndedScale(int warp) const { return base_ + kLayout.ended_scales + warp * 4; }
 
  private:
   uint32_t base_;
@@ -57,8 +60,12 @@ struct RingPlace {
   }
 };
 
-template <int kHalves>
+template <ScalarType kType, int kHalves>
 class Loader {
+  static constexpr bool kQuantized = kType == ScalarType::kI8;
+  static constexpr int32_t kGrain = WideTokenGrain(kType, kHalves);
+  static constexpr int kHalfColumns = kWideHalfBytes / static_cast<int>(SizeOf(kType));
+
  public:
   __device__ __forceinline__ Loader(const ScoreParams& params, const DocumentMaps& maps, Ring<kHalves> ring, int lane)
       : p_(params), maps_(maps), ring_(ring), lane_(lane) {
@@ -70,7 +77,7 @@ class Loader {
   __device__ __forceinline__ void Run() {
     if (lane_ == 0) PrefetchMap(maps_.rows[3]);
     WorkQueue queue(p_, lane_);
-    ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
+    ForEachChunk<kQuantized>(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
     queue.Finish();
     End();
   }
@@ -85,11 +92,12 @@ class Loader {
     const int32_t num_tokens = static_cast<int32_t>(chunk.end - chunk.begin);
     for (int i = 0; i < chunk.count; ++i) {
       LoadDocument(__shfl_sync(0xffffffffu, begin, i), __shfl_sync(0xffffffffu, num_tokens, i),
-                   static_cast<uint32_t>(chunk.position + i));
+                   static_cast<uint32_t>(chunk.position + i),
+                   kQuantized ? __shfl_sync(0xffffffffu, chunk.scale, i) : 0.0f);
     }
   }
 
-  __device__ __forceinline__ void LoadDocument(int32_t row, int32_t num_tokens, uint32_t position) {
+  __device__ __forceinline__ void LoadDocument(int32_t row, int32_t num_tokens, uint32_t position, float scale) {
     uint32_t warpgroups = 3;
     if (p_.documents_in_turn) {
       // To the warpgroup with less to do.
@@ -101,10 +109,11 @@ class Loader {
     for (int32_t done = 0; done < num_tokens;) {
       const int32_t left = num_tokens - done;
       // The last two tiles share what is left, so that none is tiny.
-      const int32_t half = (left / 2 + kTokenGrain - 1) / kTokenGrain * kTokenGrain;
+      const int32_t half = (left / 2 + kGrain - 1) / kGrain * kGrain;
       const int32_t tokens = left > kWideTokens && left < 2 * kWideTokens ? half : min(left, kWideTokens);
       LoadTile(row + done, tokens,
-               {TileWord::Pack(tokens, left == tokens, new_rows && done == 0, warpgroups), position, row_tile_, 0});
+               {TileWord::Pack<kGrain>(tokens, left == tokens, new_rows && done == 0, warpgroups), position, row_tile_,
+                scale});
       done += tokens;
     }
   }
@@ -115,11 +124,11 @@ class Loader {
       const int32_t boxes = (tokens + kBoxRows - 1) / kBoxRows;
       const CUtensorMap& map = maps_.rows[boxes - 1];
       const uint32_t full = ring_.Full(at_.stage), target = ring_.Tile(at_.stage);
-      StoreShared(ring_.Entry(at_.entry), entry.word, entry.position, entry.row_tile, 0);
+      StoreShared(ring_.Entry(at_.entry), entry.word, entry.position, entry.row_tile, __float_as_uint(entry.scale));
       ArriveExpecting(full, boxes * kBoxRows * kHalves * kWideHalfBytes);
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
-        CopyBox(target + half * kWideTokens * kWideHalfBytes, map, half * (kWideHalfBytes / 2), row, full);
+        CopyBox(target + half * kWideTokens * kWideHalfBytes, map, half * kHalfColumns, row, full);
       }
     }
     __syncwarp();

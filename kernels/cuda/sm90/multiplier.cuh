@@ -15,11 +15,12 @@
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/ptx/wgmma.cuh"
 #include "kernels/cuda/sm90/tile_word.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm90 {
 
-// kSteps: groups of 16 columns that are multiplied; those past a row's end are zero.
+// kSteps: steps of 32 bytes that are multiplied; those past a row's end are zero.
 template <ScalarType kType, int kSteps>
 class Multiplier {
   static constexpr int kHalves = WideHalves(kSteps);
@@ -27,7 +28,10 @@ class Multiplier {
   static constexpr int kSums = kWideTokens / 2;
   static constexpr int kStepsOfHalf = kWideHalfBytes / kStepBytes;
   static constexpr uint32_t kNone = 0xffffffff;  // no position: there are fewer candidates
-  using Sums = float[kSets][kSums];
+  static constexpr int32_t kGrain = WideTokenGrain(kType, kHalves);
+  static constexpr bool kQuantized = kType == ScalarType::kI8;
+  using Value = Sum<kType>;
+  using Sums = Value[kSets][kSums];
 
  public:
   __device__ __forceinline__ Multiplier(const ScoreParams& params, Ring<kHalves> ring, int warp, int lane)
@@ -39,7 +43,7 @@ class Multiplier {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
-      for (int i = 0; i < kSums; ++i) sums[s][i] = 0.0f;
+      for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
     }
     TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     Fetch();
@@ -119,7 +123,7 @@ class Multiplier {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) running_[s][i] = __int_as_float(0xff800000);  // -infinity
+      for (int i = 0; i < 4; ++i) running_[s][i] = LowestSum<Value>();
     }
   }
 
@@ -128,10 +132,16 @@ class Multiplier {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) ended_[s][h] = fmaxf(running_[s][2 * h], running_[s][2 * h + 1]);
+      for (int h = 0; h < 2; ++h) ended_[s][h] = Larger(running_[s][2 * h], running_[s][2 * h + 1]);
     }
     ClearMaxima();
     ended_position_ = position;
+    if constexpr (kQuantized) {
+      // Kept in shared memory: wgmma leaves no register. The tile's entry lives on, as there are more than stages.
+      // Every lane stores, as ptxas serialises wgmma for the branch.
+      const int entry = (at_.entry + kWideTileEntries - 1) % kWideTileEntries;
+      StoreShared(ring_.EndedScale(warp_), LoadSharedFloat(ring_.Entry(entry) + offsetof(TileEntry, scale)));
+    }
   }
 
   // Adds the document that ended last: the butterfly over 32 rows (the contract's), of which row 16 s + 8 h + g is with
@@ -145,10 +155,10 @@ class Multiplier {
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float maximum = ended_[s][h];
-        maximum = fmaxf(maximum, __shfl_xor_sync(0xffffffffu, maximum, 1));
-        maximum = fmaxf(maximum, __shfl_xor_sync(0xffffffffu, maximum, 2));
-        term[s][h] = __fmul_rn(LoadSharedFloat(ring_.Weight(warp_, s * 16 + h * 8 + lane_ / 4)), maximum);
+        Value maximum = ended_[s][h];
+        maximum = Larger(maximum, __shfl_xor_sync(0xffffffffu, maximum, 1));
+        maximum = Larger(maximum, __shfl_xor_sync(0xffffffffu, maximum, 2));
+        term[s][h] = __fmul_rn(LoadSharedFloat(ring_.Weight(warp_, s * 16 + h * 8 + lane_ / 4)), ValueOf(maximum));
       }
     }
     float sum = __fadd_rn(__fadd_rn(term[0][0], term[1][0]), __fadd_rn(term[0][1], term[1][1]));
@@ -156,12 +166,13 @@ class Multiplier {
     for (int distance = 16; distance >= 4; distance /= 2) {
       sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
     }
+    if constexpr (kQuantized) sum = __fmul_rn(sum, LoadSharedFloat(ring_.EndedScale(warp_)));
     // -0 becomes +0, so that the sort order is total.
     if (lane_ == 0 && sums_out_ != nullptr) sums_out_[position] = __fadd_rn(sum, 0.0f);
   }
 
   template <int N>
-  __device__ __forceinline__ void StartProducts(float (&sums)[kSums], int set, uint64_t tokens) {
+  __device__ __forceinline__ void StartProducts(Value (&sums)[kSums], int set, uint64_t tokens) {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
       const uint64_t step =
@@ -172,16 +183,16 @@ class Multiplier {
   }
 
   // The sums of tokens 8 j + 2 (lane % 4) and the next are [4 j + 0, 1] for row g, [4 j + 2, 3] for row g + 8. Masks
-  // the tokens from num_valid on, which are among the last kTokenGrain.
+  // the tokens from num_valid on, which are among the last kGrain.
   template <int N, bool kMask>
-  __device__ __forceinline__ void TakeMaxima(const float (&sums)[kSums], int set, int num_valid) {
+  __device__ __forceinline__ void TakeMaxima(const Value (&sums)[kSums], int set, int num_valid) {
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
       const int token = j * 8 + lane_ % 4 * 2;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const bool masked = kMask && j >= (N - kTokenGrain) / 8 && token + i % 2 >= num_valid;
-        running_[set][i] = fmaxf(running_[set][i], masked ? __int_as_float(0xff800000) : sums[4 * j + i]);
+        const bool masked = kMask && j >= (N - kGrain) / 8 && token + i % 2 >= num_valid;
+        running_[set][i] = Larger(running_[set][i], masked ? LowestSum<Value>() : sums[4 * j + i]);
       }
     }
   }
@@ -213,10 +224,10 @@ class Multiplier {
   template <int N>
   __device__ __forceinline__ void MultiplyPartialTile(Sums& sums) {
     if constexpr (N > 0) {
-      if (word_.Grains() == N / kTokenGrain) {
+      if (word_.Grains() == N / kGrain) {
         MultiplyTile<N, true>(sums);
       } else {
-        MultiplyPartialTile<N - kTokenGrain>(sums);
+        MultiplyPartialTile<N - kGrain>(sums);
       }
     }
   }
@@ -226,8 +237,8 @@ class Multiplier {
   const int warp_;
   const int lane_;
   uint32_t a_[kSets][kSteps][4];
-  float running_[kSets][4];          // maxima so far: rows g and g + 8, even and odd tokens apart
-  float ended_[kSets][2];            // maxima of the document that ended last, not joined over lanes yet
+  Value running_[kSets][4];          // maxima so far: rows g and g + 8, even and odd tokens apart
+  Value ended_[kSets][2];            // maxima of the document that ended last, not joined over lanes yet
   float* sums_out_ = nullptr;        // [position]; null when the row tile has no such block
   uint32_t ended_position_ = kNone;  // its position; kNone: no document waits to be summed
   RingPlace<Ring<kHalves>::kStages> at_;

@@ -16,10 +16,14 @@ cudaError_t VisitWide(int num_steps, Visit visit) {
 
 template <ScalarType kType, class Visit>
 cudaError_t VisitStream(int num_steps, Visit visit) {
+  if constexpr (kType == ScalarType::kI8) {
+    if (num_steps <= 2) return visit(StreamKernelLauncher<kType, 2>());
+  }
   if (num_steps <= 4) return visit(StreamKernelLauncher<kType, 4>());
   if (num_steps <= 6) return visit(StreamKernelLauncher<kType, 6>());
   if (num_steps <= 8) return visit(StreamKernelLauncher<kType, 8>());
-  return visit(StreamKernelLauncher<kType, 0>());
+  if constexpr (kType != ScalarType::kI8) return visit(StreamKernelLauncher<kType, 0>());
+  return kNoInstance;
 }
 
 template <ScalarType kType, class VisitWideLauncher, class VisitStreamLauncher>
@@ -34,6 +38,7 @@ cudaError_t VisitKernel(ScalarType type, ScoreTile tile, int num_steps, VisitWid
                         VisitStreamLauncher stream) {
   if (type == ScalarType::kF16) return VisitTile<ScalarType::kF16>(tile, num_steps, wide, stream);
   if (type == ScalarType::kBF16) return VisitTile<ScalarType::kBF16>(tile, num_steps, wide, stream);
+  if (type == ScalarType::kI8) return VisitTile<ScalarType::kI8>(tile, num_steps, wide, stream);
   return kNoInstance;
 }
 
@@ -52,15 +57,16 @@ cudaError_t VisitDeep(ScalarType type, ScoreTile tile, Visit visit) {
 
 cudaError_t PrepareScoreKernels() {
   const auto prepare = [](auto launcher) { return launcher.Prepare(); };
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
     for (ScoreTile tile : {ScoreTile::kWide256, ScoreTile::kStream32}) {
-      for (int steps : {4, 6, 8, 9}) {
+      for (int steps : {2, 4, 6, 8, 9}) {
         const cudaError_t error = VisitKernel(type, tile, steps, prepare, prepare);
         if (error != cudaSuccess && error != kNoInstance) return error;
       }
     }
     for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
-      if (const cudaError_t error = VisitDeep(type, tile, prepare); error != cudaSuccess) return error;
+      const cudaError_t error = VisitDeep(type, tile, prepare);
+      if (error != cudaSuccess && error != kNoInstance) return error;
     }
   }
   return cudaSuccess;

@@ -8,8 +8,7 @@
 // NOTES:
 //  - Rows past a document's end are another document's, or zeros past the last one: their products are masked.
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). wgmma and mma.sync agree on the
-//  sum
-//    of 16 columns; the butterfly over 32 rows is the same.
+//    sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -44,7 +43,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   __syncthreads();
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
-    if (warp == kWideMultipliers) Loader<WideHalves(kSteps)>(params, maps, ring, lane).Run();
+    if (warp == kWideMultipliers) Loader<kType, WideHalves(kSteps)>(params, maps, ring, lane).Run();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));
     Multiplier<kType, kSteps>(params, ring, warp, lane).Run();

@@ -18,12 +18,12 @@ cudaError_t PrepareScoreKernels();
 cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const QueryMap& queries,
                         const ScoreParams& params, cudaStream_t stream);
 
-// The kernels one by one, instantiated in instantiations/. kSteps: groups of 16 columns that registers have room for;
+// The kernels one by one, instantiated in instantiations/. kSteps: of kStepBytes in a row that registers have room for;
 // 0: the stream kernel whose query rows lie in shared memory.
 template <ScalarType kType, int kSteps>
 struct ScoreKernelLauncher {
   static cudaError_t Prepare();
-  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params,
+  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params, bool early,
                             cudaStream_t stream);
 };
 

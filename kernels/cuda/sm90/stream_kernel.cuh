@@ -24,6 +24,7 @@
 #include "kernels/cuda/sm90/stream_ring.cuh"
 #include "kernels/cuda/sm90/stream_rows.cuh"
 #include "kernels/cuda/sm90/stream_share.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm90 {
@@ -34,6 +35,9 @@ inline constexpr int kMaximaMade = 2;
 // A warp that multiplies. Rows: RegisterRows or SharedRows.
 template <class Rows>
 class StreamMultiplier {
+  static constexpr bool kQuantized = Rows::kStorage == ScalarType::kI8;
+  using Value = Sum<Rows::kStorage>;
+
  public:
   __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, const StreamRing& ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane), rows_(params, ring, lane) {}
@@ -51,13 +55,13 @@ class StreamMultiplier {
     while (true) {
       WaitBarrier(ring_.Full(stage), parity);
       StreamEntry entry;
-      LoadShared(ring_.Entry(stage), entry.tokens, entry.num_tiles, entry.position, entry.place);
-      if (entry.tokens == 0) return;
+      LoadShared(ring_.Entry(stage), entry.counts, entry.position, entry.place, entry.scale);
+      if (entry.counts == 0) return;
       const int32_t row_tile = static_cast<int32_t>(entry.place / kStreamSlots);
       if (row_tile != row_tile_) TakeRows(row_tile, entry.QueryPhase());
-      const float maximum = rows_.Multiply(ring_.Tile(stage), entry.NumTokens());
-      if (entry.num_tiles == 1) {
-        Write(entry.position, maximum);
+      const Value maximum = rows_.Multiply(ring_.Tile(stage), entry.NumTokens());
+      if (entry.NumTiles() == 1) {
+        Write(entry, maximum);
       } else {
         AddToDocument(entry, maximum);
       }
@@ -82,55 +86,50 @@ class StreamMultiplier {
     sums_out_ = output.to_partials != 0 ? p_.partials + (output.offset - p_.pass_first) : p_.scores + output.offset;
   }
 
-  // Floats as integers of the same order.
-  static __device__ __forceinline__ int32_t Ordered(float value) {
-    const int32_t bits = __float_as_int(value);
-    return bits ^ (bits >> 31 & 0x7fffffff);
-  }
-  static __device__ __forceinline__ float FromOrdered(int32_t bits) {
-    return __int_as_float(bits ^ (bits >> 31 & 0x7fffffff));
-  }
+}
 
-  // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
-  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, float maximum) {
-    const int slot = static_cast<int>(entry.place % kStreamSlots);
-    MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
-    __syncwarp();
-    uint32_t before = 0;
-    if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
-    before = __shfl_sync(0xffffffffu, before, 0);
-    if (before + 1 != entry.num_tiles) return;
-    __syncwarp();  // what lane 0 has acquired, all have
-    maximum = FromOrdered(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
-    StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
-    if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
-    Write(entry.position, maximum);
-  }
+// Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
+__device__ __forceinline__ void
+AddToDocument(const StreamEntry& entry, Value maximum) {
+  const int slot = static_cast<int>(entry.place % kStreamSlots);
+  MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
+  __syncwarp();
+  uint32_t before = 0;
+  if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
+  before = __shfl_sync(0xffffffffu, before, 0);
+  if (before + 1 != entry.NumTiles()) return;
+  __syncwarp();  // what lane 0 has acquired, all have
+  maximum = FromOrdered<Value>(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
+  StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
+  if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
+  Write(entry, maximum);
+}
 
-  // Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
-  // those are.
-  __device__ __forceinline__ void Write(uint32_t position, float maximum) const {
-    float sum = __fmul_rn(weight_, maximum);
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
-    // -0 becomes +0, so that the sort order is total.
-    if (lane_ == 0) sums_out_[position] = __fadd_rn(sum, 0.0f);
-  }
+// Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
+// those are.
+__device__ __forceinline__ void Write(const StreamEntry& entry, Value maximum) const {
+  float sum = __fmul_rn(weight_, ValueOf(maximum));
+  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
+  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
+  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
+  if (kQuantized) sum = __fmul_rn(sum, __uint_as_float(entry.scale));
+  // -0 becomes +0, so that the sort order is total.
+  if (lane_ == 0) sums_out_[entry.position] = __fadd_rn(sum, 0.0f);
+}
 
-  const ScoreParams& p_;
-  const StreamRing& ring_;
-  const int warp_;
-  const int lane_;
-  Rows rows_;
-  int32_t row_tile_ = -1;
-  float weight_ = 0;           // of OwnRow
-  float* sums_out_ = nullptr;  // [position]
+const ScoreParams& p_;
+const StreamRing& ring_;
+const int warp_;
+const int lane_;
+Rows rows_;
+int32_t row_tile_ = -1;
+float weight_ = 0;           // of OwnRow
+float* sums_out_ = nullptr;  // [position]
 
- public:
-  static constexpr uint32_t kNoMaximum = 0x807fffff;  // Ordered(-infinity)
+public:
+static constexpr uint32_t kNoMaximum = kLowestOrdered<Value>;
 };
 
 // kSteps: groups of 16 columns in registers; 0: wide rows, in shared memory.
@@ -159,7 +158,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp == ring.Warps()) {
     WaitForEarlierGrids();
-    StreamLoader<kShared>(params, ring, lane).Run();
+    StreamLoader<kShared, kType == ScalarType::kI8>(params, ring, lane).Run();
   } else {
     if (lane == 0) {
       for (int stage = warp; stage < ring.Stages(); stage += ring.Warps()) {

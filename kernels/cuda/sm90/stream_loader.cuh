@@ -16,8 +16,8 @@ namespace maxsim::cuda::sm90 {
 // The block's barrier behind which the loading warp may use the ring. The other warps, which make it, only arrive.
 inline constexpr int kRingMade = 1;
 
-// kSharedQuery: brings the query rows into shared memory as well.
-template <bool kSharedQuery>
+// kSharedQuery: brings the query rows into shared memory as well. kScales: the documents have scales.
+template <bool kSharedQuery, bool kScales>
 class StreamLoader {
  public:
   __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
@@ -30,7 +30,7 @@ class StreamLoader {
     StreamChunk placed, listed;
 #pragma unroll 1
     for (bool begun = false;; begun = true) {
-      share.ReadPlaces(listed);
+      share.template ReadPlaces<kScales>(listed);
       if (placed.count > 0) LoadDocuments(placed);
       if (begun && listed.count == 0) break;
       placed = listed;
@@ -88,12 +88,14 @@ class StreamLoader {
       const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, document);
       const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
       const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
+      const float scale = kScales ? __shfl_sync(0xffffffffu, chunk.scale, document) : 0.0f;
       const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles) * p_.tile_tokens;
       if (lane_ < count) {
         LoadTile(row + done, min(tokens - done, p_.tile_tokens),
-                 {query_phase_ * StreamEntry::kQueryPhase, static_cast<uint32_t>(tiles),
+                 {query_phase_ * StreamEntry::kQueryPhase + static_cast<uint32_t>(tiles) * StreamEntry::kTile,
                   static_cast<uint32_t>(chunk.position + document),
-                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots});
+                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots,
+                  __float_as_uint(scale)});
       }
       __syncwarp();
       Advance(count);
@@ -133,7 +135,7 @@ class StreamLoader {
   __device__ __forceinline__ void LoadTile(int64_t row, int32_t num_tokens, const StreamEntry& entry) {
     const int stage = Stage(lane_);
     const uint32_t bytes = num_tokens * p_.row_bytes;
-    StoreShared(ring_.Entry(stage), entry.tokens | num_tokens, entry.num_tiles, entry.position, entry.place);
+    StoreShared(ring_.Entry(stage), entry.counts | num_tokens, entry.position, entry.place, entry.scale);
     ArriveExpecting(ring_.Full(stage), bytes);
     CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
   }

@@ -10,16 +10,19 @@ namespace maxsim::cuda::sm90 {
 
 // What a warp needs to know of a token tile. Lies beside the tile and lives as long.
 struct StreamEntry {
-  uint32_t tokens;     // of the tile, 1 .. 0xffff, and kQueryPhase; 0 ends the warp's work
-  uint32_t num_tiles;  // of the document
-  uint32_t position;   // of the document in its list of candidates
-  uint32_t place;      // row tile * kStreamSlots + slot of the document's maxima
+  uint32_t counts;    // tokens of the tile, kQueryPhase, tiles of the document; 0 ends the warp's work
+  uint32_t position;  // of the document in its list of candidates
+  uint32_t place;     // row tile * kStreamSlots + slot of the document's maxima
+  uint32_t scale;     // of a quantised document: the bits of an FP32
 
   // Parity of the phase of the ring's QueryFull that brings the row tile's rows.
-  static constexpr uint32_t kQueryPhase = 1u << 16;
+  static constexpr uint32_t kQueryPhase = 1u << 15;
+  // A tile has at most 512 tokens (rows of 16 bytes), and a document 8,192 tiles (of 8 tokens).
+  static constexpr uint32_t kTile = 1u << 16;
 
-  __device__ __forceinline__ int NumTokens() const { return static_cast<int>(tokens & (kQueryPhase - 1)); }
-  __device__ __forceinline__ uint32_t QueryPhase() const { return tokens / kQueryPhase; }
+  __device__ __forceinline__ int NumTokens() const { return static_cast<int>(counts & (kQueryPhase - 1)); }
+  __device__ __forceinline__ uint32_t QueryPhase() const { return counts / kQueryPhase & 1; }
+  __device__ __forceinline__ uint32_t NumTiles() const { return counts / kTile; }
 };
 static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 
@@ -39,7 +42,7 @@ class StreamRing {
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + layout_.full + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + layout_.empty + stage * 8; }
   __device__ __forceinline__ uint32_t QueryFull() const { return base_ + layout_.query_full; }
-  // Maxima of a document so far, one a row, as Ordered in stream_kernel.cuh makes them.
+  // Maxima of a document so far, one a row, as Ordered (sums.cuh) makes them.
   __device__ __forceinline__ uint32_t Maxima(int slot) const {
     return base_ + layout_.maxima + slot * kBlockTokens * 4;
   }

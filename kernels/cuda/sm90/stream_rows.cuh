@@ -19,6 +19,7 @@
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/stream_ring.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm90 {
@@ -36,7 +37,7 @@ class StreamSums {
 #pragma unroll
     for (int m = 0; m < kStreamHalves; ++m) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) at[m][0][i] = at[m][1][i] = 0.0f;
+      for (int i = 0; i < 4; ++i) at[m][0][i] = at[m][1][i] = 0;
     }
   }
 
@@ -58,15 +59,16 @@ class StreamSums {
     }
   }
 
-  float at[kStreamHalves][2][4];
+  Sum<kType> at[kStreamHalves][2][4];
 };
 
-// The maxima of a lane's row slots over tokens.
+// The maxima of a lane's row slots over tokens. Value: Sum of the storage type.
+template <class Value>
 class StreamMaxima {
  public:
   __device__ __forceinline__ StreamMaxima() {
 #pragma unroll
-    for (int m = 0; m < kStreamHalves; ++m) running_[m][0] = running_[m][1] = __int_as_float(0xff800000);  // -infinity
+    for (int m = 0; m < kStreamHalves; ++m) running_[m][0] = running_[m][1] = LowestSum<Value>();
   }
 
   template <ScalarType kType>
@@ -75,28 +77,28 @@ class StreamMaxima {
     for (int m = 0; m < kStreamHalves; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const float pair0 = fmaxf(sums.at[m][0][2 * h], sums.at[m][0][2 * h + 1]);
-        const float pair1 = fmaxf(sums.at[m][1][2 * h], sums.at[m][1][2 * h + 1]);
-        running_[m][h] = fmaxf(running_[m][h], fmaxf(pair0, pair1));
+        const Value pair0 = Larger(sums.at[m][0][2 * h], sums.at[m][0][2 * h + 1]);
+        const Value pair1 = Larger(sums.at[m][1][2 * h], sums.at[m][1][2 * h + 1]);
+        running_[m][h] = Larger(running_[m][h], Larger(pair0, pair1));
       }
     }
   }
 
   // The four lanes of a row join: each keeps one of its four rows and takes the others' maxima of it.
-  __device__ __forceinline__ float OfOwnRow(int lane) const {
+  __device__ __forceinline__ Value OfOwnRow(int lane) const {
     const bool upper = lane % 2 != 0, second = lane / 2 % 2 != 0;
-    float keep[2];
+    Value keep[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float give = upper ? running_[0][h] : running_[1][h];
-      keep[h] = fmaxf(upper ? running_[1][h] : running_[0][h], __shfl_xor_sync(0xffffffffu, give, 1));
+      const Value give = upper ? running_[0][h] : running_[1][h];
+      keep[h] = Larger(upper ? running_[1][h] : running_[0][h], __shfl_xor_sync(0xffffffffu, give, 1));
     }
-    const float give = second ? keep[0] : keep[1];
-    return fmaxf(second ? keep[1] : keep[0], __shfl_xor_sync(0xffffffffu, give, 2));
+    const Value give = second ? keep[0] : keep[1];
+    return Larger(second ? keep[1] : keep[0], __shfl_xor_sync(0xffffffffu, give, 2));
   }
 
  private:
-  float running_[kStreamHalves][2];
+  Value running_[kStreamHalves][2];
 };
 
 // Loads the lane's 8 bytes of four steps, beginning with step `turn` % 4, and puts them in order.
@@ -112,10 +114,11 @@ __device__ __forceinline__ void LoadTurned(uint32_t address, int turn, uint2 (&s
   for (int j = 0; j < kStreamRotated; ++j) steps[j] = turn & 2 ? turned[(j + 2) % 4] : turned[j];
 }
 
-// Rows of at most kSteps groups of 16 columns: the query rows are operands in registers, zero past a row's end.
+// Rows of at most kSteps steps of 32 bytes: the query rows are operands in registers, zero past a row's end.
 template <ScalarType kType, int kSteps>
 class RegisterRows {
  public:
+  static constexpr ScalarType kStorage = kType;
   static constexpr bool kTakenEarly = true;  // Take may go ahead of the ring
 
   __device__ __forceinline__ RegisterRows(const ScoreParams& params, const StreamRing&, int lane)
@@ -143,7 +146,7 @@ class RegisterRows {
   }
 
   // The maximum of the lane's own row over a tile.
-  __device__ __forceinline__ float Multiply(uint32_t tile, int num_tokens) const {
+  __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     return p_.row_bytes == kSteps * kStepBytes ? MultiplyTile<false>(tile, num_tokens)
                                                : MultiplyTile<true>(tile, num_tokens);
   }
@@ -152,8 +155,8 @@ class RegisterRows {
   // Rows of 256 bytes begin in the same bank, and each phase of a load reads four rows: each row begins with another
   // step, so that they meet in different banks.
   template <bool kShortRows>
-  __device__ __forceinline__ float MultiplyTile(uint32_t tile, int num_tokens) const {
-    StreamMaxima maxima;
+  __device__ __forceinline__ Sum<kType> MultiplyTile(uint32_t tile, int num_tokens) const {
+    StreamMaxima<Sum<kType>> maxima;
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;
 #pragma unroll 1
     for (int first = group; first - group < num_tokens; first += 16) {
@@ -197,6 +200,7 @@ class RegisterRows {
 template <ScalarType kType>
 class SharedRows {
  public:
+  static constexpr ScalarType kStorage = kType;
   static constexpr bool kTakenEarly = false;
 
   __device__ __forceinline__ SharedRows(const ScoreParams& params, const StreamRing& ring, int lane)
@@ -212,8 +216,8 @@ class SharedRows {
 
   // The maximum of the lane's own row over a tile. Query rows lie an odd multiple of 32 bytes apart. A tile's rows lie
   // as they come: where that is an even multiple of 32 bytes, each begins with another step (see RegisterRows).
-  __device__ __forceinline__ float Multiply(uint32_t tile, int num_tokens) const {
-    StreamMaxima maxima;
+  __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
+    StreamMaxima<Sum<kType>> maxima;
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;
     const int in_fours = p_.row_bytes / (kStreamRotated * kStepBytes) * kStreamRotated;  // whole steps
 #pragma unroll 1

@@ -9,8 +9,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin` and `end` are the lane's own
-// candidate's.
+// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin`, `end` and `scale` are the
+// lane's own candidate's.
 struct StreamChunk {
   int32_t row_tile = 0;
   int32_t count = 0;            // 1 .. 32; 0: there is no more work
@@ -19,6 +19,7 @@ struct StreamChunk {
   int64_t ordinal = 0;
   int64_t begin = 0;  // rows begin .. end of the token array
   int64_t end = 0;
+  float scale = 0;  // of a quantised document
 };
 
 // First of the candidates that a block is dealt.
@@ -65,8 +66,11 @@ class StreamShare {
     const int64_t position = chunk.position + lane_;
     chunk.ordinal = chunk.ordinals_begin < 0 ? position : p_.ordinals[chunk.ordinals_begin + position];
   }
+  // kScales: and its scale.
+  template <bool kScales>
   __device__ __forceinline__ void ReadPlaces(StreamChunk& chunk) const {
     if (lane_ >= chunk.count) return;
+    if constexpr (kScales) chunk.scale = p_.scales[chunk.ordinal];
     if (p_.work.document_tokens > 0) {
       chunk.begin = chunk.ordinal * p_.work.document_tokens;
       chunk.end = chunk.begin + p_.work.document_tokens;

@@ -8,8 +8,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin` and `end` are the lane's own
-// candidate's.
+// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin`, `end` and `scale` are the lane's
+// own candidate's.
 struct Chunk {
   int32_t row_tile = 0;
   int32_t count = 0;     // 1 .. 32; 0: there is no more work
@@ -17,6 +17,7 @@ struct Chunk {
   int64_t ordinal = 0;
   int64_t begin = 0;  // rows begin .. end of the token array
   int64_t end = 0;
+  float scale = 1;  // of a quantised document
 };
 
 // A block begins with a chunk that its number names (no round trip), then claims from the same row tile, then takes a
@@ -54,8 +55,10 @@ class WorkQueue {
     const int64_t position = chunk.position + lane_;
     chunk.ordinal = ordinals < 0 ? position : p_.ordinals[ordinals + position];
   }
+  template <bool kScales>
   __device__ __forceinline__ void ReadPlaces(Chunk& chunk) const {
     if (lane_ >= chunk.count) return;
+    if constexpr (kScales) chunk.scale = p_.scales[chunk.ordinal];
     chunk.begin = p_.offsets[chunk.ordinal];
     chunk.end = p_.offsets[chunk.ordinal + 1];
   }
@@ -141,16 +144,16 @@ class WorkQueue {
 };
 
 // Calls load(chunk) for every chunk of the block's, with the places of its documents. Two are under way: while one is
-// loaded, the other looks up its places.
-template <class Load>
+// loaded, the other looks up its places. kScales: and its documents' scales.
+template <bool kScales, class Load>
 __device__ __forceinline__ void ForEachChunk(WorkQueue& queue, Load load) {
   Chunk placed = queue.Next();
   queue.ReadOrdinals(placed);
-  queue.ReadPlaces(placed);
+  queue.ReadPlaces<kScales>(placed);
   Chunk listed = queue.Next();
   queue.ReadOrdinals(listed);
   while (placed.count > 0) {
-    queue.ReadPlaces(listed);
+    queue.ReadPlaces<kScales>(listed);
     load(placed);
     placed = listed;
     listed = listed.count > 0 ? queue.Next() : Chunk{};

@@ -30,9 +30,29 @@ __global__ void __launch_bounds__(kThreads) Fill(T* elements, int64_t count, uin
   }
 }
 
-__global__ void __launch_bounds__(kThreads) Offsets(int64_t* offsets, int64_t num_documents, int64_t tokens) {
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i <= num_documents; i += int64_t{kBlocks} * kThreads) {
-    offsets[i] = i * tokens;
+// Eight elements a word. `elements` is a multiple of 8.
+__global__ void __launch_bounds__(kThreads) FillI8(int8_t* elements, int64_t count, uint64_t seed) {
+  for (int64_t i = (blockIdx.x * int64_t{kThreads} + threadIdx.x) * 8; i < count;
+       i += int64_t{kBlocks} * kThreads * 8) {
+    const uint64_t bits = Mix(seed ^ Mix(static_cast<uint64_t>(i)));
+    uint64_t word = 0;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int element = static_cast<int>((bits >> (8 * j) & 0xff) * 255 / 256) - 127;
+      word |= (static_cast<uint64_t>(element) & 0xff) << (8 * j);
+    }
+    if (i + 8 <= count) {
+      *reinterpret_cast<uint64_t*>(elements + i) = word;
+      continue;
+    }
+    for (int64_t j = 0; i + j < count; ++j) elements[i + j] = static_cast<int8_t>(word >> (8 * j));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) Scales(float* scales, int64_t count, uint64_t seed, float largest) {
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{kBlocks} * kThreads) {
+    const uint32_t bits = static_cast<uint32_t>(Mix(seed ^ Mix(static_cast<uint64_t>(i))) >> 40);  // 24 bits
+    scales[i] = (static_cast<float>(bits) * 0x1p-25f + 0.5f) * largest;
   }
 }
 
@@ -51,13 +71,14 @@ cudaError_t FillRandom(ScalarType type, void* elements, int64_t count, uint64_t 
       Fill<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(elements), count, seed, scale);
       return cudaGetLastError();
     case ScalarType::kI8:
-      break;
+      FillI8<<<kBlocks, kThreads, 0, stream>>>(static_cast<int8_t*>(elements), count, seed);
+      return cudaGetLastError();
   }
   return cudaErrorInvalidValue;
 }
 
-cudaError_t FillOffsets(int64_t* offsets, int64_t num_documents, int64_t tokens_per_document, cudaStream_t stream) {
-  Offsets<<<kBlocks, kThreads, 0, stream>>>(offsets, num_documents, tokens_per_document);
+cudaError_t FillScales(float* scales, int64_t count, uint64_t seed, float largest, cudaStream_t stream) {
+  Scales<<<kBlocks, kThreads, 0, stream>>>(scales, count, seed, largest);
   return cudaGetLastError();
 }
 

@@ -10,10 +10,10 @@
 namespace maxsim::cuda {
 
 // Fills `count` elements with values spread evenly over [-scale, scale), each a function of `seed` and its index alone,
-// rounded to the type (F16, BF16 or F32).
+// rounded to the type; elements of I8 over -127 .. 127, whatever the scale.
 cudaError_t FillRandom(ScalarType type, void* elements, int64_t count, uint64_t seed, float scale, cudaStream_t stream);
 
-// Sets offsets[i] = i * tokens_per_document for i = 0 .. num_documents.
-cudaError_t FillOffsets(int64_t* offsets, int64_t num_documents, int64_t tokens_per_document, cudaStream_t stream);
+// Fills `count` scales of I8 documents: between half of `largest` and `largest`, functions of `seed` and their index.
+cudaError_t FillScales(float* scales, int64_t count, uint64_t seed, float largest, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -24,7 +24,7 @@ constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true}
 constexpr DeviceLimits kOrin{8, 166912, 167936, 1024, 1536};
 constexpr DeviceLimits kDevices[] = {kA100, kA10, kH200, kHopper, kOrin};
 
-constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32};
+constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 constexpr int32_t kDims[] = {8,   9,   15,  16,  17,  48,  63,   64,   65,   96,   100,  104,  127, 128,
                              129, 256, 300, 384, 512, 768, 1000, 1024, 1025, 1536, 2048, 4095, 4096};
 
@@ -85,7 +85,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LT((plan.num_chunks - 1) * traits.chunk_bytes, plan.row_bytes);
 
   EXPECT_EQ(plan.chunks_of_piece * traits.chunk_bytes, kPieceColumns * static_cast<int32_t>(SizeOf(plan.type)));
-  if (plan.num_chunks > plan.chunks_of_piece) {
+  if (plan.num_chunks > plan.chunks_of_piece && plan.type != ScalarType::kI8) {
     EXPECT_TRUE(plan.tile == ScoreTile::kRows32 || plan.tile == ScoreTile::kRows64) << "no sums for several pieces";
   }
 
@@ -240,6 +240,24 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
 }
 
+// Rows of INT8 are half as wide, and their sums have no pieces.
+TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
+  const auto tile = [](int32_t dim, std::vector<ScoreGroup> groups, const DeviceLimits& limits) {
+    return PlanScore(ScalarType::kI8, dim, groups, limits)->tile;
+  };
+  EXPECT_EQ(DeviceRowBytes(ScalarType::kI8, 8), 16);
+  EXPECT_EQ(DeviceRowBytes(ScalarType::kI8, 16), 16);
+  EXPECT_EQ(DeviceRowBytes(ScalarType::kI8, 17), 32);
+  EXPECT_EQ(DeviceRowBytes(ScalarType::kI8, 4095), 4096);
+  EXPECT_EQ(tile(128, {{1, 1000}}, kH200), ScoreTile::kRows32Narrow);
+  EXPECT_EQ(tile(129, {{1, 1000}}, kH200), ScoreTile::kRows32);
+  EXPECT_EQ(tile(4096, {{4, 1000}}, kH200), ScoreTile::kRows128);
+  EXPECT_EQ(tile(256, {{1, 1000}}, kHopper), ScoreTile::kStream32);
+  EXPECT_EQ(tile(256, {{4, 1000}}, kHopper), ScoreTile::kWide128);
+  EXPECT_EQ(tile(256, {{8, 1000}}, kHopper), ScoreTile::kWide256);
+  EXPECT_EQ(tile(257, {{8, 1000}}, kHopper), ScoreTile::kRows128);
+}
+
 // What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.
 TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
   for (int32_t halves : {1, 2}) {
@@ -251,6 +269,7 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_GE(layout.full - layout.entries, kWideTileEntries * kWideTileEntryBytes);
     EXPECT_EQ(layout.empty - layout.full, WideStages(halves) * 8);
     EXPECT_EQ(layout.weights - layout.empty, WideStages(halves) * 8);
+    EXPECT_GE(layout.ended_scales - layout.weights, kWideMultipliers * kBlockTokens * 4);
     EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
     EXPECT_GE(kWideTileEntries, WideStages(halves));
   }
@@ -359,7 +378,6 @@ TEST(PlanTest, WideQueriesAreStreamed) {
 
 TEST(PlanTest, WhatCannotBeScoredIsNamed) {
   const auto message = [](const absl::StatusOr<ScorePlan>& plan) { return std::string(plan.status().message()); };
-  EXPECT_THAT(message(PlanScore(ScalarType::kI8, 128, {{1, 1}}, kH200)), HasSubstr("i8"));
   EXPECT_THAT(message(PlanScore(ScalarType::kF16, 7, {{1, 1}}, kH200)), HasSubstr("dimension 7 is outside 8 .. 4096"));
   EXPECT_THAT(message(PlanScore(ScalarType::kF16, 4097, {{1, 1}}, kH200)), HasSubstr("dimension 4097"));
   const DeviceLimits tiny{1, 16384, 16384, 1024, 1024};

@@ -1,4 +1,5 @@
-// mma.sync m16n8k16: sums[16 x 8] += a[16 x 16] * b[16 x 8], 16-bit operands, FP32 sums (sm_80).
+// mma.sync m16n8k16: sums[16 x 8] += a[16 x 16] * b[16 x 8], 16-bit operands, FP32 sums (sm_80). And m16n8k32 for INT8
+// operands and int32 sums: the same 32 bytes of a row, dealt to the lanes alike.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,15 @@ __device__ __forceinline__ void MultiplyAdd(float (&sums)[4], const uint32_t (&a
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+}
+
+template <ScalarType kType>
+__device__ __forceinline__ void MultiplyAdd(int32_t (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  static_assert(kType == ScalarType::kI8);
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};\n"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace maxsim::cuda::sm80

@@ -1,0 +1,10 @@
+#include "kernels/cuda/sm90/stream_launcher.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+template struct StreamKernelLauncher<ScalarType::kI8, 2>;
+template struct StreamKernelLauncher<ScalarType::kI8, 4>;
+template struct StreamKernelLauncher<ScalarType::kI8, 6>;
+template struct StreamKernelLauncher<ScalarType::kI8, 8>;
+
+}  // namespace maxsim::cuda::sm90
