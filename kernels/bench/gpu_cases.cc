@@ -296,6 +296,7 @@ absl::StatusOr<SelectRow> RunSelectCase(cuda::CudaBackend& backend, const Select
   (plan.large() ? call.num_large : call.num_small) = shape.num_queries;
   call.most_chunks = plan.chunks;
   call.most_rank_blocks = plan.rank_blocks;
+  call.only = queries.front();
   std::vector<double> seconds;
   for (int run = -2; run < repetitions; ++run) {
     MAXSIM_RETURN_IF_ERROR(flush.Run());

@@ -72,9 +72,10 @@ class CallInput {
   bool empty() const { return row_tiles_.empty(); }
   int num_block_sums() const { return static_cast<int>(block_sums_.size()); }
   int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
-  int num_large_selections() const { return num_large_; }         // the first of the select queries
-  int32_t most_chunks() const { return most_chunks_; }            // of a large selection
-  int32_t most_rank_blocks() const { return most_rank_blocks_; }  // of a small one
+  const SelectQuery& first_selection() const { return select_queries_.front(); }  // there is one unless empty()
+  int num_large_selections() const { return num_large_; }                         // the first of the select queries
+  int32_t most_chunks() const { return most_chunks_; }                            // of a large selection
+  int32_t most_rank_blocks() const { return most_rank_blocks_; }                  // of a small one
   int64_t num_select_keys() const { return num_keys_; }
   int64_t num_results() const { return num_results_; }
   int64_t most_candidates() const { return most_candidates_; }

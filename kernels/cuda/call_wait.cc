@@ -35,7 +35,8 @@ void Pause() {
 #endif
 }
 
-// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late where a thread does not ask for better.
+// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late where a thread does not ask for
+// better.
 void SleepUntil(CallWait::Clock::time_point time) {
   const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   timespec until{};
@@ -47,9 +48,7 @@ void SleepUntil(CallWait::Clock::time_point time) {
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
-bool IsDone(const CallRecord& record, uint32_t call) {
-  return __atomic_load_n(&record.done, __ATOMIC_ACQUIRE) == call;
-}
+bool IsDone(const CallRecord& record, uint32_t call) { return __atomic_load_n(&record.done, __ATOMIC_ACQUIRE) == call; }
 
 bool Poll(const CallRecord& record, uint32_t call, Duration longest) {
   const CallWait::Clock::time_point end = CallWait::Clock::now() + longest;
@@ -85,7 +84,8 @@ absl::Status CallWait::Wait(const CallRecord& record, uint32_t call, const Event
     }
   }
   absl::Status status = event.Wait();
-  rest = std::min(std::max(Clock::now() - begin - kWakeUp, rest < kMostRest ? rest + kStep : Duration::zero()), kMostRest);
+  rest =
+      std::min(std::max(Clock::now() - begin - kWakeUp, rest < kMostRest ? rest + kStep : Duration::zero()), kMostRest);
   return status;
 }
 

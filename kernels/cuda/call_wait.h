@@ -25,9 +25,9 @@ class CallWait {
 
   void SetMode(WaitMode mode) { mode_ = mode; }
 
-  // Waits until `record` shows the number `call` or `event`, recorded behind the call, is done; an error is the event's.
-  // `begin` is when the call was launched, `work` any measure of it: calls of about the same work take about the same
-  // time.
+  // Waits until `record` shows the number `call` or `event`, recorded behind the call, is done; an error is the
+  // event's. `begin` is when the call was launched, `work` any measure of it: calls of about the same work take about
+  // the same time.
   absl::Status Wait(const CallRecord& record, uint32_t call, const Event& event, Clock::time_point begin, double work);
 
  private:

@@ -16,7 +16,7 @@ __device__ __forceinline__ uint64_t GlobalNanoseconds() {
 // To be called by all threads of every block of the kernel, at its very start.
 __device__ __forceinline__ void NoteStart(const Completion& completion) {
   if (completion.record == nullptr || blockIdx.x != 0 || blockIdx.y != 0 || threadIdx.x != 0) return;
-  completion.record->scores_end = GlobalNanoseconds();
+  completion.state->scores_end = GlobalNanoseconds();
 }
 
 // To be called once by all threads of every block, after all that the block writes.
@@ -26,8 +26,10 @@ __device__ __forceinline__ void Complete(const Completion& completion) {
   if (threadIdx.x != 0) return;
   // Each block's results reach the host's memory before the block counts, and all of them before the number does.
   __threadfence_system();
-  if (atomicAdd(completion.num_blocks, 1u) + 1 != gridDim.x * gridDim.y) return;
-  *completion.num_blocks = 0;
+  if (atomicAdd(&completion.state->num_blocks, 1u) + 1 != gridDim.x * gridDim.y) return;
+  __threadfence();
+  completion.state->num_blocks = 0;
+  completion.record->scores_end = __ldcg(&completion.state->scores_end);
   completion.record->results_end = GlobalNanoseconds();
   __threadfence_system();
   *static_cast<volatile uint32_t*>(&completion.record->done) = completion.call;

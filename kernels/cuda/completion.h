@@ -16,11 +16,18 @@ struct CallRecord {
   uint32_t unused;
 };
 
+// In device memory. Zero before the first launch.
+struct CompletionState {
+  uint64_t scores_end;  // for the record, as it is written at the end
+  uint32_t num_blocks;  // thread blocks that are done; zero again after each launch
+  uint32_t unused;
+};
+
 // What the last kernel of a call is told.
 struct Completion {
-  CallRecord* record = nullptr;     // null: nobody is waiting for it
-  uint32_t* num_blocks = nullptr;   // thread blocks that are done, in device memory: 0 before the launch and after it
-  uint32_t call = 0;                // number of the call, never 0
+  CallRecord* record = nullptr;  // null: nobody is waiting for it
+  CompletionState* state = nullptr;
+  uint32_t call = 0;  // number of the call, never 0
   uint32_t unused = 0;
 };
 

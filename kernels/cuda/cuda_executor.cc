@@ -100,8 +100,8 @@ absl::Status CudaExecutor::Allocate() {
       select_workspaces_,
       DeviceBuffer::Allocate(static_cast<size_t>(capacity_.queries) * sizeof(SelectWorkspace), "selection"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(select_workspaces_.as(), 0, select_workspaces_.bytes(), stream_.get()));
-  MAXSIM_ASSIGN_OR_RETURN(num_blocks_done_, DeviceBuffer::Allocate(sizeof(uint32_t), "completion"));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(num_blocks_done_.as(), 0, sizeof(uint32_t), stream_.get()));
+  MAXSIM_ASSIGN_OR_RETURN(completion_state_, DeviceBuffer::Allocate(sizeof(CompletionState), "completion"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(completion_state_.as(), 0, sizeof(CompletionState), stream_.get()));
   MAXSIM_ASSIGN_OR_RETURN(record_, PinnedBuffer::Allocate(sizeof(CallRecord), "completion"));
   *record_.as<CallRecord>() = CallRecord{};
   MAXSIM_ASSIGN_OR_RETURN(device_results_, DeviceBuffer::Allocate(results * sizeof(DeviceScored), "results"));
@@ -207,7 +207,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
       LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
   MAXSIM_RETURN_IF_ERROR(
-      LaunchSelection(pinned_results_.as<DeviceScored>(), {record, num_blocks_done_.as<uint32_t>(), call_, 0}));
+      LaunchSelection(pinned_results_.as<DeviceScored>(), {record, completion_state_.as<CompletionState>(), call_, 0}));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(*record, call_, done_, begin, EstimatedWork(documents)));
   started.Finished();
@@ -303,6 +303,7 @@ absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, const Completi
   call.num_small = input_.num_select_queries() - call.num_large;
   call.most_chunks = input_.most_chunks();
   call.most_rank_blocks = input_.most_rank_blocks();
+  call.only = input_.first_selection();
   return MAXSIM_CUDA_STATUS(LaunchSelect(call, completion, device_->overlapping_select, stream_.get()));
 }
 

@@ -107,7 +107,7 @@ class CudaExecutor final : public Executor {
   DeviceBuffer claims_;             // zero between launches
   DeviceBuffer keys_;               // candidates of large selections
   DeviceBuffer select_workspaces_;  // as SelectWorkspace says between launches
-  DeviceBuffer num_blocks_done_;    // zero between calls
+  DeviceBuffer completion_state_;   // a CompletionState
   PinnedBuffer record_;             // a CallRecord
   DeviceBuffer device_results_;     // [results]
   PinnedBuffer pinned_results_;

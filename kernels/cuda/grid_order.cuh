@@ -1,6 +1,6 @@
 // Programmatic dependent launch (sm_90 on): a kernel starts while the grid before it in the stream still drains, sets
-// itself up, and waits where it first needs what that grid has written. Saves one to two microseconds a kernel. The wide
-// scoring kernels do without: ptxas would serialise their wgmma.
+// itself up, and waits where it first needs what that grid has written. Saves one to two microseconds a kernel. The
+// wide scoring kernels do without: ptxas would serialise their wgmma.
 #pragma once
 
 #include <cuda_runtime.h>

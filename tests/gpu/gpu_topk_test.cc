@@ -83,12 +83,13 @@ class GpuTopKTest : public GpuTest {
       call_.num_large = static_cast<int32_t>(num_large);
       call_.num_small = static_cast<int32_t>(problems.size()) - call_.num_large;
       queries_ = OnDevice(table);
+      call_.only = table.front();
       table_ = std::move(table);
       scores_ = OnDevice(scores);
       keys_ = Filled(static_cast<size_t>(num_keys) * sizeof(uint64_t), 0xff);
       workspaces_ = Filled(static_cast<size_t>(num_large) * sizeof(cuda::SelectWorkspace), 0);
       results_ = Filled(static_cast<size_t>(num_results_) * sizeof(cuda::DeviceScored), 0xff);
-      blocks_done_ = Filled(sizeof(uint32_t), 0);
+      state_ = Filled(sizeof(cuda::CompletionState), 0);
       record_ = *cuda::PinnedBuffer::Allocate(sizeof(cuda::CallRecord), "test");
       *record_.as<cuda::CallRecord>() = {};
       call_.queries = queries_.as<SelectQuery>();
@@ -100,7 +101,8 @@ class GpuTopKTest : public GpuTest {
     }
 
     void Launch(cudaStream_t stream) {
-      const cuda::Completion completion{record_.as<cuda::CallRecord>(), blocks_done_.as<uint32_t>(), ++number_, 0};
+      const cuda::Completion completion{record_.as<cuda::CallRecord>(), state_.as<cuda::CompletionState>(), ++number_,
+                                        0};
       EXPECT_EQ(cuda::LaunchSelect(call_, completion, device_.overlapping_select, stream), cudaSuccess);
     }
 
@@ -147,7 +149,7 @@ class GpuTopKTest : public GpuTest {
     int64_t num_results_ = 0;
     uint32_t number_ = 0;
     cuda::SelectCall call_{};
-    DeviceBuffer queries_, scores_, keys_, workspaces_, results_, blocks_done_;
+    DeviceBuffer queries_, scores_, keys_, workspaces_, results_, state_;
     cuda::PinnedBuffer record_;
   };
 
@@ -303,6 +305,26 @@ TEST_F(GpuTopKTest, AdversarialScores) {
       for (int32_t k : {1, 100, 1000, 10000}) Check({{kinds[kind], k}});
     }
   }
+}
+
+// Every way that a selection can take, small enough for the sanitizers.
+TEST_F(GpuTopKTest, EveryPathOnLittleData) {
+  const std::vector<float> normal = Normal(TestSeed(), 40003);
+  const auto first = [&](std::ptrdiff_t count) { return std::vector<float>(normal.begin(), normal.begin() + count); };
+  std::vector<float> one_chunk = normal, clusters(20000), equal(17000, 2.0f);
+  const SelectPlan plan = PlanSelect(static_cast<int64_t>(normal.size()), 700, 1, backend().device()->limits);
+  for (size_t i = 0; i < one_chunk.size(); ++i) {
+    if (i / 128 % static_cast<size_t>(plan.chunks) == 0) one_chunk[i] += 100.0f;
+  }
+  for (size_t i = 0; i < clusters.size(); ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
+  Check({{first(1000), 100}});    // all ranked
+  Check({{first(5000), 100}});    // one block, groups
+  Check({{first(5000), 2000}});   // few blocks, histograms, ranked by bins
+  Check({{first(40003), 1000}});  // several blocks, groups
+  Check({{one_chunk, 700}});      // a list overflows
+  Check({{clusters, 8000}});      // bins too full
+  Check({{equal, 3000}});
+  Check({{first(30001), 500}, {first(700), 30}, {equal, 100}});
 }
 
 TEST_F(GpuTopKTest, ZerosOfBothSignsAreEqual) {

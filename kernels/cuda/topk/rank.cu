@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ uint64_t others[kKeysInShared];
   WaitForEarlierGrids();
   NoteStart(completion);
-  Rank(call.queries[call.num_large + blockIdx.y], call.scores, call.results, others);
+  const bool only = call.num_large + call.num_small == 1;
+  Rank(only ? call.only : call.queries[call.num_large + blockIdx.y], call.scores, call.results, others);
   Complete(completion);
 }
 

@@ -57,6 +57,9 @@ struct Shared {
   uint32_t first_ranks[kSelectBins];
   ScanSpace scan;
   ScanSpace scan2;
+  SelectQuery query;  // here, as registers are scarce
+  uint64_t* lists;
+  DeviceScored* results;
   uint32_t list_begins[kMaxSelectChunks + 1];
   int32_t chunks[kMaxSelectChunks];  // of this block
   int32_t claim;                     // what thread 0 has found out, for all
@@ -96,24 +99,25 @@ struct Seen {
 
 class Selection {
  public:
-  __device__ __forceinline__ Selection(const SelectQuery& query, const SelectCall& call, SelectWorkspace& workspace,
-                                       Shared& shared)
-      : query_(query),
-        scores_(call.scores + query.scores_offset),
-        lists_(call.keys + query.keys_offset),
-        results_(call.results + query.results_offset),
+  // `shared.query` and what belongs to it can be read.
+  __device__ __forceinline__ Selection(const float* all_scores, SelectWorkspace& workspace, Shared& shared)
+      : query_(shared.query),
+        scores_(all_scores + query_.scores_offset),
         workspace_(workspace),
         shared_(shared),
         thread_(threadIdx.x),
         lane_(threadIdx.x % 32),
         warp_(threadIdx.x / 32),
-        num_scores_(static_cast<uint32_t>(query.num_candidates)),
-        k_(static_cast<uint32_t>(query.k)),
-        num_chunks_(static_cast<uint32_t>(query.chunks)) {}
+        k_(static_cast<uint32_t>(query_.k)),
+        num_chunks_(static_cast<uint32_t>(query_.chunks)) {}
 
   __device__ __forceinline__ void Run() {
-    if (Begin()) Finish();
-    Leave();
+    if (Begin()) {
+      Finish();
+    } else {
+      Depart();
+    }
+    CleanUp();
   }
 
  private:
@@ -136,43 +140,48 @@ class Selection {
     return true;
   }
 
+  // The other steps.
   __device__ __forceinline__ void Finish() {
     WaitForStep</*kHelp=*/true>();
-    Window window;
+    uint64_t bound = 0;
+    bool gathered = false;
     if (query_.groups > 0) {
-      const uint64_t bound = FindBound();
+      bound = FindBound();
       Gather(bound);
       Arrive(num_own_);
       WaitForStep<false>();
-      if (LookUpLists()) {
-        Rank(Window::Over(bound, highest_));
-        return;
+      gathered = LookUpLists();
+    }
+    if (!gathered) {
+      bound = Narrow(query_.groups > 0 ? Window::Over(bound, Highest()) : WholeWindow());
+      GatherTogether(bound);
+      Arrive(num_own_);
+      WaitForStep<false>();
+      if (thread_ == 0) {
+        shared_.list_begins[0] = 0;
+        shared_.list_begins[1] = __ldcg(&workspace_.num_keys);
       }
-      window = Window::Over(bound, highest_);
-    } else {
-      window = WholeWindow();
+      num_lists_ = 1;
+      __syncthreads();
     }
-    const uint64_t bound = Narrow(window);
-    GatherTogether(bound);
-    Arrive(num_own_);
-    WaitForStep<false>();
-    if (thread_ == 0) {
-      shared_.list_begins[0] = 0;
-      shared_.list_begins[1] = __ldcg(&workspace_.num_keys);
-    }
-    num_lists_ = 1;
-    __syncthreads();
-    Rank(Window::Over(bound, highest_));
+    Depart();
+    Rank(Window::Over(bound, Highest()));
   }
 
-  // The last block leaves the workspace as it was found.
-  __device__ __forceinline__ void Leave() {
+  // Called when the block needs no more of the workspace than its lists, with a barrier between the last use and here.
+  // The answer is wanted at the end only.
+  __device__ __forceinline__ void Depart() {
+    if (thread_ != 0) return;
+    __threadfence();
+    departed_before_ = atomicAdd(&workspace_.num_left, 1u);
+  }
+
+  // The block that departed last leaves the workspace as it was found.
+  __device__ __forceinline__ void CleanUp() {
     __syncthreads();
     if (thread_ == 0) {
+      shared_.claim = departed_before_ + 1 == num_chunks_ ? 1 : 0;
       __threadfence();
-      const bool last = atomicAdd(&workspace_.num_left, 1u) + 1 == num_chunks_;
-      if (last) __threadfence();
-      shared_.claim = last ? 1 : 0;
     }
     __syncthreads();
     if (shared_.claim == 0) return;
@@ -248,14 +257,13 @@ class Selection {
 
   // Reading. Four neighbouring scores are a thread's; 128 are a warp's; the next 128 are the next chunk's.
 
+  __device__ __forceinline__ uint32_t NumScores() const { return static_cast<uint32_t>(query_.num_candidates); }
   __device__ __forceinline__ uint32_t FirstQuad(uint32_t chunk) const {
     return (warp_ * num_chunks_ + chunk) * 32 + lane_;
   }
   __device__ __forceinline__ uint32_t QuadStep() const { return num_chunks_ * kThreads; }
   // The last one to three scores are the first chunk's.
-  __device__ __forceinline__ bool HasRest(uint32_t chunk) const {
-    return chunk == 0 && thread_ < num_scores_ % 4;
-  }
+  __device__ __forceinline__ bool HasRest(uint32_t chunk) const { return chunk == 0 && thread_ < NumScores() % 4; }
 
   __device__ __forceinline__ Seen Scan(uint32_t chunk) const {
     return query_.groups > 0 ? ScanScores<false>(chunk) : ScanScores<true>(chunk);
@@ -273,7 +281,7 @@ class Selection {
       if (kLowest) seen.lowest = fminf(seen.lowest, fminf(fminf(quad.x, quad.y), fminf(quad.z, quad.w)));
     };
     const float4* quads = reinterpret_cast<const float4*>(scores_);
-    const uint32_t num_quads = num_scores_ / 4, step = QuadStep();
+    const uint32_t num_quads = NumScores() / 4, step = QuadStep();
     constexpr int kLoads = 4;
     uint32_t i = FirstQuad(chunk);
     for (; i + (kLoads - 1) * step < num_quads; i += kLoads * step) {
@@ -304,12 +312,12 @@ class Selection {
     return seen;
   }
 
-  // Calls visit(key) for every score of a chunk that is the thread's.
-  template <class Visit>
+  // Calls visit(key) for every score of a chunk that is the thread's. kLoads reads are under way together: a few
+  // suffice where all threads read, but a thread that reads nearly alone waits for each of them.
+  template <int kLoads, class Visit>
   __device__ __forceinline__ void ForEachKey(uint32_t chunk, Visit visit) const {
     const float4* quads = reinterpret_cast<const float4*>(scores_);
-    const uint32_t num_quads = num_scores_ / 4, step = QuadStep();
-    constexpr int kLoads = 4;
+    const uint32_t num_quads = NumScores() / 4, step = QuadStep();
     for (uint32_t i = FirstQuad(chunk); i < num_quads; i += kLoads * step) {
       float4 quad[kLoads];
 #pragma unroll
@@ -375,7 +383,7 @@ class Selection {
   }
 
   // A key that at least k groups' maxima reach, and hardly more do; 1, which every key reaches, when there are too few
-  // groups. Every block finds the same. Leaves the largest score's last key in highest_.
+  // groups. Every block finds the same. Leaves the highest score for Highest.
   __device__ __forceinline__ uint64_t FindBound() {
     const uint32_t num_groups = num_chunks_ * query_.groups;
     uint64_t maxima[kGroupsOfThread];
@@ -389,8 +397,8 @@ class Selection {
       high = max(high, static_cast<uint32_t>(maxima[r] >> 32));
     }
     const uint2 extremes = Extremes(low, high, shared_.scan2);
-    highest_ = static_cast<uint64_t>(extremes.y) << 32 | 0xffffffffu;
-    Window window = Window::Over(static_cast<uint64_t>(extremes.x) << 32, highest_);
+    highest_score_ = extremes.y;
+    Window window = Window::Over(static_cast<uint64_t>(extremes.x) << 32, Highest());
     const uint32_t slack = max(k_ / 8, 4u);
     uint32_t need = k_;
     while (true) {
@@ -418,8 +426,8 @@ class Selection {
       high = __ldcg(&workspace_.highest[thread_]);
     }
     const uint2 extremes = Extremes(low, high, shared_.scan2);
-    highest_ = static_cast<uint64_t>(extremes.y) << 32 | 0xffffffffu;
-    return Window::Over(static_cast<uint64_t>(extremes.x) << 32, highest_);
+    highest_score_ = extremes.y;
+    return Window::Over(static_cast<uint64_t>(extremes.x) << 32, Highest());
   }
 
   // Narrows a window that holds the k best keys by histograms of all scores, until the keys from its low end on fit the
@@ -435,7 +443,7 @@ class Selection {
       for (int i = thread_; i < kCopies * kSelectBins; i += kThreads) copies[i] = 0;
       __syncthreads();
       for (uint32_t i = 0; i < num_own_; ++i) {
-        ForEachKey(shared_.chunks[i], [&](uint64_t key) {
+        ForEachKey<2>(shared_.chunks[i], [&](uint64_t key) {
           if (window.Holds(key)) atomicAdd(&copies[window.BinOf(key) * kCopies + lane_ % kCopies], 1u);
         });
       }
@@ -467,17 +475,16 @@ class Selection {
   __device__ __forceinline__ void Gather(uint64_t bound) {
     for (uint32_t i = 0; i < num_own_; ++i) {
       const uint32_t chunk = shared_.chunks[i];
-      const uint32_t capacity = query_.list_keys;
-      uint64_t* list = lists_ + static_cast<int64_t>(chunk) * capacity;
       __syncthreads();
       if (thread_ == 0) shared_.list_size = 0;
       __syncthreads();
       // Of the own chunk the thread knows its largest key; few threads have to look again.
       if (i > 0 || own_ >= bound) {
-        ForEachKey(chunk, [&](uint64_t key) {
+        ForEachKey<4>(chunk, [&](uint64_t key) {
           if (key < bound) return;
           const uint32_t slot = atomicAdd(&shared_.list_size, 1u);
-          if (slot < capacity) __stcg(list + slot, key);
+          if (slot >= static_cast<uint32_t>(query_.list_keys)) return;
+          __stcg(shared_.lists + static_cast<int64_t>(chunk) * query_.list_keys + slot, key);
         });
       }
       __syncthreads();
@@ -497,8 +504,8 @@ class Selection {
   // All candidates from `bound` on to one list, which has room for them.
   __device__ __forceinline__ void GatherTogether(uint64_t bound) {
     for (uint32_t i = 0; i < num_own_; ++i) {
-      ForEachKey(shared_.chunks[i], [&](uint64_t key) {
-        if (key >= bound) __stcg(lists_ + atomicAdd(&workspace_.num_keys, 1u), key);
+      ForEachKey<2>(shared_.chunks[i], [&](uint64_t key) {
+        if (key >= bound) __stcg(shared_.lists + atomicAdd(&workspace_.num_keys, 1u), key);
       });
     }
   }
@@ -510,7 +517,7 @@ class Selection {
       const uint32_t middle = (list + past) / 2;
       (shared_.list_begins[middle] <= i ? list : past) = middle;
     }
-    return __ldcg(lists_ + static_cast<int64_t>(list) * query_.list_keys + (i - shared_.list_begins[list]));
+    return __ldcg(shared_.lists + static_cast<int64_t>(list) * query_.list_keys + (i - shared_.list_begins[list]));
   }
 
   // Step 3. All candidates lie in `window`.
@@ -577,8 +584,8 @@ class Selection {
     const uint32_t above = SumBefore(count_high + count_low, shared_.scan);
     shared_.first_ranks[high] = above;
     shared_.first_ranks[high - 1] = above + count_high;
-    const bool full = (above < k_ && count_high > kMostKeysOfBin) ||
-                      (above + count_high < k_ && count_low > kMostKeysOfBin);
+    const bool full =
+        (above < k_ && count_high > kMostKeysOfBin) || (above + count_high < k_ && count_low > kMostKeysOfBin);
     return !__syncthreads_or(full);
   }
 
@@ -612,27 +619,30 @@ class Selection {
     }
   }
 
-  __device__ __forceinline__ void Write(uint64_t key, uint32_t rank) const {
-    if (rank < k_) results_[rank] = {ScoreOf(key), PositionOf(key)};
+  // No key is larger.
+  __device__ __forceinline__ uint64_t Highest() const {
+    return static_cast<uint64_t>(highest_score_) << 32 | 0xffffffffu;
   }
 
-  const SelectQuery query_;
+  __device__ __forceinline__ void Write(uint64_t key, uint32_t rank) const {
+    if (rank < k_) shared_.results[rank] = {ScoreOf(key), PositionOf(key)};
+  }
+
+  const SelectQuery& query_;
   const float* const scores_;
-  uint64_t* const lists_;
-  DeviceScored* const results_;
   SelectWorkspace& workspace_;
   Shared& shared_;
   const uint32_t thread_;
   const uint32_t lane_;
   const uint32_t warp_;
-  const uint32_t num_scores_;
   const uint32_t k_;
   const uint32_t num_chunks_;
-  uint32_t num_own_ = 0;     // chunks of this block, in shared_.chunks
-  uint32_t num_lists_ = 0;   // that candidates are in
-  uint32_t steps_done_ = 0;  // what num_done must reach
-  uint64_t own_ = 0;         // the thread's largest key of the block's first chunk
-  uint64_t highest_ = 0;     // no key is larger
+  uint32_t num_own_ = 0;          // chunks of this block, in shared_.chunks
+  uint32_t num_lists_ = 0;        // that candidates are in
+  uint32_t steps_done_ = 0;       // what num_done must reach
+  uint64_t own_ = 0;              // the thread's largest key of the block's first chunk
+  uint32_t highest_score_ = 0;    // no key is larger
+  uint32_t departed_before_ = 0;  // thread 0: blocks that had departed before this one
 };
 
 __global__ void __launch_bounds__(kThreads, 1)
@@ -640,10 +650,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(16) uint8_t raw[];
   WaitForEarlierGrids();
   NoteStart(completion);
-  const SelectQuery query = call.queries[blockIdx.y];
-  if (blockIdx.x < query.chunks) {
-    Selection(query, call, call.workspaces[blockIdx.y], *reinterpret_cast<Shared*>(raw)).Run();
+  Shared& shared = *reinterpret_cast<Shared*>(raw);
+  if (threadIdx.x == 0) {
+    shared.query = call.num_large + call.num_small == 1 ? call.only : call.queries[blockIdx.y];
+    shared.lists = call.keys + shared.query.keys_offset;
+    shared.results = call.results + shared.query.results_offset;
   }
+  __syncthreads();
+  if (blockIdx.x < shared.query.chunks) Selection(call.scores, call.workspaces[blockIdx.y], shared).Run();
   Complete(completion);
 }
 
@@ -655,8 +669,7 @@ cudaError_t PrepareLargeSelect(bool& overlap) {
   return error == cudaSuccess ? HasGridOrder(SelectKernel, overlap) : error;
 }
 
-cudaError_t LaunchLargeSelect(const SelectCall& call, const Completion& completion, bool overlap,
-                              cudaStream_t stream) {
+cudaError_t LaunchLargeSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_chunks, call.num_large);
   if (overlap) return LaunchOverlapping(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, completion);
   SelectKernel<<<grid, kThreads, sizeof(Shared), stream>>>(call, completion);

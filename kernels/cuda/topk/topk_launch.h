@@ -33,7 +33,7 @@ struct DeviceScored {
 // so are zero again after each.
 struct SelectWorkspace {
   uint32_t num_done;                                // zero: chunks that are done with a step, of all steps
-  uint32_t num_left;                                // zero: thread blocks that have ended
+  uint32_t num_left;                                // zero: thread blocks that need nothing of this any more
   uint32_t num_keys;                                // zero: candidates in the common list
   uint32_t num_histograms;                          // zero: histograms that were used
   uint32_t claimed[kMaxSelectChunks];               // zero: 1 for a chunk that a block has taken
@@ -56,6 +56,7 @@ struct SelectCall {
   int32_t num_small;
   int32_t most_chunks;       // of a large selection
   int32_t most_rank_blocks;  // of a small one
+  SelectQuery only;          // the query of a call that has only one, which saves a read
 };
 
 // Loads the code of the kernels on the current device, and tells whether they order themselves (HasGridOrder): then
