@@ -30,7 +30,9 @@ void RotateOnce(uint64_t seed, int32_t round, float factor, absl::Span<float> ro
 
 }  // namespace
 
-float RotationFactor(int32_t dim) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(RotationSpan(dim)))); }
+float RotationFactor(int32_t dim) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(RotationSpan(dim))));
+}
 
 void Rotate(uint64_t seed, absl::Span<float> row) {
   const float factor = RotationFactor(static_cast<int32_t>(row.size()));

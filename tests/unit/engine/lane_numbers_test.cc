@@ -119,6 +119,18 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     return queries;
   }
 
+  // One job of every kind on `tight` answers what each query answers alone on the roomy lane.
+  void ExpectSameBitsFrom(Lane& tight) {
+    const std::vector<JobQuery> queries = AllKinds();
+    std::vector<std::unique_ptr<Job>> jobs;
+    jobs.push_back(MakeJob(collection_, queries));
+    const auto results = Execute(tight, jobs);
+    ASSERT_TRUE(results[0].ok()) << results[0].status();
+    for (size_t idx = 0; idx < queries.size(); ++idx) {
+      ExpectSameResult(ExecuteOne(lane(), collection_, queries[idx]), results[0]->queries[idx]);
+    }
+  }
+
   const uint64_t seed_;
   const testing::ScopedTrace trace_;
   const test::RandomDocuments documents_;
@@ -202,7 +214,6 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfEveryBatch) {
 }
 
 TEST_P(LaneNumbersTest, TheSameBitsComeOutOfTheSmallestCalls) {
-  const std::vector<JobQuery> queries = AllKinds();
   for (int64_t max_candidates : {1, 7, 64}) {
     const int64_t row_bytes = kDim * static_cast<int64_t>(SizeOf(GetParam()));
     const auto tight = MakeEngine(backend_.get(), {.max_queries = 2,
@@ -211,27 +222,14 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfTheSmallestCalls) {
                                                    .max_dim = kDim,
                                                    .max_staged_bytes = 40 * row_bytes,
                                                    .max_staged_documents = 9});
-    std::vector<std::unique_ptr<Job>> jobs;
-    jobs.push_back(MakeJob(collection_, queries));
-    const auto results = Execute(tight->lane(0), jobs);
-    ASSERT_TRUE(results[0].ok()) << results[0].status();
-    for (size_t idx = 0; idx < queries.size(); ++idx) {
-      ExpectSameResult(ExecuteOne(lane(), collection_, queries[idx]), results[0]->queries[idx]);
-    }
+    ExpectSameBitsFrom(tight->lane(0));
   }
 }
 
 TEST_P(LaneNumbersTest, TheSameBitsComeOutOfCallsOfLittleWork) {
-  const std::vector<JobQuery> queries = AllKinds();
   for (uint64_t max_call_work : {1, 700, 20'000}) {
     const auto tight = MakeEngine(backend_.get(), {}, max_call_work);
-    std::vector<std::unique_ptr<Job>> jobs;
-    jobs.push_back(MakeJob(collection_, queries));
-    const auto results = Execute(tight->lane(0), jobs);
-    ASSERT_TRUE(results[0].ok()) << results[0].status();
-    for (size_t idx = 0; idx < queries.size(); ++idx) {
-      ExpectSameResult(ExecuteOne(lane(), collection_, queries[idx]), results[0]->queries[idx]);
-    }
+    ExpectSameBitsFrom(tight->lane(0));
   }
 }
 
