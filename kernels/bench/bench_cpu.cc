@@ -19,6 +19,7 @@
 #include "kernels/bench/bench_shapes.h"
 #include "kernels/bench/plain_loop.h"
 #include "kernels/maxsim.h"
+#include "kernels/quantize.h"
 #include "maxsim_version.h"
 
 namespace maxsim::bench {
@@ -27,7 +28,8 @@ namespace {
 struct Options {
   int threads = 1;
   double seconds = 0.5;
-  std::string isa;
+  std::vector<std::string> isas;
+  std::vector<std::string> shapes;
   std::string json_path;
 };
 
@@ -73,6 +75,35 @@ std::vector<uint16_t> As(ScalarType type, const std::vector<float>& values) {
   std::vector<uint16_t> elements(values.size() * SizeOf(type) / 2);
   ConvertElements(ScalarType::kF32, values.data(), type, elements.data(), values.size());
   return elements;
+}
+
+// Documents as a backend takes them.
+struct Stored {
+  std::vector<uint16_t> elements;
+  std::vector<float> scales;  // of I8
+  double bytes = 0;
+};
+
+constexpr uint64_t kRotationSeed = 20240611;
+
+Stored Store(ScalarType type, const std::vector<float>& tokens, const std::vector<int64_t>& offsets, int32_t dim) {
+  if (type != ScalarType::kI8) {
+    Stored stored;
+    stored.elements = As(type, tokens);
+    stored.bytes = static_cast<double>(stored.elements.size()) * 2;
+    return stored;
+  }
+  Stored stored;
+  stored.elements.resize((tokens.size() + 1) / 2);
+  auto* const target = reinterpret_cast<int8_t*>(stored.elements.data());
+  for (size_t document = 0; document + 1 < offsets.size(); ++document) {
+    const size_t begin = offsets[document] * dim;
+    const size_t end = offsets[document + 1] * dim;
+    std::vector<float> rows(tokens.begin() + begin, tokens.begin() + end);
+    stored.scales.push_back(QuantizeDocument(kRotationSeed, dim, absl::MakeSpan(rows), target + begin));
+  }
+  stored.bytes = static_cast<double>(tokens.size() + stored.scales.size() * sizeof(float));
+  return stored;
 }
 
 struct Workload {
@@ -138,18 +169,19 @@ void CheckScores(const Workload& work, const std::vector<float>& expected, const
 }
 
 void BenchBackend(const Workload& work, const Options& options, const std::string& isa, ScalarType type,
-                  const std::vector<float>& expected, double loop_seconds, Report& report) {
+                  const Stored& tokens, const std::vector<float>& expected, double loop_seconds, Report& report) {
   auto backend = CreateCpuBackend({.num_threads = options.threads, .isa = isa});
   if (!backend.ok()) Fail(backend.status());
   auto executor = (*backend)->CreateExecutor({});
   if (!executor.ok()) Fail(executor.status());
-  const std::vector<uint16_t> tokens = As(type, work.tokens);
-  const std::vector<uint16_t> query_tokens = As(type, work.query);
+  const std::vector<uint16_t> query_tokens = As(QueryType(type), work.query);
   auto documents = (*backend)->Load({.type = type,
                                      .dim = work.shape.dim,
                                      .num_documents = static_cast<int64_t>(work.shape.lengths.size()),
-                                     .tokens = tokens.data(),
-                                     .offsets = work.offsets.data()},
+                                     .tokens = tokens.elements.data(),
+                                     .offsets = work.offsets.data(),
+                                     .scales = type == ScalarType::kI8 ? tokens.scales.data() : nullptr,
+                                     .rotation_seed = kRotationSeed},
                                     nullptr);
   if (!documents.ok()) Fail(documents.status());
   Query query;
@@ -162,8 +194,7 @@ void BenchBackend(const Workload& work, const Options& options, const std::strin
     if (!status.ok()) Fail(status);
   });
   CheckScores(work, expected, results[0], type == ScalarType::kF32 ? 1e-5 : 1e-2);
-  report.Score(work, std::string(Name(type)), isa, (*backend)->info().parallelism, seconds, loop_seconds,
-               static_cast<double>(tokens.size()) * 2);
+  report.Score(work, std::string(Name(type)), isa, (*backend)->info().parallelism, seconds, loop_seconds, tokens.bytes);
 }
 
 double BenchLoop(const Workload& work, const Options& options, PlainLoop loop, float* scores) {
@@ -173,9 +204,15 @@ double BenchLoop(const Workload& work, const Options& options, PlainLoop loop, f
   });
 }
 
+// Whether `name` is among `names`; none stand for all.
+bool Selected(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void BenchScores(const Options& options, Report& report) {
   report.Header();
   for (const Shape& shape : CpuShapes()) {
+    if (!Selected(options.shapes, shape.name)) continue;
     const Workload work(shape);
     std::vector<float> expected(shape.lengths.size());
     const double loop_seconds = BenchLoop(work, options, &PlainLoopScores, expected.data());
@@ -188,10 +225,11 @@ void BenchScores(const Options& options, Report& report) {
       report.Score(work, "f32", "fast-math loop", 1, seconds, loop_seconds, bytes);
     }
 #endif
-    for (const std::string& isa : CpuIsas()) {
-      if (!options.isa.empty() && options.isa != isa) continue;
-      for (ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {
-        BenchBackend(work, options, isa, type, expected, loop_seconds, report);
+    for (ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
+      const Stored tokens = Store(type, work.tokens, work.offsets, work.shape.dim);
+      for (const std::string& isa : CpuIsas()) {
+        if (!Selected(options.isas, isa)) continue;
+        BenchBackend(work, options, isa, type, tokens, expected, loop_seconds, report);
       }
     }
   }
@@ -245,7 +283,8 @@ int main(int argc, char** argv) {
   CLI::App app("Times the CPU backend beside a plain -O3 loop on one thread.", "maxsim_bench_cpu");
   app.add_option("--threads", options.threads, "threads of the backend; 0: every core")->check(CLI::Range(0, 1024));
   app.add_option("--seconds", options.seconds, "time spent on each measurement")->check(CLI::PositiveNumber);
-  app.add_option("--isa", options.isa, "only this instruction set")->check(CLI::IsMember(maxsim::CpuIsas()));
+  app.add_option("--isa", options.isas, "only these instruction sets")->check(CLI::IsMember(maxsim::CpuIsas()));
+  app.add_option("--shape", options.shapes, "only these shapes");
   app.add_option("--json", options.json_path, "write the results to this file too");
   CLI11_PARSE(app, argc, argv);
 
@@ -253,7 +292,7 @@ int main(int argc, char** argv) {
   for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
   maxsim::bench::Report report;
   maxsim::bench::BenchScores(options, report);
-  maxsim::bench::BenchElements(options, report);
+  if (options.shapes.empty()) maxsim::bench::BenchElements(options, report);
   if (!options.json_path.empty()) maxsim::bench::WriteJson(options, command, report);
   return 0;
 }

@@ -1,8 +1,10 @@
-// Tile shapes of the AVX-512 instruction sets. Apart from the instructions, so that a machine without them can run the
-// same tiles in tests (tests/unit/kernels/emulated_isa.h).
+// Tile shapes of the AVX-512 instruction sets and of AMX. Apart from the instructions, so that a machine without them
+// can run the same tiles in tests (tests/unit/kernels/emulated_isa.h).
 #pragma once
 
 #include <cstddef>
+
+#include "kernels/cpu/isa.h"
 
 namespace maxsim::cpu {
 
@@ -14,11 +16,27 @@ struct Avx512Shape {
   // one wastes little.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 6 : 8; }
   static constexpr size_t kRowMultiple = 24;
+  static constexpr Feed kFeed = {.form = StepForm::kF32, .row_multiple = kRowMultiple};
 };
 
 struct Avx512Bf16Shape : Avx512Shape {
   // 64 steps are 128 columns: the error bound of a block is the FP32 path's.
   static constexpr size_t kBlockSteps = 64;
+  static constexpr Feed kFeed = {.form = StepForm::kBf16Pairs, .row_multiple = kRowMultiple};
+};
+
+struct Avx512VnniShape : Avx512Shape {
+  static constexpr Feed kFeed = {.form = StepForm::kUnsignedI8Quads, .row_multiple = kRowMultiple};
+};
+
+// Tiles of AMX: sixteen rows, and sixteen steps of each.
+struct AmxBf16Shape {
+  static constexpr Feed kFeed = {
+      .form = StepForm::kBf16Pairs, .row_multiple = 16, .step_multiple = 16, .in_place = true};
+};
+
+struct AmxI8Shape {
+  static constexpr Feed kFeed = {.form = StepForm::kI8Quads, .row_multiple = 16, .step_multiple = 16, .in_place = true};
 };
 
 }  // namespace maxsim::cpu

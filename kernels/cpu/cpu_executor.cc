@@ -23,6 +23,9 @@ constexpr size_t kMaxWaveSteps = size_t{1} << 22;
 // threads end together.
 constexpr double kItemWork = 2e6;
 
+// Multiply-adds of integers that take about as long as one of floats, roughly.
+constexpr double kIntegerSpeed = 4;
+
 // Below this a call is done before another thread has woken up.
 constexpr double kMinParallelWork = 1e6;
 
@@ -50,6 +53,58 @@ double MeanTokens(const DocumentsView& view) {
   return static_cast<double>(view.num_tokens()) / static_cast<double>(std::max<int64_t>(view.num_documents, 1));
 }
 
+// The multiply-adds of floats that a candidate is worth.
+double CandidateWork(const DocumentsView& view, size_t num_lanes) {
+  return MeanTokens(view) * static_cast<double>(num_lanes) * view.dim /
+         (view.type == ScalarType::kI8 ? kIntegerSpeed : 1);
+}
+
+// Lets a thread use kernels while it lives.
+template <typename Similarity>
+class KernelUse {
+ public:
+  explicit KernelUse(const Kernels<Similarity>& kernels) : kernels_(kernels) {
+    if (kernels_.enter != nullptr) kernels_.enter();
+  }
+  KernelUse(const KernelUse&) = delete;
+  KernelUse& operator=(const KernelUse&) = delete;
+  ~KernelUse() {
+    if (kernels_.leave != nullptr) kernels_.leave();
+  }
+
+ private:
+  const Kernels<Similarity>& kernels_;
+};
+
+// Below every similarity.
+template <typename Similarity>
+constexpr Similarity kLowest = std::numeric_limits<Similarity>::lowest();
+template <>
+constexpr float kLowest<float> = -std::numeric_limits<float>::infinity();
+
+// A query's score from its lanes' maxima. `terms` is scratch of as many.
+float ScoreOf(const QueryStack& /*stack*/, size_t first_lane, const Query& query, float /*scale*/, const float* maxima,
+              float* /*terms*/) {
+  return SumMaxima(maxima + first_lane, query.weights, static_cast<size_t>(query.num_tokens));
+}
+
+float ScoreOf(const QueryStack& stack, size_t first_lane, const Query& query, float scale, const int32_t* maxima,
+              float* terms) {
+  const auto num_tokens = static_cast<size_t>(query.num_tokens);
+  for (size_t idx = 0; idx < num_tokens; ++idx) {
+    const size_t lane = first_lane + idx;
+    terms[idx] = static_cast<float>(maxima[lane] + stack.corrections[lane]);
+  }
+  return SumMaxima(terms, stack.factors.data() + first_lane, num_tokens, scale);
+}
+
+// What Align says of a similarity. + 0 turns -0 into +0, as in SumMaxima.
+float SimilarityOf(const QueryStack&, size_t, float /*scale*/, float similarity) { return similarity + 0.0f; }
+
+float SimilarityOf(const QueryStack& stack, size_t lane, float scale, int32_t similarity) {
+  return static_cast<float>(similarity + stack.corrections[lane]) * stack.scales[lane] * scale + 0.0f;
+}
+
 }  // namespace
 
 uint32_t* StepBuffer::Reserve(size_t num_steps) {
@@ -64,10 +119,21 @@ uint32_t* StepBuffer::Reserve(size_t num_steps) {
 
 CpuExecutor::CpuExecutor(const Isa& isa, ThreadPool& pool) : isa_(isa), pool_(pool), slots_(pool.parallelism()) {}
 
+template <>
+const Kernels<float>& CpuExecutor::KernelsFor<float>(ScalarType type) const {
+  return FloatKernels(isa_, type);
+}
+
+template <>
+const Kernels<int32_t>& CpuExecutor::KernelsFor<int32_t>(ScalarType) const {
+  return isa_.i8;
+}
+
 CpuExecutor::Shape CpuExecutor::ShapeOf(const DocumentsView& view) const {
-  const StepForm form = FormFor(isa_, view.type);
-  const size_t num_steps = NumSteps(form, view.dim);
-  return {view, form, num_steps, RowsPerBlock(isa_, num_steps)};
+  const Feed& feed = view.type == ScalarType::kI8 ? isa_.i8.feed : FloatKernels(isa_, view.type).feed;
+  const auto dim = static_cast<size_t>(view.dim);
+  const size_t num_steps = NumSteps(feed, dim);
+  return {view, feed, num_steps, RowsPerBlock(feed, num_steps), StaysInPlace(feed, view.type, dim)};
 }
 
 absl::Status CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
@@ -167,10 +233,9 @@ absl::Status CpuExecutor::ScoreWave(const Shape& shape, absl::Span<const Query> 
   std::vector<size_t> item_candidates(stacks.size());
   double multiply_adds = 0;
   for (size_t idx = 0; idx < stacks.size(); ++idx) {
-    const QueryStack& stack = stacks[idx];
-    PackStack(stack, queries, shape.form, shape.view.type, shape.view.dim, &packing_row_, panels + stack.panel_offset);
-    const double candidate_work =
-        MeanTokens(shape.view) * static_cast<double>(stack.layout.num_lanes()) * shape.view.dim;
+    QueryStack& stack = stacks[idx];
+    PackStack(queries, shape.feed.form, shape.view, &packing_, &stack, panels + stack.panel_offset);
+    const double candidate_work = CandidateWork(shape.view, stack.layout.num_lanes());
     item_candidates[idx] = static_cast<size_t>(std::clamp(kItemWork / std::max(candidate_work, 1.0), 1.0, 4096.0));
     first_item[idx + 1] = first_item[idx] + (stack.num_candidates + item_candidates[idx] - 1) / item_candidates[idx];
     multiply_adds += candidate_work * static_cast<double>(stack.num_candidates);
@@ -184,33 +249,54 @@ absl::Status CpuExecutor::ScoreWave(const Shape& shape, absl::Span<const Query> 
     const size_t idx = std::upper_bound(first_item.begin(), first_item.end(), item) - first_item.begin() - 1;
     const size_t begin = (item - first_item[idx]) * item_candidates[idx];
     const size_t end = std::min(begin + item_candidates[idx], stacks[idx].num_candidates);
-    ScoreCandidates(shape, queries, stacks[idx], begin, end, slot);
+    if (shape.view.type == ScalarType::kI8) {
+      ScoreCandidates<int32_t>(shape, queries, stacks[idx], begin, end, slot);
+    } else {
+      ScoreCandidates<float>(shape, queries, stacks[idx], begin, end, slot);
+    }
   });
 }
 
+template <typename Similarity>
 void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> queries, const QueryStack& stack,
                                   size_t begin, size_t end, Slot& slot) {
   const DocumentsView& view = shape.view;
+  const size_t num_lanes = stack.layout.num_lanes();
   const QueryPanels panels = {panels_.Reserve(0) + stack.panel_offset, stack.layout.num_vectors};
-  const Kernels& kernels = KernelsFor(isa_, shape.form);
-  uint32_t* const scratch = slot.rows.Reserve(shape.rows_per_block * shape.num_steps);
-  float* const partial = slot.partial.ReserveFloats(isa_.PartialSize(shape.rows_per_block));
-  float* const maxima = slot.maxima.ReserveFloats(stack.layout.num_lanes());
+  const Kernels<Similarity>& kernels = KernelsFor<Similarity>(view.type);
+  uint32_t* const scratch = slot.rows.Reserve(shape.max_rows() * shape.num_steps);
+  auto* const partial = slot.partial.ReserveAs<Similarity>(isa_.PartialSize(shape.max_rows()));
+  auto* const maxima = slot.maxima.ReserveAs<Similarity>(num_lanes);
+  float* const terms = slot.terms.ReserveAs<float>(num_lanes);
+  const auto ordinal_at = [&](size_t position) {
+    return stack.ordinals == nullptr ? position : stack.ordinals[position];
+  };
+  const KernelUse<Similarity> use(kernels);
 
   for (size_t position = begin; position < end; ++position) {
-    const size_t ordinal = stack.ordinals == nullptr ? position : stack.ordinals[position];
+    const size_t ordinal = ordinal_at(position);
     const int64_t end_token = view.offsets[ordinal + 1];
-    std::fill_n(maxima, stack.layout.num_lanes(), -std::numeric_limits<float>::infinity());
-    for (int64_t token = view.offsets[ordinal]; token < end_token; token += shape.rows_per_block) {
-      const size_t count = std::min<size_t>(shape.rows_per_block, end_token - token);
-      const RowBlock block =
-          MakeRowBlock(isa_, shape.form, view.type, RowPointer(view, token), count, view.dim, scratch);
+    std::fill_n(maxima, num_lanes, kLowest<Similarity>);
+    for (int64_t token = view.offsets[ordinal]; token < end_token;) {
+      const size_t count = BlockRows(shape.feed, shape.in_place, shape.rows_per_block, end_token - token);
+      RowBlock block = MakeRowBlock(shape.feed, view.type, RowPointer(view, token), count, view.dim, scratch);
+      token += static_cast<int64_t>(count);
+      // The next block is this document's, or the next candidate's first.
+      int64_t next_token = token;
+      int64_t next_end = end_token;
+      if (token == end_token && position + 1 < end) {
+        next_token = view.offsets[ordinal_at(position + 1)];
+        next_end = view.offsets[ordinal_at(position + 1) + 1];
+      }
+      const int64_t next_rows = std::min(next_end - next_token, static_cast<int64_t>(shape.max_rows()));
+      block.next = static_cast<const char*>(RowPointer(view, next_token));
+      block.next_bytes = static_cast<size_t>(next_rows) * view.dim * SizeOf(view.type);
       kernels.update_maxima(block, panels, partial, maxima);
     }
+    const float scale = view.type == ScalarType::kI8 ? view.scales[ordinal] : 1.0f;
     for (size_t member = 0; member < stack.query_indices.size(); ++member) {
       const size_t query = stack.query_indices[member];
-      const float score = SumMaxima(maxima + stack.first_lanes[member], queries[query].weights,
-                                    static_cast<size_t>(queries[query].num_tokens));
+      const float score = ScoreOf(stack, stack.first_lanes[member], queries[query], scale, maxima, terms);
       // NaN comes only out of memory that changed, for which the call will fail; until then it would break the order
       // that selection relies on.
       slot.selectors[query].Push(
@@ -235,44 +321,58 @@ absl::Status CpuExecutor::Align(const Documents& documents, const Query& query, 
 absl::Status CpuExecutor::AlignAll(const DocumentsView& view, const Query& query, absl::Span<const uint32_t> ordinals,
                                    absl::Span<TokenMatch> matches) {
   const Shape shape = ShapeOf(view);
-  const std::vector<QueryStack> stacks =
+  std::vector<QueryStack> stacks =
       StackQueries({&query, 1}, shape.view.num_documents, isa_, shape.num_steps, kMaxStackLanes);
-  const QueryStack& stack = stacks.front();
-  PackStack(stack, {&query, 1}, shape.form, shape.view.type, shape.view.dim, &packing_row_,
-            panels_.Reserve(stack.layout.size()));
-  const double multiply_adds = MeanTokens(shape.view) * static_cast<double>(ordinals.size()) *
-                               static_cast<double>(stack.layout.num_lanes()) * shape.view.dim;
+  QueryStack& stack = stacks.front();
+  PackStack({&query, 1}, shape.feed.form, view, &packing_, &stack, panels_.Reserve(stack.layout.size()));
+  const double multiply_adds = CandidateWork(view, stack.layout.num_lanes()) * static_cast<double>(ordinals.size());
   absl::Status status = ForEachItem(ordinals.size(), multiply_adds, [&](Slot& slot, size_t item) {
-    AlignDocument(shape, stack, ordinals[item], slot, matches.data() + item * stack.num_tokens);
+    TokenMatch* const document_matches = matches.data() + item * stack.num_tokens;
+    if (view.type == ScalarType::kI8) {
+      AlignDocument<int32_t>(shape, stack, ordinals[item], slot, document_matches);
+    } else {
+      AlignDocument<float>(shape, stack, ordinals[item], slot, document_matches);
+    }
   });
   return status.ok() ? CheckSource(view) : status;
 }
 
+template <typename Similarity>
 void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot,
                                 TokenMatch* matches) {
   const DocumentsView& view = shape.view;
   const size_t num_lanes = stack.layout.num_lanes();
   const QueryPanels panels = {panels_.Reserve(0), stack.layout.num_vectors};
-  uint32_t* const scratch = slot.rows.Reserve(shape.rows_per_block * shape.num_steps);
-  float* const similarities = slot.partial.ReserveFloats(shape.rows_per_block * num_lanes);
+  const Kernels<Similarity>& kernels = KernelsFor<Similarity>(view.type);
+  uint32_t* const scratch = slot.rows.Reserve(shape.max_rows() * shape.num_steps);
+  auto* const similarities = slot.partial.ReserveAs<Similarity>(shape.max_rows() * num_lanes);
+  auto* const best = slot.maxima.ReserveAs<Similarity>(stack.num_tokens);
+  const KernelUse<Similarity> use(kernels);
 
-  std::fill_n(matches, stack.num_tokens, TokenMatch{0, -std::numeric_limits<float>::infinity()});
+  std::fill_n(best, stack.num_tokens, kLowest<Similarity>);
+  for (size_t idx = 0; idx < stack.num_tokens; ++idx) matches[idx].document_token = 0;
   const int64_t first_token = view.offsets[ordinal];
   const int64_t end_token = view.offsets[ordinal + 1];
-  for (int64_t token = first_token; token < end_token; token += shape.rows_per_block) {
-    const size_t count = std::min<size_t>(shape.rows_per_block, end_token - token);
-    const RowBlock block = MakeRowBlock(isa_, shape.form, view.type, RowPointer(view, token), count, view.dim, scratch);
-    KernelsFor(isa_, shape.form).similarities(block, panels, similarities);
+  for (int64_t token = first_token; token < end_token;) {
+    const size_t count = BlockRows(shape.feed, shape.in_place, shape.rows_per_block, end_token - token);
+    const RowBlock block = MakeRowBlock(shape.feed, view.type, RowPointer(view, token), count, view.dim, scratch);
+    kernels.similarities(block, panels, similarities);
     for (size_t row = 0; row < count; ++row) {
       const auto document_token = static_cast<int32_t>(token - first_token + static_cast<int64_t>(row));
-      const float* const row_similarities = similarities + row * num_lanes;
+      const Similarity* const row_similarities = similarities + row * num_lanes;
       for (size_t idx = 0; idx < stack.num_tokens; ++idx) {
-        // Strictly greater: of equal tokens the first one stays. + 0: as in SumMaxima.
-        if (row_similarities[idx] > matches[idx].similarity) {
-          matches[idx] = {document_token, row_similarities[idx] + 0.0f};
+        // Strictly greater: of equal tokens the first one stays.
+        if (row_similarities[idx] > best[idx]) {
+          best[idx] = row_similarities[idx];
+          matches[idx].document_token = document_token;
         }
       }
     }
+    token += static_cast<int64_t>(count);
+  }
+  const float scale = view.type == ScalarType::kI8 ? view.scales[ordinal] : 1.0f;
+  for (size_t idx = 0; idx < stack.num_tokens; ++idx) {
+    matches[idx].similarity = SimilarityOf(stack, idx, scale, best[idx]);
   }
 }
 

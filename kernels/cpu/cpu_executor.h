@@ -19,7 +19,12 @@ namespace maxsim::cpu {
 class StepBuffer {
  public:
   uint32_t* Reserve(size_t num_steps);
-  float* ReserveFloats(size_t count) { return reinterpret_cast<float*>(Reserve(count)); }
+  // The same, as elements of another type of 32 bits.
+  template <typename T>
+  T* ReserveAs(size_t count) {
+    static_assert(sizeof(T) == sizeof(uint32_t));
+    return reinterpret_cast<T*>(Reserve(count));
+  }
 
  private:
   struct Free {
@@ -51,6 +56,7 @@ class CpuExecutor final : public Executor {
     StepBuffer rows;
     StepBuffer partial;  // or the similarities of Align
     StepBuffer maxima;
+    StepBuffer terms;                     // a query's maxima as floats
     std::vector<TopKSelector> selectors;  // one a query of the call
     bool used = false;                    // selectors are reset for this call
   };
@@ -58,11 +64,19 @@ class CpuExecutor final : public Executor {
   // One call's documents in terms of the instruction set.
   struct Shape {
     const DocumentsView& view;
-    StepForm form;
+    const Feed& feed;
     size_t num_steps;
     size_t rows_per_block;
+    bool in_place;
+
+    // Rows of the largest block, and what scratch is to hold.
+    size_t max_rows() const { return rows_per_block + (in_place ? feed.row_multiple : 0); }
   };
   Shape ShapeOf(const DocumentsView& view) const;
+
+  // The kernels for documents whose similarities are of this type: float, or int32_t for I8.
+  template <typename Similarity>
+  const Kernels<Similarity>& KernelsFor(ScalarType type) const;
 
   // TopK and Align behind the checks of their arguments. They allocate, so they may throw std::bad_alloc.
   absl::Status ScoreAndSelect(const DocumentsView& view, absl::Span<const Query> queries,
@@ -82,16 +96,18 @@ class CpuExecutor final : public Executor {
   absl::Status MergeSelections(absl::Span<std::vector<Scored>> results);
 
   // Scores candidates `begin` .. `end` of a stack and pushes them to the slot's selectors.
+  template <typename Similarity>
   void ScoreCandidates(const Shape& shape, absl::Span<const Query> queries, const QueryStack& stack, size_t begin,
                        size_t end, Slot& slot);
 
+  template <typename Similarity>
   void AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot, TokenMatch* matches);
 
   const Isa& isa_;
   ThreadPool& pool_;
   std::vector<Slot> slots_;
   StepBuffer panels_;
-  std::vector<uint32_t> packing_row_;
+  PackScratch packing_;
   std::unique_ptr<CpuDocuments> staged_;
 };
 

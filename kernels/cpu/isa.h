@@ -1,13 +1,15 @@
 // The instruction sets of the CPU backend: what each one offers, and which of them this machine has.
 //
-// Every kernel works on "steps". A step is 32 bits: one FP32 column, or two BF16 columns that one instruction
-// multiplies and adds. Query tokens are packed into panels (kernels/cpu/pack.h) so that one vector holds the same step
-// of as many query tokens as it has lanes; a step of a document token is broadcast against it. The similarity matrix
-// exists only in registers, a tile at a time.
+// Every kernel works on "steps". A step is 32 bits of one token: one FP32 column, two of 16 bits or four of 8 bits that
+// one instruction multiplies and adds. Query tokens are packed into panels (kernels/cpu/pack.h) so that one vector
+// holds the same step of as many query tokens as it has lanes; a step of a document token is broadcast against it
+// (tiles of AMX take sixteen steps of sixteen document tokens instead). The similarity matrix exists only in registers,
+// a tile at a time.
 //
-// Order of additions, for every shape and blocking: columns are added one step after the other inside a block of
-// `block_steps`, starting from zero; the sums of the blocks are added in order. It is fixed for an instruction set and
-// differs between them.
+// Order of additions of floating-point similarities, for every shape and blocking: columns are added one step after the
+// other inside a block (128 columns, or the 32 of one AMX instruction), starting from zero; the sums of the blocks are
+// added in order. It is fixed for an instruction set and differs between them. Integer similarities are exact, so they
+// are the same everywhere.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +18,28 @@
 
 namespace maxsim::cpu {
 
-// Rows of one document: [num_rows, num_steps] steps, packed. Rows up to the next multiple
-// of Isa::row_multiple are readable and repeat the last one, which leaves a maximum as it is.
+// How the columns of a token are presented to a kernel. What a step has beyond the last column is zero, in queries at
+// least.
+enum class StepForm {
+  kF32,              // one FP32 column a step, widened from whatever is stored (of I8 the integers)
+  kBf16Pairs,        // two BF16 columns a step, the first in the lower half
+  kI16Pairs,         // two I8 columns, sign-extended to 16 bits
+  kI8Quads,          // four I8 columns
+  kUnsignedI8Quads,  // the same, but 128 is added to document columns, which makes them unsigned: a similarity is too
+                     // large by 128 times the sum of the query token's columns
+};
+
+// Rows of one document: [num_rows, num_steps] steps, packed, at any address. Rows up to the next multiple of
+// Feed::row_multiple are readable and repeat the last one, which leaves a maximum as it is; with Feed::in_place, only
+// where there are fewer than that.
 struct RowBlock {
   const void* rows = nullptr;
   size_t num_rows = 0;
   size_t num_steps = 0;
+
+  // Bytes of the memory that the next block will be made from. The kernel asks for them while it multiplies.
+  const char* next = nullptr;
+  size_t next_bytes = 0;
 };
 
 // Query tokens packed by PackQueryToken for the same step form, in 64-byte aligned memory.
@@ -30,26 +48,40 @@ struct QueryPanels {
   size_t num_vectors = 0;  // of Isa::lanes query tokens
 };
 
-// The two loops over one step form.
+// What a kernel is to be fed with.
+struct Feed {
+  StepForm form = StepForm::kF32;
+  size_t row_multiple = 1;   // every tile height divides it
+  size_t step_multiple = 1;  // rows and panels have whole multiples of this many steps
+  bool in_place = false;     // reads rows as fast where they are stored, if they are stored as steps
+};
+
+// The two loops over one step form. Similarity is float, or int32_t for integer columns.
+template <typename Similarity>
 struct Kernels {
-  size_t block_steps = 0;
+  Feed feed;
 
   // maxima[lane] = max(maxima[lane], every row's similarity with that lane's query token). `maxima` has num_vectors *
-  // lanes elements; `partial` is scratch of PartialSize elements.
-  void (*update_maxima)(const RowBlock& block, const QueryPanels& queries, float* partial, float* maxima) = nullptr;
+  // lanes elements; `partial` is scratch of Isa::PartialSize elements.
+  void (*update_maxima)(const RowBlock& block, const QueryPanels& queries, Similarity* partial,
+                        Similarity* maxima) = nullptr;
 
   // similarities[row, lane], the numbers update_maxima takes the maximum of. [rows rounded up to row_multiple,
   // num_vectors * lanes].
-  void (*similarities)(const RowBlock& block, const QueryPanels& queries, float* similarities) = nullptr;
+  void (*similarities)(const RowBlock& block, const QueryPanels& queries, Similarity* similarities) = nullptr;
+
+  // Called by a thread before and after a run of calls of the others; null where there is nothing to do.
+  void (*enter)() = nullptr;
+  void (*leave)() = nullptr;
 };
 
 struct Isa {
   const char* name;
-  size_t lanes;          // FP32 elements of a vector
+  size_t lanes;          // 32-bit elements of a vector
   size_t panel_vectors;  // vectors of a full panel
-  size_t row_multiple;   // every tile height divides it
-  Kernels f32;
-  Kernels bf16_pairs;  // null functions: BF16 is widened to FP32 instead
+  Kernels<float> f32;
+  Kernels<float> bf16;  // null functions: BF16 is widened to FP32 instead
+  Kernels<int32_t> i8;
 
   // Scratch that update_maxima needs for blocks of up to `max_rows` rows (a multiple of row_multiple).
   size_t PartialSize(size_t max_rows) const { return max_rows * panel_vectors * lanes; }
@@ -59,7 +91,9 @@ extern const Isa kPortableIsa;
 #if defined(__x86_64__)
 extern const Isa kAvx2Isa;
 extern const Isa kAvx512Isa;
+extern const Isa kAvx512VnniIsa;
 extern const Isa kAvx512Bf16Isa;
+extern const Isa kAmxIsa;
 #endif
 
 // Those this machine can run, best first; the portable one is always there, last.

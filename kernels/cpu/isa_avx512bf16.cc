@@ -1,6 +1,7 @@
-// AVX-512 with BF16 instructions: BF16 documents are multiplied as they are stored, two columns a step. FP16 and FP32
-// documents take the FP32 path of AVX-512.
+// AVX-512 with VNNI and BF16 instructions: BF16 documents are multiplied as they are stored, two columns a step. FP16
+// and FP32 documents take the FP32 path of AVX-512.
 #include "kernels/cpu/avx512.inl.h"
+#include "kernels/cpu/avx512vnni.inl.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernel.inl.h"
 
@@ -10,6 +11,7 @@ namespace {
 struct Avx512Bf16 : Avx512 {
   using Step = __m512i;
   static constexpr size_t kBlockSteps = Avx512Bf16Shape::kBlockSteps;
+  static constexpr Feed kFeed = Avx512Bf16Shape::kFeed;
 
   static Step Broadcast(const char* step) {
     int32_t value;
@@ -28,8 +30,8 @@ struct Avx512Bf16 : Avx512 {
 constexpr Isa kAvx512Bf16Isa = {.name = "avx512bf16",
                                 .lanes = Avx512::kLanes,
                                 .panel_vectors = Avx512::kPanelVectors,
-                                .row_multiple = Avx512::kRowMultiple,
                                 .f32 = MakeKernels<Avx512>(),
-                                .bf16_pairs = MakeKernels<Avx512Bf16>()};
+                                .bf16 = MakeKernels<Avx512Bf16>(),
+                                .i8 = MakeKernels<Avx512Vnni>()};
 
 }  // namespace maxsim::cpu

@@ -7,7 +7,10 @@ namespace {
 
 struct Portable {
   typedef float Sum __attribute__((vector_size(16)));
+  using Element = float;
   using Step = Sum;
+  using Total = Sum;
+  static constexpr Feed kFeed = {.form = StepForm::kF32, .row_multiple = 4};
   static constexpr size_t kLanes = 4;
   static constexpr size_t kPanelVectors = 2;
   static constexpr size_t kBlockSteps = 128;
@@ -24,15 +27,34 @@ struct Portable {
     return value;
   }
   static Sum MulAdd(Step a, Step b, Sum sum) { return a * b + sum; }
-  static Sum Add(Sum a, Sum b) { return a + b; }
-  static Sum Max(Sum a, Sum b) { return a > b ? a : b; }
+  static Total Finish(Sum sum) { return sum; }
+  static Total Add(Total a, Total b) { return a + b; }
+  static Total Max(Total a, Total b) { return a > b ? a : b; }
   static Sum Zero() { return Sum{0, 0, 0, 0}; }
-  static Sum Load(const float* from) {
-    Sum value;
+  static Total Load(const float* from) {
+    Total value;
     __builtin_memcpy(&value, from, sizeof(value));
     return value;
   }
-  static void Store(float* to, Sum value) { __builtin_memcpy(to, &value, sizeof(value)); }
+  static void Store(float* to, Total value) { __builtin_memcpy(to, &value, sizeof(value)); }
+};
+
+// Integer columns as floats, the multiplication that every machine has. A block's sum is at most 512 x 127^2, below
+// 2^24, so that no addition rounds.
+struct PortableIntegers : Portable {
+  typedef int32_t Total __attribute__((vector_size(16)));
+  using Element = int32_t;
+  static constexpr size_t kBlockSteps = 512;
+
+  static Total Finish(Sum sum) { return __builtin_convertvector(sum, Total); }
+  static Total Add(Total a, Total b) { return a + b; }
+  static Total Max(Total a, Total b) { return a > b ? a : b; }
+  static Total Load(const int32_t* from) {
+    Total value;
+    __builtin_memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  static void Store(int32_t* to, Total value) { __builtin_memcpy(to, &value, sizeof(value)); }
 };
 
 }  // namespace
@@ -40,8 +62,8 @@ struct Portable {
 constexpr Isa kPortableIsa = {.name = "portable",
                               .lanes = Portable::kLanes,
                               .panel_vectors = Portable::kPanelVectors,
-                              .row_multiple = 4,
                               .f32 = MakeKernels<Portable>(),
-                              .bf16_pairs = {}};
+                              .bf16 = {},
+                              .i8 = MakeKernels<PortableIntegers>()};
 
 }  // namespace maxsim::cpu

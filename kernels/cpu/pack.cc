@@ -7,11 +7,40 @@
 namespace maxsim::cpu {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "a step's first BF16 column is its lower half");
+static_assert(std::endian::native == std::endian::little, "a step's first column is its lowest part");
 
 // Lanes of the panel that starts at `first_lane`.
 size_t PanelLanes(const PanelLayout& layout, size_t first_lane) {
   return std::min(layout.panel_vectors * layout.lanes, layout.num_lanes() - first_lane);
+}
+
+// Compilers turn these loops into vector code.
+template <typename T>
+void WidenI8(const int8_t* __restrict columns, size_t count, T* __restrict target) {
+  for (size_t idx = 0; idx < count; ++idx) target[idx] = static_cast<T>(columns[idx]);
+}
+
+void MakeUnsigned(const uint8_t* __restrict columns, size_t count, uint8_t* __restrict target) {
+  for (size_t idx = 0; idx < count; ++idx) target[idx] = static_cast<uint8_t>(columns[idx] ^ 0x80);
+}
+
+// Columns that follow one another, as steps that do.
+void ConvertColumns(StepForm form, ScalarType type, const void* columns, size_t count, uint32_t* steps) {
+  switch (form) {
+    case StepForm::kF32:
+      if (type == ScalarType::kI8) {
+        return WidenI8(static_cast<const int8_t*>(columns), count, reinterpret_cast<float*>(steps));
+      }
+      return ConvertElements(type, columns, ScalarType::kF32, steps, count);
+    case StepForm::kI16Pairs:
+      return WidenI8(static_cast<const int8_t*>(columns), count, reinterpret_cast<int16_t*>(steps));
+    case StepForm::kUnsignedI8Quads:
+      return MakeUnsigned(static_cast<const uint8_t*>(columns), count, reinterpret_cast<uint8_t*>(steps));
+    case StepForm::kBf16Pairs:
+    case StepForm::kI8Quads:
+      std::memcpy(steps, columns, count * SizeOf(type));
+      return;
+  }
 }
 
 }  // namespace
@@ -32,20 +61,15 @@ void PackQueryToken(const PanelLayout& layout, size_t lane, absl::Span<const uin
   }
 }
 
-void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, uint32_t* steps) {
-  if (form == StepForm::kF32) {
-    ConvertElements(type, rows, ScalarType::kF32, steps, count * dim);
-    return;
-  }
-  if (dim % 2 == 0) {
-    std::memcpy(steps, rows, count * dim * sizeof(uint16_t));
-    return;
-  }
-  const size_t num_steps = NumSteps(form, dim);
+void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, size_t num_steps,
+                 uint32_t* steps) {
+  if (dim == num_steps * StepColumns(form)) return ConvertColumns(form, type, rows, count * dim, steps);
   for (size_t row = 0; row < count; ++row) {
     uint32_t* const target = steps + row * num_steps;
-    target[num_steps - 1] = 0;
-    std::memcpy(target, static_cast<const char*>(rows) + row * dim * sizeof(uint16_t), dim * sizeof(uint16_t));
+    // The last column may share its step with zeros, so these come first.
+    const size_t num_full = dim / StepColumns(form);
+    std::fill(target + num_full, target + num_steps, 0);
+    ConvertColumns(form, type, static_cast<const char*>(rows) + row * dim * SizeOf(type), dim, target);
   }
 }
 

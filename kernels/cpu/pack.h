@@ -9,17 +9,34 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::cpu {
 
-// How the columns of a token are presented to the kernels.
-enum class StepForm {
-  kF32,        // one FP32 column a step, widened from whatever is stored
-  kBf16Pairs,  // two BF16 columns a step, the first in the lower half; an odd last column is paired with zero
-};
+// Columns of one step.
+constexpr size_t StepColumns(StepForm form) {
+  switch (form) {
+    case StepForm::kF32:
+      return 1;
+    case StepForm::kBf16Pairs:
+    case StepForm::kI16Pairs:
+      return 2;
+    case StepForm::kI8Quads:
+    case StepForm::kUnsignedI8Quads:
+      return 4;
+  }
+  return 1;
+}
 
-constexpr size_t NumSteps(StepForm form, size_t dim) { return form == StepForm::kF32 ? dim : (dim + 1) / 2; }
+// Steps of a row of `dim` columns.
+constexpr size_t NumSteps(const Feed& feed, size_t dim) {
+  const size_t num_columns = StepColumns(feed.form) * feed.step_multiple;
+  return (dim + num_columns - 1) / num_columns * feed.step_multiple;
+}
+
+// The form of the queries that documents of `form` are multiplied with.
+constexpr StepForm QueryForm(StepForm form) { return form == StepForm::kUnsignedI8Quads ? StepForm::kI8Quads : form; }
 
 struct PanelLayout {
   size_t lanes = 0;          // of one vector
@@ -37,7 +54,9 @@ size_t PanelIndex(const PanelLayout& layout, size_t lane, size_t step);
 // Writes one query token (its steps in order) into its lane.
 void PackQueryToken(const PanelLayout& layout, size_t lane, absl::Span<const uint32_t> steps, uint32_t* panels);
 
-// Turns `count` stored rows of `dim` elements into steps: [count, NumSteps(form, dim)]. kBf16Pairs takes BF16 only.
-void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, uint32_t* steps);
+// Turns `count` stored rows of `dim` elements into steps: [count, num_steps]. What a row has beyond its last column is
+// zero. kBf16Pairs takes BF16, kF32 any type, the others I8.
+void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, size_t num_steps,
+                 uint32_t* steps);
 
 }  // namespace maxsim::cpu

@@ -1,6 +1,10 @@
 #include "kernels/cpu/query_stack.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/quantize.h"
 
 namespace maxsim::cpu {
 namespace {
@@ -9,6 +13,26 @@ bool SameCandidates(const Query& query, const QueryStack& stack) {
   if (query.ordinals == nullptr || stack.ordinals == nullptr) return query.ordinals == stack.ordinals;
   return static_cast<size_t>(query.num_candidates) == stack.num_candidates &&
          std::equal(query.ordinals, query.ordinals + query.num_candidates, stack.ordinals);
+}
+
+// Rotates and quantises a query's tokens into `columns` [num_tokens, dim], and adds to the stack what comes with them.
+void Quantise(const Query& query, const DocumentsView& documents, StepForm form, std::vector<int8_t>* columns,
+              QueryStack* stack) {
+  const auto num_tokens = static_cast<size_t>(query.num_tokens);
+  const auto dim = static_cast<size_t>(documents.dim);
+  // Rows may lie at any even address.
+  std::vector<float> rows(num_tokens * dim);
+  std::memcpy(rows.data(), query.tokens, rows.size() * sizeof(float));
+  columns->resize(rows.size());
+  std::vector<float> scales(num_tokens);
+  QuantizeQuery(documents.rotation_seed, documents.dim, rows.data(), columns->data(), absl::MakeSpan(scales));
+  for (size_t token = 0; token < num_tokens; ++token) {
+    const int8_t* const row = columns->data() + token * dim;
+    const int32_t sum = std::accumulate(row, row + dim, int32_t{0});
+    stack->corrections.push_back(form == StepForm::kUnsignedI8Quads ? -128 * sum : 0);
+    stack->scales.push_back(scales[token]);
+    stack->factors.push_back(query.weights == nullptr ? scales[token] : query.weights[token] * scales[token]);
+  }
 }
 
 }  // namespace
@@ -40,26 +64,35 @@ std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t nu
   return stacks;
 }
 
-void PackStack(const QueryStack& stack, absl::Span<const Query> queries, StepForm form, ScalarType type, size_t dim,
-               std::vector<uint32_t>* row, uint32_t* panels) {
-  row->assign(stack.layout.num_steps, 0);
-  for (size_t member = 0; member < stack.query_indices.size(); ++member) {
-    const Query& query = queries[stack.query_indices[member]];
+void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsView& documents, PackScratch* scratch,
+               QueryStack* stack, uint32_t* panels) {
+  const auto dim = static_cast<size_t>(documents.dim);
+  const bool quantised = documents.type == ScalarType::kI8;
+  const size_t row_bytes = dim * SizeOf(QueryType(documents.type));
+  std::vector<uint32_t>& steps = scratch->steps;
+  steps.resize(stack->layout.num_steps);
+  for (size_t member = 0; member < stack->query_indices.size(); ++member) {
+    const Query& query = queries[stack->query_indices[member]];
+    const char* rows = static_cast<const char*>(query.tokens);
+    if (quantised) {
+      Quantise(query, documents, form, &scratch->columns, stack);
+      rows = reinterpret_cast<const char*>(scratch->columns.data());
+    }
     for (int32_t token = 0; token < query.num_tokens; ++token) {
-      RowsToSteps(form, type, static_cast<const char*>(query.tokens) + static_cast<size_t>(token) * dim * SizeOf(type),
-                  1, dim, row->data());
-      PackQueryToken(stack.layout, stack.first_lanes[member] + token, *row, panels);
+      RowsToSteps(QueryForm(form), documents.type, rows, 1, dim, steps.size(), steps.data());
+      PackQueryToken(stack->layout, stack->first_lanes[member] + token, steps, panels);
+      rows += quantised ? dim : row_bytes;
     }
   }
   // Lanes that hold no token: their maxima are never read, but what they hold must not be leftovers that trap or slow
   // the arithmetic down.
-  row->assign(stack.layout.num_steps, 0);
-  for (size_t lane = stack.num_tokens; lane < stack.layout.num_lanes(); ++lane) {
-    PackQueryToken(stack.layout, lane, *row, panels);
+  steps.assign(stack->layout.num_steps, 0);
+  for (size_t lane = stack->num_tokens; lane < stack->layout.num_lanes(); ++lane) {
+    PackQueryToken(stack->layout, lane, steps, panels);
   }
 }
 
-float SumMaxima(const float* maxima, const float* weights, size_t num_tokens) {
+float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, float scale) {
   constexpr size_t kBlock = 32;
   float score = 0;
   for (size_t first = 0; first < num_tokens; first += kBlock) {
@@ -74,7 +107,7 @@ float SumMaxima(const float* maxima, const float* weights, size_t num_tokens) {
     for (size_t distance = kBlock / 2; distance > 0; distance /= 2) {
       for (size_t idx = 0; idx < distance; ++idx) terms[idx] += terms[idx + distance];
     }
-    score += terms[0];
+    score += terms[0] * scale;  // from +0 on: -0 never comes out
   }
   return score;
 }

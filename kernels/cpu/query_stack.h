@@ -22,18 +22,32 @@ struct QueryStack {
   size_t panel_offset = 0;  // of this stack's panels in the wave's buffer, in steps
 
   size_t num_tokens = 0;  // lanes in use
+
+  // For I8 documents, by lane. What is added to an integer similarity (see StepForm::kUnsignedI8Quads); the query
+  // token's scale; and the scale times the weight.
+  std::vector<int32_t> corrections;
+  std::vector<float> scales;
+  std::vector<float> factors;
+};
+
+// Buffers of PackStack that are worth keeping.
+struct PackScratch {
+  std::vector<uint32_t> steps;
+  std::vector<int8_t> columns;
 };
 
 // Groups queries into stacks, in order of each stack's first query. A stack grows to about `max_lanes` query tokens.
 std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t num_documents, const Isa& isa,
                                      size_t num_steps, size_t max_lanes);
 
-// Packs the queries of a stack into `panels`, which has stack.layout.size() steps. `row` is scratch.
-void PackStack(const QueryStack& stack, absl::Span<const Query> queries, StepForm form, ScalarType type, size_t dim,
-               std::vector<uint32_t>* row, uint32_t* panels);
+// Packs the queries of a stack into `panels`, which has stack.layout.size() steps, for kernels that are fed with
+// `form`. Queries against I8 documents are rotated and quantised on the way, which fills in the stack's last members.
+void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsView& documents, PackScratch* scratch,
+               QueryStack* stack, uint32_t* panels);
 
 // The score of a query from its tokens' maxima (sums[i] = max_j <q_i, d_j>): blocks of 32 weighted maxima, each added
-// by a fixed butterfly (absent tokens count zero), blocks in order. `weights` may be null: every weight is 1.
-float SumMaxima(const float* maxima, const float* weights, size_t num_tokens);
+// by a fixed butterfly (absent tokens count zero) and multiplied by `scale`, blocks in order. `weights` may be null:
+// every weight is 1.
+float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, float scale = 1);
 
 }  // namespace maxsim::cpu

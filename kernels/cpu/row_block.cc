@@ -12,28 +12,37 @@ constexpr size_t kBlockBytes = 12 * 1024;
 
 }  // namespace
 
-StepForm FormFor(const Isa& isa, ScalarType type) {
-  return type == ScalarType::kBF16 && isa.bf16_pairs.update_maxima != nullptr ? StepForm::kBf16Pairs : StepForm::kF32;
+const Kernels<float>& FloatKernels(const Isa& isa, ScalarType type) {
+  return type == ScalarType::kBF16 && isa.bf16.update_maxima != nullptr ? isa.bf16 : isa.f32;
 }
 
-const Kernels& KernelsFor(const Isa& isa, StepForm form) {
-  return form == StepForm::kBf16Pairs ? isa.bf16_pairs : isa.f32;
+size_t RowsPerBlock(const Feed& feed, size_t num_steps) {
+  const size_t multiples = kBlockBytes / (num_steps * sizeof(uint32_t) * feed.row_multiple);
+  return feed.row_multiple * std::max<size_t>(multiples, 1);
 }
 
-size_t RowsPerBlock(const Isa& isa, size_t num_steps) {
-  const size_t multiples = kBlockBytes / (num_steps * sizeof(uint32_t) * isa.row_multiple);
-  return isa.row_multiple * std::max<size_t>(multiples, 1);
+bool StaysInPlace(const Feed& feed, ScalarType type, size_t dim) {
+  const bool stored_as_steps = (feed.form == StepForm::kBf16Pairs && type == ScalarType::kBF16) ||
+                               (feed.form == StepForm::kI8Quads && type == ScalarType::kI8);
+  return feed.in_place && stored_as_steps && dim == NumSteps(feed, dim) * StepColumns(feed.form);
 }
 
-RowBlock MakeRowBlock(const Isa& isa, StepForm form, ScalarType type, const void* rows, size_t count, size_t dim,
+size_t BlockRows(const Feed& feed, bool in_place, size_t rows_per_block, size_t left) {
+  return left < rows_per_block + (in_place ? feed.row_multiple : 0) ? left : rows_per_block;
+}
+
+RowBlock MakeRowBlock(const Feed& feed, ScalarType type, const void* rows, size_t count, size_t dim,
                       uint32_t* scratch) {
-  const size_t num_steps = NumSteps(form, dim);
-  RowsToSteps(form, type, rows, count, dim, scratch);
+  const size_t num_steps = NumSteps(feed, dim);
+  if (count >= feed.row_multiple && StaysInPlace(feed, type, dim)) {
+    return {.rows = rows, .num_rows = count, .num_steps = num_steps};
+  }
+  RowsToSteps(feed.form, type, rows, count, dim, num_steps, scratch);
   const uint32_t* const last = scratch + (count - 1) * num_steps;
-  for (size_t row = count; row % isa.row_multiple != 0; ++row) {
+  for (size_t row = count; row % feed.row_multiple != 0; ++row) {
     std::memcpy(scratch + row * num_steps, last, num_steps * sizeof(uint32_t));
   }
-  return {scratch, count, num_steps};
+  return {.rows = scratch, .num_rows = count, .num_steps = num_steps};
 }
 
 }  // namespace maxsim::cpu

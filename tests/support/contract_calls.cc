@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/quantize.h"
 #include "kernels/reference.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/contract_runner.h"
@@ -20,15 +21,42 @@ void ExpectInvalid(const absl::Status& status, const std::string& text) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
+// A query's rows as they are multiplied: those of I8 documents' queries are rotated and quantised.
+std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, const RandomQuery& query) {
+  std::vector<std::vector<double>> rows;
+  for (int64_t token = 0; token < query.tokens.num_tokens(); ++token) {
+    const std::vector<float> values = query.tokens.Row(token);
+    rows.emplace_back(values.begin(), values.end());
+    if (documents.tokens.type() != ScalarType::kI8) continue;
+    std::vector<int8_t> elements(values.size());
+    float scale = 0;
+    QuantizeQuery(documents.rotation_seed, query.tokens.dim(), values.data(), elements.data(),
+                  absl::MakeSpan(&scale, 1));
+    for (size_t column = 0; column < elements.size(); ++column) {
+      rows.back()[column] = static_cast<double>(scale) * elements[column];
+    }
+  }
+  return rows;
+}
+
+// A row of a document, with its scale.
+std::vector<double> DocumentRow(const RandomDocuments& documents, int64_t document, int64_t token) {
+  const std::vector<float> values = documents.tokens.Row(documents.offsets[document] + token);
+  std::vector<double> row(values.begin(), values.end());
+  if (documents.scales.empty()) return row;
+  for (double& value : row) value *= documents.scales[document];
+  return row;
+}
+
 struct Product {
   double value = 0;
   double magnitude = 0;
 };
 
-Product InnerProduct(const std::vector<float>& a, const std::vector<float>& b) {
+Product InnerProduct(const std::vector<double>& a, const std::vector<double>& b) {
   Product product;
   for (size_t column = 0; column < a.size(); ++column) {
-    const double term = static_cast<double>(a[column]) * b[column];
+    const double term = a[column] * b[column];
     product.value += term;
     product.magnitude += std::fabs(term);
   }
@@ -42,6 +70,8 @@ void CheckAlign(ContractRunner& runner, const RandomDocuments& documents, const 
   std::vector<TokenMatch> matches(ordinals.size() * num_tokens, {-7, std::numeric_limits<float>::quiet_NaN()});
   const absl::Status status = runner.executor().Align(loaded, query.view(1), ordinals, absl::MakeSpan(matches));
   ASSERT_TRUE(status.ok()) << status;
+  const std::vector<std::vector<double>> query_rows = QueryRows(documents, query);
+  const bool exact = documents.tokens.type() == ScalarType::kI8;
   for (size_t row = 0; row < ordinals.size(); ++row) {
     const std::vector<ReferenceMatch> reference = ReferenceAlign(documents.view(), query.view(1), ordinals[row]);
     for (size_t token = 0; token < num_tokens; ++token) {
@@ -50,10 +80,12 @@ void CheckAlign(ContractRunner& runner, const RandomDocuments& documents, const 
       ASSERT_GE(match.document_token, 0);
       ASSERT_LT(match.document_token, documents.length(ordinals[row]));
       const Product product =
-          InnerProduct(query.tokens.Row(static_cast<int64_t>(token)),
-                       documents.tokens.Row(documents.offsets[ordinals[row]] + match.document_token));
+          InnerProduct(query_rows[token], DocumentRow(documents, ordinals[row], match.document_token));
       const double tolerance = 1e-5 * product.magnitude;
       EXPECT_NEAR(match.similarity, product.value, tolerance);
+      if (exact) {
+        EXPECT_EQ(match.document_token, reference[token].document_token);
+      }
       // Another token than the reference's is right only where both are equal to within rounding.
       EXPECT_NEAR(product.value, reference[token].similarity, tolerance);
     }
@@ -74,9 +106,11 @@ void AlignMatchesReference(Backend& backend) {
       }
     }
   }
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 48, {1, kMaxDocumentTokens});
-  const uint32_t ordinals[] = {1};
-  CheckAlign(runner, documents, MakeQuery(TestSeed() + 1, ScalarType::kF16, 48, 3), ordinals);
+  for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 48, {1, kMaxDocumentTokens});
+    const uint32_t ordinals[] = {1};
+    CheckAlign(runner, documents, MakeQuery(TestSeed() + 1, type, 48, 3), ordinals);
+  }
 }
 
 void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
@@ -140,14 +174,15 @@ void Description(Backend& backend) {
   EXPECT_TRUE(backend.Health().ok());
 
   ContractRunner runner(backend);
-  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kBF16, 72, BoundaryLengths());
-  const Documents& loaded = runner.Load(documents);
-  EXPECT_EQ(loaded.type(), ScalarType::kBF16);
-  EXPECT_EQ(loaded.dim(), 72);
-  EXPECT_EQ(loaded.num_documents(), documents.num_documents());
-  EXPECT_EQ(loaded.num_tokens(), documents.offsets.back());
-  EXPECT_LE(loaded.resident_bytes(),
-            backend.BytesNeeded(ScalarType::kBF16, 72, loaded.num_documents(), loaded.num_tokens()));
+  for (ScalarType type : {ScalarType::kBF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 72, BoundaryLengths());
+    const Documents& loaded = runner.Load(documents);
+    EXPECT_EQ(loaded.type(), type);
+    EXPECT_EQ(loaded.dim(), 72);
+    EXPECT_EQ(loaded.num_documents(), documents.num_documents());
+    EXPECT_EQ(loaded.num_tokens(), documents.offsets.back());
+    EXPECT_LE(loaded.resident_bytes(), backend.BytesNeeded(type, 72, loaded.num_documents(), loaded.num_tokens()));
+  }
 }
 
 void LoadKeepsItsMemoryAlive(Backend& backend) {
@@ -179,7 +214,11 @@ void BadDocuments(Backend& backend) {
   ExpectInvalid(load(view), "dim is 4097; must be 8 to 4096");
   view = good.view();
   view.type = ScalarType::kI8;
-  ExpectInvalid(load(view), "i8");
+  ExpectInvalid(load(view), "documents.scales is null for i8");
+  const float scales[2] = {1, 1};
+  view = good.view();
+  view.scales = scales;
+  ExpectInvalid(load(view), "documents.scales is set for f16");
   view = good.view();
   view.num_documents = -1;
   ExpectInvalid(load(view), "num_documents is -1");

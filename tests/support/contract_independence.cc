@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -22,7 +23,8 @@ std::vector<uint32_t> Shuffled(uint64_t seed, uint32_t count) {
   return ordinals;
 }
 
-// Reading a value that is not the candidate's shows: NaN times anything is NaN.
+// Reading a value that is not the candidate's shows: NaN times anything is NaN, and the largest elements of both signs
+// win many a maximum.
 void PoisonedNeighbours(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -50,7 +52,7 @@ void PoisonedNeighbours(Backend& backend) {
       ExpectMatchesReference(documents, call, expected);
 
       for (uint32_t document = 0; document < lengths.size(); document += 2) {
-        documents.tokens.Poison(documents.offsets[document], documents.offsets[document + 1]);
+        documents.Poison(document);
       }
       query.tokens.Poison(0, 3);
       query.tokens.Poison(40, 43);
@@ -158,6 +160,22 @@ void SignedZeros(Backend& backend) {
   for (const Scored& scored : alone) EXPECT_EQ(scored.score, 0.0f);
   const Query together[] = {other.view(4), query.view(4)};
   ExpectSameBits(alone, runner.TopK(together)[1]);
+
+  // Documents without a value, whose scale is zero, and a query without one, under negative weights.
+  const RandomDocuments full = MakeDocuments(TestSeed(), ScalarType::kI8, 8, {2, 7});
+  RandomDocuments empty = full;
+  empty.tokens = TokenMatrix(ScalarType::kI8, 8, full.tokens.num_tokens());
+  empty.scales.assign(empty.scales.size(), 0.0f);
+  RandomQuery negative = MakeQuery(TestSeed(), ScalarType::kI8, 8, 5);
+  negative.weights = {-1, -1, -1, -1, -1};
+  RandomQuery zeros = negative;
+  zeros.tokens = TokenMatrix(ScalarType::kF32, 8, 5);
+  const auto expect_zeros = [&runner](const RandomDocuments& some, const RandomQuery& any) {
+    runner.Load(some);
+    for (const Scored& scored : runner.TopK(any.view(4))) EXPECT_EQ(std::bit_cast<uint32_t>(scored.score), 0u);
+  };
+  expect_zeros(empty, negative);
+  expect_zeros(full, zeros);
 }
 
 void ConcurrentExecutors(Backend& backend) {

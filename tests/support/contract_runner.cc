@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/quantize.h"
 #include "kernels/reference.h"
 #include "tests/support/backend_contract.h"
 
@@ -76,6 +77,68 @@ void ExpectMatchesReference(const RandomDocuments& documents, const Query& query
         kRelativeError * (reference[position].magnitude + reference[results.back().position].magnitude);
     ASSERT_LE(reference[position].score, results.back().score + slack) << "position " << position << " left out";
   }
+}
+
+namespace {
+
+// The largest integer inner product of each query token with a document's tokens.
+std::vector<int32_t> IntegerMaxima(const RandomDocuments& documents, int64_t document, const std::vector<int8_t>& query,
+                                   int32_t num_tokens) {
+  const int32_t dim = documents.tokens.dim();
+  std::vector<int32_t> maxima(num_tokens, std::numeric_limits<int32_t>::min());
+  for (int64_t row = documents.offsets[document]; row < documents.offsets[document + 1]; ++row) {
+    const auto* const elements = static_cast<const int8_t*>(documents.tokens.row(row));
+    for (int32_t token = 0; token < num_tokens; ++token) {
+      int32_t sum = 0;
+      for (int32_t column = 0; column < dim; ++column) {
+        sum += int32_t{elements[column]} * query[static_cast<size_t>(token) * dim + column];
+      }
+      maxima[token] = std::max(maxima[token], sum);
+    }
+  }
+  return maxima;
+}
+
+// The sum of 32 terms by the contract's butterfly.
+float SumOfBlock(std::vector<float> terms) {
+  for (size_t distance = 16; distance > 0; distance /= 2) {
+    const std::vector<float> before = terms;
+    for (size_t lane = 0; lane < terms.size(); ++lane) terms[lane] = before[lane] + before[lane ^ distance];
+  }
+  return terms[0];
+}
+
+}  // namespace
+
+std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query& query) {
+  constexpr int32_t kBlock = 32;
+  const int32_t dim = documents.tokens.dim();
+  std::vector<int8_t> elements(static_cast<size_t>(query.num_tokens) * dim);
+  std::vector<float> factors(query.num_tokens);
+  QuantizeQuery(documents.rotation_seed, dim, static_cast<const float*>(query.tokens), elements.data(),
+                absl::MakeSpan(factors));
+  if (query.weights != nullptr) {
+    for (int32_t token = 0; token < query.num_tokens; ++token) factors[token] *= query.weights[token];
+  }
+  const bool whole = query.ordinals == nullptr;
+  const int64_t num_candidates = whole ? documents.num_documents() : query.num_candidates;
+  std::vector<float> scores;
+  for (int64_t position = 0; position < num_candidates; ++position) {
+    const int64_t document = whole ? position : query.ordinals[position];
+    const std::vector<int32_t> maxima = IntegerMaxima(documents, document, elements, query.num_tokens);
+    std::vector<float> sums;
+    for (int32_t first = 0; first < query.num_tokens; first += kBlock) {
+      std::vector<float> terms(kBlock, 0.0f);
+      for (int32_t token = first; token < std::min(first + kBlock, query.num_tokens); ++token) {
+        terms[token - first] = static_cast<float>(maxima[token]) * factors[token];
+      }
+      sums.push_back(SumOfBlock(std::move(terms)) * documents.scales[document]);
+    }
+    float score = sums[0];
+    for (size_t block = 1; block < sums.size(); ++block) score += sums[block];
+    scores.push_back(score + 0.0f);  // -0 becomes +0
+  }
+  return scores;
 }
 
 void ExpectSameBits(const std::vector<Scored>& expected, const std::vector<Scored>& actual) {

@@ -14,7 +14,7 @@ namespace maxsim::test {
 using Results = std::vector<std::vector<Scored>>;
 
 // All storage types a backend takes.
-inline constexpr ScalarType kStorageTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16};
+inline constexpr ScalarType kStorageTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
 // Lengths on both sides of every tile height in use.
 std::vector<int64_t> BoundaryLengths();
@@ -42,6 +42,10 @@ class ContractRunner {
 // Results of one query against FP64: as many as there must be, in rank order, each score within the contract's bound,
 // no position twice, and nothing left out that is clearly better than the last.
 void ExpectMatchesReference(const RandomDocuments& documents, const Query& query, const std::vector<Scored>& results);
+
+// Scores of a query's candidates among I8 documents, bit for bit: every operation is named in kernels/README.md and
+// none is left to a backend.
+std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query& query);
 
 // Equal positions and equal score bits.
 void ExpectSameBits(const std::vector<Scored>& expected, const std::vector<Scored>& actual);

@@ -1,6 +1,7 @@
 // Scores against the FP64 reference, over shapes on both sides of every tile edge.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -72,13 +73,15 @@ void OneSidedRoundings(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : {128, 768, 4096}) {
-      RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {1, 5, 33});
+      RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, dim, {1, 5, 33});
       RandomQuery query = MakeQuery(TestSeed(), type, dim, 65);
-      for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
-        const std::vector<float> row(dim, 0.0703f);
+      std::vector<float> row(dim, 0.0703f);
+      // Every element the largest once it is rotated: sums that no FP32 number holds.
+      if (type == ScalarType::kI8) Unrotate(values.rotation_seed, absl::MakeSpan(row));
+      for (TokenMatrix* matrix : {&values.tokens, &query.tokens}) {
         for (int64_t token = 0; token < matrix->num_tokens(); ++token) matrix->SetRow(token, row);
       }
-      CheckWholeSet(runner, documents, query);
+      CheckWholeSet(runner, Stored(values, type), query);
     }
   }
 }
@@ -88,19 +91,41 @@ void NegativeSimilarities(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : {9, 50, 128}) {
-      RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, BoundaryLengths());
+      RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, dim, BoundaryLengths());
       RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 35);
-      for (int64_t token = 0; token < documents.tokens.num_tokens(); ++token) {
-        std::vector<float> row = documents.tokens.Row(token);
+      for (int64_t token = 0; token < values.tokens.num_tokens(); ++token) {
+        std::vector<float> row = values.tokens.Row(token);
         for (float& value : row) value = std::fabs(value) + 0.01f;
-        documents.tokens.SetRow(token, row);
+        values.tokens.SetRow(token, row);
       }
       for (int64_t token = 0; token < query.tokens.num_tokens(); ++token) {
         std::vector<float> row = query.tokens.Row(token);
         for (float& value : row) value = -std::fabs(value) - 0.01f;
         query.tokens.SetRow(token, row);
       }
-      CheckWholeSet(runner, documents, query);
+      CheckWholeSet(runner, Stored(values, type), query);
+    }
+  }
+}
+
+// Integer maxima are exact, and the operations after them are all named: one answer for every backend.
+void QuantizedBits(Backend& backend) {
+  ContractRunner runner(backend);
+  for (int32_t dim : {8, 9, 48, 96, 127, 128, 130, 256, 300, 1025}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed() + dim, ScalarType::kI8, dim, BoundaryLengths());
+    runner.Load(documents);
+    for (int32_t num_tokens : {1, 31, 32, 33, 64, 100}) {
+      SCOPED_TRACE(testing::Message() << "d " << dim << ", query tokens " << num_tokens);
+      RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kI8, dim, num_tokens);
+      if (num_tokens % 32 != 0) query.weights = MixedWeights(TestSeed(), num_tokens);
+      const Query call = query.view(kMaxTopK);
+      const std::vector<float> expected = QuantizedScores(documents, call);
+      const std::vector<Scored> results = runner.TopK(call);
+      ASSERT_EQ(results.size(), expected.size());
+      for (const Scored& scored : results) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(scored.score), std::bit_cast<uint32_t>(expected[scored.position]))
+            << "position " << scored.position << ": " << scored.score << " instead of " << expected[scored.position];
+      }
     }
   }
 }
@@ -108,16 +133,16 @@ void NegativeSimilarities(Backend& backend) {
 void LargestMagnitudes(Backend& backend) {
   ContractRunner runner(backend);
   // Just under the limits, also after rounding to BF16.
-  for (ScalarType type : {ScalarType::kF32, ScalarType::kBF16}) {
-    RandomDocuments documents = MakeDocuments(TestSeed(), type, kMaxDim, {1, 3});
+  for (ScalarType type : {ScalarType::kF32, ScalarType::kBF16, ScalarType::kI8}) {
+    RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, kMaxDim, {1, 3});
     RandomQuery query = MakeQuery(TestSeed(), type, kMaxDim, 64);
-    for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
+    for (TokenMatrix* matrix : {&values.tokens, &query.tokens}) {
       for (int64_t token = 0; token < matrix->num_tokens(); ++token) {
         matrix->SetRow(token, std::vector<float>(kMaxDim, 0.99f * kMaxAbsValue));
       }
     }
     query.weights.assign(64, kMaxAbsWeight);
-    CheckWholeSet(runner, documents, query);
+    CheckWholeSet(runner, Stored(values, type), query);
   }
   // FP16 has its own limit.
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, {4});
@@ -153,6 +178,7 @@ std::vector<ContractCase> ScoreCases() {
       {"ScoresMatchFp64WithWeights", &Weights},
       {"ScoresMatchFp64WhenRoundingsAddUp", &OneSidedRoundings},
       {"ScoresMatchFp64WhenEverySimilarityIsNegative", &NegativeSimilarities},
+      {"QuantizedScoresHaveTheContractsBits", &QuantizedBits},
       {"ScoresStayFiniteAtTheLargestMagnitudes", &LargestMagnitudes},
       {"SubnormalHalvesKeepTheirValue", &SubnormalHalves},
   };

@@ -1,5 +1,6 @@
 #include "tests/support/random_documents.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -8,8 +9,18 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/quantize.h"
 
 namespace maxsim::test {
+namespace {
+
+int8_t RoundToI8(float value) {
+  constexpr float kLargest = kMaxInt8;
+  return static_cast<int8_t>(std::nearbyint(std::clamp(value, -kLargest, kLargest)));
+}
+
+}  // namespace
+
 uint64_t TestSeed() {
   const char* const text = std::getenv("MAXSIM_TEST_SEED");
   uint64_t seed = 0;
@@ -35,17 +46,27 @@ void* TokenMatrix::MutableRow(int64_t token) {
 
 std::vector<float> TokenMatrix::Row(int64_t token) const {
   std::vector<float> values(dim_);
+  if (type_ == ScalarType::kI8) {
+    const auto* const elements = static_cast<const int8_t*>(row(token));
+    std::copy_n(elements, dim_, values.begin());
+    return values;
+  }
   ConvertElements(type_, row(token), ScalarType::kF32, values.data(), values.size());
   return values;
 }
 
 void TokenMatrix::SetRow(int64_t token, absl::Span<const float> values) {
+  if (type_ == ScalarType::kI8) {
+    std::transform(values.begin(), values.end(), static_cast<int8_t*>(MutableRow(token)), &RoundToI8);
+    return;
+  }
   ConvertElements(ScalarType::kF32, values.data(), type_, MutableRow(token), static_cast<size_t>(dim_));
 }
 
 void TokenMatrix::Set(int64_t token, int32_t column, float value) {
-  std::byte* const element = static_cast<std::byte*>(MutableRow(token)) + column * SizeOf(type_);
-  ConvertElements(ScalarType::kF32, &value, type_, element, 1);
+  std::vector<float> values = Row(token);
+  values[column] = value;
+  SetRow(token, values);
 }
 
 void TokenMatrix::CopyRow(const TokenMatrix& from, int64_t from_token, int64_t token) {
@@ -53,8 +74,11 @@ void TokenMatrix::CopyRow(const TokenMatrix& from, int64_t from_token, int64_t t
 }
 
 void TokenMatrix::Poison(int64_t begin, int64_t end) {
-  const std::vector<float> nans(dim_, std::numeric_limits<float>::quiet_NaN());
-  for (int64_t token = begin; token < end; ++token) SetRow(token, nans);
+  for (int64_t token = begin; token < end; ++token) {
+    const float extreme = token % 2 == 0 ? kMaxInt8 : -kMaxInt8;
+    const float value = type_ == ScalarType::kI8 ? extreme : std::numeric_limits<float>::quiet_NaN();
+    SetRow(token, std::vector<float>(dim_, value));
+  }
 }
 
 TokenMatrix RandomTokens(uint64_t seed, ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment) {
@@ -76,20 +100,73 @@ TokenMatrix RandomTokens(uint64_t seed, ScalarType type, int32_t dim, int64_t nu
 }
 
 DocumentsView RandomDocuments::view() const {
+  const bool quantized = tokens.type() == ScalarType::kI8;
   return {.type = tokens.type(),
           .dim = tokens.dim(),
           .num_documents = num_documents(),
           .tokens = tokens.data(),
-          .offsets = offsets.data()};
+          .offsets = offsets.data(),
+          .scales = quantized ? scales.data() : nullptr,
+          .rotation_seed = quantized ? rotation_seed : 0};
+}
+
+void RandomDocuments::Poison(int64_t document) {
+  tokens.Poison(offsets[document], offsets[document + 1]);
+  if (!scales.empty()) scales[document] = std::numeric_limits<float>::quiet_NaN();
 }
 
 RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl::Span<const int64_t> lengths,
                               size_t misalignment) {
+  if (type == ScalarType::kI8) return Stored(MakeDocuments(seed, ScalarType::kF32, dim, lengths), type, misalignment);
   RandomDocuments documents;
+  documents.rotation_seed = seed * 3 + 1;
   documents.offsets.push_back(0);
   for (int64_t length : lengths) documents.offsets.push_back(documents.offsets.back() + length);
   documents.tokens = RandomTokens(seed, type, dim, documents.offsets.back(), misalignment);
   return documents;
+}
+
+RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment) {
+  const int32_t dim = values.tokens.dim();
+  RandomDocuments stored;
+  stored.tokens = TokenMatrix(type, dim, values.tokens.num_tokens(), misalignment);
+  stored.offsets = values.offsets;
+  stored.rotation_seed = values.rotation_seed;
+  const auto* rows = static_cast<const float*>(values.tokens.data());
+  if (type != ScalarType::kI8) {
+    ConvertElements(ScalarType::kF32, rows, type, stored.tokens.data(),
+                    static_cast<size_t>(values.tokens.num_tokens()) * dim);
+    return stored;
+  }
+  auto* elements = static_cast<int8_t*>(stored.tokens.data());
+  std::vector<float> copy;
+  for (int64_t document = 0; document < values.num_documents(); ++document) {
+    copy.assign(rows, rows + values.length(document) * dim);
+    stored.scales.push_back(QuantizeDocument(stored.rotation_seed, dim, absl::MakeSpan(copy), elements));
+    rows += copy.size();
+    elements += copy.size();
+  }
+  return stored;
+}
+
+void Unrotate(uint64_t seed, absl::Span<float> row) {
+  const auto dim = static_cast<int32_t>(row.size());
+  const int32_t span = RotationSpan(dim);
+  for (int32_t round = kRotationRounds - 1; round >= 0; --round) {
+    const int32_t begin = RotationBegin(dim, round);
+    for (int32_t distance = 1; distance < span; distance *= 2) {
+      for (int32_t column = begin; column < begin + span; ++column) {
+        if (((column - begin) & distance) != 0) continue;
+        const float a = row[column], b = row[column + distance];
+        row[column] = a + b;
+        row[column + distance] = a - b;
+      }
+    }
+    for (int32_t column = begin; column < begin + span; ++column) {
+      row[column] *= RotationFactor(dim);
+      if ((RotationSigns(seed, round, column / 64) >> (column % 64) & 1) != 0) row[column] = -row[column];
+    }
+  }
 }
 
 std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortest, int64_t longest) {
@@ -116,7 +193,7 @@ Query RandomQuery::view(int32_t top_k, const std::vector<uint32_t>* ordinals) co
 }
 
 RandomQuery MakeQuery(uint64_t seed, ScalarType type, int32_t dim, int32_t num_tokens, size_t misalignment) {
-  return {.tokens = RandomTokens(seed, type, dim, num_tokens, misalignment), .weights = {}};
+  return {.tokens = RandomTokens(seed, QueryType(type), dim, num_tokens, misalignment), .weights = {}};
 }
 
 std::vector<float> MixedWeights(uint64_t seed, int32_t num_tokens) {

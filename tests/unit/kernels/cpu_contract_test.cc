@@ -1,4 +1,4 @@
-// The backend contract on every instruction set this machine has, and on AVX-512 BF16 emulated.
+// The backend contract on every instruction set this machine has, and on AVX-512 and AMX emulated.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,9 +16,11 @@
 namespace maxsim {
 namespace {
 
+constexpr const cpu::Isa* kEmulated[] = {&test::kEmulatedAvx512Bf16Isa, &test::kEmulatedAmxIsa};
+
 std::vector<std::string> Isas() {
   std::vector<std::string> isas = CpuIsas();
-  isas.emplace_back(test::kEmulatedAvx512Bf16Isa.name);
+  for (const cpu::Isa* isa : kEmulated) isas.emplace_back(isa->name);
   return isas;
 }
 
@@ -31,10 +33,11 @@ class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, te
     static auto* const backends = new std::map<std::string, std::unique_ptr<Backend>>;
     std::unique_ptr<Backend>& backend = (*backends)[std::get<0>(GetParam())];
     if (backend == nullptr) {
-      const std::string& isa = std::get<0>(GetParam());
-      backend = isa == test::kEmulatedAvx512Bf16Isa.name
-                    ? cpu::MakeCpuBackend(test::kEmulatedAvx512Bf16Isa, kNumThreads)
-                    : *CreateCpuBackend({.num_threads = kNumThreads, .isa = isa});
+      const std::string& name = std::get<0>(GetParam());
+      for (const cpu::Isa* isa : kEmulated) {
+        if (name == isa->name) backend = cpu::MakeCpuBackend(*isa, kNumThreads);
+      }
+      if (backend == nullptr) backend = *CreateCpuBackend({.num_threads = kNumThreads, .isa = name});
     }
     return *backend;
   }

@@ -21,15 +21,15 @@
 namespace maxsim::cpu {
 namespace {
 
-// An instruction set with BF16 steps, whether or not this machine has one: only its shape is used.
-Isa ShapeOf(size_t lanes, size_t panel_vectors, size_t row_multiple) {
+// An instruction set of which only the shape is used.
+Isa ShapeOf(size_t lanes, size_t panel_vectors) {
   Isa isa = kPortableIsa;
   isa.lanes = lanes;
   isa.panel_vectors = panel_vectors;
-  isa.row_multiple = row_multiple;
-  isa.bf16_pairs = isa.f32;
   return isa;
 }
+
+constexpr Feed kBf16Feed = {.form = StepForm::kBf16Pairs, .row_multiple = 24};
 
 TEST(PackTest, PanelsFollowOneAnotherAndTheLastMayBeNarrow) {
   // 10 lanes in vectors of 2, panels of 2 vectors: panels of 4, 4 and 2 lanes.
@@ -65,11 +65,46 @@ TEST(PackTest, EveryStepHasItsOwnPlace) {
 TEST(PackTest, Bf16StepsHoldTwoColumnsAndPadAnOddOneWithZero) {
   const std::vector<uint16_t> rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<uint32_t> even(6, 0xffffffff);
-  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 2, 6, even.data());
+  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 2, 6, 3, even.data());
   EXPECT_EQ(even, (std::vector<uint32_t>{0x20001, 0x40003, 0x60005, 0x80007, 0xa0009, 0xc000b}));
   std::vector<uint32_t> odd(8, 0xffffffff);
-  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 4, 3, odd.data());
+  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 4, 3, 2, odd.data());
   EXPECT_EQ(odd, (std::vector<uint32_t>{0x20001, 3, 0x50004, 6, 0x80007, 9, 0xb000a, 12}));
+  std::vector<uint32_t> padded(8, 0xffffffff);
+  RowsToSteps(StepForm::kBf16Pairs, ScalarType::kBF16, rows.data(), 2, 3, 4, padded.data());
+  EXPECT_EQ(padded, (std::vector<uint32_t>{0x20001, 3, 0, 0, 0x50004, 6, 0, 0}));
+}
+
+TEST(PackTest, IntegerColumnsOfEveryForm) {
+  const std::vector<int8_t> rows = {1, -2, 3, -4, 127, -127, 7, 8, -9, 10};
+  const auto steps_of = [&](StepForm form, size_t num_steps) {
+    std::vector<uint32_t> steps(2 * num_steps, 0xffffffff);
+    RowsToSteps(form, ScalarType::kI8, rows.data(), 2, 5, num_steps, steps.data());
+    return steps;
+  };
+  EXPECT_EQ(steps_of(StepForm::kI16Pairs, 3),
+            (std::vector<uint32_t>{0xfffe0001, 0xfffc0003, 0x7f, 0x0007ff81, 0xfff70008, 10}));
+  EXPECT_EQ(steps_of(StepForm::kI8Quads, 2), (std::vector<uint32_t>{0xfc03fe01, 0x7f, 0xf7080781, 10}));
+  EXPECT_EQ(steps_of(StepForm::kUnsignedI8Quads, 2), (std::vector<uint32_t>{0x7c837e81, 0xff, 0x77888701, 0x8a}));
+  std::vector<uint32_t> floats;
+  for (int8_t column : rows) floats.push_back(std::bit_cast<uint32_t>(static_cast<float>(column)));
+  EXPECT_EQ(steps_of(StepForm::kF32, 5), floats);
+}
+
+TEST(PackTest, RowsHaveWholeMultiplesOfSteps) {
+  const auto num_steps = [](StepForm form, size_t step_multiple, size_t dim) {
+    return NumSteps({.form = form, .step_multiple = step_multiple}, dim);
+  };
+  EXPECT_EQ(num_steps(StepForm::kF32, 1, 9), 9u);
+  EXPECT_EQ(num_steps(StepForm::kBf16Pairs, 1, 8), 4u);
+  EXPECT_EQ(num_steps(StepForm::kBf16Pairs, 1, 9), 5u);
+  EXPECT_EQ(num_steps(StepForm::kI8Quads, 1, 8), 2u);
+  EXPECT_EQ(num_steps(StepForm::kI8Quads, 1, 9), 3u);
+  EXPECT_EQ(num_steps(StepForm::kBf16Pairs, 16, 31), 16u);
+  EXPECT_EQ(num_steps(StepForm::kBf16Pairs, 16, 32), 16u);
+  EXPECT_EQ(num_steps(StepForm::kBf16Pairs, 16, 33), 32u);
+  EXPECT_EQ(num_steps(StepForm::kI8Quads, 16, 64), 16u);
+  EXPECT_EQ(num_steps(StepForm::kI8Quads, 16, 65), 32u);
 }
 
 // Multiplies packed pairs as the BF16 instruction does, and compares with the plain inner product: what the packing
@@ -77,20 +112,20 @@ TEST(PackTest, Bf16StepsHoldTwoColumnsAndPadAnOddOneWithZero) {
 TEST(PackTest, PairedStepsGiveTheInnerProduct) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
-  const Isa isa = ShapeOf(16, 4, 24);
+  const Isa isa = ShapeOf(16, 4);
   for (int32_t dim : {8, 9, 127, 128}) {
     const test::TokenMatrix query = test::RandomTokens(seed, ScalarType::kBF16, dim, 70);
     const test::TokenMatrix document = test::RandomTokens(seed + 1, ScalarType::kBF16, dim, 5);
     const Query call = {.tokens = query.data(), .num_tokens = 70, .top_k = 1};
-    const size_t num_steps = NumSteps(StepForm::kBf16Pairs, dim);
-    const std::vector<QueryStack> stacks = StackQueries({&call, 1}, 1, isa, num_steps, 1024);
-    const PanelLayout& layout = stacks[0].layout;
-    std::vector<uint32_t> row;
+    const size_t num_steps = NumSteps(kBf16Feed, dim);
+    std::vector<QueryStack> stacks = StackQueries({&call, 1}, 1, isa, num_steps, 1024);
+    const PanelLayout layout = stacks[0].layout;
+    const DocumentsView documents = {.type = ScalarType::kBF16, .dim = dim};
+    PackScratch packing;
     std::vector<uint32_t> panels(layout.size());
-    PackStack(stacks[0], {&call, 1}, StepForm::kBf16Pairs, ScalarType::kBF16, dim, &row, panels.data());
+    PackStack({&call, 1}, StepForm::kBf16Pairs, documents, &packing, &stacks[0], panels.data());
     std::vector<uint32_t> scratch(24 * num_steps);
-    const RowBlock block =
-        MakeRowBlock(isa, StepForm::kBf16Pairs, ScalarType::kBF16, document.data(), 5, dim, scratch.data());
+    const RowBlock block = MakeRowBlock(kBf16Feed, ScalarType::kBF16, document.data(), 5, dim, scratch.data());
     ASSERT_EQ(block.rows, scratch.data());
     for (size_t token = 0; token < 24; ++token) {
       const auto document_token = static_cast<int64_t>(std::min<size_t>(token, 4));  // padding repeats the last row
@@ -118,11 +153,11 @@ TEST(PackTest, PairedStepsGiveTheInnerProduct) {
 
 TEST(RowBlockTest, RepeatsTheLastRowUpToAWholeTile) {
   const test::TokenMatrix rows = test::RandomTokens(1, ScalarType::kF32, 8, 24);
-  const Isa isa = ShapeOf(8, 4, 12);
+  const Feed feed = {.form = StepForm::kF32, .row_multiple = 12};
   for (size_t count : {1, 11, 12, 13, 24}) {
     const size_t padded = (count + 11) / 12 * 12;
     std::vector<uint32_t> scratch(padded * 8, 0xffffffff);
-    const RowBlock block = MakeRowBlock(isa, StepForm::kF32, ScalarType::kF32, rows.data(), count, 8, scratch.data());
+    const RowBlock block = MakeRowBlock(feed, ScalarType::kF32, rows.data(), count, 8, scratch.data());
     EXPECT_EQ(block.rows, scratch.data());
     EXPECT_EQ(block.num_rows, count);
     EXPECT_EQ(block.num_steps, 8u);
@@ -135,16 +170,49 @@ TEST(RowBlockTest, RepeatsTheLastRowUpToAWholeTile) {
 
 TEST(RowBlockTest, BlocksAreWholeTilesForEveryDimension) {
   for (size_t row_multiple : {4, 12, 24}) {
-    const Isa isa = ShapeOf(8, 4, row_multiple);
+    const Feed feed = {.form = StepForm::kF32, .row_multiple = row_multiple};
     for (size_t steps : {4, 8, 64, 128, 4096}) {
-      EXPECT_GE(RowsPerBlock(isa, steps), row_multiple);
-      EXPECT_EQ(RowsPerBlock(isa, steps) % row_multiple, 0u);
+      EXPECT_GE(RowsPerBlock(feed, steps), row_multiple);
+      EXPECT_EQ(RowsPerBlock(feed, steps) % row_multiple, 0u);
+    }
+  }
+}
+
+TEST(RowBlockTest, RowsStayInPlaceWhereTheyAreStoredAsWholeTiles) {
+  const Feed feed = {.form = StepForm::kBf16Pairs, .row_multiple = 16, .step_multiple = 16, .in_place = true};
+  EXPECT_TRUE(StaysInPlace(feed, ScalarType::kBF16, 64));
+  EXPECT_FALSE(StaysInPlace(feed, ScalarType::kBF16, 80));
+  EXPECT_FALSE(StaysInPlace(feed, ScalarType::kF16, 64));
+  EXPECT_FALSE(StaysInPlace(kBf16Feed, ScalarType::kBF16, 64));
+  const test::TokenMatrix rows = test::RandomTokens(1, ScalarType::kBF16, 64, 17);
+  std::vector<uint32_t> scratch(16 * 32, 0xffffffff);
+  EXPECT_EQ(MakeRowBlock(feed, ScalarType::kBF16, rows.data(), 16, 64, scratch.data()).rows, rows.data());
+  EXPECT_EQ(MakeRowBlock(feed, ScalarType::kBF16, rows.data(), 17, 64, scratch.data()).rows, rows.data());
+  const RowBlock few = MakeRowBlock(feed, ScalarType::kBF16, rows.data(), 15, 64, scratch.data());
+  ASSERT_EQ(few.rows, scratch.data());
+  EXPECT_EQ(std::memcmp(scratch.data() + 14 * 32, rows.row(14), 128), 0);
+  EXPECT_EQ(std::memcmp(scratch.data() + 15 * 32, rows.row(14), 128), 0);
+}
+
+TEST(RowBlockTest, NoBlockInPlaceIsSmallerThanATile) {
+  const Feed feed = {.form = StepForm::kI8Quads, .row_multiple = 16, .step_multiple = 16, .in_place = true};
+  for (size_t num_rows = 1; num_rows < 300; ++num_rows) {
+    for (bool in_place : {false, true}) {
+      size_t left = num_rows;
+      while (left > 0) {
+        const size_t count = BlockRows(feed, in_place, 96, left);
+        ASSERT_LE(count, in_place ? 96 + 15 : 96);
+        if (in_place && num_rows >= 16) {
+          ASSERT_GE(count, 16u) << left << " of " << num_rows;
+        }
+        left -= count;
+      }
     }
   }
 }
 
 TEST(QueryStackTest, QueriesWithTheSameCandidatesShareAStack) {
-  const Isa isa = ShapeOf(8, 4, 12);
+  const Isa isa = ShapeOf(8, 4);
   const std::vector<uint32_t> list = {3, 1, 2};
   const std::vector<uint32_t> equal_list = {3, 1, 2};
   const std::vector<uint32_t> other_list = {3, 1};
@@ -171,7 +239,7 @@ TEST(QueryStackTest, QueriesWithTheSameCandidatesShareAStack) {
 }
 
 TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
-  const Isa isa = ShapeOf(8, 4, 12);
+  const Isa isa = ShapeOf(8, 4);
   std::vector<Query> queries(5);
   for (Query& query : queries) query.num_tokens = 40;
   queries[2].num_tokens = 500;  // more than the limit: has a stack of its own
@@ -210,6 +278,19 @@ TEST(SumMaximaTest, AddsBlocksOf32ByAButterflyAndBlocksInOrder) {
       EXPECT_EQ(std::bit_cast<uint32_t>(SumMaxima(maxima.data(), weight, count)), std::bit_cast<uint32_t>(expected));
     }
   }
+}
+
+TEST(SumMaximaTest, ScalesEveryBlock) {
+  std::vector<float> maxima(70);
+  for (size_t idx = 0; idx < maxima.size(); ++idx) maxima[idx] = 1.0f / static_cast<float>(3 + idx);
+  constexpr float kScale = 0.7f;
+  float expected = 0;
+  for (size_t first = 0; first < maxima.size(); first += 32) {
+    expected += SumMaxima(maxima.data() + first, nullptr, std::min<size_t>(32, maxima.size() - first)) * kScale;
+  }
+  EXPECT_EQ(SumMaxima(maxima.data(), nullptr, maxima.size(), kScale), expected);
+  const float negative = -1;
+  EXPECT_EQ(std::bit_cast<uint32_t>(SumMaxima(&negative, nullptr, 1, 0)), 0u);
 }
 
 TEST(ThreadPoolTest, GivesEachCallDistinctSlotsAndReturnsWhenAllAreDone) {

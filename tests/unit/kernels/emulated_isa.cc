@@ -1,9 +1,13 @@
 #include "tests/unit/kernels/emulated_isa.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/cpu/avx512_shape.h"
 #include "kernels/cpu/kernel.inl.h"
+#include "kernels/cpu/kernel_amx.inl.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::test {
@@ -15,7 +19,11 @@ struct Floats {
   float lane[kLanes];
 };
 
-struct Pairs {
+struct Integers {
+  int32_t lane[kLanes];
+};
+
+struct Steps {
   uint32_t lane[kLanes];
 };
 
@@ -35,8 +43,10 @@ Vector Copy(const void* from) {
 }
 
 struct Emulated : cpu::Avx512Shape {
+  using Element = float;
   using Sum = Floats;
   using Step = Floats;
+  using Total = Floats;
   static Step Broadcast(const char* step) {
     float value;
     std::memcpy(&value, step, sizeof(value));
@@ -46,35 +56,155 @@ struct Emulated : cpu::Avx512Shape {
   static Sum MulAdd(const Step& a, const Step& b, const Sum& sum) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] * b.lane[idx] + sum.lane[idx]; });
   }
-  static Sum Add(const Sum& a, const Sum& b) {
+  static Total Finish(const Sum& sum) { return sum; }
+  static Total Add(const Total& a, const Total& b) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] + b.lane[idx]; });
   }
   // As the instruction: the second operand where both are equal.
-  static Sum Max(const Sum& a, const Sum& b) {
+  static Total Max(const Total& a, const Total& b) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] > b.lane[idx] ? a.lane[idx] : b.lane[idx]; });
   }
   static Sum Zero() { return {}; }
-  static Sum Load(const float* from) { return Copy<Floats>(from); }
-  static void Store(float* to, const Sum& value) { std::memcpy(to, &value, sizeof(value)); }
+  static Total Load(const float* from) { return Copy<Floats>(from); }
+  static void Store(float* to, const Total& value) { std::memcpy(to, &value, sizeof(value)); }
 };
 
+Steps BroadcastStep(const char* step) {
+  uint32_t value;
+  std::memcpy(&value, step, sizeof(value));
+  return Fill<Steps>([&](size_t) { return value; });
+}
+
+float High(uint32_t pair) { return Bf16ToF32(static_cast<uint16_t>(pair >> 16)); }
+float Low(uint32_t pair) { return Bf16ToF32(static_cast<uint16_t>(pair & 0xffff)); }
+
 struct EmulatedBf16 : Emulated {
-  using Step = Pairs;
+  using Step = Steps;
   static constexpr size_t kBlockSteps = cpu::Avx512Bf16Shape::kBlockSteps;
-  static Step Broadcast(const char* step) {
-    uint32_t value;
-    std::memcpy(&value, step, sizeof(value));
-    return Fill<Pairs>([&](size_t) { return value; });
-  }
-  static Step LoadStep(const uint32_t* steps) { return Copy<Pairs>(steps); }
+  static constexpr cpu::Feed kFeed = cpu::Avx512Bf16Shape::kFeed;
+  static Step Broadcast(const char* step) { return BroadcastStep(step); }
+  static Step LoadStep(const uint32_t* steps) { return Copy<Steps>(steps); }
   // As VDPBF16PS is described: the odd product first, each addition rounded.
   static Sum MulAdd(const Step& a, const Step& b, const Sum& sum) {
     return Fill<Floats>([&](size_t idx) {
-      const auto high = [](uint32_t pair) { return Bf16ToF32(static_cast<uint16_t>(pair >> 16)); };
-      const auto low = [](uint32_t pair) { return Bf16ToF32(static_cast<uint16_t>(pair & 0xffff)); };
-      const float with_high = high(a.lane[idx]) * high(b.lane[idx]) + sum.lane[idx];
-      return low(a.lane[idx]) * low(b.lane[idx]) + with_high;
+      const float with_high = High(a.lane[idx]) * High(b.lane[idx]) + sum.lane[idx];
+      return Low(a.lane[idx]) * Low(b.lane[idx]) + with_high;
     });
+  }
+};
+
+// Byte `idx` of a step as it is, and sign-extended.
+int32_t UnsignedByte(uint32_t step, int idx) { return static_cast<int32_t>(step >> (8 * idx) & 0xff); }
+int32_t SignedByte(uint32_t step, int idx) { return static_cast<int8_t>(UnsignedByte(step, idx)); }
+
+struct EmulatedIntegers {
+  using Element = int32_t;
+  using Sum = Integers;
+  using Step = Steps;
+  using Total = Integers;
+  static Step Broadcast(const char* step) { return BroadcastStep(step); }
+  static Step LoadStep(const uint32_t* steps) { return Copy<Steps>(steps); }
+  static Total Finish(const Sum& sum) { return sum; }
+  static Total Add(const Total& a, const Total& b) {
+    return Fill<Integers>([&](size_t idx) { return a.lane[idx] + b.lane[idx]; });
+  }
+  static Total Max(const Total& a, const Total& b) {
+    return Fill<Integers>([&](size_t idx) { return std::max(a.lane[idx], b.lane[idx]); });
+  }
+  static Sum Zero() { return {}; }
+  static Total Load(const int32_t* from) { return Copy<Integers>(from); }
+  static void Store(int32_t* to, const Total& value) { std::memcpy(to, &value, sizeof(value)); }
+};
+
+struct EmulatedVnni : EmulatedIntegers, cpu::Avx512VnniShape {
+  // As VPDPBUSD: the document's bytes are unsigned, the query's signed.
+  static Sum MulAdd(const Step& query, const Step& row, const Sum& sum) {
+    return Fill<Integers>([&](size_t idx) {
+      int32_t result = sum.lane[idx];
+      for (int byte = 0; byte < 4; ++byte) {
+        result += UnsignedByte(row.lane[idx], byte) * SignedByte(query.lane[idx], byte);
+      }
+      return result;
+    });
+  }
+};
+
+// The tiles of AMX, eight of sixteen rows of 64 bytes, each thread's own. They exist between Configure and Release.
+struct EmulatedTiles {
+  static void Configure() {
+    if (configured) std::abort();
+    configured = true;
+  }
+  static void Release() {
+    if (!configured) std::abort();
+    configured = false;
+  }
+  template <int kTile>
+  static void Zero() {
+    std::memset(tiles[kTile], 0, sizeof(tiles[kTile]));
+  }
+  template <int kTile>
+  static void Load(const void* from, size_t stride) {
+    if (!configured) std::abort();
+    for (size_t row = 0; row < kLanes; ++row) {
+      std::memcpy(tiles[kTile][row], static_cast<const char*>(from) + row * stride, sizeof(tiles[kTile][row]));
+    }
+  }
+  template <int kTile>
+  static void Store(void* to, size_t stride) {
+    for (size_t row = 0; row < kLanes; ++row) {
+      std::memcpy(static_cast<char*>(to) + row * stride, tiles[kTile][row], sizeof(tiles[kTile][row]));
+    }
+  }
+
+  static thread_local bool configured;
+  static thread_local uint32_t tiles[8][kLanes][kLanes];
+};
+thread_local bool EmulatedTiles::configured = false;
+thread_local uint32_t EmulatedTiles::tiles[8][kLanes][kLanes];
+
+struct EmulatedAmxI8 : EmulatedTiles, cpu::AmxI8Shape {
+  struct Vector : EmulatedIntegers, cpu::Avx512Shape {};
+  // As TDPBSSD.
+  template <int kSums, int kRows, int kQueries>
+  static void Multiply() {
+    for (size_t row = 0; row < kLanes; ++row) {
+      for (size_t step = 0; step < kLanes; ++step) {
+        const uint32_t row_step = tiles[kRows][row][step];
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          auto sum = static_cast<int32_t>(tiles[kSums][row][lane]);
+          for (int byte = 0; byte < 4; ++byte) {
+            sum += SignedByte(row_step, byte) * SignedByte(tiles[kQueries][step][lane], byte);
+          }
+          tiles[kSums][row][lane] = static_cast<uint32_t>(sum);
+        }
+      }
+    }
+  }
+};
+
+struct EmulatedAmxBf16 : EmulatedTiles, cpu::AmxBf16Shape {
+  using Vector = Emulated;
+  // As TDPBF16PS: the even columns one after the other, the odd ones, their sum, and that to the sum so far.
+  template <int kSums, int kRows, int kQueries>
+  static void Multiply() {
+    for (size_t row = 0; row < kLanes; ++row) {
+      Floats even = {};
+      Floats odd = {};
+      for (size_t step = 0; step < kLanes; ++step) {
+        const uint32_t row_step = tiles[kRows][row][step];
+        const float row_low = Low(row_step);
+        const float row_high = High(row_step);
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          even.lane[lane] += row_low * Low(tiles[kQueries][step][lane]);
+          odd.lane[lane] += row_high * High(tiles[kQueries][step][lane]);
+        }
+      }
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float sum = std::bit_cast<float>(tiles[kSums][row][lane]) + (even.lane[lane] + odd.lane[lane]);
+        tiles[kSums][row][lane] = std::bit_cast<uint32_t>(sum);
+      }
+    }
   }
 };
 
@@ -83,8 +213,15 @@ struct EmulatedBf16 : Emulated {
 constexpr cpu::Isa kEmulatedAvx512Bf16Isa = {.name = "emulated_avx512bf16",
                                              .lanes = cpu::Avx512Shape::kLanes,
                                              .panel_vectors = cpu::Avx512Shape::kPanelVectors,
-                                             .row_multiple = cpu::Avx512Shape::kRowMultiple,
                                              .f32 = cpu::MakeKernels<Emulated>(),
-                                             .bf16_pairs = cpu::MakeKernels<EmulatedBf16>()};
+                                             .bf16 = cpu::MakeKernels<EmulatedBf16>(),
+                                             .i8 = cpu::MakeKernels<EmulatedVnni>()};
+
+constexpr cpu::Isa kEmulatedAmxIsa = {.name = "emulated_amx",
+                                      .lanes = cpu::Avx512Shape::kLanes,
+                                      .panel_vectors = cpu::Avx512Shape::kPanelVectors,
+                                      .f32 = cpu::MakeKernels<Emulated>(),
+                                      .bf16 = cpu::MakeTileKernels<EmulatedAmxBf16>(),
+                                      .i8 = cpu::MakeTileKernels<EmulatedAmxI8>()};
 
 }  // namespace maxsim::test

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
+#include "kernels/quantize.h"
+#include "tests/support/contract_runner.h"
 #include "tests/support/random_documents.h"
 
 namespace maxsim {
@@ -83,6 +87,70 @@ TEST(ReferenceTest, TopKSortsByScoreThenPosition) {
   EXPECT_EQ(hits[2].position, 2u);
   EXPECT_EQ(hits[2].score, 2);
   EXPECT_EQ(ReferenceTopK(scores, 100).size(), 4u);
+}
+
+// Element times scale for every value, multiplied and added here.
+TEST(ReferenceTest, QuantizedDocumentsAreScoredAsTheyAndTheQueryAreQuantized) {
+  constexpr int32_t kDim = 50, kTokens = 7;
+  test::RandomDocuments documents = test::MakeDocuments(3, ScalarType::kI8, kDim, {1, 6, 30});
+  test::RandomQuery query = test::MakeQuery(4, ScalarType::kI8, kDim, kTokens);
+  query.weights = {1, -2, 0.5f, 0, 3, 1, 1};
+  std::vector<int8_t> elements(kTokens * kDim);
+  std::vector<float> scales(kTokens);
+  QuantizeQuery(documents.rotation_seed, kDim, static_cast<const float*>(query.tokens.data()), elements.data(),
+                absl::MakeSpan(scales));
+  const std::vector<ReferenceScore> scores = ReferenceScores(documents.view(), query.view(1));
+  const std::vector<float> rounded = test::QuantizedScores(documents, query.view(1));
+  for (uint32_t document = 0; document < 3; ++document) {
+    const std::vector<ReferenceMatch> matches = ReferenceAlign(documents.view(), query.view(1), document);
+    double score = 0;
+    for (int32_t token = 0; token < kTokens; ++token) {
+      int64_t best = std::numeric_limits<int64_t>::min();
+      int32_t best_token = -1;
+      for (int64_t row = 0; row < documents.length(document); ++row) {
+        const std::vector<float> values = documents.tokens.Row(documents.offsets[document] + row);
+        int64_t sum = 0;
+        for (int32_t column = 0; column < kDim; ++column) {
+          sum += elements[token * kDim + column] * static_cast<int64_t>(values[column]);
+        }
+        if (sum > best) best_token = static_cast<int32_t>(row);
+        best = std::max(best, sum);
+      }
+      const double similarity = static_cast<double>(scales[token]) * static_cast<double>(best) *
+                                static_cast<double>(documents.scales[document]);
+      score += query.weights[token] * similarity;
+      EXPECT_EQ(matches[token].document_token, best_token);
+      EXPECT_NEAR(matches[token].similarity, similarity, 1e-12);
+    }
+    EXPECT_NEAR(scores[document].score, score, 1e-12);
+    EXPECT_NEAR(rounded[document], score, 1e-6);
+  }
+}
+
+// What quantising costs: half an element a value, of documents and queries, against the values before.
+TEST(ReferenceTest, QuantizedScoresAreNearThoseOfTheValues) {
+  for (int32_t dim : {8, 48, 100, 128}) {
+    const test::RandomDocuments values = test::MakeDocuments(5, ScalarType::kF32, dim, {40, 3, 80});
+    const test::RandomDocuments quantized = test::Stored(values, ScalarType::kI8);
+    const test::RandomQuery query = test::MakeQuery(6, ScalarType::kI8, dim, 20);
+    const std::vector<ReferenceScore> exact = ReferenceScores(values.view(), query.view(1));
+    const std::vector<ReferenceScore> scores = ReferenceScores(quantized.view(), query.view(1));
+    for (size_t document = 0; document < exact.size(); ++document) {
+      EXPECT_NEAR(scores[document].score, exact[document].score, 0.02 * exact[document].magnitude) << "d " << dim;
+      EXPECT_NE(scores[document].score, exact[document].score);
+    }
+  }
+}
+
+TEST(ReferenceTest, UnrotatingARotatedRowGivesItBack) {
+  for (int32_t dim : {8, 9, 50, 128, 300, 4096}) {
+    const std::vector<float> values = test::RandomTokens(7, ScalarType::kF32, dim, 1).Row(0);
+    std::vector<float> row = values;
+    Rotate(11, absl::MakeSpan(row));
+    EXPECT_NE(row, values);
+    test::Unrotate(11, absl::MakeSpan(row));
+    for (int32_t column = 0; column < dim; ++column) EXPECT_NEAR(row[column], values[column], 1e-6) << "d " << dim;
+  }
 }
 
 // Large inputs are spread over threads: the same numbers as one document at a time.
