@@ -25,6 +25,12 @@ std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& ran
   return {drawn.begin(), drawn.end()};
 }
 
+// A query's answer from one collection.
+struct Ranked {
+  std::vector<ScoredDocument> best;  // overlap_depth of them
+  std::vector<float> scores;         // of the correlated documents
+};
+
 // Step by step, what CompareStorage promises.
 class Comparer {
  public:
@@ -41,6 +47,7 @@ class Comparer {
   absl::Status Check() const;
   void ChooseQueries();
   absl::Status CompareQuery(int64_t query);
+  absl::StatusOr<Ranked> Rank(ScoredCollection& collection, int64_t query) const;
   void CompareRankings(int64_t query, const std::vector<ScoredDocument>& before,
                        const std::vector<ScoredDocument>& after);
   double Ndcg(const ScoredCollection& collection, const std::vector<ScoredDocument>& ranking,
@@ -125,20 +132,38 @@ absl::StatusOr<StorageComparison> Comparer::Run() {
 }
 
 absl::Status Comparer::CompareQuery(int64_t query) {
-  const auto before = before_.TopK(*queries_, query, result_.overlap_depth);
+  const absl::StatusOr<Ranked> before = Rank(before_, query);
   if (!before.ok()) return before.status();
-  const auto after = after_.TopK(*queries_, query, result_.overlap_depth);
+  const absl::StatusOr<Ranked> after = Rank(after_, query);
   if (!after.ok()) return after.status();
-  CompareRankings(query, *before, *after);
-  const auto scores_before = before_.Scores(*queries_, query, correlated_);
-  if (!scores_before.ok()) return scores_before.status();
-  const auto scores_after = after_.Scores(*queries_, query, correlated_);
-  if (!scores_after.ok()) return scores_after.status();
-  const double spearman = Spearman(*scores_before, *scores_after);
+  CompareRankings(query, before->best, after->best);
+  const double spearman = Spearman(before->scores, after->scores);
   result_.mean_spearman += spearman;
   result_.least_spearman = std::min(result_.least_spearman, spearman);
   ++result_.num_queries;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Ranked> Comparer::Rank(ScoredCollection& collection, int64_t query) const {
+  Ranked ranked;
+  if (correlated_.size() < num_documents_) {
+    absl::StatusOr<std::vector<ScoredDocument>> best = collection.TopK(*queries_, query, result_.overlap_depth);
+    if (!best.ok()) return best.status();
+    ranked.best = *std::move(best);
+    absl::StatusOr<std::vector<float>> scores = collection.Scores(*queries_, query, correlated_);
+    if (!scores.ok()) return scores.status();
+    ranked.scores = *std::move(scores);
+    return ranked;
+  }
+  // All scores fit into one answer.
+  absl::StatusOr<std::vector<ScoredDocument>> all =
+      collection.TopK(*queries_, query, static_cast<int32_t>(num_documents_));
+  if (!all.ok()) return all.status();
+  ranked.scores.resize(num_documents_);
+  for (const ScoredDocument& document : *all) ranked.scores[document.ordinal] = document.score;
+  all->resize(static_cast<size_t>(result_.overlap_depth));
+  ranked.best = *std::move(all);
+  return ranked;
 }
 
 void Comparer::CompareRankings(int64_t query, const std::vector<ScoredDocument>& before,

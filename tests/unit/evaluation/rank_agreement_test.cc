@@ -10,7 +10,7 @@ namespace maxsim::evaluation {
 namespace {
 
 using Scores = std::vector<float>;
-using Ids = std::vector<uint64_t>;
+using Ordinals = std::vector<uint64_t>;
 
 TEST(SpearmanTest, LooksAtTheOrderOnly) {
   EXPECT_DOUBLE_EQ(Spearman(Scores{1, 2, 3, 4}, Scores{-5, 0, 0.1F, 1000}), 1);
@@ -32,12 +32,12 @@ TEST(SpearmanTest, NothingToRankIsAgreedUpon) {
 }
 
 TEST(OverlapTest, CountsWhatIsShared) {
-  EXPECT_DOUBLE_EQ(Overlap(Ids{1, 2, 3, 4}, Ids{4, 3, 9, 8}), 0.5);
-  EXPECT_DOUBLE_EQ(Overlap(Ids{1, 2, 3}, Ids{3, 1, 2}), 1);
-  EXPECT_DOUBLE_EQ(Overlap(Ids{1, 2}, Ids{3, 4}), 0);
-  EXPECT_DOUBLE_EQ(Overlap(Ids{1}, Ids{1, 2}), 0.5) << "the larger list counts";
-  EXPECT_DOUBLE_EQ(Overlap(Ids{}, Ids{}), 1);
-  EXPECT_DOUBLE_EQ(Overlap(Ids{}, Ids{1}), 0);
+  EXPECT_DOUBLE_EQ(Overlap(Ordinals{1, 2, 3, 4}, Ordinals{4, 3, 9, 8}), 0.5);
+  EXPECT_DOUBLE_EQ(Overlap(Ordinals{1, 2, 3}, Ordinals{3, 1, 2}), 1);
+  EXPECT_DOUBLE_EQ(Overlap(Ordinals{1, 2}, Ordinals{3, 4}), 0);
+  EXPECT_DOUBLE_EQ(Overlap(Ordinals{1}, Ordinals{1, 2}), 0.5) << "the larger list counts";
+  EXPECT_DOUBLE_EQ(Overlap(Ordinals{}, Ordinals{}), 1);
+  EXPECT_DOUBLE_EQ(Overlap(Ordinals{}, Ordinals{1}), 0);
 }
 
 }  // namespace

@@ -60,9 +60,8 @@ TEST(RotateTest, SpreadsOneColumnOverAll) {
       std::vector<float> row(dim, 0.0f);
       row[column] = 1;
       const std::vector<float> rotated = Rotated(kSeed, row);
-      const auto largest = *std::max_element(rotated.begin(), rotated.end(), [](float a, float b) {
-        return std::fabs(a) < std::fabs(b);
-      });
+      const auto largest = *std::max_element(rotated.begin(), rotated.end(),
+                                             [](float a, float b) { return std::fabs(a) < std::fabs(b); });
       // Two rounds on a power of two can meet in few columns, but not in one.
       EXPECT_LT(std::fabs(largest), 0.8f) << "d " << dim << ", column " << column;
     }

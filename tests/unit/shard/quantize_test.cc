@@ -31,7 +31,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 // `count` documents of 1 to 40 tokens with payloads.
-SmallCollection Documents(int count, int32_t dim = 16) {
+SmallCollection MadeUp(int count, int32_t dim = 16) {
   SmallCollection collection;
   collection.dim = dim;
   collection.lengths.clear();
@@ -107,7 +107,7 @@ class QuantizeTest : public ::testing::Test {
 // 9 columns: integers and scales behind an odd number of bytes are copied.
 TEST_F(QuantizeTest, ABuildStoresWhatTheKernelsContractSays) {
   for (const int32_t dim : {8, 9, 96}) {
-    const SmallCollection collection = Documents(50, dim);
+    const SmallCollection collection = MadeUp(50, dim);
     const std::string folder = folder_.Path(Cat("i8-", dim));
     const auto manifest =
         BuildSmall(collection, {.folder = folder, .name = "x", .storage = ScalarType::kI8, .rotation_seed = 12345});
@@ -119,7 +119,7 @@ TEST_F(QuantizeTest, ABuildStoresWhatTheKernelsContractSays) {
 }
 
 TEST_F(QuantizeTest, IdsPayloadsNameAndGenerationStay) {
-  const SmallCollection collection = Documents(60);
+  const SmallCollection collection = MadeUp(60);
   for (int generation = 1; generation < 3; ++generation) BuildSource(collection, {.max_shard_bytes = 20'000});
   const Manifest source = BuildSource(collection, {.max_shard_bytes = 20'000});
   ASSERT_GT(source.shards.size(), 1u);
@@ -139,7 +139,7 @@ TEST_F(QuantizeTest, IdsPayloadsNameAndGenerationStay) {
 
 TEST_F(QuantizeTest, EverySourceTypeWorks) {
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32}) {
-    SmallCollection collection = Documents(10);
+    SmallCollection collection = MadeUp(10);
     collection.payloads.clear();
     BuildSource(collection, {.storage = type});
     const auto manifest = QuantizeCollection(Options("source", std::string(Name(type))));
@@ -150,7 +150,7 @@ TEST_F(QuantizeTest, EverySourceTypeWorks) {
 
 TEST_F(QuantizeTest, TheSameBytesWhateverTheThreads) {
   // A document larger than a thread's share of a batch, between small ones.
-  SmallCollection collection = Documents(300, 64);
+  SmallCollection collection = MadeUp(300, 64);
   collection.lengths[150] = 20'000;
   BuildSource(collection);
   std::vector<std::string> checksums;
@@ -166,7 +166,7 @@ TEST_F(QuantizeTest, TheSameBytesWhateverTheThreads) {
 }
 
 TEST_F(QuantizeTest, ANewerGenerationFollowsAnOlderOne) {
-  const SmallCollection collection = Documents(5);
+  const SmallCollection collection = MadeUp(5);
   BuildSource(collection);
   ASSERT_TRUE(QuantizeCollection(Options()).ok());
   EXPECT_THAT(Error(Options()), HasSubstr("holds generation 1 already; generation 1 cannot follow it"));
@@ -180,7 +180,7 @@ TEST_F(QuantizeTest, ANewerGenerationFollowsAnOlderOne) {
 
 TEST_F(QuantizeTest, WhatCannotBeQuantisedIsRefusedAndNothingPublished) {
   EXPECT_EQ(QuantizeCollection(Options()).status().code(), absl::StatusCode::kNotFound);
-  const Manifest source = BuildSource(Documents(30), {.max_shard_bytes = 10'000});
+  const Manifest source = BuildSource(MadeUp(30), {.max_shard_bytes = 10'000});
   EXPECT_THAT(Error(Options("source", "source")), HasSubstr("the target is the source"));
   QuantizeOptions bad_name = Options();
   bad_name.name = "a b";
@@ -202,10 +202,10 @@ TEST_F(QuantizeTest, WhatCannotBeQuantisedIsRefusedAndNothingPublished) {
 }
 
 TEST_F(QuantizeTest, AnInterruptedOneLeavesTheOldGeneration) {
-  BuildSource(Documents(30));
+  BuildSource(MadeUp(30));
   ASSERT_TRUE(QuantizeCollection(Options()).ok());
   const auto before = FilesIn(folder_.Path("target"));
-  BuildSource(Documents(30));
+  BuildSource(MadeUp(30));
   bool reading = false;
   const auto status =
       QuantizeCollection(Options(), [&](const BuildProgress& progress) {
@@ -219,7 +219,7 @@ TEST_F(QuantizeTest, AnInterruptedOneLeavesTheOldGeneration) {
 
 // Values within the limit that the rotation gathers in one column.
 TEST_F(QuantizeTest, ValuesThatPassTheLimitInTheRotationAreRefused) {
-  SmallCollection collection = Documents(3);
+  SmallCollection collection = MadeUp(3);
   std::vector<float> values(static_cast<size_t>(collection.num_tokens() * collection.dim), 1);
   std::vector<float> row(static_cast<size_t>(collection.dim));
   row[5] = 1;
@@ -238,7 +238,7 @@ TEST_F(QuantizeTest, ValuesThatPassTheLimitInTheRotationAreRefused) {
 }
 
 TEST_F(QuantizeTest, InspectNamesTheRotation) {
-  BuildSource(Documents(5));
+  BuildSource(MadeUp(5));
   QuantizeOptions options = Options();
   options.rotation_seed = 77;
   ASSERT_TRUE(QuantizeCollection(options).ok());
@@ -248,7 +248,7 @@ TEST_F(QuantizeTest, InspectNamesTheRotation) {
 }
 
 TEST_F(QuantizeTest, ABuildKeepsI8ForTheNextGeneration) {
-  SmallCollection collection = Documents(3);
+  SmallCollection collection = MadeUp(3);
   WriteBytes(folder_.Path("tokens.npy"),
              NpyBytes("<f4", Cat("(", collection.num_tokens(), ", 16)"), AsBytes(collection.Values())));
   WriteBytes(folder_.Path("lengths.npy"), NpyBytes("<i4", "(3,)", AsBytes(collection.lengths)));
@@ -338,7 +338,7 @@ TEST_F(QuantizeCliTest, TheCranfieldCollectionKeepsItsRankings) {
 }
 
 TEST_F(QuantizeCliTest, WithoutQueriesDocumentsAreTheQueries) {
-  BuildSource(Documents(120, 32), {.max_shard_bytes = 50'000});
+  BuildSource(MadeUp(120, 32), {.max_shard_bytes = 50'000});
   const Outcome text = RunShard(Arguments({"--sample", "5", "--seed", "8", "--name", "smaller"}));
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out,
@@ -348,7 +348,7 @@ TEST_F(QuantizeCliTest, WithoutQueriesDocumentsAreTheQueries) {
 }
 
 TEST_F(QuantizeCliTest, QuietAndWithoutComparison) {
-  BuildSource(Documents(20));
+  BuildSource(MadeUp(20));
   Outcome outcome = RunShard(Arguments({"--no-comparison", "--quiet"}));
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out + outcome.err, "");
@@ -361,7 +361,7 @@ TEST_F(QuantizeCliTest, QuietAndWithoutComparison) {
 }
 
 TEST_F(QuantizeCliTest, WrongArgumentsAreSaidBeforeAnythingIsWritten) {
-  BuildSource(Documents(20));
+  BuildSource(MadeUp(20));
   const auto error = [&](std::vector<std::string> more) {
     const Outcome outcome = RunShard(Arguments(std::move(more)));
     EXPECT_EQ(outcome.code, 1) << outcome.out;

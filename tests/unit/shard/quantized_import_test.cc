@@ -23,13 +23,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kDim = 8;
-constexpr int64_t kTokens = 6;
+constexpr int64_t kColumns = 8;
+constexpr int64_t kNumTokens = 6;
 
 // Three documents of 2, 1 and 3 tokens.
 std::vector<int8_t> Elements() {
   std::vector<int8_t> elements;
-  for (int64_t idx = 0; idx < kTokens * kDim; ++idx) elements.push_back(static_cast<int8_t>((idx * 37) % 255 - 127));
+  for (int64_t idx = 0; idx < kNumTokens * kColumns; ++idx)
+    elements.push_back(static_cast<int8_t>((idx * 37) % 255 - 127));
   return elements;
 }
 
@@ -52,8 +53,8 @@ class QuantizedImportTest : public ::testing::Test {
     return options;
   }
   ImportOptions I8(const std::vector<float>& scales, std::vector<int64_t> shape) {
-    return Safetensors(
-        {{"tokens", "I8", {kTokens, kDim}, AsBytes(Elements())}, {"scales", "F32", std::move(shape), AsBytes(scales)}});
+    return Safetensors({{"tokens", "I8", {kNumTokens, kColumns}, AsBytes(Elements())},
+                        {"scales", "F32", std::move(shape), AsBytes(scales)}});
   }
 
   // All rows, read three at a time: blocks that end inside of documents.
@@ -61,12 +62,12 @@ class QuantizedImportTest : public ::testing::Test {
     absl::StatusOr<Import> import = OpenImport(options);
     if (!import.ok()) return import.status();
     EXPECT_EQ(import->tokens->type(), ElementType::kF32);
-    EXPECT_EQ(import->tokens->dim(), kDim);
-    std::vector<float> rows(static_cast<size_t>(import->tokens->num_tokens() * kDim));
+    EXPECT_EQ(import->tokens->dim(), kColumns);
+    std::vector<float> rows(static_cast<size_t>(import->tokens->num_tokens() * kColumns));
     for (int64_t row = 0; row < import->tokens->num_tokens(); row += 3) {
       const absl::StatusOr<const void*> block = import->tokens->Next(3);
       if (!block.ok()) return block.status();
-      std::memcpy(rows.data() + row * kDim, *block, 3 * kDim * sizeof(float));
+      std::memcpy(rows.data() + row * kColumns, *block, 3 * kColumns * sizeof(float));
     }
     return rows;
   }
@@ -78,7 +79,7 @@ class QuantizedImportTest : public ::testing::Test {
     ASSERT_TRUE(rows.ok()) << rows.status();
     const std::vector<int8_t> elements = Elements();
     for (size_t idx = 0; idx < elements.size(); ++idx) {
-      ASSERT_EQ((*rows)[idx], scale_of_token[idx / kDim] * elements[idx]) << idx;
+      ASSERT_EQ((*rows)[idx], scale_of_token[idx / kColumns] * elements[idx]) << idx;
     }
   }
 
@@ -120,17 +121,17 @@ TEST_F(QuantizedImportTest, ScalesThatAreNoneAreRefused) {
   EXPECT_THAT(Error(I8({1, -1, 1}, {3})), HasSubstr("scales[1]: -1 is not a finite number, 0 or more"));
   EXPECT_THAT(Error(I8({1, 1, std::nanf("")}, {3})), HasSubstr("scales[2]: nan"));
   EXPECT_THAT(Error(I8({1, 1, 1, 1, 1, std::numeric_limits<float>::infinity()}, {6})), HasSubstr("scales[5]: inf"));
-  EXPECT_THAT(Error(Safetensors({{"tokens", "I8", {kTokens, kDim}, AsBytes(Elements())},
+  EXPECT_THAT(Error(Safetensors({{"tokens", "I8", {kNumTokens, kColumns}, AsBytes(Elements())},
                                  {"scales", "I32", {3}, AsBytes<int32_t>({1, 1, 1})}})),
               HasSubstr("scales: i32 [3], floating-point values expected"));
-  EXPECT_THAT(Error(Safetensors({{"tokens", "I8", {kTokens, kDim}, AsBytes(Elements())}})),
+  EXPECT_THAT(Error(Safetensors({{"tokens", "I8", {kNumTokens, kColumns}, AsBytes(Elements())}})),
               HasSubstr("i8 values need \"scales\""));
-  EXPECT_THAT(Error(Safetensors({{"tokens", "U8", {kTokens, kDim}, AsBytes(Elements())}})),
+  EXPECT_THAT(Error(Safetensors({{"tokens", "U8", {kNumTokens, kColumns}, AsBytes(Elements())}})),
               HasSubstr("u8 values; f16, bf16, f32, f64, f8_e4m3 and, with scales, i8 can be imported"));
-  EXPECT_THAT(Error(Safetensors({{"tokens", "F16", {kTokens, kDim}, std::string(96, '\0')},
+  EXPECT_THAT(Error(Safetensors({{"tokens", "F16", {kNumTokens, kColumns}, std::string(96, '\0')},
                                  {"scales", "F32", {3}, AsBytes<float>({1, 1, 1})}})),
               HasSubstr("f16 values with scales; only i8 and f8_e4m3 ones can have them"));
-  EXPECT_THAT(Error(Safetensors({{"tokens", "F16", {kTokens, kDim}, std::string(96, '\0')}},
+  EXPECT_THAT(Error(Safetensors({{"tokens", "F16", {kNumTokens, kColumns}, std::string(96, '\0')}},
                                 {{"rotation", "hadamard"}, {"rotation_seed", "1"}})),
               HasSubstr("f16 values with a rotation"));
 }
@@ -158,8 +159,9 @@ TEST(F8E4M3Test, EveryByteHasItsValueAndF16HoldsIt) {
 
 TEST_F(QuantizedImportTest, F8IsExactInF16) {
   std::string bytes;
-  for (int64_t idx = 0; idx < kTokens * kDim; ++idx) bytes += static_cast<char>((idx * 5) % 0x7f + (idx % 2) * 0x80);
-  const ImportOptions options = Safetensors({{"tokens", "F8_E4M3", {kTokens, kDim}, bytes}});
+  for (int64_t idx = 0; idx < kNumTokens * kColumns; ++idx)
+    bytes += static_cast<char>((idx * 5) % 0x7f + (idx % 2) * 0x80);
+  const ImportOptions options = Safetensors({{"tokens", "F8_E4M3", {kNumTokens, kColumns}, bytes}});
   absl::StatusOr<Import> import = OpenImport(options);
   ASSERT_TRUE(import.ok()) << import.status();
   const auto manifest =
@@ -173,17 +175,17 @@ TEST_F(QuantizedImportTest, F8IsExactInF16) {
 }
 
 TEST_F(QuantizedImportTest, F8MayHaveScalesAndNoNaN) {
-  std::string bytes(kTokens * kDim, '\x38');  // 1
+  std::string bytes(kNumTokens * kColumns, '\x38');  // 1
   const std::vector<float> scales = {0.5, 2, 3};
   const auto with_scales = [&] {
-    return Safetensors({{"tokens", "F8_E4M3", {kTokens, kDim}, bytes}, {"scales", "F32", {3}, AsBytes(scales)}});
+    return Safetensors({{"tokens", "F8_E4M3", {kNumTokens, kColumns}, bytes}, {"scales", "F32", {3}, AsBytes(scales)}});
   };
   const auto rows = Rows(with_scales());
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ((*rows)[0], 0.5F);
-  EXPECT_EQ((*rows)[2 * kDim], 2.0F);
-  EXPECT_EQ((*rows)[6 * kDim - 1], 3.0F);
-  bytes[2 * kDim + 3] = '\x7f';
+  EXPECT_EQ((*rows)[2 * kColumns], 2.0F);
+  EXPECT_EQ((*rows)[6 * kColumns - 1], 3.0F);
+  bytes[2 * kColumns + 3] = '\x7f';
   absl::StatusOr<Import> import = OpenImport(with_scales());
   ASSERT_TRUE(import.ok()) << import.status();
   const auto built =
