@@ -33,7 +33,7 @@ struct StorageComparisonOptions {
   const std::vector<QueryText>* texts = nullptr;
   const Judgements* judgements = nullptr;
   // Called after some queries; an error ends the comparison. May be null.
-  std::function<absl::Status(int64_t done, int64_t total)> observer;
+  std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
 
 struct StorageComparison {

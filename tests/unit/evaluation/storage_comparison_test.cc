@@ -139,8 +139,12 @@ TEST_F(StorageComparisonTest, ScoresAreTheKernelsThroughAllShards) {
   ASSERT_TRUE(scores.ok()) << scores.status();
   for (size_t rank = 0; rank < 200; ++rank) {
     const ScoredDocument& document = (*best)[rank];
-    if (rank > 0) EXPECT_GE((*best)[rank - 1].score, document.score);
-    if (document.ordinal % 3 == 0) EXPECT_EQ((*scores)[document.ordinal / 3], document.score);
+    if (rank > 0) {
+      EXPECT_GE((*best)[rank - 1].score, document.score);
+    }
+    if (document.ordinal % 3 == 0) {
+      EXPECT_EQ((*scores)[document.ordinal / 3], document.score);
+    }
   }
 }
 

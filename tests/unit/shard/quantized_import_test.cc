@@ -152,7 +152,9 @@ TEST(F8E4M3Test, EveryByteHasItsValueAndF16HoldsIt) {
   for (int byte = 0; byte < 0x7f; ++byte) {
     const float value = F8E4M3ToF32(static_cast<uint8_t>(byte));
     EXPECT_EQ(F16ToF32(F32ToF16(value)), value) << byte;
-    if (byte > 0) EXPECT_GT(value, F8E4M3ToF32(static_cast<uint8_t>(byte - 1))) << byte;
+    if (byte > 0) {
+      EXPECT_GT(value, F8E4M3ToF32(static_cast<uint8_t>(byte - 1))) << byte;
+    }
     EXPECT_EQ(F8E4M3ToF32(static_cast<uint8_t>(byte | 0x80)), -value) << byte;
   }
 }
