@@ -7,14 +7,19 @@
 namespace maxsim {
 namespace {
 
-void RotateOnce(uint64_t seed, int32_t round, float factor, absl::Span<float> row) {
+void TurnSigns(uint64_t seed, int32_t round, absl::Span<float> row) {
   const auto dim = static_cast<int32_t>(row.size());
-  const int32_t span = RotationSpan(dim);
   const int32_t begin = RotationBegin(dim, round);
-  for (int32_t column = begin; column < begin + span; ++column) {
+  for (int32_t column = begin; column < begin + RotationSpan(dim); ++column) {
     const uint64_t signs = RotationSigns(seed, round, column / 64);
     if ((signs >> (column % 64) & 1) != 0) row[column] = -row[column];
   }
+}
+
+void Transform(int32_t round, float factor, absl::Span<float> row) {
+  const auto dim = static_cast<int32_t>(row.size());
+  const int32_t span = RotationSpan(dim);
+  const int32_t begin = RotationBegin(dim, round);
   for (int32_t distance = 1; distance < span; distance *= 2) {
     for (int32_t pair = begin; pair < begin + span; pair += 2 * distance) {
       for (int32_t column = pair; column < pair + distance; ++column) {
@@ -36,7 +41,19 @@ float RotationFactor(int32_t dim) {
 
 void Rotate(uint64_t seed, absl::Span<float> row) {
   const float factor = RotationFactor(static_cast<int32_t>(row.size()));
-  for (int32_t round = 0; round < kRotationRounds; ++round) RotateOnce(seed, round, factor, row);
+  for (int32_t round = 0; round < kRotationRounds; ++round) {
+    TurnSigns(seed, round, row);
+    Transform(round, factor, row);
+  }
+}
+
+void Unrotate(uint64_t seed, absl::Span<float> row) {
+  // Signs and the scaled transform are symmetric and orthogonal: each is its own inverse.
+  const float factor = RotationFactor(static_cast<int32_t>(row.size()));
+  for (int32_t round = kRotationRounds - 1; round >= 0; --round) {
+    Transform(round, factor, row);
+    TurnSigns(seed, round, row);
+  }
 }
 
 float Quantize(absl::Span<const float> values, int8_t* target) {

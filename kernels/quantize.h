@@ -55,6 +55,9 @@ float RotationFactor(int32_t dim);
 // Rotates one row in place. `row` has kMinDim to kMaxDim columns. Thread-safe.
 void Rotate(uint64_t seed, absl::Span<float> row);
 
+// The inverse of Rotate, to FP32 rounding. Thread-safe.
+void Unrotate(uint64_t seed, absl::Span<float> row);
+
 // Quantises values that share a scale, rounding to nearest even, into `target` [values.size()]. Returns the scale:
 // largest magnitude / kMaxInt8, or 0 below kMinQuantizedMagnitude. Thread-safe.
 float Quantize(absl::Span<const float> values, int8_t* target);

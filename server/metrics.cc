@@ -129,6 +129,8 @@ struct Metrics::Families {
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
   Family<Gauge>& memory = AddGauge(registry, "maxsim_memory_bytes", "Memory held, by kind and purpose.");
+  Family<Gauge>& collection_info = AddGauge(registry, "maxsim_collection_info",
+                                            "Always 1; storage type and residency of a collection being served.");
   Family<Gauge>& collection_generation =
       AddGauge(registry, "maxsim_collection_generation", "Generation of a collection that is being served.");
   Family<Gauge>& collection_documents = AddGauge(registry, "maxsim_collection_documents", "Documents of a collection.");
@@ -155,6 +157,8 @@ struct Metrics::Families {
   std::array<Counter*, kRejections.size()> by_reason{};
 
   struct CollectionSeries {
+    std::string storage, residency;  // labels of `info`
+    Gauge* info = nullptr;
     Gauge* generation = nullptr;
     Gauge* documents = nullptr;
     Gauge* tokens = nullptr;
@@ -234,8 +238,8 @@ void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double 
   families_->memory.Add({{"kind", std::string(kind)}, {"purpose", std::string(purpose)}}).Set(bytes);
 }
 
-void Metrics::SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
-                            uint64_t resident_bytes) {
+void Metrics::SetCollection(std::string_view name, std::string_view storage, std::string_view residency,
+                            uint64_t generation, uint64_t num_documents, uint64_t num_tokens, uint64_t resident_bytes) {
   std::lock_guard lock(families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.generation == nullptr) {
@@ -244,6 +248,15 @@ void Metrics::SetCollection(std::string_view name, uint64_t generation, uint64_t
     series.documents = &families_->collection_documents.Add(labels);
     series.tokens = &families_->collection_tokens.Add(labels);
     series.bytes = &families_->collection_bytes.Add(labels);
+  }
+  if (series.info == nullptr || series.storage != storage || series.residency != residency) {
+    // A generation may be stored in another way than the one before.
+    if (series.info != nullptr) families_->collection_info.Remove(series.info);
+    series.storage = std::string(storage);
+    series.residency = std::string(residency);
+    series.info = &families_->collection_info.Add(
+        {{"collection", std::string(name)}, {"storage", series.storage}, {"residency", series.residency}});
+    series.info->Set(1);
   }
   series.generation->Set(static_cast<double>(generation));
   series.documents->Set(static_cast<double>(num_documents));
@@ -257,6 +270,7 @@ void Metrics::RemoveCollection(std::string_view name) {
   if (it == families_->collections.end()) return;
   const Families::CollectionSeries& series = it->second;
   if (series.generation != nullptr) {
+    families_->collection_info.Remove(series.info);
     families_->collection_generation.Remove(series.generation);
     families_->collection_documents.Remove(series.documents);
     families_->collection_tokens.Remove(series.tokens);

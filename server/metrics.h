@@ -34,9 +34,10 @@ class Metrics {
   // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "workspace", "staging").
   void SetMemory(std::string_view kind, std::string_view purpose, double bytes);
 
-  // A collection that is served; RemoveCollection takes its series out.
-  void SetCollection(std::string_view name, uint64_t generation, uint64_t num_documents, uint64_t num_tokens,
-                     uint64_t resident_bytes);
+  // A collection that is served, with its storage type ("i8") and residency ("host"); RemoveCollection takes its series
+  // out.
+  void SetCollection(std::string_view name, std::string_view storage, std::string_view residency, uint64_t generation,
+                     uint64_t num_documents, uint64_t num_tokens, uint64_t resident_bytes);
   void RemoveCollection(std::string_view name);
   // A load or reload of a collection that is served, or was before: its series stay until RemoveCollection.
   void CountReload(std::string_view name, bool ok, absl::Duration duration);

@@ -54,8 +54,9 @@ absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batchin
   query.num_tokens = num_tokens;
   query.top_k = 1;
   const std::vector<float> values(static_cast<size_t>(num_tokens) * static_cast<size_t>(collection->dim()), 0.1F);
-  query.tokens.resize(values.size() * SizeOf(collection->storage()));
-  ConvertElements(ScalarType::kF32, values.data(), collection->storage(), query.tokens.data(), values.size());
+  const ScalarType type = QueryType(collection->storage());
+  query.tokens.resize(values.size() * SizeOf(type));
+  ConvertElements(ScalarType::kF32, values.data(), type, query.tokens.data(), values.size());
   auto candidates = std::make_shared<engine::CandidateSet>();
   candidates->kind = engine::CandidateSet::Kind::kOrdinals;
   for (uint64_t i = 0; i < std::min(kWarmUpDocuments, collection->num_documents()); ++i) {

@@ -3,16 +3,18 @@
 
 #include "client/ctl/commands.h"
 #include "client/ctl/inputs.h"
-#include "client/ctl/ranking.h"
 #include "client/ctl/results.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/truth.h"
 #include "client/messages.h"
+#include "evaluation/ranking.h"
 #include "server/shard/text.h"
 
 namespace maxsim::client::ctl {
 namespace {
 
+using evaluation::HasRelevant;
+using evaluation::Quality;
 using shard::Cat;
 
 struct EvaluateOptions {
@@ -51,7 +53,7 @@ absl::StatusOr<std::vector<std::string>> ServerRanking(const Inputs& inputs, int
   if (!client.ok()) return client.status();
   v1::RerankRequest request;
   request.set_collection(collection);
-  *request.add_queries() = MakeQuery(inputs.queries.Message(query));
+  *request.add_queries() = MakeQuery(QueryTokens(inputs.queries, query));
   *request.mutable_candidates() = WholeCollection();
   request.set_top_k(static_cast<uint32_t>(depth));
   const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
@@ -91,7 +93,7 @@ absl::StatusOr<int64_t> CountUnknown(const std::vector<std::string>& ids, const 
     if (usable.empty()) continue;
     v1::RerankRequest request;
     request.set_collection(collection.name());
-    *request.add_queries() = MakeQuery(inputs.queries.Message(0));
+    *request.add_queries() = MakeQuery(QueryTokens(inputs.queries, 0));
     absl::StatusOr<v1::Candidates> candidates = MakeCandidates(usable, collection.id_type());
     if (!candidates.ok()) return candidates.status();
     *request.mutable_candidates() = *std::move(candidates);

@@ -47,7 +47,7 @@ absl::StatusOr<Question> MakeQuestion(const ExplainOptions& options, Context& co
   if (!collection.ok()) return collection.status();
   v1::RerankRequest& request = question.request;
   request.set_collection(collection->name());
-  *request.add_queries() = MakeQuery(queries->Message(options.query_index), weights);
+  *request.add_queries() = MakeQuery(QueryTokens(*queries, options.query_index), weights);
   if (options.id.empty()) {
     *request.mutable_candidates() = WholeCollection();
   } else {

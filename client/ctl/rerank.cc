@@ -47,7 +47,7 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
 
   v1::RerankRequest request;
   request.set_collection(collection->name());
-  *request.add_queries() = MakeQuery(queries->Message(options.query_index), weights);
+  *request.add_queries() = MakeQuery(QueryTokens(*queries, options.query_index), weights);
   *request.mutable_candidates() = *std::move(candidates);
   request.set_top_k(options.top_k);
   request.set_return_payloads(options.payload);

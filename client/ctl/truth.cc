@@ -60,7 +60,7 @@ std::pair<size_t, uint32_t> Truth::Locate(uint64_t ordinal) const {
 
 std::vector<ReferenceScore> Truth::Scores(const QuerySet& queries, int64_t query,
                                           const std::vector<uint64_t>* ordinals) const {
-  const std::string tokens = queries.Rounded(query, manifest_.storage);
+  const std::string tokens = queries.Rounded(query, QueryType(manifest_.storage));
   maxsim::Query problem;
   problem.tokens = tokens.data();
   problem.num_tokens = queries.num_tokens(query);

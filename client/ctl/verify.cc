@@ -70,7 +70,7 @@ class Verification {
     v1::RerankRequest request;
     request.set_collection(collection_.name());
     request.set_top_k(static_cast<uint32_t>(options_.top_k));
-    *request.add_queries() = MakeQuery(queries_.Message(query));
+    *request.add_queries() = MakeQuery(QueryTokens(queries_, query));
     const bool whole = options_.num_candidates == 0;
     if (whole) {
       *request.mutable_candidates() = WholeCollection();
@@ -233,11 +233,13 @@ void AddVerify(CLI::App& app, Context& context) {
       ->type_name("K");
   command->add_option("--seed", options->seed, "Seed of the random choices")->capture_default_str()->type_name("N");
   command->footer(
-      "Queries are rounded to the collection's storage type first, as the server rounds them. Fails (exit code 1) when "
-      "a\n"
-      "score is off by more than 1e-5 of its magnitude, sum_i |w_i| max_j sum_k |q_ik d_jk|, or when the server's top "
-      "k are\n"
-      "not the reference's.\n\n"
+      "Queries are rounded to the collection's storage type first, as the server rounds them; those for i8 are rotated "
+      "and\n"
+      "quantised as the server's are, and their documents taken as they are stored. Fails (exit code 1) when a score "
+      "is\n"
+      "off by more than 1e-5 of its magnitude, sum_i |w_i| max_j sum_k |q_ik d_jk|, or when the server's top k are not "
+      "the\n"
+      "reference's.\n\n"
       "Example: maxsimctl verify --queries queries.npy --query-lengths lengths.npy --sample 0 --top-k 100");
   command->callback([options, &context] { context.result = RunVerify(*options, context); });
 }

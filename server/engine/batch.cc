@@ -87,7 +87,8 @@ absl::Status Lane::Batch::CheckQuery(const JobQuery& query) const {
         absl::StrCat("query has ", query.num_tokens, " tokens; it must have 1 to ", kMaxQueryTokens));
   }
   const auto num_tokens = static_cast<size_t>(query.num_tokens);
-  const size_t num_bytes = num_tokens * static_cast<size_t>(collection_.dim()) * SizeOf(collection_.storage());
+  const size_t num_bytes =
+      num_tokens * static_cast<size_t>(collection_.dim()) * SizeOf(QueryType(collection_.storage()));
   if (query.tokens.size() != num_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("query tokens are ", query.tokens.size(), " bytes; ", num_tokens,
                                                    " tokens of dimension ", collection_.dim(), " are ", num_bytes));

@@ -65,6 +65,7 @@ struct Lane::Scratch {
   std::vector<std::vector<Scored>> results;
   std::vector<uint32_t> ordinals;   // of a range, or of hits to be aligned
   std::vector<int64_t> offsets;     // of a staged range
+  std::vector<std::byte> tokens;    // of a staged range that lies at an odd address
   std::vector<TokenMatch> matches;  // of one Align call
   std::vector<HitPlace> places;
   std::vector<std::pair<uint32_t, size_t>> hits;  // document, index of the hit

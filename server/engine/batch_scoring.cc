@@ -259,7 +259,9 @@ DocumentsView Lane::Batch::InlineView(const CandidateSet& set) const {
           .dim = collection_.dim(),
           .num_documents = static_cast<int64_t>(set.inline_offsets.size()) - 1,
           .tokens = set.inline_tokens.data(),
-          .offsets = set.inline_offsets.data()};
+          .offsets = set.inline_offsets.data(),
+          .scales = set.inline_scales.empty() ? nullptr : set.inline_scales.data(),
+          .rotation_seed = collection_.manifest().rotation_seed};
 }
 
 absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
@@ -271,6 +273,10 @@ absl::Status Lane::Batch::CheckInline(const CandidateSet& set) const {
     return absl::InvalidArgumentError(absl::StrCat("inline documents are ", set.inline_tokens.size(), " bytes; ",
                                                    view.num_tokens(), " tokens of dimension ", view.dim, " are ",
                                                    static_cast<size_t>(view.num_tokens()) * row_bytes));
+  }
+  if (view.scales != nullptr && set.inline_scales.size() != static_cast<size_t>(view.num_documents)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("inline documents have ", set.inline_scales.size(), " scales for ", view.num_documents));
   }
   for (int64_t idx = 0; idx < view.num_documents; ++idx) {
     const int64_t bytes = StagedBytes(view.type, view.dim, view.offsets[idx + 1] - view.offsets[idx]);
@@ -300,8 +306,15 @@ const Documents* Lane::Batch::Stage(const QueryGroup& group, int64_t begin, int6
     scratch_.offsets.assign(view.offsets + begin, view.offsets + end + 1);
     for (int64_t& offset : scratch_.offsets) offset -= first;
     view.offsets = scratch_.offsets.data();
-    view.tokens = group.set->inline_tokens.data() +
-                  static_cast<size_t>(first) * static_cast<size_t>(view.dim) * SizeOf(view.type);
+    if (view.scales != nullptr) view.scales += begin;
+    const size_t row_bytes = static_cast<size_t>(view.dim) * SizeOf(view.type);
+    const std::byte* const rows = group.set->inline_tokens.data() + static_cast<size_t>(first) * row_bytes;
+    view.tokens = rows;
+    // i8 rows may begin anywhere; a backend takes them from an even address.
+    if (reinterpret_cast<uintptr_t>(rows) % 2 != 0) {
+      scratch_.tokens.assign(rows, rows + static_cast<size_t>(scratch_.offsets.back()) * row_bytes);
+      view.tokens = scratch_.tokens.data();
+    }
   }
   const absl::StatusOr<const Documents*> staged = executor_.Stage(view);
   if (staged.ok()) return *staged;

@@ -36,8 +36,9 @@ absl::Status Validate(const EngineOptions& options) {
 }  // namespace
 
 int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens) {
-  constexpr int64_t kPaddedColumns = 8;
-  return num_tokens * ((dim + kPaddedColumns - 1) / kPaddedColumns * kPaddedColumns) *
+  // Rows of a multiple of 16 bytes.
+  const int64_t padded_columns = type == ScalarType::kI8 ? 16 : 8;
+  return num_tokens * ((dim + padded_columns - 1) / padded_columns * padded_columns) *
          static_cast<int64_t>(SizeOf(type));
 }
 

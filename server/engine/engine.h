@@ -16,7 +16,7 @@
 namespace maxsim::engine {
 
 // Bytes that an inline document of `num_tokens` takes of ExecutorOptions::max_staged_bytes: a backend may pad the
-// columns to a multiple of 8.
+// columns to a multiple of 8, and of i8 of 16.
 int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
 
 struct EngineOptions {

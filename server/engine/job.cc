@@ -54,7 +54,8 @@ uint64_t JobBytes(const Job& job) {
     known.push_back(set);
     bytes += sizeof(CandidateSet) + set->ordinals.capacity() * sizeof(set->ordinals[0]) +
              set->positions.capacity() * sizeof(set->positions[0]) + set->inline_tokens.capacity() +
-             set->inline_offsets.capacity() * sizeof(set->inline_offsets[0]);
+             set->inline_offsets.capacity() * sizeof(set->inline_offsets[0]) +
+             set->inline_scales.capacity() * sizeof(set->inline_scales[0]);
   }
   return bytes;
 }

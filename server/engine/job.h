@@ -28,9 +28,11 @@ struct CandidateSet {
   std::vector<uint32_t> positions;
 
   // kInline: documents in the collection's storage type: [inline_offsets.back(), dim] row-major; document n owns rows
-  // inline_offsets[n] .. inline_offsets[n + 1], of which there is at least one.
+  // inline_offsets[n] .. inline_offsets[n + 1], of which there is at least one. Those for an i8 collection have gone
+  // through its rotation, and have a scale each; for others there is none.
   std::vector<std::byte> inline_tokens;
   std::vector<int64_t> inline_offsets;
+  std::vector<float> inline_scales;
 
   uint64_t num_documents(const store::Collection& collection) const;
   // Walks the ordinals. Those beyond the collection count as nothing here; scoring refuses them.
@@ -39,7 +41,7 @@ struct CandidateSet {
 
 // One query of a request.
 struct JobQuery {
-  std::vector<std::byte> tokens;  // [num_tokens, dim] in the collection's storage type
+  std::vector<std::byte> tokens;  // [num_tokens, dim] in QueryType(the collection's storage type)
   std::vector<float> weights;     // [num_tokens], or empty: all 1
   int32_t num_tokens = 0;
   int32_t top_k = 0;

@@ -1,13 +1,17 @@
 #include "server/rpc/candidates.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/limits.h"
+#include "kernels/quantize.h"
 #include "server/engine/engine.h"
+#include "server/shard/shard_contents.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -121,6 +125,26 @@ absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collec
                     absl::StrCat(resolved.missing_int_ids.front()), path);
 }
 
+// A document as it would be stored, so that it gets the score that it would have in the collection.
+absl::Status AppendQuantized(const v1::TokenMatrix& document, const TokenMatrixRules& rules, uint64_t rotation_seed,
+                             FieldPath path, engine::CandidateSet& set) {
+  std::vector<std::byte> bytes;
+  if (absl::Status status = AppendRows(document, rules, path, bytes); !status.ok()) return status;
+  std::vector<float> rows(bytes.size() / sizeof(float));
+  std::memcpy(rows.data(), bytes.data(), bytes.size());
+  const size_t begin = set.inline_tokens.size();
+  set.inline_tokens.resize(begin + rows.size());
+  const float scale = QuantizeDocument(rotation_seed, rules.dim, absl::MakeSpan(rows),
+                                       reinterpret_cast<int8_t*>(set.inline_tokens.data() + begin));
+  if (scale > shard::kMaxScale) {
+    return Invalid(absl::StrCat(path(), ".data"),
+                   absl::StrCat("holds values that reach ", scale * static_cast<float>(kMaxInt8),
+                                " in the collection's rotation; their magnitude there must be at most ", kMaxAbsValue));
+  }
+  set.inline_scales.push_back(scale);
+  return absl::OkStatus();
+}
+
 absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collection& collection,
                            const RequestLimits& limits, FieldPath path, engine::CandidateSet& set,
                            ResolvedCandidates& resolved) {
@@ -130,7 +154,9 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
                    absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
                                 " (limits.max_inline_documents) are accepted"));
   }
-  const TokenMatrixRules rules{.storage = collection.storage(),
+  const ScalarType storage = collection.storage();
+  // What is quantised comes in as a query does.
+  const TokenMatrixRules rules{.storage = QueryType(storage),
                                .dim = collection.dim(),
                                .max_tokens = limits.max_document_tokens,
                                .limit_name = "limits.max_document_tokens"};
@@ -141,21 +167,24 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
     if (absl::Status status = CheckShape(list.documents(i), rules, document_path); !status.ok()) return status;
-    const int64_t bytes = engine::StagedBytes(rules.storage, rules.dim, list.documents(i).num_tokens());
+    const int64_t bytes = engine::StagedBytes(storage, rules.dim, list.documents(i).num_tokens());
     if (bytes > limits.max_staged_bytes) {
       return Invalid(
           absl::StrCat(document_path(), ".num_tokens"),
           absl::StrCat("is ", list.documents(i).num_tokens(), ", which is ", bytes,
-                       " bytes in the collection's storage type ", std::string(Name(rules.storage)), ", and at most ",
+                       " bytes in the collection's storage type ", std::string(Name(storage)), ", and at most ",
                        limits.max_staged_bytes, " (engine.max_staged_bytes) are accepted"));
     }
     set.inline_offsets.push_back(set.inline_offsets.back() + list.documents(i).num_tokens());
   }
   const auto num_tokens = static_cast<uint64_t>(set.inline_offsets.back());
-  set.inline_tokens.reserve(num_tokens * static_cast<size_t>(rules.dim) * SizeOf(rules.storage));
+  set.inline_tokens.reserve(num_tokens * static_cast<size_t>(rules.dim) * SizeOf(storage));
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
-    absl::Status status = AppendRows(list.documents(i), rules, document_path, set.inline_tokens);
+    absl::Status status =
+        storage == ScalarType::kI8
+            ? AppendQuantized(list.documents(i), rules, collection.manifest().rotation_seed, document_path, set)
+            : AppendRows(list.documents(i), rules, document_path, set.inline_tokens);
     if (!status.ok()) return status;
   }
   resolved.is_inline = true;

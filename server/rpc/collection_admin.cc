@@ -129,8 +129,9 @@ void CollectionAdmin::UpdateMetrics() {
   for (const store::CollectionStatus& status : store_->List()) {
     if (status.collection == nullptr) continue;
     const store::Collection& collection = *status.collection;
-    metrics_->SetCollection(status.name, static_cast<uint64_t>(collection.manifest().generation),
-                            collection.num_documents(), collection.num_tokens(), collection.resident_bytes());
+    metrics_->SetCollection(status.name, Name(collection.storage()), store::Name(collection.residency()),
+                            static_cast<uint64_t>(collection.manifest().generation), collection.num_documents(),
+                            collection.num_tokens(), collection.resident_bytes());
     gone.erase(status.name);
     exported_.insert(status.name);
     resident += static_cast<double>(collection.resident_bytes());

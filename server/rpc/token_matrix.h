@@ -1,4 +1,4 @@
-// Token matrices of a request: validation and conversion to a collection's storage type.
+// Token matrices of a request: validation and conversion to the type that a collection is scored with.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace maxsim::rpc {
 
 // What a matrix has to be.
 struct TokenMatrixRules {
-  ScalarType storage = ScalarType::kF16;  // values are rounded to this type
+  ScalarType storage = ScalarType::kF16;  // values are rounded to this type; not kI8
   int32_t dim = 0;
   int64_t max_tokens = 0;
   std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"

@@ -210,7 +210,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
   if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
-  const TokenMatrixRules rules{.storage = collection->storage(),
+  const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
                                .dim = collection->dim(),
                                .max_tokens = limits.max_query_tokens,
                                .limit_name = "limits.max_query_tokens"};

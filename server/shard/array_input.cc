@@ -51,6 +51,7 @@ class NpzArchive : public ArrayArchive {
       : file_(std::move(file)), members_(std::move(members)) {}
 
   bool Has(const std::string& name) const override { return Find(name) != nullptr; }
+  std::optional<std::string> FindMetadata(std::string_view) const override { return std::nullopt; }
 
   absl::StatusOr<ArrayInput> Open(const std::string& name) const override {
     const ZipMember* member = Find(name);
@@ -80,6 +81,10 @@ class SafetensorsArchive : public ArrayArchive {
       : file_(std::move(file)), header_(std::move(header)) {}
 
   bool Has(const std::string& name) const override { return header_.Find(name) != nullptr; }
+  std::optional<std::string> FindMetadata(std::string_view key) const override {
+    const std::optional<std::string_view> value = header_.FindMetadata(key);
+    return value.has_value() ? std::optional<std::string>(*value) : std::nullopt;
+  }
 
   absl::StatusOr<ArrayInput> Open(const std::string& name) const override {
     const SafetensorsTensor* tensor = header_.Find(name);
@@ -93,7 +98,8 @@ class SafetensorsArchive : public ArrayArchive {
     std::string origin = Cat(file_->path(), ": ", name);
     const std::optional<ElementType> type = ElementTypeFromSafetensors(tensor->dtype);
     if (!type.has_value()) {
-      return Invalid(origin, ": dtype ", tensor->dtype, " is not supported (F16, BF16, F32, F64 and the integers are)");
+      return Invalid(origin, ": dtype ", tensor->dtype,
+                     " is not supported (F16, BF16, F32, F64, F8_E4M3 and the integers are)");
     }
     return ArrayInput{std::move(origin), *type, tensor->shape, ReadRange(file_, tensor->begin, tensor->end)};
   }

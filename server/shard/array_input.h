@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -30,6 +32,8 @@ class ArrayArchive {
  public:
   virtual ~ArrayArchive() = default;
   virtual bool Has(const std::string& name) const = 0;
+  // What a safetensors file says beside its arrays; nullopt for .npz.
+  virtual std::optional<std::string> FindMetadata(std::string_view key) const = 0;
   // NOT_FOUND, listing the names there are, when there is none of this name.
   virtual absl::StatusOr<ArrayInput> Open(const std::string& name) const = 0;
 };

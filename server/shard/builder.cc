@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -77,8 +78,8 @@ void RemoveOldGenerations(const std::string& folder, const Manifest& published) 
 
 absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, const TokenSource& tokens,
                         const PayloadSource* payloads) {
-  if (options.storage == ScalarType::kI8) {
-    return absl::UnimplementedError("storage i8 is not supported by this version (f16, bf16 and f32 are)");
+  if (options.storage == ScalarType::kI8 && options.rotation_seed > static_cast<uint64_t>(kMaxRotationSeed)) {
+    return Invalid("seed: ", options.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);
   }
   if (options.max_shard_bytes < kMinMaxShardBytes) {
     return Invalid("max-shard-bytes: ", options.max_shard_bytes, ", the least is ", kMinMaxShardBytes);
@@ -160,6 +161,11 @@ class UnpublishedFiles {
   std::vector<std::string> files_;
 };
 
+int NumThreads(const BuildOptions& options) {
+  if (options.num_threads > 0) return options.num_threads;
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 absl::Status Publish(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files) {
   // The shards' names must be on the disk before a manifest that names them is.
   if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
@@ -226,6 +232,11 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
   if (!published.ok()) return published.status();
   absl::StatusOr<std::string> name = ChooseName(options, *published);
   if (!name.ok()) return name.status();
+  const int64_t generation = options.generation == 0 ? published->generation + 1 : options.generation;
+  if (generation <= published->generation) {
+    return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,
+                                             " already; generation ", generation, " cannot follow it"));
+  }
   RemoveLeftovers(options.folder, *published);
 
   BuildProgress progress{.stage = BuildProgress::Stage::kWriting,
@@ -239,9 +250,10 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
   };
 
   Manifest manifest{.name = *name,
-                    .generation = published->generation + 1,
+                    .generation = generation,
                     .dim = static_cast<int32_t>(tokens.dim()),
                     .storage = options.storage,
+                    .rotation_seed = options.storage == ScalarType::kI8 ? options.rotation_seed : 0,
                     .id_type = catalog.ids.type(),
                     .has_payloads = catalog.has_payloads(),
                     .num_documents = catalog.num_documents(),
@@ -249,12 +261,13 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
                     .created_by = options.created_by,
                     .created_at = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
                     .shards = {}};
+  const TokenEncoding encoding{options.storage, manifest.rotation_seed, NumThreads(options)};
   UnpublishedFiles files(options.folder);
   int64_t bytes_before = 0;
   for (const ShardPlan& plan : plans) {
     const std::string file = ShardFileName(manifest.generation, progress.shards_done);
-    absl::StatusOr<ShardEntry> entry = WriteShard(options.folder, file, plan, options.storage, catalog, tokens,
-                                                  payloads, [&](int64_t documents, int64_t bytes) {
+    absl::StatusOr<ShardEntry> entry = WriteShard(options.folder, file, plan, encoding, catalog, tokens, payloads,
+                                                  [&](int64_t documents, int64_t bytes) {
                                                     progress.documents_done = plan.first_document + documents;
                                                     progress.bytes_done = bytes_before + bytes;
                                                     return report(BuildProgress::Stage::kWriting);

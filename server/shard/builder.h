@@ -23,6 +23,10 @@ struct BuildOptions {
   std::string folder{};  // created when it is not there
   std::string name{};    // of the collection; "" takes the name of the one in the folder, or the folder's own name
   ScalarType storage = ScalarType::kF16;
+  uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
+  int num_threads = 0;         // i8: that quantise; 0: one per core
+  // 0: the one after the published one. Else this one, which must be newer than what is published.
+  int64_t generation = 0;
   // Bound of a shard file's size. A document that is larger by itself gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
@@ -64,14 +68,15 @@ std::vector<ShardPlan> PlanShards(const Catalog& catalog, ScalarType storage, in
 // "shard-000002-00000.safetensors".
 std::string ShardFileName(int64_t generation, int64_t index);
 
-// Builds and publishes the generation after the one in the folder (1 when there is none), and returns its manifest. The
+// Builds and publishes the generation after the one in the folder (1 when there is none), or the one that the options
+// name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
 // catalog's lengths sum to tokens.num_tokens(); `payloads` may be null when the catalog has none. One build at a time
 // writes to a folder. When it fails before the manifest is renamed, the folder's generation is untouched and the files
 // of the failed one are removed; should the process die, the next build removes them. The files of the generation
 // before stay, for readers that are about to open them; older ones are removed.
 // INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
-// FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name), RESOURCE_EXHAUSTED
-// (disk).
+// FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name or too new a generation),
+// RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
                                          PayloadSource* payloads, const BuildObserver& observer = nullptr);
 

@@ -1,7 +1,6 @@
 #include "server/shard/cli.h"
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <new>
 #include <optional>
@@ -10,40 +9,23 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "server/shard/builder.h"
 #include "server/shard/byte_count.h"
+#include "server/shard/cli_support.h"
 #include "server/shard/import.h"
 #include "server/shard/inspect.h"
 #include "server/shard/manifest.h"
 #include "server/shard/progress.h"
+#include "server/shard/quantize_cli.h"
 #include "server/shard/text.h"
 #include "server/shard/verifier.h"
 
 namespace maxsim::shard {
 namespace {
-
-constexpr int kExitOk = 0;
-constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
-constexpr int kExitInterrupted = 130;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-// After the first Ctrl-C the build ends at its next report and cleans up; a second one kills.
-void OnInterrupt(int signal) {
-  interrupted = 1;
-  std::signal(signal, SIG_DFL);
-}
-
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "maxsim-shard: %s\n", std::string(status.message()).c_str());
-  return interrupted != 0 ? kExitInterrupted : kExitFailed;
-}
 
 struct BuildArguments {
   ImportOptions import;
@@ -51,6 +33,8 @@ struct BuildArguments {
   std::string output;
   std::string name;
   std::string storage;
+  int64_t seed = 0;
+  int threads = 0;
   std::string max_shard_bytes = "4GiB";
   bool quiet = false;
 };
@@ -59,9 +43,7 @@ struct BuildArguments {
 absl::StatusOr<ScalarType> ChooseStorage(const std::string& asked, std::optional<ScalarType> there, ElementType input) {
   if (asked.empty()) return there.value_or(input == ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16);
   const std::optional<ScalarType> storage = ScalarTypeFromName(asked);
-  if (!storage.has_value() || *storage == ScalarType::kI8) {
-    return Invalid("--storage ", asked, " is not supported by this version; f16, bf16 and f32 are");
-  }
+  if (!storage.has_value()) return Invalid("--storage ", asked, " is no storage type; f16, bf16, f32 and i8 are");
   return *storage;
 }
 
@@ -72,12 +54,6 @@ absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& stat
   return absl::Status(status.code(), Cat(status.message(), "; give an archive as --input"));
 }
 
-// A duration for people.
-std::string Elapsed(absl::Time began) {
-  const absl::Duration elapsed = absl::Trunc(absl::Now() - began, absl::Milliseconds(1));
-  return elapsed > absl::ZeroDuration() ? absl::FormatDuration(elapsed) : "under 1ms";
-}
-
 absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay& display) {
   BuildOptions options;
   options.folder = arguments.output;
@@ -86,6 +62,8 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
   absl::StatusOr<int64_t> max_shard_bytes = ParseByteCount(arguments.max_shard_bytes);
   if (!max_shard_bytes.ok()) return Prefix("--max-shard-bytes: ", max_shard_bytes.status());
   options.max_shard_bytes = *max_shard_bytes;
+  options.rotation_seed = static_cast<uint64_t>(arguments.seed);
+  options.num_threads = arguments.threads;
   ImportOptions import_options = arguments.import;
   if (!arguments.id_type.empty()) {
     import_options.id_type = arguments.id_type == "int64" ? IdType::kInt64 : IdType::kString;
@@ -97,13 +75,7 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
   }
   std::optional<ScalarType> there;
   if (const absl::StatusOr<Manifest> before = ReadManifest(arguments.output); before.ok()) there = before->storage;
-  const BuildObserver observer = [&](const BuildProgress& progress) {
-    display.Show(progress);
-    if (interrupted != 0 && progress.stage != BuildProgress::Stage::kPublished) {
-      return absl::CancelledError("interrupted; nothing was published");
-    }
-    return absl::OkStatus();
-  };
+  const BuildObserver observer = [&](const BuildProgress& progress) { return ShowProgress(display, progress); };
   absl::StatusOr<Import> import = OpenImport(import_options, observer);
   if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
   options.storage = *ChooseStorage(arguments.storage, there, import->tokens->type());
@@ -111,10 +83,7 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
 }
 
 int RunBuild(const BuildArguments& arguments) {
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
-  // A file size limit is to be an error like a full disk, not a signal.
-  std::signal(SIGXFSZ, SIG_IGN);
+  CatchInterrupts();
   const absl::Time began = absl::Now();
   absl::StatusOr<Manifest> manifest;
   {
@@ -123,14 +92,7 @@ int RunBuild(const BuildArguments& arguments) {
   }
   if (!manifest.ok()) return Fail(manifest.status());
   if (!arguments.quiet) {
-    int64_t bytes = 0;
-    for (const ShardEntry& entry : manifest->shards) bytes += entry.num_bytes;
-    std::printf("%s: generation %s of \"%s\": %s documents, %s tokens x %d %s, %s in %s %s, %s\n",
-                arguments.output.c_str(), FormatCount(manifest->generation).c_str(), manifest->name.c_str(),
-                FormatCount(manifest->num_documents).c_str(), FormatCount(manifest->num_tokens).c_str(), manifest->dim,
-                std::string(Name(manifest->storage)).c_str(), FormatBytes(bytes).c_str(),
-                FormatCount(static_cast<int64_t>(manifest->shards.size())).c_str(),
-                manifest->shards.size() == 1 ? "shard" : "shards", Elapsed(began).c_str());
+    std::printf("%s, %s\n", Describe(arguments.output, *manifest).c_str(), Elapsed(began).c_str());
   }
   return kExitOk;
 }
@@ -167,13 +129,20 @@ int RunVerify(const std::string& folder, bool quiet) {
 // Descriptions are broken by hand: the library does not wrap lines.
 void AddBuild(CLI::App& app, BuildArguments& arguments) {
   app.add_option("--tokens", arguments.import.tokens,
-                 "Token vectors of all documents, one after the other: NumPy array\n[T, d] of f16, f32 or f64")
+                 "Token vectors of all documents, one after the other: NumPy array\n[T, d] of f16, f32, f64, or i8 "
+                 "with --scales")
       ->type_name("FILE.npy");
   app.add_option("--lengths", arguments.import.lengths, "Tokens of each document: NumPy array [N] of integers")
       ->type_name("FILE.npy");
+  app.add_option(
+         "--scales", arguments.import.scales,
+         "Of i8 token vectors: what each document's [N], or each token's\n[T], are multiplied by; NumPy array of "
+         "f16, f32 or f64")
+      ->type_name("FILE.npy");
   app.add_option("--input", arguments.import.input,
-                 "In place of --tokens and --lengths: an archive that holds\n\"tokens\" (f16, bf16, f32 or f64) and "
-                 "\"lengths\" [N] or\n\"offsets\" [N + 1], and may hold integer \"ids\" [N]")
+                 "In place of --tokens and --lengths: an archive that holds\n\"tokens\" (f16, bf16, f32, f64, f8_e4m3, "
+                 "i8) and \"lengths\" [N]\nor \"offsets\" [N + 1], and may hold \"scales\" of f8_e4m3 and i8, and\n"
+                 "integer \"ids\" [N]")
       ->type_name("FILE.npz|FILE.safetensors");
   app.add_option(
          "--ids", arguments.import.ids,
@@ -189,9 +158,11 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
          "Name of the collection: A-Z a-z 0-9 . _ -\n(default: that of the collection there, or the folder's name)")
       ->type_name("NAME");
   app.add_option("--storage", arguments.storage,
-                 "How values are stored, rounded to nearest: f16, bf16 or f32\n(default: that of the collection "
-                 "there; else f16, or bf16\nfor BF16 input)")
+                 "How values are stored: f16, bf16 or f32, rounded to nearest, or\ni8, rotated and with a scale per "
+                 "document (default: that of the\ncollection there; else f16, or bf16 for BF16 input)")
       ->type_name("TYPE");
+  AddSeed(app, arguments.seed, "With --storage i8: seed");
+  AddThreads(app, arguments.threads, "With --storage i8: threads");
   app.add_option(
          "--id-type", arguments.id_type,
          "Make all ids strings, or all 64-bit integers\n(default: as the first line has it; all lines must agree)")
@@ -217,7 +188,8 @@ int RunCli(int argc, char** argv) {
       "  maxsim-shard build --tokens tokens.npy --lengths lengths.npy --ids docs.jsonl --output wiki --name wiki\n"
       "  maxsim-shard build --input corpus.safetensors --output wiki --storage bf16\n"
       "  maxsim-shard inspect wiki\n"
-      "  maxsim-shard verify wiki");
+      "  maxsim-shard verify wiki\n"
+      "  maxsim-shard quantize wiki wiki-i8");
 
   BuildArguments build_arguments;
   CLI::App* build = app.add_subcommand("build", "Builds a collection, or the next generation of one");
@@ -239,13 +211,19 @@ int RunCli(int argc, char** argv) {
   verify->add_flag("--quiet", quiet, "Only the last line and problems");
   verify->footer("Exit code 1 when a problem was found; each is a line on standard error.");
 
+  QuantizeArguments quantize_arguments;
+  CLI::App* quantize = app.add_subcommand(
+      "quantize", "Makes an i8 collection, of half the size, from one in f16, bf16 or f32, and measures what it costs");
+  AddQuantize(*quantize, quantize_arguments);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> rest = app.remaining();
     if (error.get_exit_code() != 0 && app.get_subcommands().empty() && !rest.empty() &&
         rest.front().substr(0, 1) != "-") {
-      std::fprintf(stderr, "maxsim-shard: no subcommand \"%s\"; there are build, inspect and verify (see --help)\n",
+      std::fprintf(stderr,
+                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify and quantize (see --help)\n",
                    rest.front().c_str());
       return kExitUsage;
     }
@@ -254,6 +232,7 @@ int RunCli(int argc, char** argv) {
   try {
     if (build->parsed()) return RunBuild(build_arguments);
     if (inspect->parsed()) return RunInspect(folder, json);
+    if (quantize->parsed()) return RunQuantize(quantize_arguments);
     return RunVerify(folder, quiet);
   } catch (const std::bad_alloc&) {
     return Fail(absl::ResourceExhaustedError("out of memory"));

@@ -1,7 +1,9 @@
 #include "server/shard/element_type.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace maxsim::shard {
 namespace {
@@ -12,10 +14,11 @@ struct Row {
   size_t size;
 };
 // In the order of the enumeration.
-constexpr std::array<Row, 12> kRows = {{{"f16", "F16", 2},
+constexpr std::array<Row, 13> kRows = {{{"f16", "F16", 2},
                                         {"bf16", "BF16", 2},
                                         {"f32", "F32", 4},
                                         {"f64", "F64", 8},
+                                        {"f8_e4m3", "F8_E4M3", 1},
                                         {"i8", "I8", 1},
                                         {"i16", "I16", 2},
                                         {"i32", "I32", 4},
@@ -84,6 +87,21 @@ std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t id
   }
 }
 
+float F8E4M3ToF32(uint8_t bits) {
+  constexpr int kBias = 7;
+  const int exponent = bits >> 3 & 0xf;
+  const int fraction = bits & 0x7;
+  float magnitude = 0;
+  if (exponent == 0xf && fraction == 0x7) {
+    magnitude = std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(fraction), 1 - kBias - 3);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(8 + fraction), exponent - kBias - 3);
+  }
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
 double LoadFloat(ElementType type, const void* data, size_t idx) {
   switch (type) {
     case ElementType::kF16:
@@ -94,6 +112,8 @@ double LoadFloat(ElementType type, const void* data, size_t idx) {
       return Load<float>(data, idx);
     case ElementType::kF64:
       return Load<double>(data, idx);
+    case ElementType::kF8E4M3:
+      return F8E4M3ToF32(Load<uint8_t>(data, idx));
     default:
       return 0;
   }

@@ -11,6 +11,7 @@
 #include "server/shard/document_lines.h"
 #include "server/shard/file.h"
 #include "server/shard/npy.h"
+#include "server/shard/quantized_tokens.h"
 #include "server/shard/shard_contents.h"
 #include "server/shard/text.h"
 
@@ -61,8 +62,9 @@ class ArrayPayloads : public PayloadSource {
 
 absl::StatusOr<ArrayInput> OpenTokens(absl::StatusOr<ArrayInput> array) {
   if (!array.ok()) return array.status();
-  if (IsInteger(array->type)) {
-    return Invalid(array->origin, ": ", Name(array->type), " values; f16, bf16, f32 and f64 can be imported");
+  if (IsInteger(array->type) && array->type != ElementType::kI8) {
+    return Invalid(array->origin, ": ", Name(array->type),
+                   " values; f16, bf16, f32, f64, f8_e4m3 and, with scales, i8 can be imported");
   }
   if (array->shape.size() != 2) {
     return Invalid(array->origin, ": shape ", FormatShape(array->shape),
@@ -148,6 +150,7 @@ class Importer {
   absl::Status ReadIdArray();
   absl::Status ReadIdBytes();
   absl::Status ReadPayloadOffsets();
+  absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens(ArrayInput array);
   absl::Status Report(int64_t documents) {
     if (observer_ == nullptr) return absl::OkStatus();
     return observer_({.stage = BuildProgress::Stage::kReading,
@@ -285,6 +288,32 @@ absl::Status Importer::ReadPayloadOffsets() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<TokenSource>> Importer::MakeTokens(ArrayInput array) {
+  const std::string name(kScales);
+  const bool has_scales = archive_ == nullptr ? !options_.scales.empty() : archive_->Has(name);
+  const std::string rotation = archive_ == nullptr ? "" : archive_->FindMetadata(kRotationKey).value_or("");
+  if (!IsQuantized(array.type)) {
+    // Values that somebody scaled down, or rotated, are not the ones that they stand for.
+    if (has_scales || !rotation.empty()) {
+      return Invalid(array.origin, ": ", Name(array.type), " values with ", has_scales ? "scales" : "a rotation",
+                     "; only i8 and f8_e4m3 ones can have them");
+    }
+    return std::make_unique<ArrayTokens>(std::move(array));
+  }
+  Quantization quantization;
+  if (has_scales) {
+    absl::StatusOr<ArrayInput> scales = archive_ == nullptr ? OpenNpyArray(options_.scales) : archive_->Open(name);
+    if (!scales.ok()) return scales.status();
+    quantization.scales = *std::move(scales);
+  }
+  if (!rotation.empty()) {
+    absl::StatusOr<uint64_t> seed = ParseRotation(rotation, archive_->FindMetadata(kRotationSeedKey).value_or(""));
+    if (!seed.ok()) return Prefix(Cat(options_.input, ": "), seed.status());
+    quantization.rotation_seed = *seed;
+  }
+  return OpenQuantizedTokens(std::move(array), std::move(quantization), import_.catalog->lengths);
+}
+
 absl::Status Importer::ReadIds() {
   const bool has_ids = archive_ != nullptr && archive_->Has(std::string(kIds));
   const bool has_id_bytes = archive_ != nullptr && archive_->Has(std::string(kIdBytes));
@@ -313,6 +342,9 @@ absl::StatusOr<Import> Importer::Open() {
                              : !options_.tokens.empty() || !options_.lengths.empty()) {
     return Invalid("either --input, or --tokens together with --lengths, is expected");
   }
+  if (!options_.input.empty() && !options_.scales.empty()) {
+    return Invalid("--scales goes with --tokens; an archive holds \"scales\" itself");
+  }
   if (!options_.input.empty()) {
     absl::StatusOr<std::unique_ptr<ArrayArchive>> archive = OpenArchive(options_.input);
     if (!archive.ok()) return archive.status();
@@ -328,7 +360,9 @@ absl::StatusOr<Import> Importer::Open() {
   if (absl::Status status = ReadIds(); !status.ok()) return status;
   if (absl::Status status = ReadPayloadOffsets(); !status.ok()) return status;
   import_.catalog->lengths = std::move(lengths_);
-  import_.tokens = std::make_unique<ArrayTokens>(*std::move(tokens));
+  absl::StatusOr<std::unique_ptr<TokenSource>> source = MakeTokens(*std::move(tokens));
+  if (!source.ok()) return source.status();
+  import_.tokens = *std::move(source);
   return std::move(import_);
 }
 

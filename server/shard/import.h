@@ -17,8 +17,9 @@ struct ImportOptions {
   // Either one archive ...
   std::string input;  // .npz or safetensors, told apart by content
   // ... or two .npy files.
-  std::string tokens;   // [T, d], f16, f32 or f64
+  std::string tokens;   // [T, d], f16, f32, f64, or i8 with scales
   std::string lengths;  // [N], integers
+  std::string scales;   // of i8 tokens; see quantized_tokens.h
   // JSON Lines, a document a line. Without it: the archive's ids, else 0 .. N - 1.
   std::string ids;
   // Type of the ids. nullopt takes that of the first line and refuses lines of the other. A given type converts: an
@@ -32,6 +33,7 @@ struct Import {
   std::unique_ptr<PayloadSource> payloads;  // null when no document has a payload
 };
 
+// Quantised tokens (i8, F8_E4M3) come out as f32: `tokens` never has another type than f16, bf16, f32 and f64.
 // Reads lengths and ids whole and checks them; tokens and payloads stream while the build runs. The files must not
 // change until then. Every error names the file and the place in it. `observer` sees Stage::kReading.
 absl::StatusOr<Import> OpenImport(const ImportOptions& options, const BuildObserver& observer = nullptr);

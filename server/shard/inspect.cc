@@ -71,7 +71,10 @@ std::string FormatTable(const CollectionSummary& summary) {
   row("tokens/doc", Cat("min ", lengths.min, "  median ", lengths.median, "  mean ",
                         absl::StrFormat("%.1f", lengths.mean), "  p99 ", lengths.p99, "  max ", lengths.max));
   row("dimension", Cat(manifest.dim));
-  row("storage", std::string(Name(manifest.storage)));
+  row("storage", manifest.storage == ScalarType::kI8
+                     ? Cat(Name(manifest.storage), " (one scale per document, ", kRotationKind, " rotation of seed ",
+                           manifest.rotation_seed, ")")
+                     : std::string(Name(manifest.storage)));
   row("ids", std::string(Name(manifest.id_type)));
   row("payloads", manifest.has_payloads ? "yes" : "no");
   row("bytes", Cat(FormatBytes(summary.num_bytes), " (token vectors: ", FormatBytes(summary.token_bytes), ")"));

@@ -38,7 +38,8 @@ struct Field {
   bool seen = false;
 };
 
-// The manifest's events. Level 1 is the manifest's object, level 3 an object of "shards"; everything else is skipped.
+// The manifest's events. Level 1 is the manifest's object, level 2 that of "rotation", level 3 an object of "shards";
+// everything else is skipped.
 class ManifestEvents : public JsonEvents {
  public:
   explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth), manifest_(manifest) {
@@ -54,12 +55,14 @@ class ManifestEvents : public JsonEvents {
              {.key = "num_tokens", .integer = &manifest->num_tokens},
              {.key = "created_by", .text = &manifest->created_by},
              {.key = "created_at", .text = &manifest->created_at}}};
+    rotation_fields_ = {{{.key = "kind", .text = &rotation_kind_}, {.key = "seed", .integer = &rotation_seed_}}};
   }
 
   // After a successful parse: the checks that need the whole object.
   absl::Status Finish();
 
  private:
+  absl::Status CheckStorage();
   absl::Status CheckShards() const;
 
   bool OnKey(std::string& key) override {
@@ -67,8 +70,11 @@ class ManifestEvents : public JsonEvents {
     if (depth() == 1) {
       at_shards_ = key == "shards";
       if (at_shards_ && std::exchange(shards_seen_, true)) return Fail("key \"shards\" stands twice");
+      at_rotation_ = key == "rotation";
+      if (at_rotation_ && std::exchange(rotation_seen_, true)) return Fail("key \"rotation\" stands twice");
       return Select(top_, key, "");
     }
+    if (depth() == 2 && in_rotation_) return Select(rotation_fields_, key, Where());
     if (depth() == 3 && in_shards_) return Select(entry_fields_, key, Where());
     return true;
   }
@@ -86,6 +92,8 @@ class ManifestEvents : public JsonEvents {
   bool Value(std::string_view kind) override {
     if (depth() == 0) return Fail("not a JSON object");
     if (depth() == 1 && std::exchange(at_shards_, false)) return Fail(Cat("shards: an array expected, not ", kind));
+    if (depth() == 1 && std::exchange(at_rotation_, false))
+      return Fail(Cat("rotation: an object expected, not ", kind));
     if (depth() == 2 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
     if (Field* field = TakeField()) {
       return Fail(Cat(Where(), field->key, ": ",
@@ -113,6 +121,10 @@ class ManifestEvents : public JsonEvents {
   }
   bool OnStartObject() override {
     if (depth() == 1) return true;
+    if (depth() == 2 && std::exchange(at_rotation_, false)) {
+      in_rotation_ = true;
+      return true;
+    }
     if (depth() == 3 && in_shards_) {
       entry_ = ShardEntry();
       entry_fields_ = {{{.key = "file", .text = &entry_.file},
@@ -125,6 +137,12 @@ class ManifestEvents : public JsonEvents {
     return RefuseContainer("an object");
   }
   bool OnEndObject() override {
+    if (depth() == 1 && in_rotation_) {
+      for (const Field& field : rotation_fields_) {
+        if (!field.seen) return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
+      }
+      in_rotation_ = false;
+    }
     if (depth() != 2 || !in_shards_) return true;
     for (const Field& field : entry_fields_) {
       if (!field.seen) return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
@@ -148,21 +166,31 @@ class ManifestEvents : public JsonEvents {
   bool RefuseContainer(std::string_view kind) {
     if (depth() == 1) return Fail("not a JSON object");
     if (depth() == 2 && at_shards_) return Fail(Cat("shards: an array expected, not ", kind));
+    if (depth() == 2 && at_rotation_) return Fail(Cat("rotation: an object expected, not ", kind));
     if (depth() == 3 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
     return field_ == nullptr || Value(kind);
   }
 
   Field* TakeField() { return std::exchange(field_, nullptr); }
-  std::string Where() const { return in_shards_ ? Cat("shards[", manifest_->shards.size(), "]: ") : std::string(); }
+  std::string Where() const {
+    if (in_rotation_) return "rotation: ";
+    return in_shards_ ? Cat("shards[", manifest_->shards.size(), "]: ") : std::string();
+  }
 
   Manifest* const manifest_;
   std::array<Field, 12> top_;
   std::array<Field, 5> entry_fields_;
+  std::array<Field, 2> rotation_fields_;
   ShardEntry entry_;
   Field* field_ = nullptr;  // the known key whose value comes next
   bool at_shards_ = false;
   bool in_shards_ = false;
   bool shards_seen_ = false;
+  bool at_rotation_ = false;
+  bool in_rotation_ = false;
+  bool rotation_seen_ = false;
+  std::string rotation_kind_;
+  int64_t rotation_seed_ = 0;
   std::string format_;
   int64_t format_version_ = 0;
   int64_t dim_ = 0;
@@ -190,16 +218,31 @@ absl::Status ManifestEvents::Finish() {
   if (absl::Status s = Range("generation", manifest_->generation, 1, INT64_MAX - 1); !s.ok()) return s;
   if (absl::Status s = Range("dim", dim_, kMinDim, kMaxDim); !s.ok()) return s;
   manifest_->dim = static_cast<int32_t>(dim_);
-  const std::optional<ScalarType> storage = ScalarTypeFromName(storage_);
-  if (!storage.has_value() || *storage == ScalarType::kI8) {
-    return Invalid("storage: ", Quote(storage_), " is not supported by this version (f16, bf16 and f32 are)");
-  }
-  manifest_->storage = *storage;
+  if (absl::Status status = CheckStorage(); !status.ok()) return status;
   if (id_type_ != Name(IdType::kString) && id_type_ != Name(IdType::kInt64)) {
     return Invalid("id_type: ", Quote(id_type_), ", expected \"string\" or \"int64\"");
   }
   manifest_->id_type = id_type_ == Name(IdType::kString) ? IdType::kString : IdType::kInt64;
   return CheckShards();
+}
+
+absl::Status ManifestEvents::CheckStorage() {
+  const std::optional<ScalarType> storage = ScalarTypeFromName(storage_);
+  if (!storage.has_value()) {
+    return Invalid("storage: ", Quote(storage_), " is not supported by this version (f16, bf16, f32 and i8 are)");
+  }
+  manifest_->storage = *storage;
+  if (*storage != ScalarType::kI8) {
+    if (!rotation_seen_) return absl::OkStatus();
+    return Invalid("rotation: storage ", Name(*storage), " has none; only that of i8 is rotated");
+  }
+  if (!rotation_seen_) return absl::InvalidArgumentError("key \"rotation\" is missing, which storage i8 needs");
+  if (rotation_kind_ != kRotationKind) {
+    return Invalid("rotation: kind: ", Quote(rotation_kind_), ", expected \"", kRotationKind, "\"");
+  }
+  if (absl::Status s = Range("rotation: seed", rotation_seed_, 0, kMaxRotationSeed); !s.ok()) return s;
+  manifest_->rotation_seed = static_cast<uint64_t>(rotation_seed_);
+  return absl::OkStatus();
 }
 
 absl::Status ManifestEvents::CheckShards() const {
@@ -275,6 +318,9 @@ std::string FormatManifest(const Manifest& manifest) {
   json["generation"] = manifest.generation;
   json["dim"] = manifest.dim;
   json["storage"] = Name(manifest.storage);
+  if (manifest.storage == ScalarType::kI8) {
+    json["rotation"] = {{"kind", kRotationKind}, {"seed", manifest.rotation_seed}};
+  }
   json["id_type"] = Name(manifest.id_type);
   json["has_payloads"] = manifest.has_payloads;
   json["num_documents"] = manifest.num_documents;

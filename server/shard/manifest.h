@@ -21,6 +21,12 @@ enum class IdType : uint8_t { kString, kInt64 };
 
 std::string_view Name(IdType type);  // "string", "int64"
 
+// The rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
+inline constexpr std::string_view kRotationKind = "hadamard";
+
+// Seeds end where JSON numbers stop being exact in every reader.
+inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
+
 // One shard file as the manifest names it.
 struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators
@@ -35,6 +41,7 @@ struct Manifest {
   int64_t generation = 0;  // 1, 2, ...
   int32_t dim = 0;
   ScalarType storage = ScalarType::kF16;
+  uint64_t rotation_seed = 0;  // i8 only: up to kMaxRotationSeed
   IdType id_type = IdType::kString;
   bool has_payloads = false;
   int64_t num_documents = 0;
@@ -44,7 +51,8 @@ struct Manifest {
   std::vector<ShardEntry> shards;
 };
 
-// Bytes of a shard's file beside the token vectors: ids, offsets, payloads, the header. 0 for an entry that lies.
+// Bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. 0 for an entry that
+// lies.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
 // A collection's name is 1 to 128 of A-Z a-z 0-9 . _ -: INVALID_ARGUMENT for anything else.

@@ -23,6 +23,26 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
+// What is shown, one after the other.
+constexpr int kReading = 0;
+constexpr int kWriting = 1;
+constexpr int kComparing = 2;
+
+// "[=====>    ]  "; nothing for a width of 0.
+std::string Bar(double share, int width) {
+  if (width == 0) return "";
+  const int filled = static_cast<int>(share * width);
+  return absl::StrCat("[", std::string(static_cast<size_t>(filled), '='), filled < width ? ">" : "",
+                      std::string(static_cast<size_t>(std::max(0, width - filled - 1)), ' '), "]  ");
+}
+
+// "  done in 0:12", "  0:03 left".
+std::string TimeLeft(double share, double seconds) {
+  if (share >= 1) return absl::StrCat("  done in ", FormatSeconds(seconds));
+  if (share > 0) return absl::StrCat("  ", FormatSeconds(seconds * (1 - share) / share), " left");
+  return "";
+}
+
 bool IsWriting(BuildProgress::Stage stage) { return stage != BuildProgress::Stage::kReading; }
 
 }  // namespace
@@ -43,26 +63,48 @@ ProgressDisplay::~ProgressDisplay() {
 }
 
 void ProgressDisplay::Show(const BuildProgress& progress) {
+  ShowStage(IsWriting(progress.stage) ? kWriting : kReading, progress.stage == BuildProgress::Stage::kPublished,
+            [&](double seconds, int bar_width) { return Format(progress, seconds, bar_width); });
+}
+
+void ProgressDisplay::ShowComparison(int64_t done, int64_t total) {
+  ShowStage(kComparing, done == total,
+            [&](double seconds, int bar_width) { return FormatComparison(done, total, seconds, bar_width); });
+}
+
+// `last` is shown on a bar whatever the interval, so that it ends full.
+void ProgressDisplay::ShowStage(int stage, bool last,
+                                absl::FunctionRef<std::string(double seconds, int bar_width)> format) {
   if (style_ == Style::kNone) return;
   const absl::Time now = absl::Now();
-  if (IsWriting(progress.stage) != IsWriting(stage_)) {
+  if (stage != stage_) {
+    stage_ = stage;
     stage_began_ = now;
     if (bar_open_) std::fputc('\n', stream_);
     bar_open_ = false;
     last_shown_ = style_ == Style::kBar ? absl::InfinitePast() : now;
   }
-  stage_ = progress.stage;
-  const bool last = stage_ == BuildProgress::Stage::kPublished && style_ == Style::kBar;
-  if (!last && now - last_shown_ < (style_ == Style::kBar ? kBarInterval : kLineInterval)) return;
+  if (!(last && style_ == Style::kBar) && now - last_shown_ < (style_ == Style::kBar ? kBarInterval : kLineInterval)) {
+    return;
+  }
   last_shown_ = now;
   const double seconds = absl::ToDoubleSeconds(now - stage_began_);
   if (style_ == Style::kLines) {
-    std::fprintf(stream_, "%s\n", Format(progress, seconds, 0).c_str());
+    std::fprintf(stream_, "%s\n", format(seconds, 0).c_str());
     return;
   }
-  std::fprintf(stream_, "\r%s\x1b[K", Format(progress, seconds, kBarWidth).c_str());
+  std::fprintf(stream_, "\r%s\x1b[K", format(seconds, kBarWidth).c_str());
   std::fflush(stream_);
   bar_open_ = true;
+}
+
+std::string ProgressDisplay::FormatComparison(int64_t done, int64_t total, double seconds, int bar_width) {
+  const double share = total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 0;
+  std::string text = absl::StrCat("comparing  ", Bar(share, bar_width));
+  absl::StrAppendFormat(&text, "%3d%%  %s/%s queries", static_cast<int>(share * 100), FormatCount(done),
+                        FormatCount(total));
+  if (seconds > 0) absl::StrAppend(&text, TimeLeft(share, seconds));
+  return text;
 }
 
 std::string ProgressDisplay::Format(const BuildProgress& progress, double seconds, int bar_width) {
@@ -71,21 +113,12 @@ std::string ProgressDisplay::Format(const BuildProgress& progress, double second
   const int64_t total = writing ? progress.bytes_total : progress.documents_total;
   const double share = total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 0;
   std::string text = writing ? "writing  " : "reading  ";
-  if (bar_width > 0) {
-    const int filled = static_cast<int>(share * bar_width);
-    absl::StrAppend(&text, "[", std::string(static_cast<size_t>(filled), '='), filled < bar_width ? ">" : "",
-                    std::string(static_cast<size_t>(std::max(0, bar_width - filled - 1)), ' '), "]  ");
-  }
+  text += Bar(share, bar_width);
   absl::StrAppendFormat(&text, "%3d%%  %s/%s documents", static_cast<int>(share * 100),
                         FormatCount(progress.documents_done), FormatCount(progress.documents_total));
   if (!writing || seconds <= 0) return text;
   absl::StrAppendFormat(&text, "  %.1f MB/s", static_cast<double>(done) / seconds / 1e6);
-  if (share >= 1) {
-    absl::StrAppend(&text, "  done in ", FormatSeconds(seconds));
-  } else if (share > 0) {
-    absl::StrAppend(&text, "  ", FormatSeconds(seconds * (1 - share) / share), " left");
-  }
-  return text;
+  return absl::StrCat(text, TimeLeft(share, seconds));
 }
 
 }  // namespace maxsim::shard

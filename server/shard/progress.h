@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "server/shard/builder.h"
 
@@ -23,14 +24,21 @@ class ProgressDisplay {
 
   void Show(const BuildProgress& progress);
 
+  // Queries compared, after a build that was shown.
+  void ShowComparison(int64_t done, int64_t total);
+
+  static std::string FormatComparison(int64_t done, int64_t total, double seconds, int bar_width);
+
   // The text of one update: "writing  [=====>    ]  52%  726/1,398 documents  310.2 MB/s  0:12 left", `seconds` after
   // the stage began. Public for its test.
   static std::string Format(const BuildProgress& progress, double seconds, int bar_width);
 
  private:
+  void ShowStage(int stage, bool last, absl::FunctionRef<std::string(double seconds, int bar_width)> format);
+
   std::FILE* const stream_;
   const Style style_;
-  BuildProgress::Stage stage_ = BuildProgress::Stage::kReading;
+  int stage_ = 0;  // of kReading, kWriting, kComparing
   absl::Time stage_began_;
   absl::Time last_shown_ = absl::InfinitePast();
   bool bar_open_ = false;

@@ -76,6 +76,9 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
     return Cat(what, ": ", value, ", but the manifest says ", expected);
   };
   if (shard.storage != manifest.storage) return says("storage", Name(shard.storage), Name(manifest.storage));
+  if (shard.rotation_seed != manifest.rotation_seed) {
+    return says("rotation seed", shard.rotation_seed, manifest.rotation_seed);
+  }
   if (shard.dim != manifest.dim) return says("dim", shard.dim, manifest.dim);
   if (shard.id_type != manifest.id_type) return says("id type", Name(shard.id_type), Name(manifest.id_type));
   if (shard.has_payloads != manifest.has_payloads) {

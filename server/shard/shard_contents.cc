@@ -1,10 +1,11 @@
 #include "server/shard/shard_contents.h"
 
 #include <bit>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "kernels/limits.h"
 #include "server/shard/file.h"
 #include "server/shard/safetensors.h"
@@ -27,6 +28,7 @@ struct Parser {
   absl::StatusOr<Int64Array> Offsets(std::string_view name, int64_t num_bytes, int64_t low, int64_t high) const;
   absl::StatusOr<std::string_view> Bytes(std::string_view name) const;
   absl::Status ParseTokens();
+  absl::Status ParseScales();
   absl::Status ParseIds();
   absl::Status ParsePayloads();
 };
@@ -79,8 +81,11 @@ absl::Status Parser::ParseTokens() {
     contents.storage = ScalarType::kBF16;
   } else if (tensor->dtype == "F32") {
     contents.storage = ScalarType::kF32;
+  } else if (tensor->dtype == "I8") {
+    contents.storage = ScalarType::kI8;
   } else {
-    return Invalid("tokens: dtype ", Quote(tensor->dtype), " is not supported by this version (F16, BF16 and F32 are)");
+    return Invalid("tokens: dtype ", Quote(tensor->dtype),
+                   " is not supported by this version (F16, BF16, F32 and I8 are)");
   }
   if (tensor->shape.size() != 2) return Invalid("tokens: ", tensor->shape.size(), " dimensions, expected 2");
   if (tensor->shape[1] < kMinDim || tensor->shape[1] > kMaxDim) {
@@ -104,6 +109,36 @@ absl::Status Parser::ParseTokens() {
   absl::StatusOr<Int64Array> array = Offsets(kOffsets, contents.num_tokens, 1, kMaxDocumentTokens);
   if (!array.ok()) return array.status();
   contents.offsets = *std::move(array);
+  return absl::OkStatus();
+}
+
+absl::Status Parser::ParseScales() {
+  const std::optional<std::string_view> kind = header.FindMetadata(kRotationKey);
+  const std::optional<std::string_view> seed = header.FindMetadata(kRotationSeedKey);
+  if (contents.storage != ScalarType::kI8) {
+    if (header.Find(kScales) != nullptr)
+      return Invalid("scales: tokens of type ", Name(contents.storage), " have none");
+    if (kind.has_value() || seed.has_value()) {
+      return Invalid("__metadata__.rotation: tokens of type ", Name(contents.storage), " have none");
+    }
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<uint64_t> rotation = ParseRotation(kind.value_or(""), seed.value_or(""));
+  if (!rotation.ok()) return rotation.status();
+  contents.rotation_seed = *rotation;
+  absl::StatusOr<const SafetensorsTensor*> tensor = Tensor(kScales, "F32");
+  if (!tensor.ok()) return tensor.status();
+  if ((*tensor)->shape[0] != contents.num_documents) {
+    return Invalid("scales: ", (*tensor)->shape[0], " entries, expected ", contents.num_documents);
+  }
+  contents.scales = FloatArray(At((*tensor)->begin), contents.num_documents);
+  for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
+    const float scale = contents.scales[idx];
+    // Written so that NaN fails it.
+    if (!(scale >= 0 && scale <= kMaxScale)) {
+      return Invalid("scales[", idx, "]: ", scale, " is not in 0 .. ", kMaxScale);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -154,13 +189,17 @@ absl::Status Parser::ParsePayloads() {
 
 }  // namespace
 
-Int64Array::Int64Array(const uint8_t* bytes, int64_t count) {
-  if (reinterpret_cast<uintptr_t>(bytes) % alignof(int64_t) == 0) {
-    data_ = reinterpret_cast<const int64_t*>(bytes);
-  } else {
-    copy_.resize(static_cast<size_t>(count));
-    std::memcpy(copy_.data(), bytes, copy_.size() * sizeof(int64_t));
+absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed) {
+  if (kind != kRotationKind) {
+    return Invalid("__metadata__.rotation: ", Quote(kind), ", expected \"", kRotationKind, "\"");
   }
+  uint64_t value = 0;
+  // As a writer formats it: without sign, blanks or leading zeros.
+  if (!absl::SimpleAtoi(ForStrCat(seed), &value) || value > static_cast<uint64_t>(kMaxRotationSeed) ||
+      Cat(value) != seed) {
+    return Invalid("__metadata__.rotation_seed: ", Quote(seed), " is not an integer in 0 .. ", kMaxRotationSeed);
+  }
+  return value;
 }
 
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes) {
@@ -176,6 +215,7 @@ absl::StatusOr<ShardContents> ParseShard(std::string_view bytes) {
   }
   Parser parser{bytes, *std::move(header), {}};
   if (absl::Status status = parser.ParseTokens(); !status.ok()) return status;
+  if (absl::Status status = parser.ParseScales(); !status.ok()) return status;
   if (absl::Status status = parser.ParseIds(); !status.ok()) return status;
   if (absl::Status status = parser.ParsePayloads(); !status.ok()) return status;
   return std::move(parser.contents);

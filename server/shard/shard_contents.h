@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/maxsim.h"
+#include "kernels/quantize.h"
 #include "server/shard/manifest.h"
 
 namespace maxsim::shard {
@@ -18,6 +20,7 @@ inline constexpr std::string_view kShardFormatVersion = "1";
 // Tensor names.
 inline constexpr std::string_view kTokens = "tokens";                   // storage type [T, d]
 inline constexpr std::string_view kOffsets = "offsets";                 // I64 [N + 1]
+inline constexpr std::string_view kScales = "scales";                   // F32 [N], i8
 inline constexpr std::string_view kIds = "ids";                         // I64 [N], int64 ids
 inline constexpr std::string_view kIdOffsets = "id_offsets";            // I64 [N + 1], string ids
 inline constexpr std::string_view kIdBytes = "id_bytes";                // U8 [B], string ids
@@ -30,21 +33,40 @@ inline constexpr int64_t kTokenAlignment = 64;
 // Writers put them at a multiple of a page, so that a file can be read past the page cache straight to where it goes.
 inline constexpr int64_t kWriterAlignment = 4096;
 
+// Metadata of i8 shards, so that a file by itself says what its rows went through: kRotationKind and the seed in
+// decimal.
+inline constexpr std::string_view kRotationKey = "rotation";
+inline constexpr std::string_view kRotationSeedKey = "rotation_seed";
+
+// The largest scale of an i8 document: no value passes kMaxAbsValue.
+inline constexpr float kMaxScale = kMaxAbsValue / static_cast<float>(kMaxInt8);
+
 // Bytes of a document's payload.
 inline constexpr int64_t kMaxPayloadBytes = int64_t{1} << 20;
 
-// Little-endian 64-bit integers inside the file's bytes, or a copy of them where the file has them misaligned.
-class Int64Array {
+// Little-endian numbers inside the file's bytes, or a copy of them where the file has them misaligned.
+template <typename T>
+class FileArray {
  public:
-  Int64Array() = default;
-  Int64Array(const uint8_t* bytes, int64_t count);
-  const int64_t* data() const { return copy_.empty() ? data_ : copy_.data(); }
-  int64_t operator[](int64_t idx) const { return data()[idx]; }
+  FileArray() = default;
+  FileArray(const uint8_t* bytes, int64_t count) {
+    if (reinterpret_cast<uintptr_t>(bytes) % alignof(T) == 0) {
+      data_ = reinterpret_cast<const T*>(bytes);
+    } else {
+      copy_.resize(static_cast<size_t>(count));
+      std::memcpy(copy_.data(), bytes, copy_.size() * sizeof(T));
+    }
+  }
+  const T* data() const { return copy_.empty() ? data_ : copy_.data(); }
+  T operator[](int64_t idx) const { return data()[idx]; }
 
  private:
-  const int64_t* data_ = nullptr;
-  std::vector<int64_t> copy_;
+  const T* data_ = nullptr;
+  std::vector<T> copy_;
 };
+
+using Int64Array = FileArray<int64_t>;
+using FloatArray = FileArray<float>;
 
 // Everything points into the bytes that were parsed, which must outlive it.
 struct ShardContents {
@@ -57,13 +79,17 @@ struct ShardContents {
 
   const uint8_t* tokens = nullptr;
   Int64Array offsets;
+  FloatArray scales;           // i8 only
+  uint64_t rotation_seed = 0;  // i8 only
   Int64Array ids;
   Int64Array id_offsets;
   std::string_view id_bytes;
   Int64Array payload_offsets;
   std::string_view payload_bytes;
 
-  DocumentsView documents() const { return {storage, dim, num_documents, tokens, offsets.data()}; }
+  DocumentsView documents() const {
+    return {storage, dim, num_documents, tokens, offsets.data(), scales.data(), rotation_seed};
+  }
   std::string_view string_id(int64_t ordinal) const {
     const int64_t begin = id_offsets[ordinal];
     return id_bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(id_offsets[ordinal + 1] - begin));
@@ -75,9 +101,14 @@ struct ShardContents {
   }
 };
 
-// Checks the whole structure: format marker, types, shapes, every offset, every id's length and encoding, every
-// payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is the whole file and
-// starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was expected.
+// The seed of a rotation as metadata names it; INVALID_ARGUMENT for another kind, or a seed that is not a decimal
+// number up to kMaxRotationSeed.
+absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
+
+// Checks the whole structure: format marker, types, shapes, every offset, every scale, every id's length and encoding,
+// every payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is the whole file
+// and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was
+// expected.
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes);
 
 }  // namespace maxsim::shard

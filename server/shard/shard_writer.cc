@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/limits.h"
+#include "server/shard/document_quantizer.h"
 #include "server/shard/file.h"
 #include "server/shard/safetensors.h"
 #include "server/shard/shard_contents.h"
@@ -19,6 +20,10 @@ namespace {
 
 // Tokens are converted, checked and written in pieces of this size: large against a system call, small against a cache.
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
+
+// FP32 values that a thread gets to quantise at a time, in bytes: some milliseconds of work, against the tens of
+// microseconds that starting the thread takes.
+constexpr int64_t kQuantizedBytesPerThread = int64_t{2} << 20;
 
 std::string_view SafetensorsName(ScalarType storage) {
   switch (storage) {
@@ -34,13 +39,14 @@ std::string_view SafetensorsName(ScalarType storage) {
   return "?";
 }
 
-std::string FormatHeader(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads) {
+std::string FormatHeader(const ShardPlan& plan, const TokenEncoding& encoding, int64_t dim, IdType id_type,
+                         bool has_payloads) {
   std::vector<SafetensorsTensor> tensors;
   const auto add = [&](std::string_view name, std::string_view dtype, std::vector<int64_t> shape) {
     tensors.push_back({std::string(name), std::string(dtype), std::move(shape), 0, 0});
   };
-  // Tokens come first, for their alignment; then what is 8 bytes wide, then bytes.
-  add(kTokens, SafetensorsName(storage), {plan.num_tokens, dim});
+  // Tokens come first, for their alignment; then what is 8 bytes wide, then 4, then bytes.
+  add(kTokens, SafetensorsName(encoding.storage), {plan.num_tokens, dim});
   add(kOffsets, "I64", {plan.num_documents + 1});
   if (id_type == IdType::kInt64) {
     add(kIds, "I64", {plan.num_documents});
@@ -48,20 +54,26 @@ std::string FormatHeader(const ShardPlan& plan, ScalarType storage, int64_t dim,
     add(kIdOffsets, "I64", {plan.num_documents + 1});
   }
   if (has_payloads) add(kPayloadOffsets, "I64", {plan.num_documents + 1});
+  std::vector<std::pair<std::string, std::string>> metadata = {{"format", std::string(kShardFormat)},
+                                                               {"format_version", std::string(kShardFormatVersion)}};
+  if (encoding.storage == ScalarType::kI8) {
+    add(kScales, "F32", {plan.num_documents});
+    metadata.emplace_back(kRotationKey, kRotationKind);
+    metadata.emplace_back(kRotationSeedKey, Cat(encoding.rotation_seed));
+  }
   if (id_type == IdType::kString) add(kIdBytes, "U8", {plan.id_bytes});
   if (has_payloads) add(kPayloadBytes, "U8", {plan.payload_bytes});
-  return FormatSafetensorsHeader(
-      {{"format", std::string(kShardFormat)}, {"format_version", std::string(kShardFormatVersion)}}, tensors,
-      kWriterAlignment);
+  return FormatSafetensorsHeader(metadata, tensors, kWriterAlignment);
 }
 
 class Writer {
  public:
-  Writer(OutputFile& file, const ShardPlan& plan, ScalarType storage, const Catalog& catalog, TokenSource& tokens,
-         PayloadSource* payloads, const ShardProgress& progress)
+  Writer(OutputFile& file, const ShardPlan& plan, const TokenEncoding& encoding, const Catalog& catalog,
+         TokenSource& tokens, PayloadSource* payloads, const ShardProgress& progress)
       : file_(file),
         plan_(plan),
-        storage_(storage),
+        encoding_(encoding),
+        storage_(encoding.storage),
         catalog_(catalog),
         tokens_(tokens),
         payloads_(payloads),
@@ -71,8 +83,8 @@ class Writer {
   absl::Status Write() {
     const bool has_payloads = catalog_.has_payloads();
     const IdType id_type = catalog_.ids.type();
-    absl::Status status = file_.Write(FormatHeader(plan_, storage_, tokens_.dim(), id_type, has_payloads));
-    if (status.ok()) status = WriteTokens();
+    absl::Status status = file_.Write(FormatHeader(plan_, encoding_, tokens_.dim(), id_type, has_payloads));
+    if (status.ok()) status = storage_ == ScalarType::kI8 ? WriteQuantizedTokens() : WriteTokens();
     if (status.ok()) status = WriteOffsets([&](int64_t document) { return int64_t{catalog_.lengths[document]}; });
     if (status.ok() && id_type == IdType::kInt64) status = WriteIntIds();
     if (status.ok() && id_type == IdType::kString) {
@@ -81,6 +93,7 @@ class Writer {
     if (status.ok() && has_payloads) {
       status = WriteOffsets([&](int64_t document) { return int64_t{catalog_.payload_sizes[document]}; });
     }
+    if (status.ok()) status = file_.Write(scales_.data(), scales_.size() * sizeof(float));
     if (status.ok() && id_type == IdType::kString) status = WriteStringIds();
     if (status.ok() && has_payloads) status = WritePayloads();
     return status;
@@ -103,6 +116,9 @@ class Writer {
   }
 
   absl::Status WriteTokens();
+  absl::Status WriteQuantizedTokens();
+  absl::StatusOr<absl::Span<float>> NextAsFloats(int64_t num_rows, int64_t first_row);
+  absl::Status CheckScales(int64_t first_document) const;
   absl::Status WriteBlock(const void* source, int64_t num_rows, int64_t first_row);
   absl::Status UnusableValue(const void* source, int64_t index, int64_t first_row) const;
   absl::Status WriteIntIds();
@@ -114,13 +130,15 @@ class Writer {
 
   OutputFile& file_;
   const ShardPlan& plan_;
+  const TokenEncoding& encoding_;
   const ScalarType storage_;
   const Catalog& catalog_;
   TokenSource& tokens_;
   PayloadSource* const payloads_;
   const ShardProgress& progress_;
-  std::vector<float> narrowed_;  // a block of FP64 input in FP32
+  std::vector<float> narrowed_;  // a block of FP64 input, or one to be quantised, in FP32
   std::vector<char> converted_;  // a block as it is stored
+  std::vector<float> scales_;    // i8: of the documents so far
 };
 
 absl::Status Writer::WriteTokens() {
@@ -135,6 +153,62 @@ absl::Status Writer::WriteTokens() {
     if (absl::Status status = WriteBlock(*source, num_rows, row); !status.ok()) return status;
     row += num_rows;
     while (document_end <= row && ++document < end_document()) document_end += catalog_.lengths[document];
+    if (absl::Status status = Report(document - plan_.first_document); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// The next rows in FP32, of which each value has been found usable.
+absl::StatusOr<absl::Span<float>> Writer::NextAsFloats(int64_t num_rows, int64_t first_row) {
+  absl::StatusOr<const void*> source = tokens_.Next(num_rows);
+  if (!source.ok()) return source.status();
+  const auto count = static_cast<size_t>(num_rows * tokens_.dim());
+  narrowed_.resize(count);
+  if (tokens_.type() == ElementType::kF64) {
+    for (size_t idx = 0; idx < count; ++idx) {
+      narrowed_[idx] = static_cast<float>(LoadFloat(tokens_.type(), *source, idx));
+    }
+  } else {
+    ConvertElements(*ToScalarType(tokens_.type()), *source, ScalarType::kF32, narrowed_.data(), count);
+  }
+  if (const std::optional<size_t> index = FindUnusableElement(ScalarType::kF32, narrowed_.data(), count)) {
+    return UnusableValue(*source, static_cast<int64_t>(*index), first_row);
+  }
+  return absl::MakeSpan(narrowed_);
+}
+
+absl::Status Writer::CheckScales(int64_t first_document) const {
+  for (int64_t document = first_document; document < plan_.first_document + static_cast<int64_t>(scales_.size());
+       ++document) {
+    const float scale = scales_[static_cast<size_t>(document - plan_.first_document)];
+    if (scale <= kMaxScale) continue;
+    return Invalid("tokens: document ", document, ", id ", catalog_.ids.Format(document), ": ",
+                   scale * static_cast<float>(kMaxInt8), " after the rotation is beyond the limit of ", kMaxAbsValue);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Writer::WriteQuantizedTokens() {
+  const auto dim = static_cast<int32_t>(tokens_.dim());
+  const DocumentQuantizer quantizer(dim, encoding_.rotation_seed, encoding_.num_threads);
+  const int64_t batch_rows = encoding_.num_threads * kQuantizedBytesPerThread / (dim * int64_t{sizeof(float)});
+  int64_t row = 0;
+  for (int64_t document = plan_.first_document; document < end_document();) {
+    const int64_t first = document;
+    int64_t num_rows = 0;
+    do {
+      num_rows += catalog_.lengths[document++];
+    } while (document < end_document() && num_rows + catalog_.lengths[document] <= batch_rows);
+    absl::StatusOr<absl::Span<float>> rows = NextAsFloats(num_rows, row);
+    if (!rows.ok()) return rows.status();
+    converted_.resize(rows->size());
+    scales_.resize(static_cast<size_t>(document - plan_.first_document));
+    const auto num_documents = static_cast<size_t>(document - first);
+    quantizer.Quantize(absl::MakeConstSpan(catalog_.lengths).subspan(static_cast<size_t>(first), num_documents), *rows,
+                       reinterpret_cast<int8_t*>(converted_.data()), absl::MakeSpan(scales_).last(num_documents));
+    if (absl::Status status = CheckScales(first); !status.ok()) return status;
+    if (absl::Status status = file_.Write(converted_.data(), converted_.size()); !status.ok()) return status;
+    row += num_rows;
     if (absl::Status status = Report(document - plan_.first_document); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -220,20 +294,21 @@ absl::Status Writer::WritePayloads() {
 
 int64_t ShardFileBytes(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads) {
   constexpr auto kWord = static_cast<int64_t>(sizeof(int64_t));
-  // At most six tensors: the header's text is far below the alignment it is padded to.
+  // At most seven tensors: the header's text is far below the alignment it is padded to.
   int64_t bytes = kWriterAlignment + plan.num_tokens * dim * static_cast<int64_t>(SizeOf(storage));
   bytes += (plan.num_documents + 1) * kWord;
   bytes += id_type == IdType::kInt64 ? plan.num_documents * kWord : (plan.num_documents + 1) * kWord + plan.id_bytes;
   if (has_payloads) bytes += (plan.num_documents + 1) * kWord + plan.payload_bytes;
+  if (storage == ScalarType::kI8) bytes += plan.num_documents * static_cast<int64_t>(sizeof(float));
   return bytes;
 }
 
 absl::StatusOr<ShardEntry> WriteShard(const std::string& folder, const std::string& file, const ShardPlan& plan,
-                                      ScalarType storage, const Catalog& catalog, TokenSource& tokens,
+                                      const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens,
                                       PayloadSource* payloads, const ShardProgress& progress) {
   absl::StatusOr<std::unique_ptr<OutputFile>> output = OutputFile::Create(JoinPath(folder, file));
   if (!output.ok()) return output.status();
-  Writer writer(**output, plan, storage, catalog, tokens, payloads, progress);
+  Writer writer(**output, plan, encoding, catalog, tokens, payloads, progress);
   if (absl::Status status = writer.Write(); !status.ok()) return status;
   if ((*output)->num_bytes() != plan.num_bytes) {
     return absl::InternalError(Cat(file, ": ", (*output)->num_bytes(), " bytes written, ", plan.num_bytes, " planned"));

@@ -46,6 +46,16 @@ std::string Verifier::Where(const Shard& shard, int64_t document) const {
              shard.id_type() == IdType::kInt64 ? Cat(shard.int_id(document)) : Quote(shard.string_id(document)), ": ");
 }
 
+// What is wrong with an element that FindUnusableElement found.
+std::string DescribeUnusable(ScalarType storage, const void* data, size_t index) {
+  if (storage == ScalarType::kI8) return "-128 is not in -127 .. 127";
+  const ElementType type = storage == ScalarType::kF16    ? ElementType::kF16
+                           : storage == ScalarType::kBF16 ? ElementType::kBF16
+                                                          : ElementType::kF32;
+  const double value = LoadFloat(type, data, index);
+  return Cat(value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite");
+}
+
 void Verifier::CheckValues(const Shard& shard) {
   const DocumentsView& documents = shard.documents();
   const int64_t row_bytes = documents.dim * static_cast<int64_t>(SizeOf(documents.type));
@@ -56,12 +66,8 @@ void Verifier::CheckValues(const Shard& shard) {
     const std::optional<size_t> index =
         FindUnusableElement(documents.type, data, static_cast<size_t>(num_tokens * documents.dim));
     if (!index.has_value()) continue;
-    const ElementType type = documents.type == ScalarType::kF16    ? ElementType::kF16
-                             : documents.type == ScalarType::kBF16 ? ElementType::kBF16
-                                                                   : ElementType::kF32;
-    const double value = LoadFloat(type, data, *index);
     Problem(Cat(Where(shard, document), "token ", *index / documents.dim, ", column ", *index % documents.dim, ": ",
-                value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite"));
+                DescribeUnusable(documents.type, data, *index)));
   }
 }
 

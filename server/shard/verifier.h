@@ -32,9 +32,9 @@ struct VerifyReport {
 };
 
 // Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none
-// twice in the whole collection), token values (finite, within kMaxAbsValue), payloads (JSON objects). Goes on after a
-// problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all ids in memory,
-// tokens never. Fails only when there is no readable manifest.
+// twice in the whole collection), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects).
+// Goes on after a problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all
+// ids in memory, tokens never. Fails only when there is no readable manifest.
 absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
                                               const std::function<void(const ShardReport&)>& on_shard = nullptr);
 

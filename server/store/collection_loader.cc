@@ -30,9 +30,11 @@ absl::Status CheckValues(const shard::Shard& shard) {
   const auto token = static_cast<int64_t>(*bad / static_cast<size_t>(documents.dim));
   const int64_t* end = documents.offsets + documents.num_documents + 1;
   const int64_t document = std::upper_bound(documents.offsets, end, token) - documents.offsets - 1;
-  return absl::DataLossError(
-      shard::Cat(shard.path(), ": document ", document, ", token ", token - documents.offsets[document], ", column ",
-                 *bad % static_cast<size_t>(documents.dim), " is not finite, or beyond a magnitude of ", kMaxAbsValue));
+  return absl::DataLossError(shard::Cat(
+      shard.path(), ": document ", document, ", token ", token - documents.offsets[document], ", column ",
+      *bad % static_cast<size_t>(documents.dim),
+      documents.type == ScalarType::kI8 ? std::string(" is -128, which is not in -127 .. 127")
+                                        : shard::Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
 }
 
 // Loads the shards of one collection side by side.

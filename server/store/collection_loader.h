@@ -25,8 +25,8 @@ uint64_t ShardBytesNeeded(const Backend& backend, const shard::Manifest& manifes
 uint64_t BytesNeeded(const Backend& backend, const shard::Manifest& manifest, Residency residency);
 
 // Where the collection goes: `residency` itself, or what kAuto comes to (host if `available_bytes` hold it, else disk,
-// on the CPU backend). FAILED_PRECONDITION for a residency or a storage type that this backend cannot serve, or a
-// dimension beyond `max_dim`.
+// on the CPU backend). FAILED_PRECONDITION for a residency that this backend cannot serve, or a dimension beyond
+// `max_dim`.
 absl::StatusOr<Residency> PlaceCollection(const Backend& backend, const shard::Manifest& manifest, Residency residency,
                                           int32_t max_dim, uint64_t available_bytes);
 

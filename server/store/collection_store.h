@@ -56,8 +56,8 @@ class CollectionStore {
   ~CollectionStore();
 
   // Reads the manifest, plans the memory, loads every shard, and only then makes the collection visible. The plan is
-  // logged. INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, storage type or
-  // residency this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
+  // logged. INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or residency
+  // this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
   // leaves a kFailed entry in List, which a new Load of that name replaces.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency);

@@ -43,11 +43,6 @@ uint64_t BytesNeeded(const Backend& backend, const shard::Manifest& manifest, Re
 
 absl::StatusOr<Residency> PlaceCollection(const Backend& backend, const shard::Manifest& manifest, Residency residency,
                                           int32_t max_dim, uint64_t available_bytes) {
-  if (manifest.storage == ScalarType::kI8) {
-    return absl::FailedPreconditionError(shard::Cat("storage \"", Name(manifest.storage), "\" of collection ",
-                                                    manifest.name, " is not supported by this version; build it as ",
-                                                    "f16, bf16 or f32"));
-  }
   if (manifest.dim > max_dim) {
     return absl::FailedPreconditionError(shard::Cat("dimension ", manifest.dim, " of collection ", manifest.name,
                                                     " is beyond the server's limit of ", max_dim));

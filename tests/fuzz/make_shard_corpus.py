@@ -41,7 +41,11 @@ def shard(dtype, size, string_ids, payloads):
             ("payload_offsets", "I64", [3], int64s(0, 0, len(text))),
             ("payload_bytes", "U8", [len(text)], text),
         ]
-    return safetensors(tensors, {"format": "maxsim-shard", "format_version": "1"})
+    metadata = {"format": "maxsim-shard", "format_version": "1"}
+    if dtype == "I8":
+        tensors.append(("scales", "F32", [2], struct.pack("<2f", 0.5, 0)))
+        metadata |= {"rotation": "hadamard", "rotation_seed": "17"}
+    return safetensors(tensors, metadata)
 
 
 def npy(version, descr, shape, data):
@@ -65,7 +69,7 @@ def npz(compression):
     return buffer.getvalue()
 
 
-def manifest():
+def manifest(storage):
     entry = {
         "file": "a.safetensors",
         "num_documents": 2,
@@ -80,7 +84,8 @@ def manifest():
             "name": "x",
             "generation": 1,
             "dim": 8,
-            "storage": "f16",
+            "storage": storage,
+            **({"rotation": {"kind": "hadamard", "seed": 17}} if storage == "i8" else {}),
             "id_type": "int64",
             "has_payloads": False,
             "num_documents": 2,
@@ -101,7 +106,8 @@ def main():
         "n_v1": npy(1, "<f2", "(2, 3)", bytes(12)),
         "n_v2": npy(2, "<i8", "(2,)", bytes(16)),
         "n_v3": npy(3, "|u1", "()", bytes(1)),
-        "m_manifest": manifest(),
+        "m_manifest": manifest("f16"),
+        "m_i8": manifest("i8"),
         "d_string": b'{"id":"a","title":"x \\u00e9","n":[1,{"y":-2.5e3}],"z":null}',
         "d_integer": b'{"title":"x","id":-17}',
         "z_stored": npz(zipfile.ZIP_STORED),
@@ -113,8 +119,25 @@ def main():
         "I_lengths": safetensors(
             [("tokens", "F32", [2, 8], bytes(64)), ("lengths", "I64", [1], int64s(2)), ("ids", "U8", [1], b"\x07")], {}
         ),
+        "I_scale_a_token": safetensors(
+            [
+                ("tokens", "I8", [3, 8], bytes(range(24))),
+                ("lengths", "I64", [2], int64s(2, 1)),
+                ("scales", "F32", [3, 1], struct.pack("<3f", 0.5, 1, 2)),
+            ],
+            {},
+        ),
+        "I_f8": safetensors([("tokens", "F8_E4M3", [2, 8], bytes(range(16))), ("lengths", "I64", [1], int64s(2))], {}),
+        "I_f8_scale_a_document": safetensors(
+            [
+                ("tokens", "F8_E4M3", [3, 8], bytes(range(24))),
+                ("lengths", "I64", [2], int64s(2, 1)),
+                ("scales", "F16", [2], struct.pack("<2e", 0.5, 1)),
+            ],
+            {},
+        ),
     }
-    for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4)):
+    for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4), ("I8", 1)):
         for string_ids in (False, True):
             for payloads in (False, True):
                 seeds[f"S_{dtype}_{string_ids}_{payloads}"] = shard(dtype, size, string_ids, payloads)

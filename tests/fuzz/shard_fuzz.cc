@@ -60,6 +60,7 @@ void FuzzShard(std::string_view bytes) {
   const int64_t token_bytes = documents.num_tokens() * documents.dim * static_cast<int64_t>(SizeOf(documents.type));
   for (int64_t idx = 0; idx < token_bytes; ++idx) sum += static_cast<const unsigned char*>(documents.tokens)[idx];
   for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
+    if (documents.scales != nullptr) Require(documents.scales[idx] >= 0 && documents.scales[idx] <= kMaxScale);
     if (shard->id_type == IdType::kInt64) {
       sum += static_cast<uint64_t>(shard->ids[idx]);
     } else {
@@ -85,7 +86,8 @@ void FuzzManifest(std::string_view bytes) {
   if (!manifest.ok()) return;
   // What is accepted can be written and read again.
   const absl::StatusOr<Manifest> again = ParseManifest(FormatManifest(*manifest), "again");
-  Require(again.ok() && again->shards.size() == manifest->shards.size() && again->name == manifest->name);
+  Require(again.ok() && again->shards.size() == manifest->shards.size() && again->name == manifest->name &&
+          again->rotation_seed == manifest->rotation_seed);
 }
 
 void FuzzDocumentLine(std::string_view bytes) {

@@ -164,9 +164,12 @@ class GpuTopKTest : public GpuTest {
     return call.TakeResults();
   }
 
+  // Results have +0 where a score is -0.
   static std::vector<Scored> Expected(const Problem& problem) {
     std::vector<Scored> all;
-    for (size_t i = 0; i < problem.scores.size(); ++i) all.push_back({problem.scores[i], static_cast<uint32_t>(i)});
+    for (size_t i = 0; i < problem.scores.size(); ++i) {
+      all.push_back({problem.scores[i] + 0.0f, static_cast<uint32_t>(i)});
+    }
     const size_t k = std::min<size_t>(static_cast<size_t>(problem.k), all.size());
     std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(k), all.end(), RanksBefore);
     all.resize(k);

@@ -27,12 +27,15 @@ config::Config TestConfig() {
   return config;
 }
 
-RandomDocuments ServedDocuments(uint64_t seed) { return SmallDocuments(seed, kNumDocuments, ScalarType::kF16, kDim); }
+RandomDocuments ServedDocuments(uint64_t seed, ScalarType type) {
+  return SmallDocuments(seed, kNumDocuments, type, kDim);
+}
 
-void Publish(const std::string& folder, const RandomDocuments& documents) {
+void Publish(const std::string& folder, const RandomDocuments& documents, ScalarType storage) {
   CorpusOptions options;
   options.payloads = true;
   options.max_shard_bytes = shard::kMinMaxShardBytes;
+  options.storage = storage;
   BuildCorpus(folder, documents, options);
 }
 
@@ -42,9 +45,12 @@ std::vector<std::string> AllIds() {
   return ids;
 }
 
-RunningServer::RunningServer(const std::function<void(config::Config*)>& change, std::unique_ptr<Backend> backend)
-    : collection_folder_(folder_ / "corpus"), documents_(ServedDocuments(TestSeed())) {
-  Publish(collection_folder_, documents_);
+RunningServer::RunningServer(const std::function<void(config::Config*)>& change, std::unique_ptr<Backend> backend,
+                             ScalarType storage)
+    : collection_folder_(folder_ / "corpus"),
+      documents_(ServedDocuments(TestSeed(), storage == ScalarType::kI8 ? ScalarType::kF32 : storage)) {
+  Publish(collection_folder_, documents_, storage);
+  if (storage == ScalarType::kI8) documents_ = Stored(documents_, storage);
   config::Config config = TestConfig();
   config.collections.push_back({.name = "corpus", .path = collection_folder_, .residency = store::Residency::kAuto});
   if (change != nullptr) change(&config);

@@ -26,16 +26,17 @@ config::Config TestConfig();
 // 200 documents of 1 to 12 tokens in F16, dimension 32, in several shards, with payloads, ids "doc-0" ... "doc-199".
 constexpr int64_t kNumDocuments = 200;
 constexpr int32_t kDim = 32;
-RandomDocuments ServedDocuments(uint64_t seed);
-void Publish(const std::string& folder, const RandomDocuments& documents);
+RandomDocuments ServedDocuments(uint64_t seed, ScalarType type = ScalarType::kF16);
+// i8 takes F32 documents.
+void Publish(const std::string& folder, const RandomDocuments& documents, ScalarType storage = ScalarType::kF16);
 std::vector<std::string> AllIds();
 
 // Runs until it is destroyed. A failure to start fails the test.
 class RunningServer {
  public:
-  // Serves "corpus" from `folder`, published if need be. `backend` null: the CPU.
+  // Serves "corpus" from `folder`, published if need be, in `storage`. `backend` null: the CPU.
   explicit RunningServer(const std::function<void(config::Config*)>& change = nullptr,
-                         std::unique_ptr<Backend> backend = nullptr);
+                         std::unique_ptr<Backend> backend = nullptr, ScalarType storage = ScalarType::kF16);
   ~RunningServer();
 
   Server& server() { return *server_; }

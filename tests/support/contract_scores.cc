@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/quantize.h"
 #include "kernels/reference.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/contract_runner.h"

@@ -149,26 +149,6 @@ RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t mi
   return stored;
 }
 
-void Unrotate(uint64_t seed, absl::Span<float> row) {
-  const auto dim = static_cast<int32_t>(row.size());
-  const int32_t span = RotationSpan(dim);
-  for (int32_t round = kRotationRounds - 1; round >= 0; --round) {
-    const int32_t begin = RotationBegin(dim, round);
-    for (int32_t distance = 1; distance < span; distance *= 2) {
-      for (int32_t column = begin; column < begin + span; ++column) {
-        if (((column - begin) & distance) != 0) continue;
-        const float a = row[column], b = row[column + distance];
-        row[column] = a + b;
-        row[column + distance] = a - b;
-      }
-    }
-    for (int32_t column = begin; column < begin + span; ++column) {
-      row[column] *= RotationFactor(dim);
-      if ((RotationSigns(seed, round, column / 64) >> (column % 64) & 1) != 0) row[column] = -row[column];
-    }
-  }
-}
-
 std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortest, int64_t longest) {
   std::mt19937_64 generator(seed);
   std::uniform_int_distribution<int64_t> length(shortest, longest);

@@ -88,9 +88,6 @@ RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl:
 // The F32 documents `values` in another type: rounded, or rotated and quantised for I8.
 RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment = 0);
 
-// Undoes Rotate (kernels/quantize.h), to within rounding: for rows whose rotated values are to be chosen.
-void Unrotate(uint64_t seed, absl::Span<float> row);
-
 // `count` lengths between `shortest` and `longest`.
 std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortest, int64_t longest);
 

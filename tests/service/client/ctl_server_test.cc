@@ -127,6 +127,48 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   EXPECT_THAT(run.out, HasSubstr("nDCG@10"));
 }
 
+TEST_F(CtlServerTest, TheBundledCollectionInI8) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  const std::string smaller = folder_ / "docs-i8";
+  ProgramResult run =
+      RunProgram("maxsim-shard", {"quantize", collection_, smaller, "--json", "--sample", "0", "--queries",
+                                  demo / "query_tokens.npy", "--query-lengths", demo / "query_lengths.npy",
+                                  "--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json quantized = json::parse(run.out);
+  EXPECT_GE(quantized["quality"]["spearman"], 0.9999);
+  const ServerProcess server({"docs=" + smaller});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_THAT(Ctl(server, {"info"}).out, HasSubstr("i8"));
+
+  for (const char* candidates : {"0", "40"}) {
+    run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", candidates, "--json"}));
+    EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
+    const json report = json::parse(run.out);
+    EXPECT_LE(report["error_by_magnitude"], 1e-5);
+    EXPECT_EQ(report["overlap"], 1.0);
+  }
+  run = Ctl(server, Queries(demo, "verify", {"--sample", "2"}));
+  EXPECT_THAT(run.out, HasSubstr("tokens of dimension 128 in i8")) << run.err;
+  run =
+      Ctl(server,
+          Queries(demo, "evaluate",
+                  {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--reference", "--json"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NEAR(json::parse(run.out)["server"]["nDCG@10"].get<double>(),
+              quantized["quality"]["ndcg"]["after"].get<double>(), 1e-9);
+  run = Ctl(server, Queries(demo, "explain", {"--queries-jsonl", demo / "queries.jsonl"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("won of the score"));
+
+  // Its files are not those of the source, which has another storage.
+  run = Ctl(server, Queries(demo, "verify", {"--sample", "1", "--path", collection_}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("has storage i8"), HasSubstr("has f16")));
+}
+
 TEST_F(CtlServerTest, CollectionsComeReloadAndGo) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";

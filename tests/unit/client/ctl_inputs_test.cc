@@ -46,7 +46,7 @@ TEST_F(QuerySetTest, OneQueryIsAMatrix) {
   const auto set = QuerySet::Read(WriteNpy<float>("q.npy", "<f4", "(2, 3)", {1, 2, 3, 4, 5, 6}), "");
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->size(), 1);
-  const v1::TokenMatrix message = set->Message(0);
+  const v1::TokenMatrix message = QueryTokens(*set, 0);
   EXPECT_EQ(message.num_tokens(), 2);
   EXPECT_EQ(message.dim(), 3);
   EXPECT_EQ(message.dtype(), v1::DATA_TYPE_F32);

@@ -38,6 +38,7 @@ inline CandidatesPtr Inline(const test::RandomDocuments& documents) {
   const auto* bytes = static_cast<const std::byte*>(view.tokens);
   set->inline_tokens.assign(bytes, bytes + view.num_tokens() * view.dim * static_cast<int64_t>(SizeOf(view.type)));
   set->inline_offsets = documents.offsets;
+  set->inline_scales = documents.scales;
   return set;
 }
 

@@ -20,17 +20,21 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
   LaneNumbersTest()
       : seed_(test::TestSeed()),
         trace_(__FILE__, __LINE__, test::SeedTrace(seed_)),
-        documents_(test::SmallDocuments(seed_, kNumDocuments, GetParam(), kDim)),
+        values_(test::SmallDocuments(seed_, kNumDocuments, ValueType(), kDim)),
+        documents_(test::StoredAs(values_, GetParam())),
         backend_(MakeCpuBackend()) {
-    collection_ = Build(documents_, 12'000, 3);
+    collection_ = Build(values_, 10'000, 3);
     engine_ = MakeEngine(backend_.get());
   }
+
+  // What is built into a collection: what it stores, or for i8 what that is made of.
+  static ScalarType ValueType() { return QueryType(GetParam()); }
 
   // The documents in shards of at most `max_shard_bytes`.
   std::shared_ptr<const store::Collection> Build(const test::RandomDocuments& documents, int64_t max_shard_bytes,
                                                  size_t min_parts) {
     folders_.push_back(std::make_unique<test::TemporaryFolder>());
-    test::BuildCorpus(folders_.back()->path(), documents, {.max_shard_bytes = max_shard_bytes});
+    test::BuildCorpus(folders_.back()->path(), documents, {.max_shard_bytes = max_shard_bytes, .storage = GetParam()});
     auto collection = test::LoadCorpus(folders_.back()->path(), backend_.get());
     EXPECT_GE(collection->parts().size(), min_parts);
     return collection;
@@ -133,7 +137,8 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
 
   const uint64_t seed_;
   const testing::ScopedTrace trace_;
-  const test::RandomDocuments documents_;
+  const test::RandomDocuments values_;
+  const test::RandomDocuments documents_;  // as they are stored
   std::vector<std::unique_ptr<test::TemporaryFolder>> folders_;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const store::Collection> collection_;
@@ -177,8 +182,8 @@ TEST_P(LaneNumbersTest, InlineDocumentsMatchFp64) {
 }
 
 TEST_P(LaneNumbersTest, TheSameDocumentsScoreTheSameBitsInEveryShardSplit) {
-  const auto one_shard = Build(documents_, shard::kDefaultMaxShardBytes, 1);
-  const auto many_shards = Build(documents_, shard::kMinMaxShardBytes, collection_->parts().size() + 1);
+  const auto one_shard = Build(values_, shard::kDefaultMaxShardBytes, 1);
+  const auto many_shards = Build(values_, shard::kMinMaxShardBytes, collection_->parts().size() + 1);
   ASSERT_EQ(one_shard->parts().size(), 1u);
   for (const JobQuery& query : AllKinds()) {
     const JobQueryResult expected = ExecuteOne(lane(), one_shard, query);
@@ -235,10 +240,10 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfCallsOfLittleWork) {
 
 // Equal documents in different shards: the earlier position wins, wherever its shard stands.
 TEST_P(LaneNumbersTest, TiesAcrossShardsBreakByPosition) {
-  test::RandomDocuments equal = test::MakeDocuments(seed_, GetParam(), kDim, std::vector<int64_t>(kNumDocuments, 6));
+  test::RandomDocuments equal = test::MakeDocuments(seed_, ValueType(), kDim, std::vector<int64_t>(kNumDocuments, 6));
   for (int64_t token = 6; token < equal.tokens.num_tokens(); ++token)
     equal.tokens.CopyRow(equal.tokens, token % 6, token);
-  const auto collection = Build(equal, 12'000, 3);
+  const auto collection = Build(equal, 10'000, 3);
   const test::RandomQuery query = Query(1, 8);
   const JobQueryResult whole = ExecuteOne(lane(), collection, MakeJobQuery(query, WholeCollection(), 250));
   ASSERT_EQ(whole.hits.size(), 250u);
@@ -257,7 +262,7 @@ TEST_P(LaneNumbersTest, TiesAcrossShardsBreakByPosition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Storage, LaneNumbersTest,
-                         testing::Values(ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16),
+                         testing::Values(ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8),
                          [](const auto& storage) { return std::string(Name(storage.param)); });
 
 }  // namespace

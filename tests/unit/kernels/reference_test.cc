@@ -148,7 +148,7 @@ TEST(ReferenceTest, UnrotatingARotatedRowGivesItBack) {
     std::vector<float> row = values;
     Rotate(11, absl::MakeSpan(row));
     EXPECT_NE(row, values);
-    test::Unrotate(11, absl::MakeSpan(row));
+    Unrotate(11, absl::MakeSpan(row));
     for (int32_t column = 0; column < dim; ++column) EXPECT_NEAR(row[column], values[column], 1e-6) << "d " << dim;
   }
 }

@@ -62,12 +62,15 @@ TEST(MetricsTest, BatchesFeedHistogramsAndTotals) {
 
 TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
   Metrics metrics;
-  metrics.SetCollection("a", 2, 10, 100, 1000);
-  metrics.SetCollection("b", 1, 10, 100, 1000);
+  metrics.SetCollection("a", "f16", "host", 2, 10, 100, 1000);
+  metrics.SetCollection("b", "i8", "gpu", 1, 10, 100, 1000);
   metrics.CountReload("a", true, absl::Seconds(1));
   metrics.CountReload("only loads", false, absl::Seconds(1));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "2");
-  metrics.SetCollection("a", 3, 11, 100, 1000);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_info{collection=\"a\",residency=\"host\",storage=\"f16\"}"), "1");
+  metrics.SetCollection("a", "i8", "host", 3, 11, 100, 1000);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_info{collection=\"a\",residency=\"host\",storage=\"f16\"}"), "");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_collection_info{collection=\"a\",residency=\"host\",storage=\"i8\"}"), "1");
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "3");
   metrics.RemoveCollection("a");
   metrics.RemoveCollection("only loads");
@@ -75,7 +78,7 @@ TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("collection=\"a\"")));
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("only loads")));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_documents{collection=\"b\"}"), "10");
-  metrics.SetCollection("a", 4, 11, 100, 1000);
+  metrics.SetCollection("a", "i8", "host", 4, 11, 100, 1000);
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "4");
 }
 
@@ -123,7 +126,7 @@ TEST(MetricsTest, ThreadsMayCountAtTheSameTime) {
     threads.emplace_back([&metrics, t] {
       for (int i = 0; i < 500; ++i) {
         metrics.CountRequest(t % 2 == 0 ? "Rerank" : "GetInfo", absl::StatusCode::kOk, absl::Microseconds(i));
-        metrics.SetCollection("c" + std::to_string(t), 1, 1, 1, 1);
+        metrics.SetCollection("c" + std::to_string(t), "f16", "host", 1, 1, 1, 1);
         if (i % 100 == 0) metrics.Expose();
         metrics.RemoveCollection("c" + std::to_string(t));
       }

@@ -1,6 +1,8 @@
 // What a valid request becomes, and what a result becomes.
 #include "server/rpc/translate.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -9,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/quantize.h"
 #include "tests/unit/server/requests.h"
 #include "tests/unit/store/corpus.h"
 #include "tests/unit/store/fake_backend.h"
@@ -18,6 +21,7 @@ namespace {
 
 using engine::CandidateSet;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 class TranslateTest : public testing::Test {
@@ -25,11 +29,12 @@ class TranslateTest : public testing::Test {
   static constexpr int32_t kDim = 16;
 
   void Build(shard::IdType id_type, bool payloads = false, ScalarType storage = ScalarType::kF16) {
-    documents_ = test::SmallDocuments(1, 20, storage, kDim);
+    documents_ = test::SmallDocuments(1, 20, QueryType(storage), kDim);
     test::CorpusOptions options;
     options.id_type = id_type;
     options.payloads = payloads;
     options.max_shard_bytes = shard::kMinMaxShardBytes;
+    options.storage = storage;
     test::BuildCorpus(folder_ / "c", documents_, options);
     collection_ = test::LoadCorpus(folder_ / "c", &backend_);
     ASSERT_NE(collection_, nullptr);
@@ -136,6 +141,57 @@ TEST_F(TranslateTest, ValuesAreRoundedToTheStorageType) {
       EXPECT_EQ(translated.job->queries[0].tokens, expected) << Name(sent);
     }
   }
+}
+
+TEST_F(TranslateTest, QueriesForI8AreF32) {
+  Build(shard::IdType::kString, false, ScalarType::kI8);
+  for (const ScalarType sent : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {
+    const test::TokenMatrix tokens = test::RandomTokens(5, sent, kDim, 3);
+    const Translated translated = Accept(test::MakeRequest("corpus", {tokens, {}}, {"doc-1"}, 3));
+    std::vector<std::byte> expected(3 * kDim * sizeof(float));
+    ConvertElements(sent, tokens.data(), ScalarType::kF32, expected.data(), 3 * kDim);
+    EXPECT_EQ(translated.job->queries[0].tokens, expected) << Name(sent);
+  }
+}
+
+// As they would be stored: the same elements and scales as in the collection.
+TEST_F(TranslateTest, InlineDocumentsForI8AreQuantised) {
+  Build(shard::IdType::kString, false, ScalarType::kI8);
+  v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF32, kDim, 4), {}, 3);
+  for (int64_t document = 0; document < documents_.num_documents(); ++document) {
+    test::TokenMatrix one(ScalarType::kF32, kDim, documents_.length(document));
+    for (int64_t token = 0; token < documents_.length(document); ++token) {
+      one.CopyRow(documents_.tokens, documents_.offsets[static_cast<size_t>(document)] + token, token);
+    }
+    *request.mutable_candidates()->mutable_inline_documents()->add_documents() = test::ToProto(one);
+  }
+  const Translated translated = Accept(request);
+  const CandidateSet& set = *translated.job->queries[0].candidates;
+  const test::RandomDocuments stored = test::Stored(documents_, ScalarType::kI8);
+  EXPECT_EQ(set.inline_scales, stored.scales);
+  EXPECT_EQ(set.inline_offsets, stored.offsets);
+  ASSERT_EQ(set.inline_tokens.size(), static_cast<size_t>(stored.tokens.num_tokens() * kDim));
+  EXPECT_EQ(std::memcmp(set.inline_tokens.data(), stored.tokens.data(), set.inline_tokens.size()), 0);
+  EXPECT_GE(engine::JobBytes(*translated.job), set.inline_tokens.size() + set.inline_scales.size() * sizeof(float));
+}
+
+TEST_F(TranslateTest, InlineDocumentsThatTheRotationTakesBeyondTheLimitAreRefused) {
+  Build(shard::IdType::kString, false, ScalarType::kI8);
+  v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF32, kDim, 4), {}, 3);
+  std::vector<float> row(kDim);
+  row[3] = 1;
+  Unrotate(documents_.rotation_seed, absl::MakeSpan(row));
+  float largest = 0;
+  for (const float value : row) largest = std::max(largest, std::abs(value));
+  ASSERT_LT(largest, 0.95F);
+  for (float& value : row) value *= 0.999e12F / largest;
+  test::TokenMatrix document(ScalarType::kF32, kDim, 1);
+  document.SetRow(0, row);
+  *request.mutable_candidates()->mutable_inline_documents()->add_documents() = test::ToProto(document);
+  const absl::Status status = Translate(request, collection_, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("candidates.inline_documents.documents[0].data: holds values that reach "));
+  EXPECT_THAT(status.message(), HasSubstr("must be at most 1e+12"));
 }
 
 TEST_F(TranslateTest, InlineDocumentsBecomeOneRaggedArray) {

@@ -339,8 +339,9 @@ TEST(BuilderTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_THAT(build(collection, 7, collection.num_tokens(), {}), HasSubstr("7 columns, the limits are 8 .. 4096"));
   EXPECT_THAT(build(collection, 4097, collection.num_tokens(), {}), HasSubstr("4097 columns"));
   EXPECT_THAT(build(collection, 8, collection.num_tokens() + 1, {}), HasSubstr("sum to"));
-  EXPECT_THAT(build(collection, 8, collection.num_tokens(), {.storage = ScalarType::kI8}),
-              HasSubstr("i8 is not supported"));
+  EXPECT_THAT(
+      build(collection, 8, collection.num_tokens(), {.storage = ScalarType::kI8, .rotation_seed = uint64_t{1} << 53}),
+      HasSubstr("seed: 9007199254740992, the limits are 0 .. 9007199254740991"));
   EXPECT_THAT(build(collection, 8, collection.num_tokens(), {.max_shard_bytes = 8191}), HasSubstr("the least is 8192"));
   SmallCollection wrong = collection;
   wrong.lengths[1] = 0;

@@ -40,6 +40,27 @@ absl::Status ParseChanged(const std::function<void(nlohmann::json&)>& change) {
   return ParseManifest(json.dump(), "m.json").status();
 }
 
+nlohmann::json Rotation(int64_t seed) { return {{"kind", "hadamard"}, {"seed", seed}}; }
+
+TEST(ManifestTest, TheRotationOfI8Returns) {
+  Manifest manifest = Example();
+  manifest.storage = ScalarType::kI8;
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{17}, static_cast<uint64_t>(kMaxRotationSeed)}) {
+    manifest.rotation_seed = seed;
+    const auto parsed = ParseManifest(FormatManifest(manifest), "x");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->storage, ScalarType::kI8);
+    EXPECT_EQ(parsed->rotation_seed, seed);
+  }
+  EXPECT_TRUE(ParseChanged([](auto& json) {
+                json["storage"] = "i8";
+                json["rotation"] = Rotation(1);
+                json["rotation"]["later"] = {{"a", {1, {{"b", 2}}}}};
+              }).ok())
+      << "keys of later versions";
+  EXPECT_EQ(FormatManifest(Example()).find("rotation"), std::string::npos);
+}
+
 TEST(ManifestTest, WhatIsFormattedParsesToTheSame) {
   const Manifest example = Example();
   const auto parsed = ParseManifest(FormatManifest(example), "x");
@@ -98,8 +119,43 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
        }},
       {"name: a string expected", [](auto& json) { json["name"] = 1; }},
       {"has_payloads: true or false expected", [](auto& json) { json["has_payloads"] = 1; }},
-      {"storage: \"i8\" is not supported by this version (f16, bf16 and f32 are)",
-       [](auto& json) { json["storage"] = "i8"; }},
+      {"storage: \"i8_token\" is not supported by this version (f16, bf16, f32 and i8 are)",
+       [](auto& json) { json["storage"] = "i8_token"; }},
+      {"\"rotation\" is missing, which storage i8 needs", [](auto& json) { json["storage"] = "i8"; }},
+      {"rotation: storage bf16 has none", [](auto& json) { json["rotation"] = Rotation(1); }},
+      {"rotation: an object expected, not an integer", [](auto& json) { json["rotation"] = 1; }},
+      {"rotation: an object expected, not an array",
+       [](auto& json) {
+         json["rotation"] = {1, 2};
+       }},
+      {"rotation: an object expected, not null", [](auto& json) { json["rotation"] = nullptr; }},
+      {"rotation: key \"seed\" is missing",
+       [](auto& json) {
+         json["rotation"] = {{"kind", "hadamard"}};
+       }},
+      {"rotation: key \"kind\" is missing",
+       [](auto& json) {
+         json["rotation"] = {{"seed", 1}};
+       }},
+      {"rotation: seed: an integer expected, not a string",
+       [](auto& json) {
+         json["rotation"] = {{"kind", "hadamard"}, {"seed", "1"}};
+       }},
+      {"rotation: kind: \"givens\", expected \"hadamard\"",
+       [](auto& json) {
+         json["storage"] = "i8";
+         json["rotation"] = {{"kind", "givens"}, {"seed", 1}};
+       }},
+      {"rotation: seed: -1 is not in 0 .. 9007199254740991",
+       [](auto& json) {
+         json["storage"] = "i8";
+         json["rotation"] = Rotation(-1);
+       }},
+      {"rotation: seed: 9007199254740992 is not in",
+       [](auto& json) {
+         json["storage"] = "i8";
+         json["rotation"] = Rotation(int64_t{1} << 53);
+       }},
       {"storage: \"F16\"", [](auto& json) { json["storage"] = "F16"; }},
       {"id_type: \"int\"", [](auto& json) { json["id_type"] = "int"; }},
       {"num_documents: 31, but the shards' sum is 30", [](auto& json) { json["num_documents"] = 31; }},

@@ -1,7 +1,9 @@
 // Whole shard files: what is built reads back, and damage is found or harmless.
 #include "server/shard/shard.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <tuple>
 
@@ -288,9 +290,14 @@ TEST_F(ForeignFileTest, AreRefusedWithAReason) {
   ASSERT_TRUE(ParseWith([](Tensors&, Data&) {}).ok());
   const std::pair<const char*, std::function<void(Tensors&, Data&)>> cases[] = {
       {"\"tokens\" is missing", [](Tensors& t, Data&) { t[0].name = "token"; }},
-      {"tokens: dtype \"I8\" is not supported by this version (F16, BF16 and F32 are)",
+      {"tokens: dtype \"F8_E4M3\" is not supported by this version (F16, BF16, F32 and I8 are)",
        [](Tensors& t, Data&) {
-         t[0] = {"tokens", "I8", {6, 8}, 0, 0};
+         t[0] = {"tokens", "F8_E4M3", {6, 8}, 0, 0};
+       }},
+      {"scales: tokens of type f16 have none",
+       [](Tensors& t, Data& d) {
+         t.push_back({"scales", "F32", {2}, 0, 0});
+         d.push_back(AsBytes<float>({1, 1}));
        }},
       {"tokens: dtype \"F64\"",
        [](Tensors& t, Data& d) {
@@ -402,6 +409,46 @@ TEST_F(ForeignFileTest, AreRefusedWithAReason) {
   EXPECT_THAT(std::string(ParseWith(unchanged, {}).message()), HasSubstr("__metadata__.format"));
   EXPECT_THAT(std::string(ParseWith(unchanged, {{"format", "maxsim-shard"}, {"format_version", "2"}}).message()),
               HasSubstr("this version reads \"1\""));
+}
+
+TEST_F(ForeignFileTest, OfI8AreRefusedWithAReason) {
+  using Metadata = std::vector<std::pair<std::string, std::string>>;
+  const Metadata rotated = {
+      {"format", "maxsim-shard"}, {"format_version", "1"}, {"rotation", "hadamard"}, {"rotation_seed", "17"}};
+  const auto parse = [&](const std::vector<float>& scales, const Metadata& metadata, const char* dtype = "F32") {
+    const auto change = [&](std::vector<SafetensorsTensor>& t, std::vector<std::string>& d) {
+      t[0].dtype = "I8";
+      d[0].resize(24);
+      t.push_back({"scales", dtype, {static_cast<int64_t>(scales.size())}, 0, 0});
+      d.push_back(AsBytes(scales));
+    };
+    return std::string(ParseWith(change, metadata).message());
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(parse({0, kMaxScale}, rotated), "");
+  EXPECT_THAT(parse({1, std::nextafter(kMaxScale, kInfinity)}, rotated), HasSubstr("scales[1]: 7.87402e+09 is not in 0 .. "));
+  EXPECT_THAT(parse({1, kInfinity}, rotated), HasSubstr("scales[1]: inf is not in 0 .. "));
+  EXPECT_THAT(parse({std::nanf(""), 1}, rotated), HasSubstr("scales[0]: nan"));
+  EXPECT_THAT(parse({1, -1}, rotated), HasSubstr("scales[1]: -1"));
+  EXPECT_THAT(parse({1}, rotated), HasSubstr("scales: 1 entries, expected 2"));
+  EXPECT_THAT(parse({1, 1, 1}, rotated), HasSubstr("scales: 3 entries, expected 2"));
+  EXPECT_THAT(parse({1, 1}, rotated, "I32"), HasSubstr("scales: dtype \"I32\", expected F32"));
+  EXPECT_THAT(parse({1, 1}, {rotated.begin(), rotated.begin() + 2}), HasSubstr("__metadata__.rotation: \"\""));
+  for (const char* seed : {"", "-1", "+1", "01", " 1", "1.0", "9007199254740992", "99999999999999999999"}) {
+    Metadata metadata = rotated;
+    metadata[3].second = seed;
+    EXPECT_THAT(parse({1, 1}, metadata), HasSubstr("__metadata__.rotation_seed: ")) << seed;
+  }
+  Metadata other = rotated;
+  other[2].second = "givens";
+  EXPECT_THAT(parse({1, 1}, other), HasSubstr("__metadata__.rotation: \"givens\", expected \"hadamard\""));
+  const auto without_scales = [](std::vector<SafetensorsTensor>& t, std::vector<std::string>& d) {
+    t[0].dtype = "I8";
+    d[0].resize(24);
+  };
+  EXPECT_THAT(std::string(ParseWith(without_scales, rotated).message()), HasSubstr("tensor \"scales\" is missing"));
+  EXPECT_THAT(std::string(ParseWith([](auto&, auto&) {}, rotated).message()),
+              HasSubstr("__metadata__.rotation: tokens of type f16 have none"));
 }
 
 }  // namespace

@@ -87,6 +87,37 @@ TEST_F(VerifierTest, FindsValuesThatAreNotFinite) {
   EXPECT_THAT(shard_problems_, ElementsAre(1, 0));
 }
 
+TEST_F(VerifierTest, FindsWhatI8MustNotHold) {
+  TemporaryFolder folder;
+  const auto built =
+      BuildSmall(collection_, {.folder = folder.path(), .name = "x", .storage = ScalarType::kI8, .rotation_seed = 5});
+  ASSERT_TRUE(built.ok()) << built.status();
+  const std::string path = folder.Path(built->shards[0].file);
+  const std::string whole = ReadBytes(path);
+  const auto header = ParseSafetensorsHeader(whole, static_cast<int64_t>(whole.size()));
+  ASSERT_TRUE(header.ok());
+  const auto problems_with = [&](const char* tensor, int64_t at, std::string_view bytes) {
+    std::string file = whole;
+    file.replace(static_cast<size_t>(header->Find(tensor)->begin + at), bytes.size(), bytes);
+    WriteBytes(path, file);
+    Manifest manifest = *built;
+    Checksum checksum;
+    checksum.Update(file.data(), file.size());
+    manifest.shards[0].checksum = checksum.Format();
+    EXPECT_TRUE(PublishManifest(manifest, folder.path()).ok());
+    const auto report = VerifyCollection(folder.path());
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report->problems;
+  };
+  EXPECT_THAT(problems_with("tokens", 0, whole.substr(header->Find("tokens")->begin, 1)), ElementsAre());
+  EXPECT_THAT(problems_with("tokens", 60 * 64 + 3 * 64 + 5, "\x80"),
+              ElementsAre(AllOf(HasSubstr("document 1, id \"b\""),
+                                HasSubstr("token 3, column 5: -128 is not in -127 .. 127"))));
+  EXPECT_THAT(problems_with("scales", 8, AsBytes<float>({-1})),
+              ElementsAre(HasSubstr("scales[2]: -1 is not in 0 .. ")));
+  EXPECT_THAT(problems_with("scales", 0, AsBytes<uint32_t>({0x7fc00000})), ElementsAre(HasSubstr("scales[0]: nan")));
+}
+
 TEST_F(VerifierTest, FindsAnIdThatAnotherShardHas) {
   // "gamma-é" and "4" are in the second shard, "alpha" and "b" in the first.
   Patch(1, "id_bytes", 8, "b");

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "server/store/collection_loader.h"
 #include "tests/unit/store/corpus.h"
 #include "tests/unit/store/fake_backend.h"
 
@@ -61,6 +62,57 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
     EXPECT_LT(place.ordinal, collection.parts()[place.part].shard->documents().num_documents);
   }
   EXPECT_EQ(*store.Find("a"), *loaded);
+}
+
+// Scales lie beside the tokens: in the file's bytes on the host, among what is copied on disk.
+TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
+  const test::TemporaryFolder folder;
+  const test::RandomDocuments values = test::SmallDocuments(7, 300, ScalarType::kF32, 16);
+  const shard::Manifest manifest = test::BuildCorpus(folder.path(), values, {.storage = ScalarType::kI8});
+  const shard::Manifest f16 = test::BuildCorpus(folder_ / "f16", values, {.storage = ScalarType::kF16});
+  ASSERT_EQ(manifest.shards.size(), 1u);
+  const auto num_tokens = static_cast<uint64_t>(manifest.num_tokens);
+  EXPECT_EQ(BytesNeeded(backend_, manifest, Residency::kHost), static_cast<uint64_t>(manifest.shards[0].num_bytes));
+  EXPECT_EQ(BytesNeeded(backend_, manifest, Residency::kHost) + num_tokens * 16,
+            BytesNeeded(backend_, f16, Residency::kHost) + 300 * sizeof(float));
+  EXPECT_EQ(BytesNeeded(backend_, manifest, Residency::kDisk),
+            BytesNeeded(backend_, f16, Residency::kDisk) + 300 * sizeof(float));
+
+  CollectionStore store(&backend_, {.memory_reserve_bytes = 0});
+  const test::RandomDocuments stored = test::Stored(values, ScalarType::kI8);
+  for (const Residency residency : {Residency::kHost, Residency::kDisk}) {
+    const auto loaded = store.Load("i8", folder.path(), residency);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->storage(), ScalarType::kI8);
+    EXPECT_EQ((*loaded)->resident_bytes(), BytesNeeded(backend_, manifest, residency));
+    const DocumentsView& view = (*loaded)->parts()[0].shard->documents();
+    EXPECT_EQ(view.rotation_seed, values.rotation_seed);
+    for (int64_t document = 0; document < 300; ++document) {
+      ASSERT_EQ(view.scales[document], stored.scales[static_cast<size_t>(document)]);
+    }
+    EXPECT_EQ(std::memcmp(view.tokens, stored.tokens.data(), num_tokens * 16), 0);
+    ASSERT_TRUE(store.Unload("i8").ok());
+  }
+  EXPECT_THAT(*store.MemoryPlan(folder.path(), Residency::kHost), HasSubstr("tokens of 16 x i8"));
+  test::FakeBackend gpu("cuda");
+  CollectionStore gpu_store(&gpu, {.memory_reserve_bytes = 0});
+  const auto on_gpu = gpu_store.Load("i8", folder.path(), Residency::kAuto);
+  ASSERT_TRUE(on_gpu.ok()) << on_gpu.status();
+  EXPECT_EQ((*on_gpu)->parts()[0].shard->documents().scales[7], stored.scales[7]) << "copies outlive the mapping";
+}
+
+TEST_F(CollectionStoreTest, I8ElementsThatAreNoneFailTheLoad) {
+  const test::TemporaryFolder folder;
+  const shard::Manifest manifest =
+      test::BuildCorpus(folder.path(), test::SmallDocuments(7, 10, ScalarType::kF32, 16), {.storage = ScalarType::kI8});
+  std::string bytes = test::ReadFile(folder / manifest.shards[0].file);
+  bytes[4096 + 5] = '\x80';
+  test::ReplaceShard(folder.path(), 0, bytes);
+  CollectionStore store(&backend_, {.verify_checksums = false});
+  const auto loaded = store.Load("i8", folder.path(), Residency::kHost);
+  EXPECT_EQ(CodeOf(loaded), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(loaded.status().message()),
+              HasSubstr("document 0, token 0, column 5 is -128, which is not in -127 .. 127"));
 }
 
 TEST_F(CollectionStoreTest, ANameIsTakenUntilItIsUnloaded) {

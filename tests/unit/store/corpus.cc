@@ -74,12 +74,17 @@ shard::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& do
   shard::BuildOptions build;
   build.folder = folder;
   build.name = options.name;
-  build.storage = view.type;
+  build.storage = options.storage.value_or(view.type);
+  if (build.storage == ScalarType::kI8) build.rotation_seed = documents.rotation_seed;
   build.max_shard_bytes = options.max_shard_bytes;
   absl::StatusOr<shard::Manifest> manifest =
       shard::BuildCollection(build, catalog, tokens, options.payloads ? &payload_source : nullptr);
   EXPECT_TRUE(manifest.ok()) << manifest.status();
   return manifest.ok() ? *std::move(manifest) : shard::Manifest{};
+}
+
+RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage) {
+  return storage == ScalarType::kI8 ? Stored(documents, storage) : documents;
 }
 
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type, int32_t dim) {

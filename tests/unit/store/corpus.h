@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ struct CorpusOptions {
   int64_t max_shard_bytes = shard::kDefaultMaxShardBytes;
   std::string id_prefix = "doc-";  // document n is "doc-n", or 1000 + n
   bool payloads = false;           // document n carries {"n":n}
+  // As what they are stored; nullopt: as they are. F32 documents stored as i8 are what Stored makes of them.
+  std::optional<ScalarType> storage = {};
 };
 
 inline std::string CorpusId(const CorpusOptions& options, int64_t document) {
@@ -48,6 +51,9 @@ inline int64_t CorpusIntId(int64_t document) { return 1000 + document; }
 // Publishes the next generation in `folder`; a failure fails the test.
 shard::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                             const CorpusOptions& options = {});
+
+// F32 documents as i8 ones; documents of any other type as they are.
+RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage);
 
 // `count` documents of 1 to 12 tokens.
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = ScalarType::kF16, int32_t dim = 16);

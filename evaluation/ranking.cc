@@ -1,10 +1,10 @@
-#include "client/ctl/ranking.h"
+#include "evaluation/ranking.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
-namespace maxsim::client::ctl {
+namespace maxsim::evaluation {
 namespace {
 
 double GradeOf(const Grades& grades, const std::string& id) {
@@ -66,4 +66,4 @@ Quality Quality::Mean() const {
   return {num_queries, ndcg / n, recall / n, recall_deep / n, reciprocal_rank / n};
 }
 
-}  // namespace maxsim::client::ctl
+}  // namespace maxsim::evaluation

@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 
-namespace maxsim::client::ctl {
+namespace maxsim::evaluation {
 
 // Grades of one query's judged documents; a document is relevant when its grade is more than 0.
 using Grades = std::map<std::string, double>;
@@ -38,4 +38,4 @@ struct Quality {
   Quality Mean() const;
 };
 
-}  // namespace maxsim::client::ctl
+}  // namespace maxsim::evaluation

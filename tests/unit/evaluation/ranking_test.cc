@@ -1,10 +1,10 @@
-#include "client/ctl/ranking.h"
+#include "evaluation/ranking.h"
 
 #include <cmath>
 
 #include "gtest/gtest.h"
 
-namespace maxsim::client::ctl {
+namespace maxsim::evaluation {
 namespace {
 
 using Ids = std::vector<std::string>;
@@ -57,4 +57,4 @@ TEST(QualityTest, MeansOverQueries) {
 }
 
 }  // namespace
-}  // namespace maxsim::client::ctl
+}  // namespace maxsim::evaluation

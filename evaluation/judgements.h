@@ -1,0 +1,33 @@
+// Query texts and relevance judgements in files. Every error names the file and the line.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace maxsim::evaluation {
+
+// A file that can be read to its end; NOT_FOUND naming it and the reason otherwise, also for a folder.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
+
+// Strings of an object's array; empty unless all elements are.
+std::vector<std::string> StringArray(const nlohmann::json& object, const char* name);
+
+// A query as a JSON Lines file describes it.
+struct QueryText {
+  std::string id;
+  std::string text;
+  std::vector<std::string> tokens;  // word pieces; may be empty
+};
+absl::StatusOr<std::vector<QueryText>> ParseQueryTexts(std::string_view jsonl, const std::string& origin);
+
+// Grades by query id, then document id. Lines are "query document grade" or TREC's "query 0 document grade", between
+// blanks or tabs; a first line of column names (BEIR's "query-id corpus-id score") is skipped.
+using Judgements = std::map<std::string, std::map<std::string, double>>;
+absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::string& origin);
+
+}  // namespace maxsim::evaluation

@@ -1,0 +1,73 @@
+#include "server/shard/cli_support.h"
+
+#include <csignal>
+#include <cstdio>
+
+#include "absl/time/clock.h"
+#include "server/shard/text.h"
+
+namespace maxsim::shard {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void OnInterrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+void CatchInterrupts() {
+  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+absl::Status ShowProgress(ProgressDisplay& display, const BuildProgress& progress) {
+  display.Show(progress);
+  if (Interrupted() && progress.stage != BuildProgress::Stage::kPublished) {
+    return absl::CancelledError("interrupted; nothing was published");
+  }
+  return absl::OkStatus();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "maxsim-shard: %s\n", std::string(status.message()).c_str());
+  return Interrupted() ? kExitInterrupted : kExitFailed;
+}
+
+std::string Elapsed(absl::Time began) {
+  const absl::Duration elapsed = absl::Trunc(absl::Now() - began, absl::Milliseconds(1));
+  return elapsed > absl::ZeroDuration() ? absl::FormatDuration(elapsed) : "under 1ms";
+}
+
+std::string Describe(const std::string& folder, const Manifest& manifest) {
+  int64_t bytes = 0;
+  for (const ShardEntry& entry : manifest.shards) bytes += entry.num_bytes;
+  return Cat(folder, ": generation ", FormatCount(manifest.generation), " of \"", manifest.name,
+             "\": ", FormatCount(manifest.num_documents), " documents, ", FormatCount(manifest.num_tokens),
+             " tokens x ", manifest.dim, " ", Name(manifest.storage), ", ", FormatBytes(bytes), " in ",
+             FormatCount(static_cast<int64_t>(manifest.shards.size())),
+             manifest.shards.size() == 1 ? " shard" : " shards");
+}
+
+void AddSeed(CLI::App& app, int64_t& seed, const std::string& what) {
+  app.add_option("--seed", seed, what + " of the rotation, 0 to 2^53 - 1")
+      ->check(CLI::Range(int64_t{0}, kMaxRotationSeed))
+      ->capture_default_str()
+      ->type_name("N");
+}
+
+void AddThreads(CLI::App& app, int& threads, const std::string& what) {
+  app.add_option("--threads", threads, what + " that quantise; 0: one per core")
+      ->check(CLI::Range(0, kMaxThreads))
+      ->capture_default_str()
+      ->type_name("N");
+}
+
+}  // namespace maxsim::shard

@@ -1,0 +1,32 @@
+// maxsim-shard quantize.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+namespace maxsim::shard {
+
+struct QuantizeArguments {
+  std::string source;
+  std::string target;
+  std::string name;
+  int64_t seed = 0;
+  int threads = 0;
+  std::string max_shard_bytes = "4GiB";
+  std::string queries;
+  std::string query_lengths;
+  std::string query_texts;
+  std::string judgements;
+  int64_t sample = 32;
+  bool no_comparison = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+void AddQuantize(CLI::App& app, QuantizeArguments& arguments);
+
+// Returns the exit code.
+int RunQuantize(const QuantizeArguments& arguments);
+
+}  // namespace maxsim::shard
