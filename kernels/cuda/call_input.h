@@ -89,7 +89,6 @@ class CallInput {
   int32_t most_rank_blocks() const { return most_rank_blocks_; }                  // of a small one
   int64_t num_select_keys() const { return num_keys_; }
   int64_t num_results() const { return num_results_; }
-  int64_t num_rows() const { return num_rows_; }  // query rows, a multiple of kBlockTokens
   int64_t most_candidates() const { return most_candidates_; }
   int64_t pass_candidates() const {
     return pass_candidates_;

@@ -34,7 +34,7 @@ class DeepLoader {
       PrefetchMap(documents_.rows[2]);
     }
     WorkQueue queue(p_, lane_);
-    ForEachChunk(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
+    ForEachChunk</*kScales=*/false>(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
     LoadRest();
     queue.Finish();
     End();

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/loader.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
@@ -39,6 +40,8 @@ class Multiplier {
 
   __device__ __forceinline__ void Run() {
     ClearMaxima();
+    // Nothing to wait for as this is launched; without the instruction ptxas serialises wgmma.
+    if constexpr (kQuantized) WaitForEarlierGrids();
     Sums sums;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {

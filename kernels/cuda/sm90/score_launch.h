@@ -23,7 +23,7 @@ cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const Q
 template <ScalarType kType, int kSteps>
 struct ScoreKernelLauncher {
   static cudaError_t Prepare();
-  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params, bool early,
+  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const ScoreParams& params,
                             cudaStream_t stream);
 };
 

@@ -86,50 +86,47 @@ class StreamMultiplier {
     sums_out_ = output.to_partials != 0 ? p_.partials + (output.offset - p_.pass_first) : p_.scores + output.offset;
   }
 
-}
+  // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
+  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, Value maximum) {
+    const int slot = static_cast<int>(entry.place % kStreamSlots);
+    MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
+    __syncwarp();
+    uint32_t before = 0;
+    if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
+    before = __shfl_sync(0xffffffffu, before, 0);
+    if (before + 1 != entry.NumTiles()) return;
+    __syncwarp();  // what lane 0 has acquired, all have
+    maximum = FromOrdered<Value>(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
+    StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
+    if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
+    Write(entry, maximum);
+  }
 
-// Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
-__device__ __forceinline__ void
-AddToDocument(const StreamEntry& entry, Value maximum) {
-  const int slot = static_cast<int>(entry.place % kStreamSlots);
-  MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
-  __syncwarp();
-  uint32_t before = 0;
-  if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
-  before = __shfl_sync(0xffffffffu, before, 0);
-  if (before + 1 != entry.NumTiles()) return;
-  __syncwarp();  // what lane 0 has acquired, all have
-  maximum = FromOrdered<Value>(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
-  StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
-  if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
-  Write(entry, maximum);
-}
+  // Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
+  // those are.
+  __device__ __forceinline__ void Write(const StreamEntry& entry, Value maximum) const {
+    float sum = __fmul_rn(weight_, ValueOf(maximum));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
+    if (kQuantized) sum = __fmul_rn(sum, __uint_as_float(entry.scale));
+    // -0 becomes +0, so that the sort order is total.
+    if (lane_ == 0) sums_out_[entry.position] = __fadd_rn(sum, 0.0f);
+  }
 
-// Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
-// those are.
-__device__ __forceinline__ void Write(const StreamEntry& entry, Value maximum) const {
-  float sum = __fmul_rn(weight_, ValueOf(maximum));
-  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
-  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));
-  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));
-  sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 4));
-  if (kQuantized) sum = __fmul_rn(sum, __uint_as_float(entry.scale));
-  // -0 becomes +0, so that the sort order is total.
-  if (lane_ == 0) sums_out_[entry.position] = __fadd_rn(sum, 0.0f);
-}
+  const ScoreParams& p_;
+  const StreamRing& ring_;
+  const int warp_;
+  const int lane_;
+  Rows rows_;
+  int32_t row_tile_ = -1;
+  float weight_ = 0;           // of OwnRow
+  float* sums_out_ = nullptr;  // [position]
 
-const ScoreParams& p_;
-const StreamRing& ring_;
-const int warp_;
-const int lane_;
-Rows rows_;
-int32_t row_tile_ = -1;
-float weight_ = 0;           // of OwnRow
-float* sums_out_ = nullptr;  // [position]
-
-public:
-static constexpr uint32_t kNoMaximum = kLowestOrdered<Value>;
+ public:
+  static constexpr uint32_t kNoMaximum = kLowestOrdered<Value>;
 };
 
 // kSteps: groups of 16 columns in registers; 0: wide rows, in shared memory.

@@ -60,12 +60,11 @@ TEST_F(StorageComparisonTest, ACollectionEqualsItself) {
   ScoredCollection first = Make("a", 300, ScalarType::kF16);
   ScoredCollection second = Make("b", 300, ScalarType::kF16);
   int64_t calls = 0;
-  const auto comparison = CompareStorage(first, second,
-                                         {.sample = 7, .observer = [&](int64_t done, int64_t total) {
-                                            EXPECT_EQ(done, ++calls);
-                                            EXPECT_EQ(total, 7);
-                                            return absl::OkStatus();
-                                          }});
+  const auto comparison = CompareStorage(first, second, {.sample = 7, .observer = [&](int64_t done, int64_t total) {
+                                                           EXPECT_EQ(done, ++calls);
+                                                           EXPECT_EQ(total, 7);
+                                                           return absl::OkStatus();
+                                                         }});
   ASSERT_TRUE(comparison.ok()) << comparison.status();
   EXPECT_EQ(calls, 7);
   EXPECT_EQ(comparison->num_queries, 7);
@@ -115,8 +114,8 @@ TEST_F(StorageComparisonTest, JudgementsGiveNdcgOfBoth) {
   const std::vector<QueryText> texts = {{.id = "judged", .text = "", .tokens = {}},
                                         {.id = "not judged", .text = "", .tokens = {}}};
   const Judgements judgements = {{"judged", {{"1020", 1.0}}}};
-  const auto comparison = CompareStorage(
-      first, second, {.queries = &queries, .sample = 0, .texts = &texts, .judgements = &judgements});
+  const auto comparison =
+      CompareStorage(first, second, {.queries = &queries, .sample = 0, .texts = &texts, .judgements = &judgements});
   ASSERT_TRUE(comparison.ok()) << comparison.status();
   EXPECT_EQ(comparison->num_queries, 2);
   EXPECT_EQ(comparison->num_judged, 1);
