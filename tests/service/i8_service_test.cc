@@ -161,7 +161,8 @@ TEST_F(I8ServiceTest, AReloadChangesTheStorage) {
   EXPECT_EQ(after.generation(), 2u);
   EXPECT_EQ(WrongAnswer(Stored(values, ScalarType::kI8), widened, AllOrdinals(), 50, after.results(0)), "");
   const std::string metrics = HttpGet(server.http_port(), "/metrics").body;
-  EXPECT_THAT(metrics, HasSubstr("maxsim_collection_info{collection=\"corpus\",residency=\"host\",storage=\"i8\"} 1\n"));
+  EXPECT_THAT(metrics,
+              HasSubstr("maxsim_collection_info{collection=\"corpus\",residency=\"host\",storage=\"i8\"} 1\n"));
   EXPECT_THAT(metrics, testing::Not(HasSubstr("storage=\"f16\"")));
 }
 

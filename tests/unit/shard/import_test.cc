@@ -263,7 +263,8 @@ TEST_F(ImportTest, WrongInputIsNamedWithItsPlace) {
     options.tokens = Write("tokens.npy", NpyBytes(descr, shape, bytes));
     return Error(options);
   };
-  EXPECT_THAT(with_tokens("<i4", "(6, 8)", std::string(192, '\0')), HasSubstr("i32 values; f16, bf16, f32, f64, f8_e4m3"));
+  EXPECT_THAT(with_tokens("<i4", "(6, 8)", std::string(192, '\0')),
+              HasSubstr("i32 values; f16, bf16, f32, f64, f8_e4m3"));
   EXPECT_THAT(with_tokens("<f4", "(48,)", std::string(192, '\0')), HasSubstr("shape [48], expected"));
   EXPECT_THAT(with_tokens("<f4", "(3, 2, 8)", std::string(192, '\0')), HasSubstr("shape [3, 2, 8]"));
   EXPECT_THAT(with_tokens("<f4", "(6, 4)", std::string(96, '\0')), HasSubstr("4 columns, the limits are 8 .. 4096"));

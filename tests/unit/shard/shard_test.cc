@@ -426,7 +426,8 @@ TEST_F(ForeignFileTest, OfI8AreRefusedWithAReason) {
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(parse({0, kMaxScale}, rotated), "");
-  EXPECT_THAT(parse({1, std::nextafter(kMaxScale, kInfinity)}, rotated), HasSubstr("scales[1]: 7.87402e+09 is not in 0 .. "));
+  EXPECT_THAT(parse({1, std::nextafter(kMaxScale, kInfinity)}, rotated),
+              HasSubstr("scales[1]: 7.87402e+09 is not in 0 .. "));
   EXPECT_THAT(parse({1, kInfinity}, rotated), HasSubstr("scales[1]: inf is not in 0 .. "));
   EXPECT_THAT(parse({std::nanf(""), 1}, rotated), HasSubstr("scales[0]: nan"));
   EXPECT_THAT(parse({1, -1}, rotated), HasSubstr("scales[1]: -1"));
