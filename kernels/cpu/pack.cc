@@ -14,10 +14,15 @@ size_t PanelLanes(const PanelLayout& layout, size_t first_lane) {
   return std::min(layout.panel_vectors * layout.lanes, layout.num_lanes() - first_lane);
 }
 
-// Compilers turn these loops into vector code.
+// Compilers turn these loops into vector code. Steps are read as such later, so they are written by copy.
 template <typename T>
-void WidenI8(const int8_t* __restrict columns, size_t count, T* __restrict target) {
-  for (size_t idx = 0; idx < count; ++idx) target[idx] = static_cast<T>(columns[idx]);
+void WidenI8(const void* columns, size_t count, uint32_t* steps) {
+  const auto* const __restrict source = static_cast<const int8_t*>(columns);
+  auto* const __restrict target = reinterpret_cast<char*>(steps);
+  for (size_t idx = 0; idx < count; ++idx) {
+    const auto value = static_cast<T>(source[idx]);
+    std::memcpy(target + idx * sizeof(T), &value, sizeof(T));
+  }
 }
 
 void MakeUnsigned(const uint8_t* __restrict columns, size_t count, uint8_t* __restrict target) {
@@ -29,11 +34,11 @@ void ConvertColumns(StepForm form, ScalarType type, const void* columns, size_t 
   switch (form) {
     case StepForm::kF32:
       if (type == ScalarType::kI8) {
-        return WidenI8(static_cast<const int8_t*>(columns), count, reinterpret_cast<float*>(steps));
+        return WidenI8<float>(columns, count, steps);
       }
       return ConvertElements(type, columns, ScalarType::kF32, steps, count);
     case StepForm::kI16Pairs:
-      return WidenI8(static_cast<const int8_t*>(columns), count, reinterpret_cast<int16_t*>(steps));
+      return WidenI8<int16_t>(columns, count, steps);
     case StepForm::kUnsignedI8Quads:
       return MakeUnsigned(static_cast<const uint8_t*>(columns), count, reinterpret_cast<uint8_t*>(steps));
     case StepForm::kBf16Pairs:
