@@ -161,7 +161,7 @@ TEST_F(CtlServerTest, TheBundledCollectionInI8) {
               quantized["quality"]["ndcg"]["after"].get<double>(), 1e-9);
   run = Ctl(server, Queries(demo, "explain", {"--queries-jsonl", demo / "queries.jsonl"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("won of the score"));
+  EXPECT_THAT(run.out, HasSubstr("the sum over 12 query tokens"));
 
   // Its files are not those of the source, which has another storage.
   run = Ctl(server, Queries(demo, "verify", {"--sample", "1", "--path", collection_}));

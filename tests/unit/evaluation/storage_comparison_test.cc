@@ -36,7 +36,7 @@ class StorageComparisonTest : public ::testing::Test {
     catalog.lengths.assign(static_cast<size_t>(num_documents), 3);
     for (int64_t id = 0; id < num_documents; ++id) EXPECT_TRUE(catalog.ids.Add(1000 + id).ok());
     std::vector<float> values;
-    for (int idx = 0; idx < num_documents * 3 * dim; ++idx) {
+    for (int64_t idx = 0; idx < int64_t{num_documents} * 3 * dim; ++idx) {
       values.push_back(static_cast<float>(((idx + turn) * 7919) % 1013 - 506) / 512);
     }
     shard::MemoryTokens tokens(shard::ElementType::kF32, dim, num_documents * 3, values.data());
@@ -86,7 +86,7 @@ TEST_F(StorageComparisonTest, OfALargeCollectionSomeDocumentsAreCorrelated) {
   EXPECT_EQ(comparison->num_correlated, kMaxCorrelated);
   EXPECT_GT(comparison->mean_spearman, 0.999);
   EXPECT_LT(comparison->mean_spearman, 1);
-  EXPECT_GT(comparison->mean_overlap, 0.8);
+  EXPECT_GT(comparison->mean_overlap, 0.5) << "each document is there ten times: ties reach beyond rank 100";
 }
 
 TEST_F(StorageComparisonTest, OtherDocumentsShow) {
