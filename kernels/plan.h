@@ -175,7 +175,7 @@ struct WideLayout {
   int32_t full;          // [stages] barriers of 8 bytes
   int32_t empty;         // [stages] barriers
   int32_t weights;       // [kWideMultipliers][kBlockTokens]
-  int32_t ended_scales;  // [kWideMultipliers]
+  int32_t ended_scales;  // [kWideMultipliers][2]
   int32_t total;         // with what the alignment may take
 };
 
@@ -188,7 +188,7 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   layout.empty = layout.full + stages * 8;
   layout.weights = layout.empty + stages * 8;
   layout.ended_scales = layout.weights + kWideMultipliers * kBlockTokens * 4;
-  layout.total = layout.ended_scales + kWideMultipliers * 4 + kWideAlignment;
+  layout.total = layout.ended_scales + kWideMultipliers * 8 + kWideAlignment;
   return layout;
 }
 

@@ -38,8 +38,10 @@ class Ring {
   __device__ __forceinline__ uint32_t Weight(int warp, int row) const {
     return base_ + kLayout.weights + (warp * kBlockTokens + row) * 4;
   }
-  // [kWideMultipliers] scales of the documents that the warps will sum next.
-  __device__ __forceinline__ uint32_t EndedScale(int warp) const { return base_ + kLayout.ended_scales + warp * 4; }
+  // Scale of the document that the warp will sum next: lane 0's place, and one that the other lanes share.
+  __device__ __forceinline__ uint32_t EndedScale(int warp, int lane) const {
+    return base_ + kLayout.ended_scales + warp * 8 + (lane != 0 ? 4 : 0);
+  }
 
  private:
   uint32_t base_;

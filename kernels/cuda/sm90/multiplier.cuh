@@ -141,9 +141,9 @@ class Multiplier {
     ended_position_ = position;
     if constexpr (kQuantized) {
       // Kept in shared memory: wgmma leaves no register. The tile's entry lives on, as there are more than stages.
-      // Every lane stores, as ptxas serialises wgmma for the branch.
+      // Every lane stores, as ptxas serialises wgmma for a branch; lane 0 has a place of its own.
       const int entry = (at_.entry + kWideTileEntries - 1) % kWideTileEntries;
-      StoreShared(ring_.EndedScale(warp_), LoadSharedFloat(ring_.Entry(entry) + offsetof(TileEntry, scale)));
+      StoreShared(ring_.EndedScale(warp_, lane_), LoadSharedFloat(ring_.Entry(entry) + offsetof(TileEntry, scale)));
     }
   }
 
@@ -169,9 +169,11 @@ class Multiplier {
     for (int distance = 16; distance >= 4; distance /= 2) {
       sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
     }
-    if constexpr (kQuantized) sum = __fmul_rn(sum, LoadSharedFloat(ring_.EndedScale(warp_)));
-    // -0 becomes +0, so that the sort order is total.
-    if (lane_ == 0 && sums_out_ != nullptr) sums_out_[position] = __fadd_rn(sum, 0.0f);
+    if (lane_ == 0 && sums_out_ != nullptr) {
+      if constexpr (kQuantized) sum = __fmul_rn(sum, LoadSharedFloat(ring_.EndedScale(warp_, 0)));
+      // -0 becomes +0, so that the sort order is total.
+      sums_out_[position] = __fadd_rn(sum, 0.0f);
+    }
   }
 
   template <int N>
