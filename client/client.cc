@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/status.h"
 #include "grpcpp/alarm.h"
@@ -29,6 +30,23 @@ std::optional<std::string> PushbackOf(const grpc::ClientContext& context) {
   const auto found = trailers.find(kPushbackTrailer);
   if (found == trailers.end()) return std::nullopt;
   return std::string(found->second.data(), found->second.size());
+}
+
+// Holds the queue that gRPC serves callbacks from. There is one for the process; it goes when the last channel that
+// made a call with a callback does, and in gRPC 1.51 the end of it can meet a thread that still polls it: an assertion
+// fails, or memory is gone. So one channel, which leads nowhere, makes such a call and lives for ever.
+void KeepCallbackQueue() {
+  static const auto* const keeper = [] {
+    auto* stub = new v1::Reranker::Stub(grpc::CreateCustomChannel("", nullptr, grpc::ChannelArguments()));
+    grpc::ClientContext context;
+    const v1::GetInfoRequest request;
+    v1::GetInfoResponse response;
+    absl::Notification failed;
+    stub->async()->GetInfo(&context, &request, &response, [&failed](const grpc::Status&) { failed.Notify(); });
+    failed.WaitForNotification();
+    return stub;
+  }();
+  static_cast<void>(keeper);
 }
 
 }  // namespace
@@ -227,6 +245,7 @@ absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& reque
 
 CallHandle Client::RerankAsync(std::shared_ptr<const v1::RerankRequest> request, const CallOptions& call,
                                RerankCallback callback) {
+  KeepCallbackQueue();
   auto started = std::make_shared<AsyncCall>(core_, std::move(request), DeadlineOf(call, options().timeout),
                                              core_->Retry(call), std::move(callback));
   {
