@@ -170,6 +170,7 @@ void Comparer::CompareRankings(int64_t query, const std::vector<ScoredDocument>&
                                const std::vector<ScoredDocument>& after) {
   const auto ordinals = [](const std::vector<ScoredDocument>& ranking) {
     std::vector<uint64_t> list;
+    list.reserve(ranking.size());
     for (const ScoredDocument& document : ranking) list.push_back(document.ordinal);
     return list;
   };
@@ -185,6 +186,7 @@ void Comparer::CompareRankings(int64_t query, const std::vector<ScoredDocument>&
 double Comparer::Ndcg(const ScoredCollection& collection, const std::vector<ScoredDocument>& ranking,
                       const Grades& grades) const {
   std::vector<std::string> ids;
+  ids.reserve(kNdcgDepth);
   for (size_t idx = 0; idx < std::min<size_t>(ranking.size(), kNdcgDepth); ++idx) {
     ids.push_back(collection.IdText(ranking[idx].ordinal));
   }

@@ -36,6 +36,7 @@ absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, int32_t 
                    "; the weights must be floating-point of shape [", num_tokens, "], one per query token");
   }
   std::vector<float> weights;
+  weights.reserve(static_cast<size_t>(num_tokens));
   for (int32_t i = 0; i < num_tokens; ++i) {
     weights.push_back(static_cast<float>(shard::LoadFloat(file->type(), file->data(), static_cast<size_t>(i))));
   }

@@ -117,7 +117,7 @@ absl::Status AddDocument(const Shard& shard, int64_t document, bool has_payloads
   if (has_payloads) catalog.payload_sizes.push_back(static_cast<int32_t>(shard.payload(document).size()));
   const absl::Status added = shard.id_type() == IdType::kInt64 ? catalog.ids.Add(shard.int_id(document))
                                                                : catalog.ids.Add(shard.string_id(document));
-  if (added.ok()) return added;
+  if (added.ok()) return absl::OkStatus();
   return absl::DataLossError(Cat(shard.path(), ": document ", document, ": ", added.message()));
 }
 

@@ -83,7 +83,7 @@ class QuantizeTest : public ::testing::Test {
       EXPECT_EQ(view.rotation_seed, seed);
       EXPECT_TRUE(ValidateDocuments(view).ok());
       for (int64_t idx = 0; idx < view.num_documents; ++idx, ++document) {
-        const auto count = static_cast<size_t>(collection.lengths[document] * collection.dim);
+        const auto count = static_cast<size_t>(collection.lengths[document]) * static_cast<size_t>(collection.dim);
         std::vector<int8_t> expected(count);
         const float scale = QuantizeDocument(
             seed, collection.dim, absl::MakeSpan(values).subspan(static_cast<size_t>(row * collection.dim), count),

@@ -20,7 +20,6 @@
 namespace maxsim::shard {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kColumns = 8;
