@@ -137,7 +137,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
     response_.Clear();
     core_->Next().reranker->async()->Rerank(
         context.get(), request_.get(), &response_,
-        [self = shared_from_this(), context](grpc::Status status) { self->AttemptDone(status, *context); });
+        [self = shared_from_this(), context](const grpc::Status& status) { self->AttemptDone(status, *context); });
   }
 
   void Cancel() {
