@@ -4,11 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "evaluation/lines.h"
+#include "server/shard/file.h"
 #include "server/shard/text.h"
 
 namespace maxsim::evaluation {
@@ -41,16 +42,7 @@ std::vector<std::string> StringArray(const nlohmann::json& object, const char* n
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  char block[16 * 1024];
-  // read() takes the exception that a folder's stream buffer throws; its iterators would let it out.
-  while (file.good()) {
-    file.read(block, sizeof(block));
-    text.append(block, static_cast<size_t>(file.gcount()));
-  }
-  if (!file.bad() && file.eof()) return text;
+  if (std::optional<std::string> text = shard::ReadToEnd(path)) return *std::move(text);
   return absl::NotFoundError(
       Cat("cannot read '", path, "'", errno == 0 ? "" : ": ", errno == 0 ? "" : strerror(errno)));
 }

@@ -13,7 +13,7 @@
 
 namespace maxsim::cuda {
 
-// How to wait; all but kAdaptive are for measurements.
+// How to wait; all but kAdaptive are for tests and measurements.
 enum class WaitMode : uint8_t { kAdaptive, kPoll, kEvent };
 
 // Learns how long calls take. Not thread-safe.

@@ -59,7 +59,7 @@ class CudaExecutor final : public Executor {
   // takes copies. Otherwise small calls take none, and the kernels note the times.
   void SetStageEvents(bool on) { stage_events_ = on; }
 
-  // For measurements: how later small calls are waited for.
+  // For tests and measurements: how later small calls are waited for.
   void SetWaitMode(WaitMode mode) { call_wait_.SetMode(mode); }
 
   // Device bytes that the workspace takes.

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -19,6 +18,7 @@
 #include "server/config/collections.h"
 #include "server/config/keys.h"
 #include "server/config/values.h"
+#include "server/shard/file.h"
 
 namespace maxsim::config {
 namespace {
@@ -58,20 +58,13 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a folder, not a file"));
   }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  char block[16 * 1024];
-  while (file.good()) {
-    file.read(block, sizeof(block));
-    text.append(block, static_cast<size_t>(file.gcount()));
-  }
-  if (file.bad() || !file.eof()) {
+  const std::optional<std::string> text = shard::ReadToEnd(path);
+  if (!text.has_value()) {
     const std::string message =
         absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
-  return ApplyYaml(text, path, loaded);
+  return ApplyYaml(*text, path, loaded);
 }
 
 absl::Status ApplyEnvironment(const Environment& environment, const std::vector<std::string>& names, Loaded& loaded) {

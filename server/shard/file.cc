@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -210,6 +211,20 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_b
   }
   std::string text(static_cast<size_t>(file->size()), '\0');
   if (absl::Status status = file->ReadAt(0, text.data(), text.size()); !status.ok()) return status;
+  return text;
+}
+
+std::optional<std::string> ReadToEnd(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  char block[16 * 1024];
+  // read() takes the exception that a folder's stream buffer throws; its iterators would let it out.
+  while (file.good()) {
+    file.read(block, sizeof(block));
+    text.append(block, static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad() || !file.eof()) return std::nullopt;
   return text;
 }
 

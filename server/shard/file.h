@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,10 @@ class FileBytes {
 
 // Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
+
+// Reads a file of any kind, a pipe too, to its end. nullopt where that fails: then errno is the reason, or 0 where none
+// is known.
+std::optional<std::string> ReadToEnd(const std::string& path);
 
 // XXH3-128 over a stream of bytes.
 class Checksum {

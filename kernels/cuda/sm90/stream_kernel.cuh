@@ -6,8 +6,7 @@
 // that brings the last of them adds the document's sum.
 //
 // NOTES:
-//  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it looks
-//  up
+//  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (kernels/README.md).
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md).
 #pragma once

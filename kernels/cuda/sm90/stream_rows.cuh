@@ -2,14 +2,12 @@
 // rows are short, in shared memory where they are wide.
 //
 // NOTES:
-//  - Tokens past a tile's end are clamped to its last one: a maximum does not mind seeing a token twice. Nothing is
-//  masked,
-//    and nothing is read that the copy did not bring.
+//  - Tokens past a tile's end are clamped to its last one: a maximum does not mind seeing a token twice. So nothing is
+//    masked, and nothing is read that the copy did not bring.
 //  - Columns are permuted inside their group of 16, alike in both operands, so that a lane reads 8 bytes at once. The
 //    tensor cores' sum of a group does not depend on its order.
-//  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the block; its tokens are 2 (lane % 4) and the next of
-//  each
-//    8. A lane ends up with the maximum of one row, OwnRow.
+//  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the block; its tokens are 2 (lane % 4) and the next, of
+//    each 8. A lane ends up with the maximum of one row, OwnRow.
 #pragma once
 
 #include <cstdint>
