@@ -197,8 +197,9 @@ FileBytes::~FileBytes() {
 void FileBytes::Unmap() {
   guard_.reset();
   if (mapped_ == nullptr) return;
-  // The addresses stay reserved: the destructor gives them back with the rest.
-  ::mmap(mapped_, mapped_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  // The addresses stay reserved: the destructor gives them back with the rest. Should that fail, the bytes stay mapped
+  // until then.
+  (void)::mmap(mapped_, mapped_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   mapped_ = nullptr;
   mapped_size_ = 0;
 }
