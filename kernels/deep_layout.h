@@ -37,10 +37,10 @@ inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
 
 // What comes first, in bytes from the first multiple of kDeepAlignment.
 inline constexpr int32_t kDeepEntries = 0;  // [kDeepTileEntries][2]
-inline constexpr int32_t kDeepPieces = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepTokens);
-inline constexpr int32_t kDeepPieceBytes = 8;  // of a piece: where to copy it from and to
-inline constexpr int32_t kDeepFull = kDeepPieces + 2 * TileGroups(kDeepTokens) * kDeepPieceBytes;  // [kDeepMaxStages]
-inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;                              // [kDeepMaxStages]
+inline constexpr int32_t kDeepNotes = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepTokens);  // [2]
+inline constexpr int32_t kDeepFull =
+    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;  // [kDeepMaxStages] barriers of 8 bytes
+inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;  // [kDeepMaxStages]
 inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;  // the resident chunks of the row tile
 static_assert(kDeepEmpty + kDeepMaxStages * 8 <= kDeepQuery);
 static_assert(kDeepMaxStages <= kDeepMinChunks + 1);

@@ -184,6 +184,7 @@ constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 13 : 7; }
 struct WideLayout {
   int32_t stage_bytes;
   int32_t entries;  // [stages] descriptions of token tiles
+  int32_t notes;    // of the pieces of the tile that is being filled
   int32_t full;     // [stages] barriers of 8 bytes
   int32_t empty;    // [stages] barriers
   int32_t total;    // with what the alignment may take
@@ -194,7 +195,8 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   WideLayout layout{};
   layout.stage_bytes = halves * kWideTokens * kWideHalfBytes;
   layout.entries = stages * layout.stage_bytes;
-  layout.full = layout.entries + stages * TileEntryBytes(kWideTokens);
+  layout.notes = layout.entries + stages * TileEntryBytes(kWideTokens);
+  layout.full = layout.notes + TileGroups(kWideTokens) * kPieceNoteBytes;
   layout.empty = layout.full + stages * 8;
   layout.total = layout.empty + stages * 8 + kWideAlignment;
   return layout;

@@ -18,6 +18,9 @@ constexpr int32_t TileGroups(int32_t tile_tokens) { return tile_tokens / kGroupT
 inline constexpr int32_t kTileHeaderBytes = 32;
 inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 
+// What the loading warp notes of a piece for itself, until it copies it.
+inline constexpr int32_t kPieceNoteBytes = 8;
+
 // Of the description of a tile: a piece has a group at least.
 constexpr int32_t TileEntryBytes(int32_t tile_tokens) {
   return kTileHeaderBytes + TileGroups(tile_tokens) * kTilePieceBytes;

@@ -342,7 +342,9 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
 // of one and two row tiles, at widths whose query tile stays (up to 256 and 320) and at others, whole chunks and not.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  ExecutorOptions options;
+  options.max_dim = 2048;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::vector<int64_t> lengths;
   for (int64_t n = 1; n <= 200; ++n) lengths.push_back(n);
   for (int64_t n : {255, 256, 257, 300, 383, 384, 385, 511, 512, 513, 575, 576, 577, 1000}) lengths.push_back(n);

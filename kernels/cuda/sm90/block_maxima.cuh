@@ -57,42 +57,7 @@ class BlockMaxima {
     }
   }
 
-  // Takes both sets' maxima of a tile's first N tokens, and sums the documents that end among them. `entry` describes
-  // the tile.
-  template <int N, int kSums>
-  __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSetsOfBlock][kSums], uint32_t entry) {
-    const TileHeader header = TileHeader::Load(entry);  // again: the products leave it no registers
-    // From one lane, so that the compiler knows it to be the same for the whole warp.
-    const uint32_t ends = __shfl_sync(0xffffffffu, header.ends, 0);
-    uint32_t piece = TilePiece::Address(entry, 0);
-#pragma unroll
-    for (int first = 0; first < TileGroups(N); first += kRun) {
-      const uint32_t ends_of_run = ends >> first & ((1u << kRun) - 1);
-      if (ends_of_run == 0) {
-#pragma unroll
-        for (int j = first; j < first + kRun; ++j) TakeGroup(sums, j);
-      } else {
-        if (ended_ + __popc(ends_of_run) > kMostEnded) SumDocuments(piece);
-#pragma unroll
-        for (int j = first; j < first + kRun; ++j) {
-          if ((ends >> j & 1) == 0) {
-            TakeGroup(sums, j);
-          } else {
-            TakeLastGroup(sums, j, header.Last(j));
-            piece += kTilePieceBytes;
-          }
-        }
-      }
-    }
-    if (ended_ > 0) SumDocuments(piece);
-  }
-
- private:
-  // Groups that are taken at once where no document ends in them, and ended documents that are summed at once.
-  static constexpr int kRun = 4;
-  static constexpr int kMostEnded = 4;
-  static_assert(kRun <= kMostEnded);
-
+  // The same of one group, of both sets.
   template <int kSums>
   __device__ __forceinline__ void TakeGroup(const Value (&sums)[kSetsOfBlock][kSums], int group) {
 #pragma unroll
@@ -102,10 +67,68 @@ class BlockMaxima {
     }
   }
 
+  // Takes both sets' maxima of the group that ends the tile's only document that ends; the others have been taken.
+  template <int kSums>
+  __device__ __forceinline__ void TakeOnlyEnd(const Value (&sums)[kSetsOfBlock][kSums], int group, const TileEnds& tile,
+                                              uint32_t entry) {
+    TakeLastGroup(sums, group, tile.Last(group));
+    piece_ = TilePiece::Address(entry, 1);
+  }
+
+  // Takes both sets' maxima of a tile's first N tokens. Of the documents that end among them the last ones, up to four,
+  // are left to be summed (SumEnded), for which `entry`, that describes the tile, must be there still.
+  template <int N, int kSums>
+  __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSetsOfBlock][kSums], const TileEnds& tile,
+                                             uint32_t entry) {
+    const uint32_t ends = tile.ends;
+    uint32_t piece = TilePiece::Address(entry, 0);
+#pragma unroll
+    for (int first = 0; first < TileGroups(N); first += kRun) {
+      const uint32_t ends_of_run = ends >> first & ((1u << kRun) - 1);
+      if (ends_of_run == 0) {
+#pragma unroll
+        for (int j = first; j < first + kRun; ++j) TakeGroup(sums, j);
+      } else {
+        if (ended_ + __popc(ends_of_run) > kMostEnded) {
+          piece_ = piece;
+          SumEnded();
+        }
+#pragma unroll
+        for (int j = first; j < first + kRun; ++j) {
+          if ((ends >> j & 1) == 0) {
+            TakeGroup(sums, j);
+          } else {
+            TakeLastGroup(sums, j, tile.Last(j));
+            piece += kTilePieceBytes;
+          }
+        }
+      }
+    }
+    piece_ = piece;
+  }
+
+  // Sums the documents that have ended: the butterfly over 32 rows (the contract's).
+  __device__ __forceinline__ void SumEnded() {
+    if (ended_ == 0) return;
+    if (num_queries_ == 1) {
+      SumForOneQuery(piece_);
+    } else {
+      SumForSeveralQueries(piece_);
+    }
+    ended_ = 0;
+  }
+
+ private:
+  // Groups that are taken at once where no document ends in them, and ended documents that are summed at once.
+  static constexpr int kRun = 4;
+  static constexpr int kMostEnded = 4;
+  static_assert(kRun <= kMostEnded);
+
   // A group whose token `last` is a document's last. The document's terms are kept until they are summed.
   template <int kSums>
-  __device__ __forceinline__ void TakeLastGroup(const Value (&sums)[kSetsOfBlock][kSums], int group, int last) {
-    const bool first_counts = lane_ % 4 * 2 <= last, second_counts = lane_ % 4 * 2 < last;
+  __device__ __forceinline__ void TakeLastGroup(const Value (&sums)[kSetsOfBlock][kSums], int group, uint32_t last) {
+    const uint32_t first_token = lane_ % 4 * 2;
+    const bool first_counts = first_token <= last, second_counts = first_token < last;
     Value of_set[kSetsOfBlock][2];
 #pragma unroll
     for (int s = 0; s < kSetsOfBlock; ++s) {
@@ -133,17 +156,7 @@ class BlockMaxima {
     ++ended_;
   }
 
-  // Sums the documents that have ended, whose pieces lie before `piece`: the butterfly over 32 rows (the contract's).
-  __device__ __forceinline__ void SumDocuments(uint32_t piece) {
-    if (num_queries_ == 1) {
-      SumForOneQuery(piece);
-    } else {
-      SumForSeveralQueries(piece);
-    }
-    ended_ = 0;
-  }
-
-  // With the first two distances of the butterfly lanes go on with fewer documents each, so that lane % 4 says which.
+  // The documents' pieces lie before `piece`. With the first two distances of the butterfly lanes go on with fewer documents each, so that lane % 4 says which.
   __device__ __forceinline__ void SumForOneQuery(uint32_t piece) {
     float of_pair[2];
 #pragma unroll
@@ -195,6 +208,7 @@ class BlockMaxima {
   Value running_[kSetsOfBlock][4];  // maxima so far: rows g and g + 8, even and odd tokens apart
   float terms_[kMostEnded] = {};    // of documents that have ended, the newest last: of the row that the lane sums
   int ended_ = 0;                   // of them
+  uint32_t piece_ = 0;              // address behind the last one's piece
   float weight_ = 0;                // of that row
   int num_queries_ = 1;             // that share the block
   float* sums_out_ = nullptr;       // [position]; null where the row tile has no such block, or the lane writes nothing

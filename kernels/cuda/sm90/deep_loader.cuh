@@ -51,23 +51,18 @@ class DeepLoader {
  private:
   // Loads the next tile of every stream; false when there is nothing left of the row tile.
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
-    // Where the lane's piece of a stream's tile is copied from, and to: its first group and their number.
-    int32_t rows[kStreams], groups[kStreams], counts[kStreams];
+    WaitForStage();
+    PieceNote pieces[kStreams];  // the lane's of every stream's tile
     int32_t groups_of_tiles = 0;
 #pragma unroll
     for (int s = 0; s < kStreams; ++s) {
-      TileHeader header = filler.Fill(open_[s], ring_.Entry(entry_, s), [&](int32_t row, int32_t group, int32_t count, int i) {
-        StoreShared64(ring_.Piece(s, i), static_cast<uint32_t>(row), static_cast<uint32_t>(group | count << 8));
-      });
+      TileHeader header = filler.Fill(open_[s], ring_.Entry(entry_, s), ring_.Notes(s));
       groups_of_tiles += header.groups;
-      __syncwarp();  // the pieces have been noted
-      const uint2 piece = lane_ < header.pieces ? LoadShared64(ring_.Piece(s, lane_)) : make_uint2(0, 0);
-      rows[s] = static_cast<int32_t>(piece.x);
-      groups[s] = static_cast<int32_t>(piece.y & 0xff);
-      counts[s] = static_cast<int32_t>(piece.y >> 8);
+      if (lane_ < header.pieces) pieces[s] = PieceNote::Load(ring_.Notes(s), lane_);
       header.flags = kBothWarpgroups | new_rows;
       if (lane_ == 0) header.Store(ring_.Entry(entry_, s));
     }
+    __syncwarp();  // the notes have been read
     if (groups_of_tiles == 0) return false;
     const uint32_t bytes = (p_.query_resident != 0 ? 0 : Ring::kQueryBytes) + groups_of_tiles * kGroupBytes;
     for (int32_t chunk = 0; chunk < p_.num_chunks; ++chunk) {
@@ -85,7 +80,7 @@ class DeepLoader {
       }
 #pragma unroll
       for (int s = 0; s < kStreams; ++s) {
-        CopyGroups(ring_.Tokens(at_.stage, s) + groups[s] * kGroupBytes, chunk, rows[s], counts[s], full);
+        CopyPiece(ring_.Tokens(at_.stage, s), pieces[s], chunk, full);
       }
       __syncwarp();
       at_.Advance(p_.stages);
@@ -111,18 +106,19 @@ class DeepLoader {
     CopyBox(target + Ring::kSetBytes, queries_.rows, chunk * kChunkColumns, 0, 1, first_block_, full);
   }
 
-  // Copies groups of a document as one box, or as two.
-  __device__ __forceinline__ void CopyGroups(uint32_t target, int32_t chunk, int32_t row, int32_t count,
-                                             uint32_t full) const {
+  // Copies a piece as one box, or as two.
+  __device__ __forceinline__ void CopyPiece(uint32_t tokens, const PieceNote& piece, int32_t chunk, uint32_t full) const {
     constexpr int32_t kMost = DocumentMaps::kGroups;
     static_assert(TileGroups(kDeepTokens) <= 2 * kMost);
-    if (count > kMost) {
+    uint32_t target = tokens + piece.first * kGroupBytes;
+    int32_t row = piece.row, groups = piece.groups;
+    if (groups > kMost) {
       CopyBox(target, documents_.groups[kMost - 1], chunk * kChunkColumns, row, full);
       target += kMost * kGroupBytes;
       row += kMost * kGroupTokens;
-      count -= kMost;
+      groups -= kMost;
     }
-    if (count > 0) CopyBox(target, documents_.groups[count - 1], chunk * kChunkColumns, row, full);
+    if (groups > 0) CopyBox(target, documents_.groups[groups - 1], chunk * kChunkColumns, row, full);
   }
 
   const ScoreParams& p_;

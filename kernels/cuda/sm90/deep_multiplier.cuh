@@ -46,15 +46,15 @@ class DeepMultiplier {
     TakeBlock(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
-      const TileHeader header = TileHeader::Load(ring_.Entry(entry_, stream_));
+      const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(entry_, stream_));
       if (header.End()) break;
       if (header.NewRows()) TakeBlock(header.row_tile);
       if (header.groups == 0) {
         SkipTile();
       } else if (header.groups > TileGroups(kDeepTokens / 2)) {
-        MultiplyTile<kDeepTokens>(sums);
+        MultiplyTile<kDeepTokens>(sums, header);
       } else {
-        MultiplyTile<kDeepTokens / 2>(sums);
+        MultiplyTile<kDeepTokens / 2>(sums, header);
       }
       entry_ = (entry_ + 1) % kDeepTileEntries;
     }
@@ -91,7 +91,7 @@ class DeepMultiplier {
 
   // The first N tokens of a tile.
   template <int N>
-  __device__ __forceinline__ void MultiplyTile(Sums& sums) {
+  __device__ __forceinline__ void MultiplyTile(Sums& sums, const TileEnds& ends) {
     int before = 0;
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < p_.num_chunks; ++chunk) {
@@ -113,7 +113,8 @@ class DeepMultiplier {
     WaitGroups<0>();
     Pin<N>(sums[0]);
     Pin<N>(sums[1]);
-    maxima_.template TakeEnding<N>(sums, ring_.Entry(entry_, stream_));
+    maxima_.template TakeEnding<N>(sums, ends, ring_.Entry(entry_, stream_));
+    maxima_.SumEnded();
     Release(before);
   }
 

@@ -36,9 +36,8 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Entry(int entry, int stream) const {
     return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepTokens);
   }
-  // What the loading warp notes of a stream's piece.
-  __device__ __forceinline__ uint32_t Piece(int stream, int piece) const {
-    return base_ + kDeepPieces + (stream * TileGroups(kDeepTokens) + piece) * kDeepPieceBytes;
+  __device__ __forceinline__ uint32_t Notes(int stream) const {
+    return base_ + kDeepNotes + stream * TileGroups(kDeepTokens) * kPieceNoteBytes;
   }
 
  private:

@@ -30,6 +30,7 @@ class Ring {
   __device__ __forceinline__ uint32_t Entry(int stage) const {
     return base_ + kLayout.entries + stage * TileEntryBytes(kWideTokens);
   }
+  __device__ __forceinline__ uint32_t Notes() const { return base_ + kLayout.notes; }
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kLayout.full + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kLayout.empty + stage * 8; }
 
@@ -91,23 +92,26 @@ class Loader {
   // Loads a tile for the warpgroups of the mask, false when there is nothing left of the row tile.
   __device__ __forceinline__ bool LoadTile(Filler& filler, OpenDocument& open, uint32_t warpgroups, uint32_t& told) {
     WaitForStage();
-    const uint32_t full = ring_.Full(at_.stage), tile = ring_.Tile(at_.stage), entry = ring_.Entry(at_.stage);
-    TileHeader header = filler.Fill(open, entry, [&](int32_t row, int32_t group, int32_t groups, int) {
-      const uint32_t target = tile + group * kGroupBytes;
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        CopyBox(target + half * kWideTokens * kWideHalfBytes, maps_.groups[groups - 1], half * kHalfColumns, row, full);
-      }
-    });
+    const uint32_t full = ring_.Full(at_.stage), entry = ring_.Entry(at_.stage);
+    TileHeader header = filler.Fill(open, entry, ring_.Notes());
     if (header.groups == 0) return false;
     header.flags = warpgroups | ((told & warpgroups) == warpgroups ? 0 : TileHeader::kNewRows);
     told |= warpgroups;
-    __syncwarp();  // the pieces have been described
     if (lane_ == 0) {
       header.Store(entry);
-      // Some of the bytes may be there already.
       ArriveExpecting(full, header.groups * kGroupBytes * kHalves);
     }
+    __syncwarp();
+    if (lane_ < header.pieces) {
+      const PieceNote piece = PieceNote::Load(ring_.Notes(), lane_);
+      const uint32_t target = ring_.Tile(at_.stage) + piece.first * kGroupBytes;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        CopyBox(target + half * kWideTokens * kWideHalfBytes, maps_.groups[piece.groups - 1], half * kHalfColumns,
+                piece.row, full);
+      }
+    }
+    __syncwarp();  // the notes have been read
     at_.Advance();
     return true;
   }

@@ -27,6 +27,10 @@ class Multiplier {
   static constexpr int kSets = kSetsOfBlock;
   static constexpr int kSums = kWideTokens / 2;
   static constexpr int kStepsOfHalf = kWideHalfBytes / kStepBytes;
+  // There are registers to keep, while a tile is multiplied, where documents end in it, and the terms of those that
+  // ended in the one before, so that those are summed meanwhile.
+  static constexpr bool kKeeps = kSteps <= 6;
+  static constexpr uint32_t kLastGroup = 1u << (TileGroups(kWideTokens) - 1);
   using Value = Sum<kType>;
   using Sums = Value[kSets][kSums];
 
@@ -50,18 +54,23 @@ class Multiplier {
     Fetch();
     while (!header_.End()) {
       if (!header_.IsFor(warp_ / 4)) {
+        Settle();
         Release(at_.stage);
         at_.Advance();
         Fetch();
         continue;
       }
-      if (header_.NewRows()) TakeRows(TileHeader::Load(ring_.Entry(at_.stage)).row_tile);
-      if (header_.ends == 0) {
+      if (header_.NewRows()) {
+        Settle();
+        TakeRows(TileHeader::LoadRowTile(ring_.Entry(at_.stage)));
+      }
+      if ((header_.ends & ~kLastGroup) == 0) {
         MultiplyWhole(sums);
       } else {
         MultiplyEnding(sums);
       }
     }
+    Settle();
   }
 
  private:
@@ -69,7 +78,16 @@ class Multiplier {
   // is in flight, and ptxas would serialise it.)
   __device__ __forceinline__ void Fetch() {
     WaitBarrier(ring_.Full(at_.stage), at_.parity);
-    header_ = TileFlags::Load(ring_.Entry(at_.stage));
+    header_ = TileHeader::Load</*kAll=*/false>(ring_.Entry(at_.stage));
+  }
+
+  // Sums the documents that ended in the last tile, and lets go of it. To be called before anything that may wait for
+  // the loading warp, which may wait for the tile.
+  __device__ __forceinline__ void Settle() {
+    if (held_ < 0) return;
+    maxima_.SumEnded();
+    Release(held_);
+    held_ = -1;
   }
 
   // Lets the tile go.
@@ -118,7 +136,7 @@ class Multiplier {
   }
   // Starts the tile's products, and meanwhile goes on to the next one. Returns the tile's stage.
   __device__ __forceinline__ int StartTile(Sums& sums) {
-    // From one lane, as TileFlags are.
+    // From one lane, as headers are.
     const int stage = __shfl_sync(0xffffffffu, at_.stage, 0);
     const uint64_t tokens = DescribeOperand(ring_.Tile(stage));
     turns_.Wait();
@@ -126,31 +144,46 @@ class Multiplier {
     StartProducts(sums[0], 0, tokens);
     StartProducts(sums[1], 1, tokens);
     turns_.Pass();
+    if constexpr (kKeeps) Settle();
     at_.Advance();
     Fetch();
     return stage;
   }
 
-  // A tile amid a document.
+  // A tile amid a document, or whose last group ends one.
   __device__ __forceinline__ void MultiplyWhole(Sums& sums) {
+    constexpr int kBefore = kWideTokens - kGroupTokens;
+    TileEnds ends = header_;
+    const bool ending = header_.ends != 0;
     const int stage = StartTile(sums);
     WaitGroups<1>();
     Pin<kWideTokens>(sums[0]);
-    maxima_.template Take<kWideTokens>(sums[0], 0);
+    maxima_.template Take<kBefore>(sums[0], 0);
     WaitGroups<0>();
     Pin<kWideTokens>(sums[1]);
-    Release(stage);
-    maxima_.template Take<kWideTokens>(sums[1], 1);
+    if (!ending) Release(stage);
+    maxima_.template Take<kBefore>(sums[1], 1);
+    if (!ending) {
+      maxima_.TakeGroup(sums, TileGroups(kBefore));
+      return;
+    }
+    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage));
+    maxima_.TakeOnlyEnd(sums, TileGroups(kBefore), ends, ring_.Entry(stage));
+    held_ = stage;
+    if constexpr (!kKeeps) Settle();
   }
 
   // A tile in which documents end.
   __device__ __forceinline__ void MultiplyEnding(Sums& sums) {
+    TileEnds ends = header_;
     const int stage = StartTile(sums);
     WaitGroups<0>();
     Pin<kWideTokens>(sums[0]);
     Pin<kWideTokens>(sums[1]);
-    maxima_.template TakeEnding<kWideTokens>(sums, ring_.Entry(stage));
-    Release(stage);
+    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage));
+    maxima_.template TakeEnding<kWideTokens>(sums, ends, ring_.Entry(stage));
+    held_ = stage;
+    if constexpr (!kKeeps) Settle();
   }
 
   const ScoreParams& p_;
@@ -161,7 +194,8 @@ class Multiplier {
   BlockMaxima<kType> maxima_;
   uint32_t a_[kSets][kSteps][4];
   RingPlace<Ring<kHalves>::kStages> at_;
-  TileFlags header_;  // of the tile there
+  TileHeader header_;  // of the tile there, its first words
+  int held_ = -1;      // stage of a tile whose last documents have not been summed
 };
 
 }  // namespace maxsim::cuda::sm90

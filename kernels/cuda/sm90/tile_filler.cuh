@@ -32,19 +32,18 @@ class TileFiller {
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
 
-  // Fills a tile whose pieces are described from `entry` on, with what a stream's open document has left and then other
-  // documents of the row tile; one of no groups when there are none. copy(row, group, groups, piece) is called by the
-  // lanes that have a piece, all of them at once: `groups` groups from row `row` of the token array, to go to group
-  // `group` of the tile. The header's flags are the caller's.
-  template <class Copy>
-  __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, Copy copy) {
+  // Fills a tile with what a stream's open document has left and then with other documents of the row tile; one of no
+  // groups when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
+  // the caller's, is not stored.
+  __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
     TileHeader header;
     header.row_tile = row_tile_;
-    if (open.tokens > 0) Continue(open, entry, copy, header);
+    if (open.tokens > 0) Continue(open, entry, notes, header);
     while (header.groups < kGroups && chunk_.row_tile == row_tile_ && taken_ < chunk_.count) {
-      AddDocuments(open, entry, copy, header);
+      AddDocuments(open, entry, notes, header);
       if (taken_ == chunk_.count) Take(reader_.Next());
     }
+    __syncwarp();  // every lane has noted its pieces
     return header;
   }
 
@@ -73,14 +72,13 @@ class TileFiller {
     }
   }
 
-  template <class Copy>
-  __device__ __forceinline__ void Continue(OpenDocument& open, uint32_t entry, Copy copy, TileHeader& header) {
+  __device__ __forceinline__ void Continue(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
     const int32_t left = (open.tokens + kGroupTokens - 1) / kGroupTokens;
     header.groups = min(left, kGroups);
     header.pieces = 1;
     if (lane_ == 0) {
       TilePiece{open.position, open.scale}.Store(TilePiece::Address(entry, 0));
-      copy(open.row, 0, header.groups, 0);
+      PieceNote{open.row, 0, header.groups}.Store(notes, 0);
     }
     if (left > kGroups) {
       open.row += kTokens;
@@ -97,8 +95,7 @@ class TileFiller {
   }
 
   // Adds documents of the chunk, as many as the tile has room for.
-  template <class Copy>
-  __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, Copy copy, TileHeader& header) {
+  __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
     const int32_t stop = header.groups + stop_ - passed_;  // of the lane's document, counted from the tile's begin
     const int32_t start = stop - groups_;
     const bool here = lane_ >= taken_ && lane_ < chunk_.count && start < kGroups;
@@ -106,7 +103,7 @@ class TileFiller {
     if (here) {
       const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));
       TilePiece{static_cast<uint32_t>(chunk_.position + lane_), chunk_.scale}.Store(TilePiece::Address(entry, piece));
-      copy(static_cast<int32_t>(chunk_.begin), start, min(stop, kGroups) - start, piece);
+      PieceNote{static_cast<int32_t>(chunk_.begin), start, min(stop, kGroups) - start}.Store(notes, piece);
     }
     const bool ends = here && stop <= kGroups;
     header.ends |= __reduce_or_sync(0xffffffffu, ends ? 1u << (stop - 1) : 0u);

@@ -13,50 +13,60 @@ namespace maxsim::cuda::sm90 {
 inline constexpr int kGroupsOfWord = 8;
 inline constexpr int kMaxGroupWords = 3;
 
-// What must be known of a tile before it is multiplied: the header's begin.
-struct TileFlags {
+// Where documents end in a tile.
+struct TileEnds {
+  uint32_t ends = 0;                    // groups with a document's last token
+  uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
+
+  __device__ __forceinline__ uint32_t Last(int group) const {
+    return lasts[group / kGroupsOfWord] >> group % kGroupsOfWord * 3 & 7;
+  }
+};
+
+// What to do with a tile: kTileHeaderBytes.
+struct TileHeader : TileEnds {
   uint32_t flags = 0;  // 0 ends the work
-  uint32_t ends = 0;   // groups with a document's last token
+  int32_t row_tile = 0;
+  int32_t groups = 0;  // that hold documents; what lies behind them is anything
+  int32_t pieces = 0;
 
   static constexpr uint32_t kWarpgroup0 = 1, kWarpgroup1 = 2, kNewRows = 4;
 
   __device__ __forceinline__ bool End() const { return flags == 0; }
   __device__ __forceinline__ bool IsFor(int warpgroup) const { return (flags & kWarpgroup0 << warpgroup) != 0; }
-  // The tile, and what follows, is for the header's row_tile.
+  // The tile, and what follows, is for row_tile.
   __device__ __forceinline__ bool NewRows() const { return (flags & kNewRows) != 0; }
 
-  // All of a warp read; from one lane, so that the compiler knows it to be the same for the whole warp.
-  __device__ __forceinline__ static TileFlags Load(uint32_t entry) {
-    const uint2 words = LoadShared64(entry);
-    return {__shfl_sync(0xffffffffu, words.x, 0), __shfl_sync(0xffffffffu, words.y, 0)};
-  }
-};
-
-// What to do with a tile: kTileHeaderBytes.
-struct TileHeader : TileFlags {
-  int32_t row_tile = 0;
-  int32_t groups = 0;  // that hold documents; what lies behind them is anything
-  int32_t pieces = 0;
-  uint32_t lasts[kMaxGroupWords] = {};  // of every group in `ends`, three bits: that token's place in it
-
-  __device__ __forceinline__ int Last(int group) const {
-    return static_cast<int>(lasts[group / kGroupsOfWord] >> group % kGroupsOfWord * 3 & 7);
-  }
-
-  // One lane writes; all of a warp read.
+  // One lane writes.
   __device__ __forceinline__ void Store(uint32_t entry) const {
-    StoreShared(entry, flags, ends, static_cast<uint32_t>(row_tile), static_cast<uint32_t>(groups));
-    StoreShared(entry + 16, lasts[0], lasts[1], lasts[2], static_cast<uint32_t>(pieces));
+    StoreShared(entry, flags, ends, lasts[0], lasts[1]);
+    StoreShared(entry + 16, lasts[2], static_cast<uint32_t>(row_tile), static_cast<uint32_t>(groups),
+                static_cast<uint32_t>(pieces));
   }
+
+  // All of a warp read, and come to know it from one lane, so that the compiler knows it to be the same for the whole
+  // warp. Without kAll the first four words alone, which are what tiles of up to 128 tokens need.
+  template <bool kAll>
   __device__ __forceinline__ static TileHeader Load(uint32_t entry) {
     TileHeader header;
-    uint32_t row_tile, groups, pieces;
-    LoadShared(entry, header.flags, header.ends, row_tile, groups);
-    LoadShared(entry + 16, header.lasts[0], header.lasts[1], header.lasts[2], pieces);
-    header.row_tile = static_cast<int32_t>(row_tile);
-    header.groups = static_cast<int32_t>(groups);
-    header.pieces = static_cast<int32_t>(pieces);
+    LoadShared(entry, header.flags, header.ends, header.lasts[0], header.lasts[1]);
+    header.flags = __shfl_sync(0xffffffffu, header.flags, 0);
+    header.ends = __shfl_sync(0xffffffffu, header.ends, 0);
+    header.lasts[0] = __shfl_sync(0xffffffffu, header.lasts[0], 0);
+    header.lasts[1] = __shfl_sync(0xffffffffu, header.lasts[1], 0);
+    if constexpr (kAll) {
+      uint32_t row_tile, groups, pieces;
+      LoadShared(entry + 16, header.lasts[2], row_tile, groups, pieces);
+      header.lasts[2] = __shfl_sync(0xffffffffu, header.lasts[2], 0);
+      header.row_tile = static_cast<int32_t>(row_tile);
+      header.groups = static_cast<int32_t>(__shfl_sync(0xffffffffu, groups, 0));
+      header.pieces = static_cast<int32_t>(pieces);
+    }
     return header;
+  }
+
+  __device__ __forceinline__ static int32_t LoadRowTile(uint32_t entry) {
+    return static_cast<int32_t>(LoadShared(entry + 20));
   }
 };
 
@@ -74,6 +84,23 @@ struct TilePiece {
   __device__ __forceinline__ static TilePiece Load(uint32_t address) {
     const uint2 words = LoadShared64(address);
     return {words.x, __uint_as_float(words.y)};
+  }
+};
+
+// Where a piece is to be copied from and to: `groups` groups from row `row` of the token array, to the tile's groups from
+// `first` on.
+struct PieceNote {
+  int32_t row = 0;
+  int32_t first = 0;
+  int32_t groups = 0;
+
+  __device__ __forceinline__ void Store(uint32_t notes, int piece) const {
+    StoreShared64(notes + piece * kPieceNoteBytes, static_cast<uint32_t>(row),
+                  static_cast<uint32_t>(first | groups << 8));
+  }
+  __device__ __forceinline__ static PieceNote Load(uint32_t notes, int piece) {
+    const uint2 words = LoadShared64(notes + piece * kPieceNoteBytes);
+    return {static_cast<int32_t>(words.x), static_cast<int32_t>(words.y & 0xff), static_cast<int32_t>(words.y >> 8)};
   }
 };
 

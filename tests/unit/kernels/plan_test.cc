@@ -221,7 +221,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
 TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(kDeepQuery % kDeepAlignment, 0);
   EXPECT_EQ(TileEntryBytes(kDeepTokens) % 16, 0);
-  EXPECT_EQ(kDeepPieces % 8, 0);
+  EXPECT_EQ(kDeepNotes % 8, 0);
   EXPECT_EQ(kDeepFull % 8, 0);
   EXPECT_EQ(kDeepEmpty % 8, 0);
   for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
@@ -290,7 +290,8 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_EQ(layout.entries % 16, 0);
     EXPECT_EQ(layout.full % 8, 0);
     EXPECT_EQ(TileEntryBytes(kWideTokens) % 16, 0);
-    EXPECT_EQ(layout.full - layout.entries, WideStages(halves) * TileEntryBytes(kWideTokens));
+    EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideTokens));
+    EXPECT_EQ(layout.full - layout.notes, TileGroups(kWideTokens) * kPieceNoteBytes);
     EXPECT_EQ(layout.empty - layout.full, WideStages(halves) * 8);
     EXPECT_EQ(layout.total - layout.empty, WideStages(halves) * 8 + kWideAlignment);
     EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
