@@ -39,9 +39,9 @@ inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
 inline constexpr int32_t kDeepEntries = 0;  // [kDeepTileEntries][2]
 inline constexpr int32_t kDeepNotes = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepTokens);  // [2]
 inline constexpr int32_t kDeepFull =
-    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;  // [kDeepMaxStages] barriers of 8 bytes
+    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;        // [kDeepMaxStages] barriers of 8 bytes
 inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;  // [kDeepMaxStages]
-inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;  // the resident chunks of the row tile
+inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;              // the resident chunks of the row tile
 static_assert(kDeepEmpty + kDeepMaxStages * 8 <= kDeepQuery);
 static_assert(kDeepMaxStages <= kDeepMinChunks + 1);
 

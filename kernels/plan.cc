@@ -82,7 +82,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
       // A row's sums are of one piece; those of I8 always are.
-      return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes && limits.hopper && limits.tensor_maps &&
+      return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
+             limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
   }
   return false;

@@ -171,7 +171,7 @@ constexpr SharedLayout LayoutOf(ScoreTile tile, bool query_resident, bool align,
 inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
-inline constexpr int32_t kWideMultipliers = 8;  // warps
+inline constexpr int32_t kWideMultipliers = 8;   // warps
 inline constexpr int32_t kWideAlignment = 1024;  // of the stages; the layout counts from there
 // A row is named by a signed 32-bit number.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;

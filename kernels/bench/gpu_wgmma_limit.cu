@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) MultiplyByWarpgroup(int iter
     for (int set = 0; set < kSets; ++set) {
 #pragma unroll
       for (int s = 0; s < kTiles * kStepsOfTile; ++s) {
-        cuda::sm90::MultiplyAdd<kType>(sums[set], a[s], b + s / kStepsOfTile * (kTileWords * 4 / 16) + s % kStepsOfTile * 2, true);
+        cuda::sm90::MultiplyAdd<kType>(sums[set], a[s],
+                                       b + s / kStepsOfTile * (kTileWords * 4 / 16) + s % kStepsOfTile * 2, true);
       }
     }
     cuda::sm90::CommitGroup();

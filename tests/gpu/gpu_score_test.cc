@@ -370,19 +370,21 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   }
 }
 
-// Queries of up to 16 tokens share blocks of rows with others over the same documents, beside long ones, weights or not,
-// and the last block has room left. Lists and the whole set are groups of their own.
+// Queries of up to 16 tokens share blocks of rows with others over the same documents, beside long ones, weights or
+// not, and the last block has room left. Lists and the whole set are groups of their own.
 TEST_F(GpuScoreTest, ShortQueriesThatShareBlocksGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   std::vector<uint32_t> list(300);
   for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
-  for (const auto& [type, dim] : {Shape(ScalarType::kF16, 48), Shape(ScalarType::kBF16, 128),
-                                  Shape(ScalarType::kI8, 96), Shape(ScalarType::kF16, 200), Shape(ScalarType::kI8, 300)}) {
+  for (const auto& [type, dim] :
+       {Shape(ScalarType::kF16, 48), Shape(ScalarType::kBF16, 128), Shape(ScalarType::kI8, 96),
+        Shape(ScalarType::kF16, 200), Shape(ScalarType::kI8, 300)}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), 500, 1, 70));
     const std::unique_ptr<Documents> loaded = Load(documents);
-    for (const std::vector<int32_t>& lengths :
-         {std::vector<int32_t>{8, 1, 7, 3, 8, 5}, {16, 9, 12}, {3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}}) {
+    for (const std::vector<int32_t>& lengths : {std::vector<int32_t>{8, 1, 7, 3, 8, 5},
+                                                {16, 9, 12},
+                                                {3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}}) {
       std::vector<RandomQuery> storage;
       std::vector<Query> queries;
       for (size_t i = 0; i < lengths.size(); ++i) {
@@ -439,8 +441,9 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   }
   for (size_t i = 7; i < longest.size(); i += 300) longest[i] = kMaxDocumentTokens;
   for (const std::vector<int64_t>& lengths : {alternating, rare, longest}) {
-    for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 128),
-                                    Shape(ScalarType::kF16, 136), Shape(ScalarType::kI8, 64), Shape(ScalarType::kI8, 264)}) {
+    for (const auto& [type, dim] :
+         {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 128), Shape(ScalarType::kF16, 136),
+          Shape(ScalarType::kI8, 64), Shape(ScalarType::kI8, 264)}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 40);
@@ -465,8 +468,9 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::vector<uint32_t> ordinals(3000);
   for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 1237u) % 3000u;
-  for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 136),
-                                  Shape(ScalarType::kF16, 264), Shape(ScalarType::kI8, 64), Shape(ScalarType::kI8, 264)}) {
+  for (const auto& [type, dim] :
+       {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 136), Shape(ScalarType::kF16, 264),
+        Shape(ScalarType::kI8, 64), Shape(ScalarType::kI8, 264)}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(1, 3000, 1, 90));
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int num_queries : {2, 3, 131, 132, 133, 200}) {

@@ -217,7 +217,8 @@ class ScoreBlock {
       if (output.to_partials) {
         p_.partials[output.offsets[0] + position - p_.pass_first] = sum;
       } else {
-        p_.scores[output.offsets[0] + position] = __fadd_rn(sum, 0.0f);  // -0 becomes +0, so that the sort order is total
+        p_.scores[output.offsets[0] + position] =
+            __fadd_rn(sum, 0.0f);  // -0 becomes +0, so that the sort order is total
       }
     }
   }

@@ -156,7 +156,8 @@ class BlockMaxima {
     ++ended_;
   }
 
-  // The documents' pieces lie before `piece`. With the first two distances of the butterfly lanes go on with fewer documents each, so that lane % 4 says which.
+  // The documents' pieces lie before `piece`. With the first two distances of the butterfly lanes go on with fewer
+  // documents each, so that lane % 4 says which.
   __device__ __forceinline__ void SumForOneQuery(uint32_t piece) {
     float of_pair[2];
 #pragma unroll
@@ -173,8 +174,8 @@ class BlockMaxima {
     if (place < 0 && place >= -ended_) Write(sum, piece + place * kTilePieceBytes);
   }
 
-  // Queries of 16 rows are each with the lanes of one lane % 2, and of 8 rows with those of one lane % 4. The butterfly's
-  // greater distances would add absent tokens.
+  // Queries of 16 rows are each with the lanes of one lane % 2, and of 8 rows with those of one lane % 4. The
+  // butterfly's greater distances would add absent tokens.
   __device__ __forceinline__ void SumForSeveralQueries(uint32_t piece) {
 #pragma unroll
     for (int i = 0; i < kMostEnded; ++i) {

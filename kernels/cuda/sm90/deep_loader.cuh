@@ -52,17 +52,15 @@ class DeepLoader {
   // Loads the next tile of every stream; false when there is nothing left of the row tile.
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
     WaitForStage();
-    PieceNote pieces[kStreams];  // the lane's of every stream's tile
-    int32_t groups_of_tiles = 0;
+    int32_t pieces[kStreams], groups_of_tiles = 0;
 #pragma unroll
     for (int s = 0; s < kStreams; ++s) {
       TileHeader header = filler.Fill(open_[s], ring_.Entry(entry_, s), ring_.Notes(s));
+      pieces[s] = header.pieces;
       groups_of_tiles += header.groups;
-      if (lane_ < header.pieces) pieces[s] = PieceNote::Load(ring_.Notes(s), lane_);
       header.flags = kBothWarpgroups | new_rows;
       if (lane_ == 0) header.Store(ring_.Entry(entry_, s));
     }
-    __syncwarp();  // the notes have been read
     if (groups_of_tiles == 0) return false;
     const uint32_t bytes = (p_.query_resident != 0 ? 0 : Ring::kQueryBytes) + groups_of_tiles * kGroupBytes;
     for (int32_t chunk = 0; chunk < p_.num_chunks; ++chunk) {
@@ -77,10 +75,12 @@ class DeepLoader {
           for (int32_t i = 0; i < p_.num_chunks; ++i) CopyQuery(ring_.ResidentQuery(i), i, full);
         }
         if (p_.query_resident == 0) CopyQuery(ring_.StreamedQuery(at_.stage), chunk, full);
-      }
 #pragma unroll
-      for (int s = 0; s < kStreams; ++s) {
-        CopyPiece(ring_.Tokens(at_.stage, s), pieces[s], chunk, full);
+        for (int s = 0; s < kStreams; ++s) {
+          for (int i = 0; i < pieces[s]; ++i) {
+            CopyPiece(ring_.Tokens(at_.stage, s), PieceNote::Load(ring_.Notes(s), i), chunk, full);
+          }
+        }
       }
       __syncwarp();
       at_.Advance(p_.stages);
@@ -107,7 +107,8 @@ class DeepLoader {
   }
 
   // Copies a piece as one box, or as two.
-  __device__ __forceinline__ void CopyPiece(uint32_t tokens, const PieceNote& piece, int32_t chunk, uint32_t full) const {
+  __device__ __forceinline__ void CopyPiece(uint32_t tokens, const PieceNote& piece, int32_t chunk,
+                                            uint32_t full) const {
     constexpr int32_t kMost = DocumentMaps::kGroups;
     static_assert(TileGroups(kDeepTokens) <= 2 * kMost);
     uint32_t target = tokens + piece.first * kGroupBytes;

@@ -1,8 +1,8 @@
 // The multiplying warps of the deep kernels: wgmma over the chunks of token tiles, running maxima, sums of documents.
 //
 // A warp has one block of 32 query rows, as two sets of 16 (its part of two m64 operands). The products of a chunk are
-// started before those of the chunk before are waited for, which is when that one's stage is let go. The last chunk's is
-// let go once the documents that end in the tile have been summed, as is their description.
+// started before those of the chunk before are waited for, which is when that one's stage is let go. The last chunk's
+// is let go once the documents that end in the tile have been summed, as is their description.
 #pragma once
 
 #include <cstdint>

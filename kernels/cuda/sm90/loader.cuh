@@ -100,15 +100,14 @@ class Loader {
     if (lane_ == 0) {
       header.Store(entry);
       ArriveExpecting(full, header.groups * kGroupBytes * kHalves);
-    }
-    __syncwarp();
-    if (lane_ < header.pieces) {
-      const PieceNote piece = PieceNote::Load(ring_.Notes(), lane_);
-      const uint32_t target = ring_.Tile(at_.stage) + piece.first * kGroupBytes;
+      for (int i = 0; i < header.pieces; ++i) {
+        const PieceNote piece = PieceNote::Load(ring_.Notes(), i);
+        const uint32_t target = ring_.Tile(at_.stage) + piece.first * kGroupBytes;
 #pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        CopyBox(target + half * kWideTokens * kWideHalfBytes, maps_.groups[piece.groups - 1], half * kHalfColumns,
-                piece.row, full);
+        for (int half = 0; half < kHalves; ++half) {
+          CopyBox(target + half * kWideTokens * kWideHalfBytes, maps_.groups[piece.groups - 1], half * kHalfColumns,
+                  piece.row, full);
+        }
       }
     }
     __syncwarp();  // the notes have been read

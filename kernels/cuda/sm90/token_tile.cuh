@@ -87,8 +87,8 @@ struct TilePiece {
   }
 };
 
-// Where a piece is to be copied from and to: `groups` groups from row `row` of the token array, to the tile's groups from
-// `first` on.
+// Where a piece is to be copied from and to: `groups` groups from row `row` of the token array, to the tile's groups
+// from `first` on.
 struct PieceNote {
   int32_t row = 0;
   int32_t first = 0;

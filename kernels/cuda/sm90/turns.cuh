@@ -1,6 +1,6 @@
 // Two warpgroups that multiply the same tiles take turns at starting products, so that one's instructions are not mixed
-// with the other's in the tensor cores' queue: the first to start is the first to end, and takes maxima while the other's
-// products run.
+// with the other's in the tensor cores' queue: the first to start is the first to end, and takes maxima while the
+// other's products run.
 #pragma once
 
 #include "kernels/cuda/sm90/ptx/named_barrier.cuh"

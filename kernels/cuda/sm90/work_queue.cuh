@@ -111,9 +111,7 @@ class WorkQueue {
   __device__ __forceinline__ void Ask() {
     if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, static_cast<uint32_t>(p_.claim_candidates));
   }
-  __device__ __forceinline__ int64_t Claimed() const {
-    return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0);
-  }
+  __device__ __forceinline__ int64_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
   // Leaves an exhausted row tile for one that has candidates left and claims some; -1 when there is none.
   __device__ __forceinline__ int64_t FindWork() {

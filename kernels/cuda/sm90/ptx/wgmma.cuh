@@ -45,23 +45,22 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
 }
 
 // The text of an instruction: the names of N / 2 sums, eight to a list.
-#define MAXSIM_TEXT96                                                                                  \
+#define MAXSIM_TEXT96                                                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
   "%42, %43, %44, %45, %46, %47"
-#define MAXSIM_TEXT128 \
-  MAXSIM_TEXT96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define MAXSIM_TEXT192                                                                                       \
-  MAXSIM_TEXT128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
-                 "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define MAXSIM_TEXT128 MAXSIM_TEXT96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MAXSIM_TEXT192                                                                               \
+  MAXSIM_TEXT128                                                                                     \
+      ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
+      "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
 // What they are bound to: `c` is "+f" or "+r".
-#define MAXSIM_EIGHT(c, g)                                                                                       \
+#define MAXSIM_EIGHT(c, g)                                                                                            \
   c(sums[8 * g]), c(sums[8 * g + 1]), c(sums[8 * g + 2]), c(sums[8 * g + 3]), c(sums[8 * g + 4]), c(sums[8 * g + 5]), \
       c(sums[8 * g + 6]), c(sums[8 * g + 7])
-#define MAXSIM_SUMS96(c)                                                                                      \
-  MAXSIM_EIGHT(c, 0), MAXSIM_EIGHT(c, 1), MAXSIM_EIGHT(c, 2), MAXSIM_EIGHT(c, 3), MAXSIM_EIGHT(c, 4), \
-      MAXSIM_EIGHT(c, 5)
+#define MAXSIM_SUMS96(c) \
+  MAXSIM_EIGHT(c, 0), MAXSIM_EIGHT(c, 1), MAXSIM_EIGHT(c, 2), MAXSIM_EIGHT(c, 3), MAXSIM_EIGHT(c, 4), MAXSIM_EIGHT(c, 5)
 #define MAXSIM_SUMS128(c) MAXSIM_SUMS96(c), MAXSIM_EIGHT(c, 6), MAXSIM_EIGHT(c, 7)
 #define MAXSIM_SUMS192(c) \
   MAXSIM_SUMS128(c), MAXSIM_EIGHT(c, 8), MAXSIM_EIGHT(c, 9), MAXSIM_EIGHT(c, 10), MAXSIM_EIGHT(c, 11)
@@ -69,16 +68,14 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
 // One instruction. `kind` names k and the types; `tail` is what floating-point types have behind the predicate: signs,
 // and transposition of operands in shared memory. The operands' numbers follow those of the sums.
 #define MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, kind, tail, c)                                         \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #add_at                                                  \
-               ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n kind " {" MAXSIM_TEXT##n "}, {%" #a0 ", %" #a1 ", %" #a2 \
-               ", %" #a3 "}, %" #b_at ", add" tail ";\n}\n"                                                      \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #add_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n kind \
+               " {" MAXSIM_TEXT##n "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b_at ", add" tail ";\n}\n"   \
                : MAXSIM_SUMS##n(c)                                                                                \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)))
-#define MAXSIM_WGMMA_SHARED(n, a_at, b_at, add_at, kind, tail, c)                                               \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #add_at                                                \
-               ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n kind " {" MAXSIM_TEXT##n "}, %" #a_at ", %" #b_at \
-               ", add" tail ";\n}\n"                                                                           \
-               : MAXSIM_SUMS##n(c)                                                                              \
+#define MAXSIM_WGMMA_SHARED(n, a_at, b_at, add_at, kind, tail, c)                                                 \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #add_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n kind \
+               " {" MAXSIM_TEXT##n "}, %" #a_at ", %" #b_at ", add" tail ";\n}\n"                                 \
+               : MAXSIM_SUMS##n(c)                                                                                \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 
 // sums (+)= a * b for 128 columns, `a` a lane's part of the operand.
