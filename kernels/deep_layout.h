@@ -1,7 +1,7 @@
 // The shared memory of the deep kernels (kernels/cuda/sm90/deep_kernel.cuh): what plan and kernel both compute from.
 //
-// A row is cut into *chunks* of 128 bytes, and a stage of the ring holds a chunk of a token tile: of one document, or
-// with kDeep128 of one for each of the two warpgroups. The row tile's chunks stay in shared memory where there is room
+// A row is cut into *chunks* of 128 bytes, and a stage of the ring holds a chunk of a token tile, or with kDeep128 of
+// one for each of the two warpgroups. The row tile's chunks stay in shared memory where there is room
 // for them and three stages; otherwise a stage holds the row tile's chunk as well.
 #pragma once
 
@@ -19,11 +19,12 @@ inline constexpr int32_t kDeepAlignment = 1024;
 inline constexpr int32_t kDeepMinResidentStages = 3;
 inline constexpr int32_t kDeepMaxStages = 4;
 
-// Tiles whose description is kept, no fewer than the stages, and the bytes of it for one warpgroup.
-inline constexpr int32_t kDeepTileEntries = 8;
-inline constexpr int32_t kDeepTileEntryBytes = 16;
+// Tiles of a stream whose description is kept. A tile takes three chunks or more of the ring's four stages at most, so
+// that those under way are of two tiles; a third one is being filled.
+inline constexpr int32_t kDeepTileEntries = 3;
+inline constexpr int32_t kDeepMinChunks = 3;
 
-// Documents under way at once.
+// Token tiles side by side, of different documents.
 constexpr int32_t DeepStreams(ScoreTile tile) { return tile == ScoreTile::kDeep128 ? 2 : 1; }
 
 constexpr int32_t DeepChunks(int64_t row_bytes) {
@@ -36,12 +37,13 @@ inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
 
 // What comes first, in bytes from the first multiple of kDeepAlignment.
 inline constexpr int32_t kDeepEntries = 0;  // [kDeepTileEntries][2]
-inline constexpr int32_t kDeepFull = kDeepEntries + kDeepTileEntries * 2 * kDeepTileEntryBytes;  // [kDeepMaxStages]
-inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;                            // [kDeepMaxStages]
-inline constexpr int32_t kDeepWeights = kDeepEmpty + kDeepMaxStages * 8;  // [kDeepMultipliers][kBlockTokens]
-inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;                 // the resident chunks of the row tile
-static_assert(kDeepTileEntries >= kDeepMaxStages);
-static_assert(kDeepWeights + kDeepMultipliers * kBlockTokens * 4 <= kDeepQuery);
+inline constexpr int32_t kDeepNotes = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepTokens);  // [2]
+inline constexpr int32_t kDeepFull =
+    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;        // [kDeepMaxStages] barriers of 8 bytes
+inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;  // [kDeepMaxStages]
+inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;              // the resident chunks of the row tile
+static_assert(kDeepEmpty + kDeepMaxStages * 8 <= kDeepQuery);
+static_assert(kDeepMaxStages <= kDeepMinChunks + 1);
 
 struct DeepShape {
   bool query_resident = false;

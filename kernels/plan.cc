@@ -15,7 +15,9 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   int64_t tiles = 0;
-  for (const ScoreGroup& group : groups) tiles += CeilDiv(group.num_blocks, TraitsOf(tile).blocks());
+  for (const ScoreGroup& group : groups) {
+    tiles += CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks());
+  }
   return tiles;
 }
 
@@ -50,7 +52,8 @@ double Cost(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   const double pace = Pace(tile);
   double cost = 0;
   for (const ScoreGroup& group : groups) {
-    cost += pace * static_cast<double>(CeilDiv(group.num_blocks, traits.blocks()) * group.num_candidates);
+    const int64_t row_tiles = CeilDiv(group.Blocks(SharesBlocks(tile)), traits.blocks());
+    cost += pace * static_cast<double>(row_tiles * group.num_candidates);
   }
   return cost;
 }
@@ -78,8 +81,9 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
-      return (type == ScalarType::kF16 || type == ScalarType::kBF16) && row_bytes > kWideMaxRowBytes &&
-             row_bytes <= kDeepMaxRowBytes && limits.hopper && limits.tensor_maps &&
+      // A row's sums are of one piece; those of I8 always are.
+      return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
+             limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
   }
   return false;
@@ -159,7 +163,7 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   int64_t work = 0;
   for (const ScoreGroup& group : groups) {
-    work += CeilDiv(group.num_blocks, TraitsOf(plan.tile).blocks()) * group.num_candidates;
+    work += CeilDiv(group.Blocks(SharesBlocks(plan.tile)), TraitsOf(plan.tile).blocks()) * group.num_candidates;
   }
   plan.row_tiles_at_once = 1;
   plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<int64_t>(work, 1, limits.num_sms));

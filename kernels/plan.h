@@ -15,11 +15,23 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/scalar_type.h"
+#include "kernels/token_tile.h"
 
 namespace maxsim {
 
 // Query tokens whose weighted maxima are added by one butterfly. Part of the order of additions, so never to be tuned.
 inline constexpr int32_t kBlockTokens = 32;
+
+// Several short queries over the same documents share a block: four of up to so many tokens, or two of up to twice as
+// many. Absent tokens add zeros, so that a part of the butterfly gives a short query the same bits.
+inline constexpr int32_t kShortQueryTokens = 8;
+
+// Rows that a query takes of shared blocks: 8 or 16, or whole blocks.
+constexpr int64_t PackedRows(int64_t num_tokens) {
+  if (num_tokens <= kShortQueryTokens) return kShortQueryTokens;
+  if (num_tokens <= 2 * kShortQueryTokens) return 2 * kShortQueryTokens;
+  return (num_tokens + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+}
 
 // Bytes that one step of the inner loop takes of a row: 16 half-precision columns (the k of one tensor-core
 // instruction, and the group of columns whose sum the order of additions is made of), 32 INT8 columns, or 8 FP32 ones.
@@ -66,6 +78,9 @@ inline constexpr int32_t kDeepTokens = 192;
 
 constexpr bool IsWide(ScoreTile tile) { return tile == ScoreTile::kWide128 || tile == ScoreTile::kWide256; }
 constexpr bool IsDeep(ScoreTile tile) { return tile == ScoreTile::kDeep128 || tile == ScoreTile::kDeep256; }
+
+// Several short queries may share a block.
+constexpr bool SharesBlocks(ScoreTile tile) { return IsWide(tile) || IsDeep(tile); }
 
 // The kernels for Hopper (kernels/cuda/sm90/{score,deep,stream}_kernel.cuh); the others run on everything from sm_80
 // on.
@@ -152,31 +167,27 @@ constexpr SharedLayout LayoutOf(ScoreTile tile, bool query_resident, bool align,
   return layout;
 }
 
-// The wide kernels. Bytes of a row in one swizzled half of a stage; threads, of which two warpgroups multiply; tiles
-// whose description is kept, no fewer than the stages.
+// The wide kernels. Bytes of a row in one swizzled half of a stage; threads, of which two warpgroups multiply.
 inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
-inline constexpr int32_t kWideMultipliers = 8;  // warps
-inline constexpr int32_t kWideTileEntries = 32;
-inline constexpr int32_t kWideTileEntryBytes = 16;
+inline constexpr int32_t kWideMultipliers = 8;   // warps
 inline constexpr int32_t kWideAlignment = 1024;  // of the stages; the layout counts from there
 // A row is named by a signed 32-bit number.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
 // Halves of a row of `steps` steps, and stages of the ring, which takes nearly all of the shared memory.
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
-constexpr int32_t WideStages(int32_t halves) { return 14 / halves; }
+constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 13 : 7; }
 
 // Where the parts of a wide kernel's shared memory begin, in bytes from the first multiple of kWideAlignment.
 struct WideLayout {
   int32_t stage_bytes;
-  int32_t entries;       // [kWideTileEntries]
-  int32_t full;          // [stages] barriers of 8 bytes
-  int32_t empty;         // [stages] barriers
-  int32_t weights;       // [kWideMultipliers][kBlockTokens]
-  int32_t ended_scales;  // [kWideMultipliers][2]
-  int32_t total;         // with what the alignment may take
+  int32_t entries;  // [stages] descriptions of token tiles
+  int32_t notes;    // of the pieces of the tile that is being filled
+  int32_t full;     // [stages] barriers of 8 bytes
+  int32_t empty;    // [stages] barriers
+  int32_t total;    // with what the alignment may take
 };
 
 constexpr WideLayout WideLayoutOf(int32_t halves) {
@@ -184,11 +195,10 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   WideLayout layout{};
   layout.stage_bytes = halves * kWideTokens * kWideHalfBytes;
   layout.entries = stages * layout.stage_bytes;
-  layout.full = layout.entries + kWideTileEntries * kWideTileEntryBytes;
+  layout.notes = layout.entries + stages * TileEntryBytes(kWideTokens);
+  layout.full = layout.notes + TileGroups(kWideTokens) * kPieceNoteBytes;
   layout.empty = layout.full + stages * 8;
-  layout.weights = layout.empty + stages * 8;
-  layout.ended_scales = layout.weights + kWideMultipliers * kBlockTokens * 4;
-  layout.total = layout.ended_scales + kWideMultipliers * 8 + kWideAlignment;
+  layout.total = layout.empty + stages * 8 + kWideAlignment;
   return layout;
 }
 
@@ -334,6 +344,9 @@ struct DeviceLimits {
 struct ScoreGroup {
   int64_t num_blocks = 0;      // blocks of kBlockTokens rows, all queries together
   int64_t num_candidates = 0;  // documents each of them is scored against
+  int64_t packed_blocks = 0;   // where short queries share blocks; 0: as many
+
+  constexpr int64_t Blocks(bool packed) const { return packed && packed_blocks > 0 ? packed_blocks : num_blocks; }
 };
 
 struct ScorePlan {

@@ -14,34 +14,6 @@ constexpr int kSets = 2;
 constexpr int kStepsOfTile = 4;  // of 32 bytes
 constexpr int kSums = kTokens / 2;
 
-// m64n128k32 on signed bytes: sums (+)= a * b.
-__device__ __forceinline__ void MultiplyAddInt8(int (&sums)[kSums], const uint32_t (&a)[4], uint64_t b, bool add) {
-#define MAXSIM_SUMS(g)                                                                                           \
-  "+r"(sums[8 * g]), "+r"(sums[8 * g + 1]), "+r"(sums[8 * g + 2]), "+r"(sums[8 * g + 3]), "+r"(sums[8 * g + 4]), \
-      "+r"(sums[8 * g + 5]), "+r"(sums[8 * g + 6]), "+r"(sums[8 * g + 7])
-  asm volatile(
-      "{\n.reg .pred add;\nsetp.ne.b32 add, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, add;\n}\n"
-      : MAXSIM_SUMS(0), MAXSIM_SUMS(1), MAXSIM_SUMS(2), MAXSIM_SUMS(3), MAXSIM_SUMS(4), MAXSIM_SUMS(5), MAXSIM_SUMS(6),
-        MAXSIM_SUMS(7)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
-#undef MAXSIM_SUMS
-}
-
-template <ScalarType kType>
-__device__ __forceinline__ void Step(float (&sums)[kSums], const uint32_t (&a)[4], uint64_t b, bool add) {
-  cuda::sm90::MultiplyAdd<kType, kTokens>(sums, a, b, add);
-}
-template <ScalarType kType>
-__device__ __forceinline__ void Step(int (&sums)[kSums], const uint32_t (&a)[4], uint64_t b, bool add) {
-  MultiplyAddInt8(sums, a, b, add);
-}
-
 // Keeps the sums in their registers here: ptxas would otherwise move them while wgmma runs, and wait for that.
 __device__ __forceinline__ void Hold(float (&sums)[kSums]) {
 #pragma unroll
@@ -87,7 +59,8 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) MultiplyByWarpgroup(int iter
     for (int set = 0; set < kSets; ++set) {
 #pragma unroll
       for (int s = 0; s < kTiles * kStepsOfTile; ++s) {
-        Step<kType>(sums[set], a[s], b + s / kStepsOfTile * (kTileWords * 4 / 16) + s % kStepsOfTile * 2, true);
+        cuda::sm90::MultiplyAdd<kType>(sums[set], a[s],
+                                       b + s / kStepsOfTile * (kTileWords * 4 / 16) + s % kStepsOfTile * 2, true);
       }
     }
     cuda::sm90::CommitGroup();

@@ -22,6 +22,25 @@ constexpr size_t kPartAlignment = 256;
 
 int64_t NumBlocks(int64_t num_tokens) { return (num_tokens + kBlockTokens - 1) / kBlockTokens; }
 
+// Blocks that queries take where short ones share them.
+class PackedBlocks {
+ public:
+  void Add(int64_t num_tokens) {
+    const int64_t rows = PackedRows(num_tokens);
+    if (rows == kShortQueryTokens) {
+      ++of_eight_;
+    } else if (rows == 2 * kShortQueryTokens) {
+      ++of_sixteen_;
+    } else {
+      whole_ += rows / kBlockTokens;
+    }
+  }
+  int64_t count() const { return whole_ + (of_eight_ + 3) / 4 + (of_sixteen_ + 1) / 2; }
+
+ private:
+  int64_t whole_ = 0, of_eight_ = 0, of_sixteen_ = 0;
+};
+
 size_t AlignUp(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 
 }  // namespace
@@ -140,7 +159,12 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
   pass_candidates_ = std::min(pass_candidates_, kMaxPassCandidates);
   for (const Group& group : groups_) {
     ScoreGroup plan_group{0, group.num_candidates};
-    for (int32_t i : group.queries) plan_group.num_blocks += NumBlocks(queries[i].num_tokens);
+    PackedBlocks packed;
+    for (int32_t i : group.queries) {
+      plan_group.num_blocks += NumBlocks(queries[i].num_tokens);
+      packed.Add(queries[i].num_tokens);
+    }
+    plan_group.packed_blocks = packed.count();
     plan_groups_.push_back(plan_group);
   }
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
@@ -181,33 +205,66 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
   }
 }
 
-// Stacks the blocks of the group's queries and cuts them into row tiles.
+// Stacks the blocks of the group's queries and cuts them into row tiles. Short queries come last, where they share
+// blocks.
 void CallInput::AddRowTiles(const Group& group) {
-  const int32_t blocks_of_tile = TraitsOf(score_plan_.tile).blocks();
+  const bool share = SharesBlocks(score_plan_.tile);
   RowTile tile{};
-  const auto flush = [&] {
-    if (tile.num_blocks > 0) row_tiles_.push_back(tile);
-    tile = RowTile{};
-  };
   for (int32_t i : group.queries) {
     const Query& query = queries_[i];
+    if (share && PackedRows(query.num_tokens) < kBlockTokens) continue;
     const int64_t blocks = NumBlocks(query.num_tokens);
     if (blocks > 1) {
       block_sums_.push_back({num_partial_blocks_ * pass_candidates_, scores_offsets_[i], group.num_candidates, blocks});
     }
     for (int64_t block = 0; block < blocks; ++block) {
-      if (tile.num_blocks == 0) {
-        tile.first_row = num_rows_ + block * kBlockTokens;
-        tile.ordinals_begin = group.ordinals_begin;
-        tile.num_candidates = group.num_candidates;
-      }
-      BlockOutput& output = tile.outputs[tile.num_blocks++];
-      output = blocks == 1 ? BlockOutput{scores_offsets_[i], 0, 0}
-                           : BlockOutput{num_partial_blocks_++ * pass_candidates_, 1, 0};
-      if (tile.num_blocks == blocks_of_tile) flush();
+      BlockOutput output{};
+      output.num_queries = 1;
+      output.to_partials = blocks > 1 ? 1 : 0;
+      output.offsets[0] = blocks > 1 ? num_partial_blocks_++ * pass_candidates_ : scores_offsets_[i];
+      AddBlock(group, output, tile);
     }
-    row_order_.push_back(&query);
-    num_rows_ += blocks * kBlockTokens;
+    row_order_.push_back({&query, blocks * kBlockTokens});
+  }
+  if (share) {
+    AddSharedBlocks(group, 2 * kShortQueryTokens, tile);
+    AddSharedBlocks(group, kShortQueryTokens, tile);
+  }
+  if (tile.num_blocks > 0) row_tiles_.push_back(tile);
+}
+
+// Adds a block, whose rows follow those before.
+void CallInput::AddBlock(const Group& group, const BlockOutput& output, RowTile& tile) {
+  if (tile.num_blocks == 0) {
+    tile.first_row = num_rows_;
+    tile.ordinals_begin = group.ordinals_begin;
+    tile.num_candidates = group.num_candidates;
+  }
+  tile.outputs[tile.num_blocks++] = output;
+  num_rows_ += kBlockTokens;
+  if (tile.num_blocks < TraitsOf(score_plan_.tile).blocks()) return;
+  row_tiles_.push_back(tile);
+  tile = RowTile{};
+}
+
+// Adds the group's queries that take so many rows.
+void CallInput::AddSharedBlocks(const Group& group, int64_t rows_of_query, RowTile& tile) {
+  const int32_t most = static_cast<int32_t>(kBlockTokens / rows_of_query);
+  BlockOutput output{};
+  int32_t count = 0;
+  const auto flush = [&] {
+    if (count == 0) return;
+    row_order_.back().rows += (most - count) * rows_of_query;
+    std::fill(output.offsets + count, output.offsets + kMaxQueriesOfBlock, -1);
+    output.num_queries = most;
+    AddBlock(group, output, tile);
+    count = 0;
+  };
+  for (int32_t i : group.queries) {
+    if (PackedRows(queries_[i].num_tokens) != rows_of_query) continue;
+    output.offsets[count++] = scores_offsets_[i];
+    row_order_.push_back({&queries_[i], rows_of_query});
+    if (count == most) flush();
   }
   flush();
 }
@@ -229,7 +286,7 @@ absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_
   }
   lists_.push_back(ordinals);
   num_ordinals_ = most_candidates_ = pass_candidates_ = num_documents;
-  row_order_.push_back(&query);
+  row_order_.push_back({&query, blocks * kBlockTokens});
   num_rows_ = blocks * kBlockTokens;
   FinishLayout();
   return absl::OkStatus();
@@ -299,14 +356,14 @@ void CallInput::Write(uint8_t* memory) const {
   uint8_t* rows = memory + layout_.query_rows;
   const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(QueryType(type_));
   const size_t pitch = static_cast<size_t>(query_pitch_);
-  for (const Query* query : row_order_) {
+  for (const auto& [query, num_rows] : row_order_) {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
     for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += pitch) {
       std::memcpy(rows, tokens, token_bytes);
       std::memset(rows + token_bytes, 0, pitch - token_bytes);
       *weights++ = query->weights == nullptr || !weighted_ ? 1.0f : query->weights[i];
     }
-    const int64_t absent = NumBlocks(query->num_tokens) * kBlockTokens - query->num_tokens;
+    const int64_t absent = num_rows - query->num_tokens;
     std::memset(rows, 0, static_cast<size_t>(absent) * pitch);
     std::fill_n(weights, absent, 0.0f);
     rows += static_cast<size_t>(absent) * pitch;

@@ -110,9 +110,17 @@ class CallInput {
     std::vector<int32_t> queries;
   };
 
+  // A query's rows, and absent ones behind them.
+  struct QueryRows {
+    const Query* query;
+    int64_t rows;
+  };
+
   void Reset(ScalarType type, int32_t dim);
   void FormGroups(int64_t num_documents);
   void AddRowTiles(const Group& group);
+  void AddBlock(const Group& group, const BlockOutput& output, RowTile& tile);
+  void AddSharedBlocks(const Group& group, int64_t rows_of_query, RowTile& tile);
   void AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset);
   void PlanSelections(const DeviceLimits& limits);
   void FinishLayout();
@@ -124,7 +132,7 @@ class CallInput {
   absl::Span<const Query> queries_;
   std::vector<Group> groups_;
   std::vector<int64_t> scores_offsets_;  // by query
-  std::vector<const Query*> row_order_;  // queries in the order of their rows
+  std::vector<QueryRows> row_order_;     // queries in the order of their rows
   std::vector<ScoreGroup> plan_groups_;
   std::vector<RowTile> row_tiles_;
   std::vector<BlockSum> block_sums_;

@@ -36,14 +36,17 @@ constexpr int64_t kDirectResults = 4096;
 // Tokens that a claim of the Hopper kernels should have, where there are enough: it costs the loading warp some
 // instructions.
 constexpr int64_t kClaimTokens = 1024;
-// Claims that every thread block should make at least, so that they end together.
+// Claims that every thread block should make at least, so that they end together ...
 constexpr int64_t kClaimsOfBlock = 24;
+// ... but not of fewer tokens than this: until a claim has its answer, two tiles of INT8 have been multiplied.
+constexpr int64_t kLeastClaimTokens = 256;
 
 // Candidates of a claim, for a slice of `plan` over documents of `mean_tokens`.
 int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t mean_tokens) {
+  const int64_t least = kLeastClaimTokens / std::max<int64_t>(mean_tokens, 1);
   const int64_t by_tokens = kClaimTokens / std::max<int64_t>(mean_tokens, 1);
   const int64_t by_blocks = pass_candidates * plan.num_row_tiles / (int64_t{plan.grid()} * kClaimsOfBlock);
-  return static_cast<int32_t>(std::clamp<int64_t>(std::min(by_tokens, by_blocks), 1, 32));
+  return static_cast<int32_t>(std::clamp<int64_t>(std::max(std::min(by_tokens, by_blocks), least), 1, 32));
 }
 
 int64_t PartialsCapacity(const SliceCapacity& capacity) {

@@ -3,16 +3,20 @@
 
 #include <cstdint>
 
+#include "kernels/plan.h"
+
 namespace maxsim::cuda {
 
 inline constexpr int kMaxBlocksOfTile = 8;
 
+inline constexpr int kMaxQueriesOfBlock = kBlockTokens / kShortQueryTokens;
+
 // Where a block's sums go: element [offset + p] for the candidate at position p.
 struct BlockOutput {
-  int64_t offset;  // into `partials` or into `scores`
+  int64_t offsets[kMaxQueriesOfBlock];  // into `partials` or into `scores`, of every query that has rows in the block
+  int32_t num_queries;                  // 1, 2 or 4: of 32, 16 or 8 rows each; fewer may be there (offset -1)
   int32_t
       to_partials;  // 1: the query has several blocks, which are added afterwards, and p counts from the pass's first
-  int32_t unused;
 };
 
 // One row tile: up to eight blocks of 32 query rows that are scored against the same candidates.

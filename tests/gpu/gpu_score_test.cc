@@ -21,7 +21,7 @@ std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
   if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
     return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
   }
-  if (type == ScalarType::kI8) return {};
+  if (DeviceRowBytes(type, dim) > kDeepMaxRowBytes) return {};
   return {ScoreTile::kDeep128, ScoreTile::kDeep256};
 }
 
@@ -100,7 +100,7 @@ TEST_F(GpuScoreTest, HopperTilesOnce) {
 
 TEST_F(GpuScoreTest, DeepTilesOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
-  for (int32_t dim : {136, 264}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
+  for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
 // Wide rows on Hopper, whose query lies in shared memory: widths round every change of the ring, of the last step, of
@@ -311,8 +311,8 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   EXPECT_TRUE(seen.contains(ScoreTile::kRows128));
 }
 
-// Token tiles end after any number of tokens: a wide one is a box of 32 to 128 rows, and a document's last two share
-// what is left; a stream tile's last tokens are clamped.
+// A document may begin in any group of a token tile, end after any of its tokens, and go on in the next one; a stream
+// tile's last tokens are clamped.
 TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -338,16 +338,19 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   }
 }
 
-// Deep tiles: documents of every length round those of one, two and three token tiles, and stacks of rows round those
+// Deep tiles: documents of many lengths, and stacks of rows round those
 // of one and two row tiles, at widths whose query tile stays (up to 256 and 320) and at others, whole chunks and not.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  ExecutorOptions options;
+  options.max_dim = 2048;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::vector<int64_t> lengths;
   for (int64_t n = 1; n <= 200; ++n) lengths.push_back(n);
   for (int64_t n : {255, 256, 257, 300, 383, 384, 385, 511, 512, 513, 575, 576, 577, 1000}) lengths.push_back(n);
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim : {129, 136, 192, 256, 264, 320, 328, 512, 768, 1000, 1024}) {
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {129, 136, 192, 256, 257, 264, 320, 328, 512, 640, 768, 1000, 1024, 1025, 2048}) {
+      if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes || HopperTiles(type, dim).empty()) continue;
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (int32_t num_tokens : {1, 33, 64, 128, 129, 255, 256, 257, 1024}) {
@@ -362,6 +365,42 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
           ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
           EXPECT_EQ(executor->last_plan().tile, tile);
         }
+      }
+    }
+  }
+}
+
+// Queries of up to 16 tokens share blocks of rows with others over the same documents, beside long ones, weights or
+// not, and the last block has room left. Lists and the whole set are groups of their own.
+TEST_F(GpuScoreTest, ShortQueriesThatShareBlocksGetTheSameBits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  std::vector<uint32_t> list(300);
+  for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
+  for (const auto& [type, dim] :
+       {Shape(ScalarType::kF16, 48), Shape(ScalarType::kBF16, 128), Shape(ScalarType::kI8, 96),
+        Shape(ScalarType::kF16, 200), Shape(ScalarType::kI8, 300)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), 500, 1, 70));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (const std::vector<int32_t>& lengths : {std::vector<int32_t>{8, 1, 7, 3, 8, 5},
+                                                {16, 9, 12},
+                                                {3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}}) {
+      std::vector<RandomQuery> storage;
+      std::vector<Query> queries;
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, lengths[i]));
+        if (i % 2 == 1) storage.back().weights = MixedWeights(TestSeed() + i, lengths[i]);
+      }
+      for (size_t i = 0; i < lengths.size(); ++i) queries.push_back(storage[i].view(500, i % 5 == 2 ? &list : nullptr));
+      executor->AllowTiles(Only(ScoreTile::kRows32));
+      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+      for (ScoreTile tile : HopperTiles(type, dim)) {
+        SCOPED_TRACE(testing::Message() << lengths.size() << " queries, " << Name(type) << " d " << dim << ", "
+                                        << Name(tile));
+        executor->AllowTiles(Only(tile));
+        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+        EXPECT_EQ(executor->last_plan().tile, tile);
+        for (size_t i = 0; i < lengths.size(); ++i) ExpectSameBits(expected[i], results[i]);
       }
     }
   }
@@ -402,8 +441,9 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   }
   for (size_t i = 7; i < longest.size(); i += 300) longest[i] = kMaxDocumentTokens;
   for (const std::vector<int64_t>& lengths : {alternating, rare, longest}) {
-    for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 128),
-                                    Shape(ScalarType::kF16, 136), Shape(ScalarType::kI8, 64)}) {
+    for (const auto& [type, dim] :
+         {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 128), Shape(ScalarType::kF16, 136),
+          Shape(ScalarType::kI8, 64), Shape(ScalarType::kI8, 264)}) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 40);
@@ -428,8 +468,9 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   std::vector<uint32_t> ordinals(3000);
   for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 1237u) % 3000u;
-  for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 136),
-                                  Shape(ScalarType::kF16, 264), Shape(ScalarType::kI8, 64)}) {
+  for (const auto& [type, dim] :
+       {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 136), Shape(ScalarType::kF16, 264),
+        Shape(ScalarType::kI8, 64), Shape(ScalarType::kI8, 264)}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(1, 3000, 1, 90));
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int num_queries : {2, 3, 131, 132, 133, 200}) {

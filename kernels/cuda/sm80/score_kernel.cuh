@@ -213,11 +213,12 @@ class ScoreBlock {
       float sum = AddBlock(reinterpret_cast<const float*>(shared_ + layout_.weights)[row], ValueOf(value));
       if constexpr (kQuantized) sum = __fmul_rn(sum, table[candidate].scale);
       if (lane_ != 0) return;
-      const BlockOutput output = tile.outputs[row / kBlockTokens];
+      const BlockOutput& output = tile.outputs[row / kBlockTokens];
       if (output.to_partials) {
-        p_.partials[output.offset + position - p_.pass_first] = sum;
+        p_.partials[output.offsets[0] + position - p_.pass_first] = sum;
       } else {
-        p_.scores[output.offset + position] = __fadd_rn(sum, 0.0f);  // -0 becomes +0, so that the sort order is total
+        p_.scores[output.offsets[0] + position] =
+            __fadd_rn(sum, 0.0f);  // -0 becomes +0, so that the sort order is total
       }
     }
   }

@@ -7,8 +7,9 @@
 // and share every token tile; with 128 they have the same rows, and token tiles of different documents.
 //
 // NOTES:
-//  - Rows past a document's end are another document's, or zeros past the last one: their products are masked.
-//    Columns past a row's end are zeros.
+//  - A document's last group of eight rows may go on with another document's, or with zeros past the last one, and what
+//    lies behind a tile's last document is anything: such products are masked, or come to nothing. Columns past a row's
+//    end are zeros.
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). A row is one piece.
 #pragma once
 
@@ -24,8 +25,8 @@ namespace maxsim::cuda::sm90 {
 // Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
 // would wait for ever.
 inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
-inline constexpr int kDeepLoaderRegisters = 40;
-inline constexpr int kDeepMultiplierRegisters = 232;
+inline constexpr int kDeepLoaderRegisters = 56;
+inline constexpr int kDeepMultiplierRegisters = 224;
 static_assert(kDeepLoaderRegisters + 2 * kDeepMultiplierRegisters <= 3 * kDeepLaunchRegisters);
 
 template <ScalarType kType, ScoreTile kTile>
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
   __syncthreads();
   if (warp >= kDeepMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kDeepLoaderRegisters));
-    if (warp == kDeepMultipliers) DeepLoader<kTile>(params, documents, queries, ring, lane).Run();
+    if (warp == kDeepMultipliers) DeepLoader<kType, kTile>(params, documents, queries, ring, lane).Run();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kDeepMultiplierRegisters));
     DeepMultiplier<kType, kTile>(params, ring, warp, lane).Run();

@@ -9,110 +9,67 @@
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/ptx/tensor_copy.cuh"
-#include "kernels/cuda/sm90/tile_word.cuh"
-#include "kernels/cuda/sm90/work_queue.cuh"
+#include "kernels/cuda/sm90/tile_filler.cuh"
+#include "kernels/cuda/sm90/token_tile.cuh"
 #include "kernels/deep_layout.h"
 
 namespace maxsim::cuda::sm90 {
 
-template <ScoreTile kTile>
+template <ScalarType kType, ScoreTile kTile>
 class DeepLoader {
   using Ring = DeepRing<kTile>;
+  using Filler = TileFiller<kType == ScalarType::kI8, kDeepTokens>;
   static constexpr int kStreams = Ring::kStreams;
-  static constexpr uint32_t kBothWarpgroups = 3;
+  static constexpr uint32_t kBothWarpgroups = TileHeader::kWarpgroup0 | TileHeader::kWarpgroup1;
+  static constexpr int kChunkColumns = kDeepChunkBytes / static_cast<int>(SizeOf(kType));
+  static constexpr int kGroupBytes = kGroupTokens * kDeepChunkBytes;
 
  public:
   __device__ __forceinline__ DeepLoader(const ScoreParams& params, const DocumentMaps& documents,
                                         const QueryMap& queries, const Ring& ring, int lane)
-      : p_(params), documents_(documents), queries_(queries), ring_(ring), lane_(lane) {
-    Enter(static_cast<int32_t>(blockIdx.x % params.num_row_tiles));  // what the multiplying warps begin with
-  }
+      : p_(params), documents_(documents), queries_(queries), ring_(ring), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
-    if (lane_ == 0) {
-      PrefetchMap(queries_.rows);
-      PrefetchMap(documents_.rows[2]);
-    }
-    WorkQueue queue(p_, lane_);
-    ForEachChunk</*kScales=*/false>(queue, [this](const Chunk& chunk) { LoadDocuments(chunk); });
-    LoadRest();
-    queue.Finish();
-    End();
+    if (lane_ == 0) PrefetchMap(queries_.rows);
+    if (lane_ < DocumentMaps::kGroups) PrefetchMap(documents_.groups[lane_]);
+    Filler filler(p_, lane_);
+    uint32_t new_rows = 0;  // the multiplying warps begin with the first row tile
+    do {
+      first_block_ = static_cast<int32_t>(p_.row_tiles[filler.row_tile()].first_row / kBlockTokens);
+      rows_loaded_ = false;
+      while (LoadTile(filler, new_rows)) new_rows = 0;
+      new_rows = TileHeader::kNewRows;
+    } while (filler.NextRowTile());
+    filler.Finish();
+    WaitForStage();
+    if (lane_ != 0) return;
+#pragma unroll
+    for (int s = 0; s < kStreams; ++s) TileHeader{}.Store(ring_.Entry(entry_, s));
+    Arrive(ring_.Full(at_.stage));
   }
 
  private:
-  // A document under way; nothing is left of it where there is none.
-  struct Document {
-    int32_t row = 0;  // of the next tile
-    int32_t left = 0;
-    int32_t tile_tokens = 0;
-    uint32_t position = 0;
-  };
-
-  __device__ __forceinline__ void Enter(int32_t row_tile) {
-    row_tile_ = row_tile;
-    first_block_ = static_cast<int32_t>(p_.row_tiles[row_tile].first_row / kBlockTokens);
-  }
-
-  __device__ __forceinline__ void LoadDocuments(const Chunk& chunk) {
-    if (chunk.row_tile != row_tile_) {
-      LoadRest();
-      Enter(chunk.row_tile);
-      told_ = 0;
-      rows_loaded_ = false;
-    }
-    const int32_t begin = static_cast<int32_t>(chunk.begin);
-    const int32_t num_tokens = static_cast<int32_t>(chunk.end - chunk.begin);
-    for (int i = 0; i < chunk.count; ++i) {
-      Document document;
-      document.row = __shfl_sync(0xffffffffu, begin, i);
-      document.left = __shfl_sync(0xffffffffu, num_tokens, i);
-      // Tiles of about the same size, so that none is tiny.
-      const int32_t tiles = (document.left + p_.tile_tokens - 1) / p_.tile_tokens;
-      document.tile_tokens = ((document.left + tiles - 1) / tiles + kTokenGrain - 1) / kTokenGrain * kTokenGrain;
-      document.position = static_cast<uint32_t>(chunk.position + i);
-      // One stream at least has none.
-      if (kStreams == 1 || streams_[0].left == 0) {
-        streams_[0] = document;
-      } else {
-        streams_[kStreams - 1] = document;
-      }
-      while (streams_[0].left > 0 && streams_[kStreams - 1].left > 0) LoadTile();
-    }
-  }
-
-  // Loads what is left of the documents under way.
-  __device__ __forceinline__ void LoadRest() {
-    while (streams_[0].left > 0 || streams_[kStreams - 1].left > 0) LoadTile();
-  }
-
-  // Loads the next tile of every stream.
-  __device__ __forceinline__ void LoadTile() {
-    int32_t tokens[kStreams];
-    uint32_t words[kStreams];
-    uint32_t bytes = p_.query_resident != 0 ? 0 : Ring::kQueryBytes;
+  // Loads the next tile of every stream; false when there is nothing left of the row tile.
+  __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
+    WaitForStage();
+    int32_t pieces[kStreams], groups_of_tiles = 0;
 #pragma unroll
     for (int s = 0; s < kStreams; ++s) {
-      tokens[s] = min(streams_[s].left, streams_[s].tile_tokens);
-      const bool any = tokens[s] > 0;
-      words[s] = TileWord::Pack(tokens[s], any && tokens[s] == streams_[s].left, any && (told_ >> s & 1) == 0,
-                                kBothWarpgroups);
-      if (any) told_ |= 1u << s;
-      bytes += Boxes(tokens[s]) * kBoxRows * kDeepChunkBytes;
+      TileHeader header = filler.Fill(open_[s], ring_.Entry(entry_, s), ring_.Notes(s));
+      pieces[s] = header.pieces;
+      groups_of_tiles += header.groups;
+      header.flags = kBothWarpgroups | new_rows;
+      if (lane_ == 0) header.Store(ring_.Entry(entry_, s));
     }
+    if (groups_of_tiles == 0) return false;
+    const uint32_t bytes = (p_.query_resident != 0 ? 0 : Ring::kQueryBytes) + groups_of_tiles * kGroupBytes;
     for (int32_t chunk = 0; chunk < p_.num_chunks; ++chunk) {
-      WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1);
+      WaitForStage();
       const bool take_rows = p_.query_resident != 0 && !rows_loaded_;
       rows_loaded_ = true;
       if (take_rows) WaitForEmptyRing();
+      const uint32_t full = ring_.Full(at_.stage);
       if (lane_ == 0) {
-        const uint32_t full = ring_.Full(at_.stage);
-        if (chunk == 0) {
-#pragma unroll
-          for (int s = 0; s < kStreams; ++s) {
-            StoreShared(ring_.Entry(entry_, s), words[s], streams_[s].position, row_tile_, 0);
-          }
-        }
         ArriveExpecting(full, bytes + (take_rows ? p_.num_chunks * Ring::kQueryBytes : 0));
         if (take_rows) {
           for (int32_t i = 0; i < p_.num_chunks; ++i) CopyQuery(ring_.ResidentQuery(i), i, full);
@@ -120,19 +77,20 @@ class DeepLoader {
         if (p_.query_resident == 0) CopyQuery(ring_.StreamedQuery(at_.stage), chunk, full);
 #pragma unroll
         for (int s = 0; s < kStreams; ++s) {
-          CopyTokens(ring_.Tokens(at_.stage, s), chunk, streams_[s].row, Boxes(tokens[s]), full);
+          for (int i = 0; i < pieces[s]; ++i) {
+            CopyPiece(ring_.Tokens(at_.stage, s), PieceNote::Load(ring_.Notes(s), i), chunk, full);
+          }
         }
       }
       __syncwarp();
       at_.Advance(p_.stages);
     }
     entry_ = (entry_ + 1) % kDeepTileEntries;
-#pragma unroll
-    for (int s = 0; s < kStreams; ++s) {
-      streams_[s].row += tokens[s];
-      streams_[s].left -= tokens[s];
-    }
+    return true;
   }
+
+  // Until the multiplying warps are done with the chunk before.
+  __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
   // Until no resident chunk is being read.
   __device__ __forceinline__ void WaitForEmptyRing() const {
@@ -143,35 +101,25 @@ class DeepLoader {
     }
   }
 
-  static __device__ __forceinline__ int32_t Boxes(int32_t tokens) { return (tokens + kBoxRows - 1) / kBoxRows; }
-
   __device__ __forceinline__ void CopyQuery(uint32_t target, int32_t chunk, uint32_t full) const {
-    const int32_t column = chunk * (kDeepChunkBytes / 2);
-    CopyBox(target, queries_.rows, column, 0, 0, first_block_, full);
-    CopyBox(target + Ring::kSetBytes, queries_.rows, column, 0, 1, first_block_, full);
+    CopyBox(target, queries_.rows, chunk * kChunkColumns, 0, 0, first_block_, full);
+    CopyBox(target + Ring::kSetBytes, queries_.rows, chunk * kChunkColumns, 0, 1, first_block_, full);
   }
 
-  // Copies rows of a document as one box, or as two.
-  __device__ __forceinline__ void CopyTokens(uint32_t target, int32_t chunk, int32_t row, int32_t boxes,
-                                             uint32_t full) const {
-    constexpr int32_t kFirst = 3;
-    static_assert(kDeepTokens <= 2 * kFirst * kBoxRows && 2 * kFirst * kBoxRows - kWideTokens <= kFirst * kBoxRows);
-    const int32_t column = chunk * (kDeepChunkBytes / 2);
-    if (boxes * kBoxRows > kWideTokens) {
-      CopyBox(target, documents_.rows[kFirst - 1], column, row, full);
-      target += kFirst * kBoxRows * kDeepChunkBytes;
-      row += kFirst * kBoxRows;
-      boxes -= kFirst;
+  // Copies a piece as one box, or as two.
+  __device__ __forceinline__ void CopyPiece(uint32_t tokens, const PieceNote& piece, int32_t chunk,
+                                            uint32_t full) const {
+    constexpr int32_t kMost = DocumentMaps::kGroups;
+    static_assert(TileGroups(kDeepTokens) <= 2 * kMost);
+    uint32_t target = tokens + piece.first * kGroupBytes;
+    int32_t row = piece.row, groups = piece.groups;
+    if (groups > kMost) {
+      CopyBox(target, documents_.groups[kMost - 1], chunk * kChunkColumns, row, full);
+      target += kMost * kGroupBytes;
+      row += kMost * kGroupTokens;
+      groups -= kMost;
     }
-    if (boxes > 0) CopyBox(target, documents_.rows[boxes - 1], column, row, full);
-  }
-
-  __device__ __forceinline__ void End() {
-    WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1);
-    if (lane_ != 0) return;
-#pragma unroll
-    for (int s = 0; s < kStreams; ++s) StoreShared(ring_.Entry(entry_, s), 0, 0, 0, 0);
-    Arrive(ring_.Full(at_.stage));
+    if (groups > 0) CopyBox(target, documents_.groups[groups - 1], chunk * kChunkColumns, row, full);
   }
 
   const ScoreParams& p_;
@@ -181,11 +129,9 @@ class DeepLoader {
   const int lane_;
   DeepPlace at_;
   int32_t entry_ = 0;
-  int32_t row_tile_ = 0;
   int32_t first_block_ = 0;   // of the row tile, in the stacked queries
-  uint32_t told_ = 3;         // streams whose warpgroups know of row_tile_
   bool rows_loaded_ = false;  // into the resident chunks, where there are such
-  Document streams_[kStreams];
+  OpenDocument open_[kStreams];
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -1,11 +1,10 @@
 // The multiplying warps of the deep kernels: wgmma over the chunks of token tiles, running maxima, sums of documents.
 //
 // A warp has one block of 32 query rows, as two sets of 16 (its part of two m64 operands). The products of a chunk are
-// started before those of the chunk before are waited for, which is when that one's stage is let go. Of the last chunk
-// the maxima of the first set are taken while the second's products run, and the other warpgroup's.
+// started before those of the chunk before are waited for, which is when that one's stage is let go. The last chunk's
+// is let go once the documents that end in the tile have been summed, as is their description.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
@@ -13,8 +12,9 @@
 #include "kernels/cuda/sm90/deep_ring.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
-#include "kernels/cuda/sm90/ptx/wgmma_shared.cuh"
-#include "kernels/cuda/sm90/tile_word.cuh"
+#include "kernels/cuda/sm90/ptx/wgmma.cuh"
+#include "kernels/cuda/sm90/token_tile.cuh"
+#include "kernels/cuda/sm90/turns.cuh"
 #include "kernels/deep_layout.h"
 
 namespace maxsim::cuda::sm90 {
@@ -23,7 +23,8 @@ template <ScalarType kType, ScoreTile kTile>
 class DeepMultiplier {
   using Ring = DeepRing<kTile>;
   static constexpr int kSums = kDeepTokens / 2;
-  using Sums = float[BlockMaxima::kSets][kSums];
+  using Value = Sum<kType>;
+  using Sums = Value[kSetsOfBlock][kSums];
 
  public:
   __device__ __forceinline__ DeepMultiplier(const ScoreParams& params, const Ring& ring, int warp, int lane)
@@ -32,35 +33,31 @@ class DeepMultiplier {
         warp_(warp),
         lane_(lane),
         stream_(Ring::kStreams == 1 ? 0 : warp / 4),
-        maxima_(ring.Weights(warp), lane) {}
+        turns_(warp / 4, Ring::kStreams == 1),
+        maxima_(lane) {}
 
   __device__ __forceinline__ void Run() {
     Sums sums;
 #pragma unroll
-    for (int s = 0; s < BlockMaxima::kSets; ++s) {
+    for (int s = 0; s < kSetsOfBlock; ++s) {
 #pragma unroll
-      for (int i = 0; i < kSums; ++i) sums[s][i] = 0.0f;
+      for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
     }
     TakeBlock(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
-      const uint32_t entry = ring_.Entry(entry_, stream_);
-      const TileWord word(LoadShared(entry + offsetof(TileEntry, word)));
-      if (word.End()) break;
-      entry_ = (entry_ + 1) % kDeepTileEntries;
-      if (word.Tokens() == 0) {
+      const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(entry_, stream_));
+      if (header.End()) break;
+      if (header.NewRows()) TakeBlock(header.row_tile);
+      if (header.groups == 0) {
         SkipTile();
-        continue;
+      } else if (header.groups > TileGroups(kDeepTokens / 2)) {
+        MultiplyTile<kDeepTokens>(sums, header);
+      } else {
+        MultiplyTile<kDeepTokens / 2>(sums, header);
       }
-      if (word.NewRows()) {
-        maxima_.SumDocument();
-        TakeBlock(static_cast<int32_t>(LoadShared(entry + offsetof(TileEntry, row_tile))));
-      }
-      const uint32_t ended = word.Last() ? LoadShared(entry + offsetof(TileEntry, position)) : BlockMaxima::kNone;
-      MultiplyTile<kDeepTokens>(sums, word);
-      if (ended != BlockMaxima::kNone) maxima_.EndDocument(ended);
+      entry_ = (entry_ + 1) % kDeepTileEntries;
     }
-    maxima_.SumDocument();
   }
 
  private:
@@ -82,20 +79,8 @@ class DeepMultiplier {
     }
   }
 
-  // Finds the instance for the tile's number of tokens.
   template <int N>
-  __device__ __forceinline__ void MultiplyTile(Sums& sums, TileWord word) {
-    if constexpr (N > 0) {
-      if (word.Grains() == N / kTokenGrain) {
-        Multiply<N>(sums, word.Tokens());
-      } else {
-        MultiplyTile<N - kTokenGrain>(sums, word);
-      }
-    }
-  }
-
-  template <int N>
-  __device__ __forceinline__ void StartProducts(float (&sums)[kSums], uint64_t query, uint64_t tokens, bool add) {
+  __device__ __forceinline__ void StartProducts(Value (&sums)[kSums], uint64_t query, uint64_t tokens, bool add) {
 #pragma unroll
     for (int k = 0; k < kDeepChunkBytes / kStepBytes; ++k) {
       constexpr uint64_t kStep = kStepBytes / 16;
@@ -104,8 +89,9 @@ class DeepMultiplier {
     CommitGroup();
   }
 
+  // The first N tokens of a tile.
   template <int N>
-  __device__ __forceinline__ void Multiply(Sums& sums, int num_valid) {
+  __device__ __forceinline__ void MultiplyTile(Sums& sums, const TileEnds& ends) {
     int before = 0;
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < p_.num_chunks; ++chunk) {
@@ -114,28 +100,29 @@ class DeepMultiplier {
                             (Ring::kStreams == 1 ? warp_ / 4 * (Ring::kSetBytes / 2) : 0);
       const uint64_t query = DescribeOperand(rows);
       const uint64_t tokens = DescribeOperand(ring_.Tokens(at_.stage, stream_));
+      turns_.Wait();
       FenceOperands();
       StartProducts<N>(sums[0], query, tokens, chunk > 0);
       StartProducts<N>(sums[1], query + Ring::kSetBytes / 16, tokens, chunk > 0);
-      maxima_.SumDocument();
+      turns_.Pass();
       WaitGroups<2>();
       if (chunk > 0) Release(before);
       before = at_.stage;
       at_.Advance(p_.stages);
     }
-    WaitGroups<1>();
-    Pin<N>(sums[0]);
-    maxima_.Take<N, true>(sums[0], 0, num_valid);
     WaitGroups<0>();
+    Pin<N>(sums[0]);
     Pin<N>(sums[1]);
+    maxima_.template TakeEnding<N>(sums, ends, ring_.Entry(entry_, stream_));
+    maxima_.SumEnded();
     Release(before);
-    maxima_.Take<N, true>(sums[1], 1, num_valid);
   }
 
   const ScoreParams& p_;
   const Ring& ring_;
   const int warp_, lane_, stream_;
-  BlockMaxima maxima_;
+  const Turns turns_;
+  BlockMaxima<kType> maxima_;
   DeepPlace at_;
   int32_t entry_ = 0;
 };

@@ -4,12 +4,9 @@
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
-#include "kernels/cuda/sm90/tile_word.cuh"
 #include "kernels/deep_layout.h"
 
 namespace maxsim::cuda::sm90 {
-
-static_assert(sizeof(TileEntry) == kDeepTileEntryBytes);
 
 template <ScoreTile kTile>
 class DeepRing {
@@ -35,12 +32,13 @@ class DeepRing {
   }
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kDeepFull + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kDeepEmpty + stage * 8; }
-  // Entries follow one another, one a tile and stream, whatever the stage.
+  // Descriptions follow one another, one a tile and stream, whatever the stage.
   __device__ __forceinline__ uint32_t Entry(int entry, int stream) const {
-    return base_ + kDeepEntries + (entry * 2 + stream) * kDeepTileEntryBytes;
+    return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepTokens);
   }
-  // [kBlockTokens] weights of the warp's block.
-  __device__ __forceinline__ uint32_t Weights(int warp) const { return base_ + kDeepWeights + warp * kBlockTokens * 4; }
+  __device__ __forceinline__ uint32_t Notes(int stream) const {
+    return base_ + kDeepNotes + stream * TileGroups(kDeepTokens) * kPieceNoteBytes;
+  }
 
  private:
   const uint32_t base_, stages_;

@@ -56,11 +56,11 @@ absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps) {
   const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
-  for (int32_t i = 0; i < kWideTokens / kBoxRows; ++i) {
+  for (int32_t i = 0; i < DocumentMaps::kGroups; ++i) {
     MAXSIM_RETURN_IF_ERROR(Encode<2>(
         type, tokens, {bytes / element_bytes, static_cast<cuuint64_t>(num_tokens)}, {bytes},
-        {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>((i + 1) * kBoxRows)},
-        maps.rows[i]));
+        {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>((i + 1) * kGroupTokens)},
+        maps.groups[i]));
   }
   return absl::OkStatus();
 }

@@ -11,13 +11,12 @@
 
 namespace maxsim::cuda::sm90 {
 
-// A tile of up to kWideTokens rows is one box, of rows rounded up to a multiple of this: the copy engine takes longer
-// over several small boxes than over rows too many.
-inline constexpr int32_t kBoxRows = 32;
-
-// Passed by value to kernels (__grid_constant__).
+// Passed by value to kernels (__grid_constant__). The copy engine takes longer over several boxes than over one, so
+// there is one for every number of groups.
 struct DocumentMaps {
-  CUtensorMap rows[kWideTokens / kBoxRows];  // boxes of 32, 64, .. rows, of 128 bytes of their columns
+  static constexpr int32_t kGroups = TileGroups(kWideTokens);
+
+  CUtensorMap groups[kGroups];  // boxes of 8, 16, .. rows, of 128 bytes of their columns
 };
 
 // Describes the array [num_tokens, row_bytes] at `tokens` in device memory. The driver has no such call before

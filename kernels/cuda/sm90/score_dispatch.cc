@@ -9,7 +9,12 @@ constexpr cudaError_t kNoInstance = cudaErrorInvalidSymbol;
 // Visitors of the instances: visit(launcher).
 template <ScalarType kType, class Visit>
 cudaError_t VisitWide(int num_steps, Visit visit) {
+  if constexpr (kType == ScalarType::kI8) {
+    if (num_steps <= 2) return visit(ScoreKernelLauncher<kType, 2>());
+  }
+  if (num_steps <= 3) return visit(ScoreKernelLauncher<kType, 3>());
   if (num_steps <= 4) return visit(ScoreKernelLauncher<kType, 4>());
+  if (num_steps <= 6) return visit(ScoreKernelLauncher<kType, 6>());
   if (num_steps <= 8) return visit(ScoreKernelLauncher<kType, 8>());
   return kNoInstance;
 }
@@ -50,6 +55,8 @@ cudaError_t VisitDeep(ScalarType type, ScoreTile tile, Visit visit) {
   if (type == kF16 && tile == kDeep256) return visit(DeepKernelLauncher<kF16, kDeep256>());
   if (type == kBF16 && tile == kDeep128) return visit(DeepKernelLauncher<kBF16, kDeep128>());
   if (type == kBF16 && tile == kDeep256) return visit(DeepKernelLauncher<kBF16, kDeep256>());
+  if (type == kI8 && tile == kDeep128) return visit(DeepKernelLauncher<kI8, kDeep128>());
+  if (type == kI8 && tile == kDeep256) return visit(DeepKernelLauncher<kI8, kDeep256>());
   return kNoInstance;
 }
 
@@ -59,7 +66,7 @@ cudaError_t PrepareScoreKernels() {
   const auto prepare = [](auto launcher) { return launcher.Prepare(); };
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
     for (ScoreTile tile : {ScoreTile::kWide256, ScoreTile::kStream32}) {
-      for (int steps : {2, 4, 6, 8, 9}) {
+      for (int steps : {2, 3, 4, 6, 8, 9}) {
         const cudaError_t error = VisitKernel(type, tile, steps, prepare, prepare);
         if (error != cudaSuccess && error != kNoInstance) return error;
       }

@@ -6,7 +6,8 @@
 // rows (params.documents_in_turn) both hold the same rows and take documents in turn.
 //
 // NOTES:
-//  - Rows past a document's end are another document's, or zeros past the last one: their products are masked.
+//  - A document's last group of eight rows may go on with another document's, or with zeros past the last one, and what
+//    lies behind a tile's last document is anything: such products are masked, or come to nothing.
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). wgmma and mma.sync agree on the
 //    sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
 #pragma once
@@ -21,15 +22,16 @@
 namespace maxsim::cuda::sm90 {
 
 // Registers a thread once the roles are known; the sum over the three warpgroups stays within what the block has.
-inline constexpr int kLoaderRegisters = 24;
-inline constexpr int kMultiplierRegisters = 240;
+inline constexpr int kLoaderRegisters = 40;
+inline constexpr int kMultiplierRegisters = 232;
 
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kWideThreads, 1)
     ScoreKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ ScoreParams params) {
   extern __shared__ uint8_t raw[];
   const uint32_t raw_address = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-  const uint32_t base = (raw_address + kWideAlignment - 1) / kWideAlignment * kWideAlignment;
+  uint32_t base = (raw_address + kWideAlignment - 1) / kWideAlignment * kWideAlignment;
+  asm volatile("" : "+r"(base));  // to be kept: the compiler would compute it for every tile
   using Stages = Ring<WideHalves(kSteps)>;
   const Stages ring(base);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -81,8 +81,9 @@ class StreamMultiplier {
     row_tile_ = row_tile;
     rows_.Take(row_tile, phase);
     weight_ = p_.row_weights[int64_t{row_tile} * kBlockTokens + OwnRow(lane_)];
-    const BlockOutput output = p_.row_tiles[row_tile].outputs[0];
-    sums_out_ = output.to_partials != 0 ? p_.partials + (output.offset - p_.pass_first) : p_.scores + output.offset;
+    const BlockOutput& output = p_.row_tiles[row_tile].outputs[0];
+    sums_out_ =
+        output.to_partials != 0 ? p_.partials + (output.offsets[0] - p_.pass_first) : p_.scores + output.offsets[0];
   }
 
   // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.

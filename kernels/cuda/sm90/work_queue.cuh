@@ -20,8 +20,9 @@ struct Chunk {
   float scale = 1;  // of a quantised document
 };
 
-// A block begins with a chunk that its number names (no round trip), then claims from the same row tile, then takes a
-// row tile that nobody has, then helps wherever candidates are left. Claims are asked for one chunk ahead.
+// A block begins in the row tile that its number names, of which it is dealt three quarters of its share: that costs no
+// round trip. Then it claims from the same row tile, then takes a row tile that nobody has, then helps wherever
+// candidates are left. Claims are asked for one chunk ahead.
 //
 // params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
 // tile, row tiles taken beyond the first gridDim.x, blocks that have finished.
@@ -29,23 +30,24 @@ class WorkQueue {
  public:
   __device__ __forceinline__ WorkQueue(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
     Enter(static_cast<int32_t>(blockIdx.x % params.num_row_tiles));
-    first_ = static_cast<int64_t>(blockIdx.x / params.num_row_tiles) * p_.claim_candidates;
+    const int64_t each = DealtEach(Homes(row_tile_), in_pass_);
+    next_dealt_ = static_cast<int64_t>(blockIdx.x / params.num_row_tiles) * each;
+    dealt_end_ = min(next_dealt_ + each, in_pass_);
     Ask();
   }
 
   // The next chunk, without places; one of no candidates when all are claimed.
   __device__ __forceinline__ Chunk Next() {
-    if (!begun_) {
-      begun_ = true;
-      if (first_ < in_pass_) return Make(first_);
-    } else if (const int64_t first = Claimed(); first < in_pass_) {
-      Ask();
-      return Make(first);
+    if (next_dealt_ < dealt_end_) {
+      const int64_t first = next_dealt_;
+      next_dealt_ += kDealtChunk;
+      return Make(first, kDealtChunk, dealt_end_);
     }
-    const int64_t first = FindWork();
+    int64_t first = Claimed();
+    if (first >= in_pass_) first = FindWork();
     if (first < 0) return {};
     Ask();
-    return Make(first);
+    return Make(first, p_.claim_candidates, in_pass_);
   }
 
   // Starts reading the lane's ordinal, and then, a chunk later, its place.
@@ -76,18 +78,25 @@ class WorkQueue {
   }
 
  private:
-  __device__ __forceinline__ Chunk Make(int64_t first) const {
+  static constexpr int32_t kDealtChunk = 32;
+
+  __device__ __forceinline__ Chunk Make(int64_t first, int32_t count, int64_t end) const {
     Chunk chunk;
     chunk.row_tile = row_tile_;
-    chunk.count = static_cast<int32_t>(min(static_cast<int64_t>(p_.claim_candidates), in_pass_ - first));
+    chunk.count = static_cast<int32_t>(min(static_cast<int64_t>(count), end - first));
     chunk.position = p_.pass_first + first;
     return chunk;
   }
 
-  // Blocks whose first chunk is of this row tile; claims begin behind theirs.
-  __device__ __forceinline__ int64_t Homes(int32_t row_tile) const {
+  // Blocks that begin in this row tile.
+  __device__ __forceinline__ int32_t Homes(int32_t row_tile) const {
     const int32_t grid = static_cast<int32_t>(gridDim.x);
     return row_tile < grid ? (grid - row_tile + p_.num_row_tiles - 1) / p_.num_row_tiles : 0;
+  }
+  // Candidates that each of those is dealt, one behind the other; claims begin behind all of them.
+  static __device__ __forceinline__ int64_t DealtEach(int32_t homes, int64_t in_pass) {
+    if (homes == 0) return 0;
+    return max(static_cast<uint32_t>(in_pass) / 4 * 3 / static_cast<uint32_t>(homes), 1u);
   }
   __device__ __forceinline__ int64_t InPass(int32_t row_tile) const {
     return min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
@@ -96,13 +105,13 @@ class WorkQueue {
   __device__ __forceinline__ void Enter(int32_t row_tile) {
     row_tile_ = row_tile;
     in_pass_ = InPass(row_tile);
+    const int32_t homes = Homes(row_tile);
+    dealt_ = homes * DealtEach(homes, in_pass_);
   }
   __device__ __forceinline__ void Ask() {
     if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, static_cast<uint32_t>(p_.claim_candidates));
   }
-  __device__ __forceinline__ int64_t Claimed() const {
-    return Homes(row_tile_) * p_.claim_candidates + __shfl_sync(0xffffffffu, claimed_, 0);
-  }
+  __device__ __forceinline__ int64_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
   // Leaves an exhausted row tile for one that has candidates left and claims some; -1 when there is none.
   __device__ __forceinline__ int64_t FindWork() {
@@ -123,7 +132,9 @@ class WorkQueue {
       bool open = false;
       if (seen + lane_ < p_.num_row_tiles) {
         const uint32_t claimed = *static_cast<volatile uint32_t*>(p_.claims + mine);
-        open = Homes(mine) * p_.claim_candidates + claimed < InPass(mine);
+        const int32_t homes = Homes(mine);
+        const int64_t in_pass = InPass(mine);
+        open = homes * DealtEach(homes, in_pass) + claimed < in_pass;
       }
       for (uint32_t left = __ballot_sync(0xffffffffu, open); left != 0; left &= left - 1) {
         Enter((start + seen + __ffs(static_cast<int>(left)) - 1) % p_.num_row_tiles);
@@ -137,28 +148,41 @@ class WorkQueue {
   const ScoreParams& p_;
   const int lane_;
   int32_t row_tile_ = 0;
-  int64_t in_pass_ = 0;   // candidates of row_tile_ in this pass
-  int64_t first_ = 0;     // of the static chunk
+  int64_t in_pass_ = 0;  // candidates of row_tile_ in this pass
+  int64_t dealt_ = 0;    // of them to blocks that begin there
+  int64_t next_dealt_ = 0, dealt_end_ = 0;
   uint32_t claimed_ = 0;  // lane 0: what the last Ask returned
-  bool begun_ = false;
 };
 
-// Calls load(chunk) for every chunk of the block's, with the places of its documents. Two are under way: while one is
-// loaded, the other looks up its places. kScales: and its documents' scales.
-template <bool kScales, class Load>
-__device__ __forceinline__ void ForEachChunk(WorkQueue& queue, Load load) {
-  Chunk placed = queue.Next();
-  queue.ReadOrdinals(placed);
-  queue.ReadPlaces<kScales>(placed);
-  Chunk listed = queue.Next();
-  queue.ReadOrdinals(listed);
-  while (placed.count > 0) {
-    queue.ReadPlaces<kScales>(listed);
-    load(placed);
-    placed = listed;
-    listed = listed.count > 0 ? queue.Next() : Chunk{};
-    queue.ReadOrdinals(listed);
+// The block's chunks one after another, with the places of their documents. Two are under way: while one is used, the
+// other looks up its places. kScales: and its documents' scales.
+template <bool kScales>
+class ChunkReader {
+ public:
+  __device__ __forceinline__ ChunkReader(const ScoreParams& params, int lane) : queue_(params, lane) {
+    placed_ = queue_.Next();
+    queue_.ReadOrdinals(placed_);
+    queue_.template ReadPlaces<kScales>(placed_);
+    listed_ = queue_.Next();
+    queue_.ReadOrdinals(listed_);
   }
-}
+
+  // The next chunk; one of no candidates when all are claimed.
+  __device__ __forceinline__ Chunk Next() {
+    const Chunk chunk = placed_;
+    queue_.template ReadPlaces<kScales>(listed_);
+    placed_ = listed_;
+    listed_ = listed_.count > 0 ? queue_.Next() : Chunk{};
+    queue_.ReadOrdinals(listed_);
+    return chunk;
+  }
+
+  // To be called once, after the last Next.
+  __device__ __forceinline__ void Finish() const { queue_.Finish(); }
+
+ private:
+  WorkQueue queue_;
+  Chunk placed_, listed_;
+};
 
 }  // namespace maxsim::cuda::sm90

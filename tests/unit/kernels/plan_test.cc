@@ -220,6 +220,8 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
 
 TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(kDeepQuery % kDeepAlignment, 0);
+  EXPECT_EQ(TileEntryBytes(kDeepTokens) % 16, 0);
+  EXPECT_EQ(kDeepNotes % 8, 0);
   EXPECT_EQ(kDeepFull % 8, 0);
   EXPECT_EQ(kDeepEmpty % 8, 0);
   for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
@@ -255,7 +257,28 @@ TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   EXPECT_EQ(tile(256, {{1, 1000}}, kHopper), ScoreTile::kStream32);
   EXPECT_EQ(tile(256, {{4, 1000}}, kHopper), ScoreTile::kWide128);
   EXPECT_EQ(tile(256, {{8, 1000}}, kHopper), ScoreTile::kWide256);
-  EXPECT_EQ(tile(257, {{8, 1000}}, kHopper), ScoreTile::kRows128);
+  EXPECT_EQ(tile(257, {{8, 1000}}, kHopper), ScoreTile::kDeep256);
+  EXPECT_EQ(tile(2048, {{4, 1000}}, kHopper), ScoreTile::kDeep128);
+  EXPECT_EQ(tile(2049, {{4, 1000}}, kHopper), ScoreTile::kRows128);
+}
+
+// Short queries over the same documents take fewer row tiles where a kernel can sum them apart.
+TEST(PlanTest, ShortQueriesShareBlocksOfWideAndDeepTiles) {
+  EXPECT_EQ(PackedRows(1), 8);
+  EXPECT_EQ(PackedRows(8), 8);
+  EXPECT_EQ(PackedRows(9), 16);
+  EXPECT_EQ(PackedRows(16), 16);
+  EXPECT_EQ(PackedRows(17), 32);
+  EXPECT_EQ(PackedRows(33), 64);
+  const ScoreGroup group{/*num_blocks=*/32, /*num_candidates=*/1000, /*packed_blocks=*/8};
+  const auto plan = [&group](int32_t dim, const DeviceLimits& limits) {
+    return PlanScore(ScalarType::kF16, dim, {group}, limits);
+  };
+  EXPECT_EQ(plan(128, kHopper)->tile, ScoreTile::kWide256);
+  EXPECT_EQ(plan(128, kHopper)->num_row_tiles, 1);
+  EXPECT_EQ(plan(256, kHopper)->tile, ScoreTile::kDeep256);
+  EXPECT_EQ(plan(256, kHopper)->num_row_tiles, 1);
+  EXPECT_EQ(plan(128, kH200)->num_row_tiles, 8);  // of 128 rows each
 }
 
 // What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.
@@ -266,12 +289,12 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_EQ(layout.entries, WideStages(halves) * layout.stage_bytes);
     EXPECT_EQ(layout.entries % 16, 0);
     EXPECT_EQ(layout.full % 8, 0);
-    EXPECT_GE(layout.full - layout.entries, kWideTileEntries * kWideTileEntryBytes);
+    EXPECT_EQ(TileEntryBytes(kWideTokens) % 16, 0);
+    EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideTokens));
+    EXPECT_EQ(layout.full - layout.notes, TileGroups(kWideTokens) * kPieceNoteBytes);
     EXPECT_EQ(layout.empty - layout.full, WideStages(halves) * 8);
-    EXPECT_EQ(layout.weights - layout.empty, WideStages(halves) * 8);
-    EXPECT_GE(layout.ended_scales - layout.weights, kWideMultipliers * kBlockTokens * 4);
+    EXPECT_EQ(layout.total - layout.empty, WideStages(halves) * 8 + kWideAlignment);
     EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
-    EXPECT_GE(kWideTileEntries, WideStages(halves));
   }
   EXPECT_EQ(WideHalves(4), 1);
   EXPECT_EQ(WideHalves(5), 2);

@@ -38,6 +38,10 @@ __device__ __forceinline__ uint2 LoadShared64(uint32_t address) {
   return value;
 }
 
+__device__ __forceinline__ void StoreShared64(uint32_t address, uint32_t a, uint32_t b) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(a), "r"(b) : "memory");
+}
+
 __device__ __forceinline__ void MaxShared(uint32_t address, int32_t value) {
   asm volatile("red.relaxed.cta.shared.max.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }

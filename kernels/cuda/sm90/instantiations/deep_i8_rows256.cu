@@ -1,0 +1,7 @@
+#include "kernels/cuda/sm90/deep_launcher.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+template struct DeepKernelLauncher<ScalarType::kI8, ScoreTile::kDeep256>;
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,140 @@
+// Fills token tiles with documents: the loading warp's part that knows nothing of the ring.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/token_tile.cuh"
+#include "kernels/cuda/sm90/work_queue.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+// A document that has begun in a stream's last tile and not ended: where it goes on. The same in every lane.
+struct OpenDocument {
+  int32_t row = 0;
+  int32_t tokens = 0;  // 0: there is none
+  uint32_t position = 0;
+  float scale = 1;
+};
+
+// Used by one warp.
+template <bool kScales, int kTokens>
+class TileFiller {
+  static constexpr int kGroups = TileGroups(kTokens);
+  static constexpr int kWords = kGroups / kGroupsOfWord;
+
+ public:
+  // The block's work begins with row_tile().
+  __device__ __forceinline__ TileFiller(const ScoreParams& params, int lane)
+      : lane_(lane), reader_(params, lane), row_tile_(static_cast<int32_t>(blockIdx.x % params.num_row_tiles)) {
+    Take(reader_.Next());
+  }
+
+  __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
+
+  // Fills a tile with what a stream's open document has left and then with other documents of the row tile; one of no
+  // groups when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
+  // the caller's, is not stored.
+  __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
+    TileHeader header;
+    header.row_tile = row_tile_;
+    if (open.tokens > 0) Continue(open, entry, notes, header);
+    while (header.groups < kGroups && chunk_.row_tile == row_tile_ && taken_ < chunk_.count) {
+      AddDocuments(open, entry, notes, header);
+      if (taken_ == chunk_.count) Take(reader_.Next());
+    }
+    __syncwarp();  // every lane has noted its pieces
+    return header;
+  }
+
+  // Once every stream's tile is empty: goes on to another row tile; false when there is no more work.
+  __device__ __forceinline__ bool NextRowTile() {
+    if (chunk_.count == 0) return false;
+    row_tile_ = chunk_.row_tile;
+    return true;
+  }
+
+  // To be called once, at the end.
+  __device__ __forceinline__ void Finish() const { reader_.Finish(); }
+
+ private:
+  __device__ __forceinline__ void Take(const Chunk& chunk) {
+    chunk_ = chunk;
+    taken_ = 0;
+    passed_ = 0;
+    tokens_ = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
+    groups_ = (tokens_ + kGroupTokens - 1) / kGroupTokens;
+    stop_ = groups_;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int32_t before = __shfl_up_sync(0xffffffffu, stop_, distance);
+      if (lane_ >= distance) stop_ += before;
+    }
+  }
+
+  __device__ __forceinline__ void Continue(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
+    const int32_t left = (open.tokens + kGroupTokens - 1) / kGroupTokens;
+    header.groups = min(left, kGroups);
+    header.pieces = 1;
+    if (lane_ == 0) {
+      TilePiece{open.position, open.scale}.Store(TilePiece::Address(entry, 0));
+      PieceNote{open.row, 0, header.groups}.Store(notes, 0);
+    }
+    if (left > kGroups) {
+      open.row += kTokens;
+      open.tokens -= kTokens;
+      return;
+    }
+    header.ends = 1u << (left - 1);
+    const uint32_t last = static_cast<uint32_t>(open.tokens - 1) % kGroupTokens;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      header.lasts[w] = (left - 1) / kGroupsOfWord == w ? last << (left - 1) % kGroupsOfWord * 3 : 0;
+    }
+    open.tokens = 0;
+  }
+
+  // Adds documents of the chunk, as many as the tile has room for.
+  __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
+    const int32_t stop = header.groups + stop_ - passed_;  // of the lane's document, counted from the tile's begin
+    const int32_t start = stop - groups_;
+    const bool here = lane_ >= taken_ && lane_ < chunk_.count && start < kGroups;
+    const uint32_t lanes = __ballot_sync(0xffffffffu, here);
+    if (here) {
+      const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));
+      TilePiece{static_cast<uint32_t>(chunk_.position + lane_), chunk_.scale}.Store(TilePiece::Address(entry, piece));
+      PieceNote{static_cast<int32_t>(chunk_.begin), start, min(stop, kGroups) - start}.Store(notes, piece);
+    }
+    const bool ends = here && stop <= kGroups;
+    header.ends |= __reduce_or_sync(0xffffffffu, ends ? 1u << (stop - 1) : 0u);
+    const uint32_t last = static_cast<uint32_t>(tokens_ - 1) % kGroupTokens << (stop - 1) % kGroupsOfWord * 3;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      header.lasts[w] |= __reduce_or_sync(0xffffffffu, ends && (stop - 1) / kGroupsOfWord == w ? last : 0u);
+    }
+    const int count = __popc(lanes);
+    header.pieces += count;
+    taken_ += count;
+    // The last one may go on in the stream's next tile.
+    const int32_t filled = __shfl_sync(0xffffffffu, stop, taken_ - 1);
+    passed_ = __shfl_sync(0xffffffffu, stop_, taken_ - 1);
+    header.groups = min(filled, kGroups);
+    if (filled <= kGroups) return;
+    const int32_t copied = (kGroups - start) * kGroupTokens;
+    open.row = __shfl_sync(0xffffffffu, static_cast<int32_t>(chunk_.begin) + copied, taken_ - 1);
+    open.tokens = __shfl_sync(0xffffffffu, tokens_ - copied, taken_ - 1);
+    open.position = static_cast<uint32_t>(chunk_.position + taken_ - 1);
+    if constexpr (kScales) open.scale = __shfl_sync(0xffffffffu, chunk_.scale, taken_ - 1);
+  }
+
+  const int lane_;
+  ChunkReader<kScales> reader_;
+  int32_t row_tile_;
+  Chunk chunk_;
+  int32_t taken_ = 0;   // documents of the chunk that tiles have
+  int32_t passed_ = 0;  // groups of those
+  // The lane's document of the chunk: tokens, groups, and groups up to its end.
+  int32_t tokens_ = 0, groups_ = 0, stop_ = 0;
+};
+
+}  // namespace maxsim::cuda::sm90

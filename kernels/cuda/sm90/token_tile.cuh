@@ -1,0 +1,107 @@
+// The description of a token tile in shared memory (kernels/token_tile.h): the loading warp writes it before the tile's
+// `full` barrier, and the multiplying warps read it until they let the tile go.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/sm90/ptx/shared.cuh"
+#include "kernels/token_tile.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Eight groups to a word.
+inline constexpr int kGroupsOfWord = 8;
+inline constexpr int kMaxGroupWords = 3;
+
+// Where documents end in a tile.
+struct TileEnds {
+  uint32_t ends = 0;                    // groups with a document's last token
+  uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
+
+  __device__ __forceinline__ uint32_t Last(int group) const {
+    return lasts[group / kGroupsOfWord] >> group % kGroupsOfWord * 3 & 7;
+  }
+};
+
+// What to do with a tile: kTileHeaderBytes.
+struct TileHeader : TileEnds {
+  uint32_t flags = 0;  // 0 ends the work
+  int32_t row_tile = 0;
+  int32_t groups = 0;  // that hold documents; what lies behind them is anything
+  int32_t pieces = 0;
+
+  static constexpr uint32_t kWarpgroup0 = 1, kWarpgroup1 = 2, kNewRows = 4;
+
+  __device__ __forceinline__ bool End() const { return flags == 0; }
+  __device__ __forceinline__ bool IsFor(int warpgroup) const { return (flags & kWarpgroup0 << warpgroup) != 0; }
+  // The tile, and what follows, is for row_tile.
+  __device__ __forceinline__ bool NewRows() const { return (flags & kNewRows) != 0; }
+
+  // One lane writes.
+  __device__ __forceinline__ void Store(uint32_t entry) const {
+    StoreShared(entry, flags, ends, lasts[0], lasts[1]);
+    StoreShared(entry + 16, lasts[2], static_cast<uint32_t>(row_tile), static_cast<uint32_t>(groups),
+                static_cast<uint32_t>(pieces));
+  }
+
+  // All of a warp read, and come to know it from one lane, so that the compiler knows it to be the same for the whole
+  // warp. Without kAll the first four words alone, which are what tiles of up to 128 tokens need.
+  template <bool kAll>
+  __device__ __forceinline__ static TileHeader Load(uint32_t entry) {
+    TileHeader header;
+    LoadShared(entry, header.flags, header.ends, header.lasts[0], header.lasts[1]);
+    header.flags = __shfl_sync(0xffffffffu, header.flags, 0);
+    header.ends = __shfl_sync(0xffffffffu, header.ends, 0);
+    header.lasts[0] = __shfl_sync(0xffffffffu, header.lasts[0], 0);
+    header.lasts[1] = __shfl_sync(0xffffffffu, header.lasts[1], 0);
+    if constexpr (kAll) {
+      uint32_t row_tile, groups, pieces;
+      LoadShared(entry + 16, header.lasts[2], row_tile, groups, pieces);
+      header.lasts[2] = __shfl_sync(0xffffffffu, header.lasts[2], 0);
+      header.row_tile = static_cast<int32_t>(row_tile);
+      header.groups = static_cast<int32_t>(__shfl_sync(0xffffffffu, groups, 0));
+      header.pieces = static_cast<int32_t>(pieces);
+    }
+    return header;
+  }
+
+  __device__ __forceinline__ static int32_t LoadRowTile(uint32_t entry) {
+    return static_cast<int32_t>(LoadShared(entry + 20));
+  }
+};
+
+// A document of which the tile has a piece. Those that end in it come first, in the order in which they do.
+struct TilePiece {
+  uint32_t position;  // in the list of candidates
+  float scale;        // of a quantised document
+
+  static __device__ __forceinline__ uint32_t Address(uint32_t entry, int piece) {
+    return entry + kTileHeaderBytes + piece * kTilePieceBytes;
+  }
+  __device__ __forceinline__ void Store(uint32_t address) const {
+    StoreShared64(address, position, __float_as_uint(scale));
+  }
+  __device__ __forceinline__ static TilePiece Load(uint32_t address) {
+    const uint2 words = LoadShared64(address);
+    return {words.x, __uint_as_float(words.y)};
+  }
+};
+
+// Where a piece is to be copied from and to: `groups` groups from row `row` of the token array, to the tile's groups
+// from `first` on.
+struct PieceNote {
+  int32_t row = 0;
+  int32_t first = 0;
+  int32_t groups = 0;
+
+  __device__ __forceinline__ void Store(uint32_t notes, int piece) const {
+    StoreShared64(notes + piece * kPieceNoteBytes, static_cast<uint32_t>(row),
+                  static_cast<uint32_t>(first | groups << 8));
+  }
+  __device__ __forceinline__ static PieceNote Load(uint32_t notes, int piece) {
+    const uint2 words = LoadShared64(notes + piece * kPieceNoteBytes);
+    return {static_cast<int32_t>(words.x), static_cast<int32_t>(words.y & 0xff), static_cast<int32_t>(words.y >> 8)};
+  }
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,29 @@
+// Token tiles of the Hopper kernels that hold many query rows: what plan and kernels both compute from.
+//
+// Documents lie in a tile end to end, whatever their lengths, each from the next *group* of eight tokens on; one may
+// begin in one tile and end in another. So a tile is full until there are no more documents, and a document wastes at
+// most seven tokens. Documents' parts in a tile are its *pieces*. With every tile travels a description: a header, and
+// of every piece which document it is.
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim {
+
+// What tensor copies and wgmma can tell apart: swizzled rows come in eights, and a thread's sums too.
+inline constexpr int32_t kGroupTokens = 8;
+
+constexpr int32_t TileGroups(int32_t tile_tokens) { return tile_tokens / kGroupTokens; }
+
+inline constexpr int32_t kTileHeaderBytes = 32;
+inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
+
+// What the loading warp notes of a piece for itself, until it copies it.
+inline constexpr int32_t kPieceNoteBytes = 8;
+
+// Of the description of a tile: a piece has a group at least.
+constexpr int32_t TileEntryBytes(int32_t tile_tokens) {
+  return kTileHeaderBytes + TileGroups(tile_tokens) * kTilePieceBytes;
+}
+
+}  // namespace maxsim
