@@ -44,6 +44,9 @@ function(maxsim_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE} maxsim_warnings)
+  if(MAXSIM_PRECOMPILED_LIBRARIES)
+    maxsim_precompile(${name} library.h)
+  endif()
 endfunction()
 
 # maxsim_binary(NAME SOURCES ... DEPENDS ...): a thin main.
