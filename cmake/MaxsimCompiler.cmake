@@ -38,12 +38,21 @@ if(MAXSIM_SANITIZE)
   add_link_options(-fsanitize=${MAXSIM_SANITIZE})
 endif()
 
+# maxsim_optimize_little(TARGET): for command lines, most of whose compiling is the templates of CLI11 and JSON, and whose
+# speed is that of the libraries they call: half the time at -O1.
+function(maxsim_optimize_little target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+endfunction()
+
 # maxsim_library(NAME SOURCES ... DEPENDS ...): one static library a folder. Includes are written from the top folder.
 function(maxsim_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE} maxsim_warnings)
+  if(MAXSIM_PRECOMPILED_LIBRARIES)
+    maxsim_precompile(${name} library.h)
+  endif()
 endfunction()
 
 # maxsim_binary(NAME SOURCES ... DEPENDS ...): a thin main.

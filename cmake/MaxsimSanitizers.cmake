@@ -37,8 +37,8 @@ if(MAXSIM_SANITIZE MATCHES "thread")
   endforeach()
 endif()
 
-# The preset asan leaves code unoptimised, which compiles in half the time. Folders of arithmetic, which would run for
-# minutes, say this.
+# The presets leave code unoptimised, which compiles in half the time. What computes for minutes then is optimised: the
+# libraries that are made after this in the folder that says it, and below.
 macro(maxsim_optimize_when_sanitized)
   if(MAXSIM_SANITIZE)
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)

@@ -108,11 +108,13 @@ if [ $programs_only = 1 ]; then
   exit 0
 fi
 
-# Test programs repeat most of each other's code, which one solid archive stores once.
+# Test programs repeat most of each other's code, which one solid archive stores once: its dictionary spans several of
+# them. A search this short takes 17 s for 84 MiB and leaves 14.5 MiB, where xz -9 takes 86 s for 12.9 MiB.
 packed=$bundle.packed
 rm -rf "$packed"
 mkdir "$packed"
-tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -cf - . | xz -9 -T1 >"$packed/maxsim.tar.xz"
+tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -cf - . |
+  xz -T1 --lzma2=preset=6,dict=64MiB,mf=hc4,mode=fast,nice=32,depth=8 >"$packed/maxsim.tar.xz"
 cp scripts/bundle-unpack.sh "$packed/unpack.sh"
 cp scripts/bundle-run-tests.sh "$packed/run-tests.sh"
 cp "$staging/VERSION" "$packed/"

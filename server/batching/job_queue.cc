@@ -52,10 +52,7 @@ size_t JobQueue::FirstLine(const Cursor& cursor, absl::Time now) const {
   return first;
 }
 
-const QueuedJob& JobQueue::Head(absl::Time now) const {
-  const Cursor cursor = Begin();
-  return *cursor[FirstLine(cursor, now)];
-}
+const QueuedJob& JobQueue::Head(absl::Time now) const { return lines_[FirstLine(Begin(), now)].front(); }
 
 QueuedJob JobQueue::Remove(size_t line, Line::const_iterator position) {
   Line taken;

@@ -4,11 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/quantize.h"
 #include "kernels/reference.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/contract_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace maxsim::test {
 namespace {
@@ -26,7 +28,9 @@ void EveryDimension(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : {8, 9, 15, 16, 17, 31, 33, 48, 50, 64, 65, 96, 100, 127, 128, 129, 256, 768, 1023, 4096}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed() + dim, type, dim, BoundaryLengths());
+      const bool few = kSanitized && dim > 256;
+      const RandomDocuments documents =
+          MakeDocuments(TestSeed() + dim, type, dim, few ? std::vector<int64_t>{1, 17, 33} : BoundaryLengths());
       CheckWholeSet(runner, documents, MakeQuery(TestSeed() + dim + 1, type, dim, 33));
     }
   }
@@ -47,8 +51,9 @@ void EveryQueryLength(Backend& backend) {
 void LongestDocument(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 48, {3, kMaxDocumentTokens, 1});
-    CheckWholeSet(runner, documents, MakeQuery(TestSeed() + 1, type, 48, 17));
+    const int32_t dim = kSanitized ? 8 : 48;
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, kMaxDocumentTokens, 1});
+    CheckWholeSet(runner, documents, MakeQuery(TestSeed() + 1, type, dim, kSanitized ? 5 : 17));
   }
 }
 

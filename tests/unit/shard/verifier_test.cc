@@ -14,6 +14,7 @@
 #include "server/shard/file.h"
 #include "server/shard/safetensors.h"
 #include "server/shard/text.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/shard/shard_fixture.h"
 
 namespace maxsim::shard {
@@ -166,7 +167,7 @@ TEST_F(VerifierTest, AFileThatShrinksWhileItIsReadIsAProblemAndNoSignal) {
       std::this_thread::sleep_for(std::chrono::milliseconds(generator() % 30));
     }
   });
-  for (int run = 0; run < 30; ++run) {
+  for (int run = 0; run < (test::kSanitized ? 8 : 30); ++run) {
     const auto report = VerifyCollection(folder.path());
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_GT(report->num_problems, 0) << "run " << run;

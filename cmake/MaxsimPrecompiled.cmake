@@ -1,0 +1,33 @@
+# Precompiled headers: most of compiling a file of ours is reading the headers of gRPC, abseil and GoogleTest. The preset
+# debug does without them, so that a file that misses an #include is found there, and by clang-tidy.
+
+# maxsim_precompile(TARGET HEADER): the target's files read cmake/precompiled/HEADER first, compiled once for all targets
+# that have the same options, which compilers insist on.
+function(maxsim_precompile target header)
+  if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    return()
+  endif()
+  get_directory_property(options COMPILE_OPTIONS)
+  get_target_property(type ${target} TYPE)
+  string(MD5 key "${options} ${type} ${header}")
+  string(SUBSTRING ${key} 0 8 key)
+  string(REGEX REPLACE "\\..*" "" name ${header})
+  set(shared maxsim_precompiled_${name}_${key})
+  if(NOT TARGET ${shared})
+    add_library(${shared} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled/nothing.cc)
+    set_target_properties(${shared} PROPERTIES UNITY_BUILD OFF)
+    if(type STREQUAL EXECUTABLE)
+      set_target_properties(${shared} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${shared} PRIVATE -fPIE)
+    endif()
+    target_precompile_headers(${shared} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled/${header}>)
+    # The generated headers, without the macros of their libraries, which not all targets have.
+    target_include_directories(${shared} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(${shared} SYSTEM PRIVATE $<TARGET_PROPERTY:maxsim_proto,INTERFACE_INCLUDE_DIRECTORIES>
+                               $<TARGET_PROPERTY:PkgConfig::GRPCPP,INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_libraries(${shared} PRIVATE ${ARGN})
+    add_dependencies(${shared} maxsim_proto_sources)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${shared})
+endfunction()
