@@ -1,9 +1,10 @@
 // The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
 //
 // A warp holds one block of 32 query rows, as two sets of 16 (its part of two m64 operands), in registers. Of a tile
-// both sets' products are started. Where no document ends in the tile, the maxima of the first set are taken while the
-// second runs; otherwise both have run. The tensor cores work for the other warpgroup then. No instruction is in flight
-// across the loop's back edge, or while a document is summed: ptxas would serialise them.
+// both sets' products are started. While they run, the documents that ended in the tile before are summed, where there
+// are registers for it, and the next tile's header is read. Then the maxima are taken: of the first set while the
+// second runs where no document ends before the tile's last group, else of both at once, while the other warpgroup's
+// products run. No instruction is in flight across the loop's back edge: ptxas would serialise them.
 #pragma once
 
 #include <cstdint>
@@ -134,6 +135,7 @@ class Multiplier {
     }
     CommitGroup();
   }
+
   // Starts the tile's products, and meanwhile goes on to the next one. Returns the tile's stage.
   __device__ __forceinline__ int StartTile(Sums& sums) {
     // From one lane, as headers are.
