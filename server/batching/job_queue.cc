@@ -43,9 +43,8 @@ size_t JobQueue::FirstLine(const Cursor& cursor, absl::Time now) const {
   for (size_t line = kNumPriorities; line-- > 0;) {
     if (cursor[line] == lines_[line].end()) continue;
     const QueuedJob& candidate = *cursor[line];
-    if (first == kNumPriorities) {
-      first = line;
-    } else if (now - candidate.enqueued >= starvation_limit_ && candidate.sequence < cursor[first]->sequence) {
+    if (first == kNumPriorities ||
+        (now - candidate.enqueued >= starvation_limit_ && candidate.sequence < cursor[first]->sequence)) {
       first = line;
     }
   }

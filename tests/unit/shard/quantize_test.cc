@@ -18,6 +18,7 @@
 #include "server/shard/shard.h"
 #include "server/shard/text.h"
 #include "server/shard/verifier.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/shard/run_shard.h"
 #include "tests/unit/shard/shard_fixture.h"
 
@@ -325,6 +326,7 @@ TEST_F(QuantizeCliTest, TheBundledCollectionKeepsItsRankings) {
 }
 
 TEST_F(QuantizeCliTest, TheCranfieldCollectionKeepsItsRankings) {
+  if (test::kSanitized) GTEST_SKIP() << "computes for minutes";
   const std::string data = CranfieldFolder();
   if (data.empty()) GTEST_SKIP() << "no Cranfield data: set MAXSIM_SHARED_DATA to the folder that holds cranfield/";
   const nlohmann::json json = QualityOf(data, "docs.jsonl");
