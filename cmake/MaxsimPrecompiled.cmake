@@ -1,8 +1,8 @@
 # Precompiled headers: most of compiling a file of ours is reading the headers of gRPC, abseil and GoogleTest. The preset
 # debug does without them, so that a file that misses an #include is found there, and by clang-tidy.
 
-# maxsim_precompile(TARGET HEADER): the target's files read cmake/precompiled/HEADER first, compiled once for all targets
-# that have the same options, which compilers insist on.
+# maxsim_precompile(TARGET HEADER LIBRARIES...): the target's files read cmake/precompiled/HEADER first, compiled once, with
+# what it needs of the libraries, for all targets that have the same options, which compilers insist on.
 function(maxsim_precompile target header)
   if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
     return()

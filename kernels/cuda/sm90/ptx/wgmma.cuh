@@ -44,7 +44,7 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
   return ((shared & 0x3ffff) >> 4) | kLeadingBytes | kStrideBytes | kSwizzle128;
 }
 
-// The text of an instruction: the names of N / 2 sums, eight to a list.
+// The text of an instruction: the names of N / 2 sums.
 #define MAXSIM_TEXT96                                                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
