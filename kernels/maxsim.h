@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,13 @@ namespace maxsim {
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
+  // Copies `num_bytes` of the view's memory, from `from` on, to `to`: as reading them there would, but by the way that
+  // is fastest for bytes that may not be in memory yet. Thread-safe. DATA_LOSS when they cannot be read. Copies from
+  // memory where a source does not know better.
+  virtual absl::Status Read(const void* from, size_t num_bytes, void* to) const {
+    std::memcpy(to, from, num_bytes);
+    return absl::OkStatus();
+  }
   // OK when every byte that was read so far was one that was loaded; otherwise, and as long as that is so, DATA_LOSS
   // saying what happened. Thread-safe and cheap: it is asked after each call, before its results are believed.
   virtual absl::Status Check() const = 0;
@@ -97,8 +105,23 @@ struct CallTimings {
   double kernel_seconds = 0;  // scoring and selection
 };
 
-// Documents a backend can score: resident in its memory. Immutable and safe to use from any thread. Must not outlive
-// the Backend that made it.
+// Where a backend keeps documents that it scores again and again. A score has the same bits whichever it is.
+enum class Tier : uint8_t {
+  kDevice,  // in the device's own memory
+  kHost,    // in host memory that the device reads at the link's full rate (pinned, for a GPU); each call brings over
+            // what it scores
+  kDisk,    // where the view's memory lies, a mapped file say; each call reads what it scores
+};
+
+// Memory that documents take beside the view that they were loaded from.
+struct MemoryNeed {
+  size_t device_bytes = 0;
+  size_t host_bytes = 0;
+
+  friend bool operator==(const MemoryNeed&, const MemoryNeed&) = default;
+};
+
+// Documents a backend can score. Immutable and safe to use from any thread. Must not outlive the Backend that made it.
 class Documents {
  public:
   virtual ~Documents() = default;
@@ -106,8 +129,8 @@ class Documents {
   virtual int32_t dim() const = 0;
   virtual int64_t num_documents() const = 0;
   virtual int64_t num_tokens() const = 0;
-  // Bytes this object holds in the backend's memory (device memory for a GPU; 0 for borrowed host memory).
-  virtual size_t resident_bytes() const = 0;
+  // What this object holds itself; nothing for a view's memory that is borrowed.
+  virtual MemoryNeed memory() const = 0;
 };
 
 // Sizes an Executor allocates for once, when it is made; a call beyond them fails with RESOURCE_EXHAUSTED naming the
@@ -161,15 +184,17 @@ class Backend {
   virtual ~Backend() = default;
   virtual const BackendInfo& info() const = 0;
 
-  // Memory that is free for Load at this moment.
+  // The device's memory that is free for Load at this moment; of a backend that scores in host memory, the host's.
   virtual absl::StatusOr<size_t> FreeBytes() const = 0;
 
-  // Device bytes that Load would take for documents of this shape, to be asked before loading.
-  virtual size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const = 0;
+  // What Load would take for documents of this shape, to be asked before loading.
+  virtual MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
+                                 Tier tier) const = 0;
 
-  // Makes documents resident. `keep_alive` owns the view's memory: a backend that scores from host memory holds on to
-  // it, others drop it when the copy is done. RESOURCE_EXHAUSTED, with the numbers, when the memory is not there.
-  virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+  // Makes documents scorable. `keep_alive` owns the view's memory: it is held on to where documents are scored from
+  // there (every tier of a backend that scores in host memory, and kDisk), else dropped when the copy is done.
+  // RESOURCE_EXHAUSTED, with the numbers, when the memory is not there.
+  virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                           std::shared_ptr<const void> keep_alive) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) = 0;

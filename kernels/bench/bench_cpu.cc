@@ -228,7 +228,7 @@ void BenchBackend(const Workload& work, const Options& options, const std::strin
                            .offsets = work.offsets.data(),
                            .scales = type == ScalarType::kI8 ? tokens.scales.data() : nullptr,
                            .rotation_seed = kRotationSeed};
-  auto documents = (*backend)->Load(view, nullptr);
+  auto documents = (*backend)->Load(view, Tier::kHost, nullptr);
   if (!documents.ok()) Fail(documents.status());
   Query query;
   query.tokens = query_tokens.data();

@@ -49,7 +49,7 @@ absl::Status LoadInt8(cuda::CudaBackend& backend, GpuData& data) {
   view.offsets = data.offsets.data();
   view.scales = data.scales.data();
   view.rotation_seed = kRotationSeed;
-  MAXSIM_ASSIGN_OR_RETURN(data.documents, backend.Load(view, nullptr));
+  MAXSIM_ASSIGN_OR_RETURN(data.documents, backend.Load(view, Tier::kDevice, nullptr));
   return absl::OkStatus();
 }
 

@@ -35,9 +35,9 @@ class CpuBackend final : public Backend {
   absl::StatusOr<size_t> FreeBytes() const override { return AvailableMemoryBytes(); }
 
   // Documents are scored where they lie.
-  size_t BytesNeeded(ScalarType, int32_t, int64_t, int64_t) const override { return 0; }
+  MemoryNeed BytesNeeded(ScalarType, int32_t, int64_t, int64_t, Tier) const override { return {}; }
 
-  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier,
                                                   std::shared_ptr<const void> keep_alive) override {
     if (absl::Status status = ValidateDocuments(documents); !status.ok()) return status;
     return std::make_unique<CpuDocuments>(documents, std::move(keep_alive));

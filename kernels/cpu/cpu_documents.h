@@ -20,7 +20,7 @@ class CpuDocuments final : public Documents {
   int32_t dim() const override { return view_.dim; }
   int64_t num_documents() const override { return view_.num_documents; }
   int64_t num_tokens() const override { return view_.num_tokens(); }
-  size_t resident_bytes() const override { return 0; }
+  MemoryNeed memory() const override { return {}; }
 
  private:
   DocumentsView view_;

@@ -96,16 +96,19 @@ absl::StatusOr<size_t> CudaBackend::FreeBytes() const {
   return free_bytes;
 }
 
-size_t CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const {
-  return CudaDocuments::Shape{type, dim, num_documents, num_tokens}.total_bytes();
+MemoryNeed CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
+                                    Tier tier) const {
+  if (tier != Tier::kDevice) return {};
+  return {.device_bytes = CudaDocuments::Shape{type, dim, num_documents, num_tokens}.total_bytes()};
 }
 
-absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents,
-                                                             std::shared_ptr<const void> keep_alive) {
+absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents, Tier tier,
+                                                             std::shared_ptr<const void>) {
+  if (tier != Tier::kDevice) return absl::UnimplementedError("documents outside of the device's memory");
   MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
   size_t free_bytes = 0;
   MAXSIM_ASSIGN_OR_RETURN(free_bytes, FreeBytes());
-  const size_t needed = BytesNeeded(documents.type, documents.dim, documents.num_documents, documents.num_tokens());
+  const size_t needed = CudaDocuments::Shape::Of(documents).total_bytes();
   if (needed > free_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         documents.num_documents, " documents of ", documents.num_tokens(), " tokens take ", needed,

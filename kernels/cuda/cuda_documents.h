@@ -77,7 +77,7 @@ class CudaDocuments final : public Documents {
   int64_t num_tokens() const override { return shape_.num_tokens; }
   // Of every document, where all have as many; else 0.
   int64_t document_tokens() const { return shape_.document_tokens; }
-  size_t resident_bytes() const override { return shape_.total_bytes(); }
+  MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
 
   const Device* device() const { return device_; }
   int64_t row_bytes() const { return shape_.row_bytes(); }

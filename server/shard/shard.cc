@@ -155,6 +155,11 @@ absl::Status Shard::Check() const {
   return absl::OkStatus();
 }
 
+absl::Status Shard::Read(const void* from, size_t num_bytes, void* to) const {
+  if (!state_->file.has_value()) return MemorySource::Read(from, num_bytes, to);
+  return state_->file->ReadAt(static_cast<const uint8_t*>(from) - state_->bytes.data(), to, num_bytes);
+}
+
 void Shard::ReleaseTokens() {
   if (!state_->file.has_value()) return;
   state_->documents.tokens = nullptr;

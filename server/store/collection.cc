@@ -20,7 +20,7 @@ Collection::Collection(std::string name, std::string path, shard::Manifest manif
 size_t Collection::resident_bytes() const {
   size_t bytes = 0;
   for (const Part& part : parts_) {
-    bytes += part.documents->resident_bytes();
+    bytes += part.documents->memory().device_bytes;
     if (residency_ != Residency::kGpu) bytes += static_cast<size_t>(part.shard->host_bytes());
   }
   return bytes;

@@ -37,6 +37,17 @@ absl::Status CheckValues(const shard::Shard& shard) {
                                         : shard::Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
 }
 
+Tier TierOf(Residency residency) {
+  switch (residency) {
+    case Residency::kHost:
+      return Tier::kHost;
+    case Residency::kDisk:
+      return Tier::kDisk;
+    default:
+      return Tier::kDevice;
+  }
+}
+
 // Loads the shards of one collection side by side.
 class PartLoader {
  public:
@@ -100,7 +111,7 @@ class PartLoader {
     // scored, and nobody behind this point copes with NaN.
     if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
     if (shard::Stopped(request_.stop)) return shard::StoppedError();
-    absl::StatusOr<std::unique_ptr<Documents>> documents = backend_->Load((*shard)->documents(), *shard);
+    absl::StatusOr<std::unique_ptr<Documents>> documents = backend_->Load((*shard)->documents(), TierOf(residency_), *shard);
     if (!documents.ok()) {
       return absl::Status(documents.status().code(), shard::Cat((*shard)->path(), ": ", documents.status().message()));
     }

@@ -21,7 +21,8 @@ uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
 uint64_t ShardBytesNeeded(const Backend& backend, const shard::Manifest& manifest, const shard::ShardEntry& entry,
                           Residency residency) {
   const uint64_t backend_bytes =
-      backend.BytesNeeded(manifest.storage, manifest.dim, entry.num_documents, entry.num_tokens);
+      backend.BytesNeeded(manifest.storage, manifest.dim, entry.num_documents, entry.num_tokens, Tier::kDevice)
+          .device_bytes;
   switch (residency) {
     case Residency::kHost:
       return SaturatingAdd(backend_bytes, static_cast<uint64_t>(entry.num_bytes));

@@ -11,7 +11,7 @@ const absl::StatusOr<std::unique_ptr<cuda::CudaBackend>>& GpuBackend() {
 }
 
 std::unique_ptr<Documents> GpuTest::Load(const RandomDocuments& documents) {
-  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(documents.view(), nullptr);
+  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(documents.view(), Tier::kDevice, nullptr);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return loaded.ok() ? *std::move(loaded) : nullptr;
 }

@@ -58,7 +58,7 @@ TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
   EXPECT_EQ(backend().Health(), first);
   EXPECT_EQ(executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr), first);
   EXPECT_EQ(executor->Stage(documents.view()).status(), first);
-  EXPECT_EQ(backend().Load(documents.view(), nullptr).status(), first);
+  EXPECT_EQ(backend().Load(documents.view(), Tier::kDevice, nullptr).status(), first);
   EXPECT_EQ(backend().CreateExecutor({}).status(), first);
   EXPECT_EQ(backend().FreeBytes().status(), first);
 }

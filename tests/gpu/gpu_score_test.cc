@@ -637,10 +637,10 @@ TEST_F(GpuScoreTest, DocumentsThatDoNotFitAreRefusedWithTheNumbers) {
   const uint64_t nothing = 0;
   const DocumentsView view{
       .type = ScalarType::kF16, .dim = 4096, .num_documents = count, .tokens = &nothing, .offsets = offsets.data()};
-  const absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(view, nullptr);
+  const absl::StatusOr<std::unique_ptr<Documents>> loaded = backend().Load(view, Tier::kDevice, nullptr);
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kResourceExhausted);
   const std::string message(loaded.status().message());
-  const size_t needed = backend().BytesNeeded(view.type, view.dim, count, offsets.back());
+  const size_t needed = backend().BytesNeeded(view.type, view.dim, count, offsets.back(), Tier::kDevice).device_bytes;
   EXPECT_NE(message.find(std::to_string(needed)), std::string::npos) << message;
   EXPECT_NE(message.find(std::to_string(backend().info().memory_bytes)), std::string::npos) << message;
   EXPECT_TRUE(backend().Health().ok());

@@ -183,14 +183,15 @@ void Description(Backend& backend) {
     EXPECT_EQ(loaded.dim(), 72);
     EXPECT_EQ(loaded.num_documents(), documents.num_documents());
     EXPECT_EQ(loaded.num_tokens(), documents.offsets.back());
-    EXPECT_LE(loaded.resident_bytes(), backend.BytesNeeded(type, 72, loaded.num_documents(), loaded.num_tokens()));
+    EXPECT_EQ(loaded.memory(),
+              backend.BytesNeeded(type, 72, loaded.num_documents(), loaded.num_tokens(), Tier::kDevice));
   }
 }
 
 void LoadKeepsItsMemoryAlive(Backend& backend) {
   auto owned = std::make_shared<RandomDocuments>(MakeDocuments(TestSeed(), ScalarType::kF16, 64, BoundaryLengths()));
   const RandomDocuments copy = *owned;
-  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend.Load(owned->view(), owned);
+  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend.Load(owned->view(), Tier::kDevice, owned);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   owned.reset();
   ContractRunner runner(backend);
@@ -203,7 +204,7 @@ void LoadKeepsItsMemoryAlive(Backend& backend) {
 
 void BadDocuments(Backend& backend) {
   const RandomDocuments good = MakeDocuments(TestSeed(), ScalarType::kF16, 16, {2, 3});
-  const auto load = [&](DocumentsView view) { return backend.Load(view, nullptr).status(); };
+  const auto load = [&](DocumentsView view) { return backend.Load(view, Tier::kDevice, nullptr).status(); };
   const auto with_offsets = [&](const std::vector<int64_t>& offsets) {
     DocumentsView view = good.view();
     view.offsets = offsets.data();

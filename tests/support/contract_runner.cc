@@ -37,7 +37,7 @@ ContractRunner::ContractRunner(Backend& backend) : backend_(backend) {
 
 const Documents& ContractRunner::Load(const RandomDocuments& documents) {
   documents_.reset();
-  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend_.Load(documents.view(), nullptr);
+  absl::StatusOr<std::unique_ptr<Documents>> loaded = backend_.Load(documents.view(), Tier::kDevice, nullptr);
   if (!loaded.ok()) {
     ADD_FAILURE() << loaded.status();
     std::abort();

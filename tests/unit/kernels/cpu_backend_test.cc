@@ -44,11 +44,11 @@ TEST(CpuBackendTest, BorrowsDocumentsUntilTheyAreDropped) {
   const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
   ASSERT_TRUE(backend.ok());
   auto owned = std::make_shared<test::RandomDocuments>(test::MakeDocuments(1, ScalarType::kF16, 8, {1, 2}));
-  absl::StatusOr<std::unique_ptr<Documents>> documents = (*backend)->Load(owned->view(), owned);
+  absl::StatusOr<std::unique_ptr<Documents>> documents = (*backend)->Load(owned->view(), Tier::kHost, owned);
   ASSERT_TRUE(documents.ok());
   EXPECT_EQ(owned.use_count(), 2);
-  EXPECT_EQ((*documents)->resident_bytes(), 0u);
-  EXPECT_EQ((*backend)->BytesNeeded(ScalarType::kF16, 8, 2, 3), 0u);
+  EXPECT_EQ((*documents)->memory(), MemoryNeed{});
+  EXPECT_EQ((*backend)->BytesNeeded(ScalarType::kF16, 8, 2, 3, Tier::kDevice), MemoryNeed{});
   documents->reset();
   EXPECT_EQ(owned.use_count(), 1);
 }
@@ -69,7 +69,7 @@ TEST(CpuBackendTest, ACallOverMemoryThatChangedFailsInsteadOfAnswering) {
   ChangedSource source;
   DocumentsView view = random.view();
   view.source = &source;
-  const std::unique_ptr<Documents> documents = *(*backend)->Load(view, nullptr);
+  const std::unique_ptr<Documents> documents = *(*backend)->Load(view, Tier::kDisk, nullptr);
   const std::unique_ptr<Executor> executor = *(*backend)->CreateExecutor({});
   const test::RandomQuery query = test::MakeQuery(2, ScalarType::kF16, 8, 4);
   const Query call = query.view(10);

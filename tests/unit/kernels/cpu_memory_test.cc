@@ -153,7 +153,7 @@ TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
 
   const DocumentsView view = {ScalarType::kF16, kDim, static_cast<int64_t>(offsets.size()) - 1, memory, offsets.data()};
   const std::unique_ptr<Backend> backend = *CreateCpuBackend({.num_threads = 1, .isa = ""});
-  const std::unique_ptr<Documents> documents = *backend->Load(view, rows);
+  const std::unique_ptr<Documents> documents = *backend->Load(view, Tier::kDevice, rows);
   const std::unique_ptr<Executor> executor = *backend->CreateExecutor({});
   EXPECT_EQ(documents->num_tokens(), kNumRows);
   std::vector<uint16_t> token(kDim, 0);

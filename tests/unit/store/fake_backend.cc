@@ -19,7 +19,7 @@ class FakeBackend::FakeDocuments : public Documents {
   int32_t dim() const override { return view_.dim; }
   int64_t num_documents() const override { return view_.num_documents; }
   int64_t num_tokens() const override { return view_.num_tokens(); }
-  size_t resident_bytes() const override { return bytes_; }
+  MemoryNeed memory() const override { return {.device_bytes = bytes_}; }
 
  private:
   const DocumentsView view_;
@@ -151,12 +151,12 @@ absl::StatusOr<size_t> FakeBackend::FreeBytes() const {
   return free_bytes_;
 }
 
-size_t FakeBackend::BytesNeeded(ScalarType, int32_t, int64_t, int64_t num_tokens) const {
+MemoryNeed FakeBackend::BytesNeeded(ScalarType, int32_t, int64_t, int64_t num_tokens, Tier) const {
   const std::lock_guard lock(mutex_);
-  return bytes_per_token_ * static_cast<uint64_t>(num_tokens);
+  return {.device_bytes = bytes_per_token_ * static_cast<uint64_t>(num_tokens)};
 }
 
-absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView& documents,
+absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView& documents, Tier,
                                                              std::shared_ptr<const void>) {
   std::function<void()> hook;
   {

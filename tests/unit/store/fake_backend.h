@@ -48,8 +48,9 @@ class FakeBackend : public Backend {
   // --- Backend
   const BackendInfo& info() const override { return info_; }
   absl::StatusOr<size_t> FreeBytes() const override;
-  size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens) const override;
-  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents,
+  MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
+                         Tier tier) const override;
+  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
   absl::Status Health() const override;
