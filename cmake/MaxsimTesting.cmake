@@ -1,18 +1,30 @@
-# maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): a GoogleTest binary, one CTest test a binary.
+# maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [SHARDS count]): a GoogleTest binary, one CTest
+# test a binary, or for a long one `count`, NAME_1 and so on, with a share of its cases each.
 # Labels: unit, service, gpu (needs a GPU; skips itself with a line without one), concurrent (run again under TSan).
 function(maxsim_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   maxsim_binary(${name} SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   if(MAXSIM_PRECOMPILED_TESTS)
     maxsim_precompile(${name} test.h GTest::gmock GTest::gtest)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-                       ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    set(test ${name})
+    set(environment ${MAXSIM_TEST_ENVIRONMENT})
+    if(ARG_SHARDS GREATER 1)
+      set(test ${name}_${shard})
+      math(EXPR index "${shard} - 1")
+      list(APPEND environment GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
+    endif()
+    add_test(NAME ${test} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+  endforeach()
 endfunction()
 
 # maxsim_concurrent_cases(NAME_test FILTER): those cases of a test once more as NAME_concurrent_test, labelled concurrent,

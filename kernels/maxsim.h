@@ -99,10 +99,14 @@ struct TokenMatch {
   float similarity = 0;        // <q_i, d_j>, before the weight
 };
 
-// Where the time of one call went, in seconds. A backend that has no such stage leaves zero.
+// Where the time of one call went, in seconds, and what came over for it. A backend that has no such stage leaves zero.
 struct CallTimings {
   double copy_seconds = 0;    // host to device and back
   double kernel_seconds = 0;  // scoring and selection
+  // Of documents that are not in the device's memory:
+  int64_t streamed_bytes = 0;  // of rows that came over
+  int64_t cache_hits = 0;      // listed documents that the device still had ...
+  int64_t cache_misses = 0;    // ... and those that it had not
 };
 
 // Where a backend keeps documents that it scores again and again. A score has the same bits whichever it is.
@@ -216,6 +220,12 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
 
 struct CudaOptions {
   int device = 0;  // CUDA device ordinal
+  // Token bytes of a block in which documents of Tier::kHost and kDisk come over. Every executor has two in device
+  // memory, and no longer document can be loaded into those tiers; 0: none can.
+  int64_t stream_block_bytes = int64_t{64} << 20;
+  // Device memory in which every executor keeps documents of those tiers that candidate lists name again and again.
+  int64_t document_cache_bytes = 0;
+  int reader_threads = 8;  // that read kDisk's documents, and copy kHost's while they load; at least 1
 };
 
 // UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no usable device; the message says which.

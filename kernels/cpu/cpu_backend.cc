@@ -13,7 +13,7 @@
 #include "kernels/cpu/cpu_executor.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/machine.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/thread_pool.h"
 
 namespace maxsim {
 namespace cpu {

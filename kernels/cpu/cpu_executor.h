@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/query_stack.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/thread_pool.h"
 #include "kernels/maxsim.h"
 #include "kernels/topk.h"
 

@@ -312,10 +312,10 @@ void CallInput::FinishLayout() {
   layout_.device_total = end;
 }
 
-StreamWork CallInput::Work(int64_t pass_first, int64_t document_tokens, int64_t mean_tokens,
+StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t document_tokens, int64_t mean_tokens,
                            const StreamTuning& tuning) const {
   const auto in_pass = [&](const RowTile& tile) {
-    return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_candidates_);
+    return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_count);
   };
   const RowTile& first = row_tiles_.front();
   const int64_t stride = row_tiles_.size() > 1 ? row_tiles_[1].ordinals_begin - first.ordinals_begin : 0;

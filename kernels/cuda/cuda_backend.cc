@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/gather.h"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -26,14 +27,18 @@ absl::Status NoDevice(cudaError_t error) {
       absl::StrCat("no usable CUDA device: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
+  const int ordinal = options.device;
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return NoDevice(error);
   if (ordinal < 0 || ordinal >= count) {
     return absl::UnavailableError(absl::StrCat("there is no CUDA device ", ordinal, ": this machine has ", count));
   }
   auto device = std::make_unique<Device>();
-  device->ordinal = ordinal;
+  device->ordinal = options.device;
+  device->stream_block_bytes = options.stream_block_bytes;
+  device->document_cache_bytes = options.document_cache_bytes;
+  device->readers = std::make_unique<ThreadPool>(options.reader_threads);
   cudaDeviceProp properties;
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
     return NoDevice(error);
@@ -59,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
   if (error == cudaSuccess) error = PrepareAddBlocks();
   if (error == cudaSuccess) error = PrepareSelect(device->overlapping_select);
   if (error == cudaSuccess) error = PrepareCopyInput();
+  if (error == cudaSuccess) error = PrepareGather();
   if (error == cudaSuccess && device->limits.hopper) {
     error = sm90::PrepareScoreKernels();
   }
@@ -75,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int ordinal) {
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(const CudaOptions& options) {
   std::unique_ptr<Device> device;
-  MAXSIM_ASSIGN_OR_RETURN(device, OpenDevice(options.device));
+  MAXSIM_ASSIGN_OR_RETURN(device, OpenDevice(options));
   return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(device)));
 }
 
@@ -98,14 +104,33 @@ absl::StatusOr<size_t> CudaBackend::FreeBytes() const {
 
 MemoryNeed CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
                                     Tier tier) const {
-  if (tier != Tier::kDevice) return {};
-  return {.device_bytes = CudaDocuments::Shape{type, dim, num_documents, num_tokens}.total_bytes()};
+  const CudaDocuments::Shape shape{type, dim, num_documents, num_tokens};
+  if (tier == Tier::kDevice) return {.device_bytes = shape.total_bytes()};
+  return StreamedDocuments::BytesNeeded(shape, tier);
 }
 
 absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents, Tier tier,
-                                                             std::shared_ptr<const void>) {
-  if (tier != Tier::kDevice) return absl::UnimplementedError("documents outside of the device's memory");
+                                                             std::shared_ptr<const void> keep_alive) {
   MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
+  if (tier == Tier::kDevice) return LoadResident(documents);
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  const int64_t row_bytes = DeviceRowBytes(documents.type, documents.dim);
+  for (int64_t n = 0; n < documents.num_documents; ++n) {
+    const int64_t bytes = (documents.offsets[n + 1] - documents.offsets[n]) * row_bytes;
+    if (bytes <= device_->stream_block_bytes) continue;
+    return absl::FailedPreconditionError(absl::StrCat("document ", n, " takes ", bytes,
+                                                      " bytes; documents outside of the device's memory may take ",
+                                                      device_->stream_block_bytes, " (stream_block_bytes)"));
+  }
+  const CurrentDevice current(device_->ordinal);
+  MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
+  absl::StatusOr<std::unique_ptr<StreamedDocuments>> loaded =
+      StreamedDocuments::Load(device_.get(), device_->readers.get(), documents, tier, std::move(keep_alive));
+  if (!loaded.ok()) return device_->health.Note(loaded.status());
+  return std::move(loaded).value();
+}
+
+absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::LoadResident(const DocumentsView& documents) {
   size_t free_bytes = 0;
   MAXSIM_ASSIGN_OR_RETURN(free_bytes, FreeBytes());
   const size_t needed = CudaDocuments::Shape::Of(documents).total_bytes();

@@ -6,6 +6,7 @@
 #include "kernels/cuda/cuda_documents.h"
 #include "kernels/cuda/cuda_executor.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/streamed_documents.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::cuda {
@@ -29,6 +30,7 @@ class CudaBackend final : public Backend {
  private:
   explicit CudaBackend(std::unique_ptr<Device> device);
 
+  absl::StatusOr<std::unique_ptr<Documents>> LoadResident(const DocumentsView& documents);
   absl::StatusOr<std::unique_ptr<Documents>> Upload(const DocumentsView& view);
 
   std::unique_ptr<Device> device_;

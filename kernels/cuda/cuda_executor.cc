@@ -122,24 +122,25 @@ absl::Status CudaExecutor::Allocate() {
   MAXSIM_ASSIGN_OR_RETURN(
       staged_scales_,
       DeviceBuffer::Allocate(static_cast<size_t>(options_.max_staged_documents) * sizeof(float), "staged documents"));
+  if (device_->stream_block_bytes > 0) {
+    MAXSIM_ASSIGN_OR_RETURN(
+        documents_in_, DocumentStream::Create(device_, device_->stream_block_bytes, device_->document_cache_bytes));
+  }
   return absl::OkStatus();
 }
 
 size_t CudaExecutor::workspace_bytes() const {
   return device_input_.bytes() + scores_.bytes() + partials_.bytes() + claims_.bytes() + keys_.bytes() +
          select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() +
-         staged_scales_.bytes();
+         staged_scales_.bytes() + (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
 }
 
-absl::StatusOr<const CudaDocuments*> CudaExecutor::Mine(const Documents& documents) const {
-  const auto* mine = dynamic_cast<const CudaDocuments*>(&documents);
-  if (mine == nullptr || mine->device() != device_) {
-    return absl::InvalidArgumentError("documents were loaded by another backend than this executor's");
-  }
-  return mine;
+absl::Status CudaExecutor::CheckDevice(const Device* device) const {
+  if (device == device_) return absl::OkStatus();
+  return absl::InvalidArgumentError("documents were loaded by another backend than this executor's");
 }
 
-absl::Status CudaExecutor::CheckLimits(const CudaDocuments& documents, absl::Span<const Query> queries) const {
+absl::Status CudaExecutor::CheckLimits(const Documents& documents, absl::Span<const Query> queries) const {
   if (static_cast<int64_t>(queries.size()) > options_.max_queries) {
     return Beyond("number of queries", static_cast<int64_t>(queries.size()), "max_queries", options_.max_queries);
   }
@@ -161,47 +162,75 @@ absl::Status CudaExecutor::CheckLimits(const CudaDocuments& documents, absl::Spa
 absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Query> queries,
                                 absl::Span<std::vector<Scored>> results, CallTimings* timings) {
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
-  const CudaDocuments* mine = nullptr;
-  MAXSIM_ASSIGN_OR_RETURN(mine, Mine(documents));
-  MAXSIM_RETURN_IF_ERROR(ValidateTopKCall(queries, results.size(), mine->num_documents()));
-  MAXSIM_RETURN_IF_ERROR(CheckLimits(*mine, queries));
+  const auto* const resident = dynamic_cast<const CudaDocuments*>(&documents);
+  const auto* const streamed = dynamic_cast<const StreamedDocuments*>(&documents);
+  MAXSIM_RETURN_IF_ERROR(CheckDevice(resident != nullptr   ? resident->device()
+                                     : streamed != nullptr ? streamed->device()
+                                                           : nullptr));
+  MAXSIM_RETURN_IF_ERROR(ValidateTopKCall(queries, results.size(), documents.num_documents()));
+  MAXSIM_RETURN_IF_ERROR(CheckLimits(documents, queries));
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
   timings_ = {};
-  for (size_t done = 0; done < queries.size();) {
+  if (streamed != nullptr) {
+    MAXSIM_RETURN_IF_ERROR(device_->health.Note(TopKStreamed(*streamed, queries, results)));
+  }
+  for (size_t done = 0; resident != nullptr && done < queries.size();) {
     const absl::Span<const Query> rest = queries.subspan(done);
-    const size_t count = QueriesOfSlice(rest, mine->type(), mine->dim(), mine->num_documents(), capacity_);
-    MAXSIM_RETURN_IF_ERROR(device_->health.Note(RunSlice(*mine, rest.subspan(0, count), results.subspan(done, count))));
+    const size_t count = QueriesOfSlice(rest, documents.type(), documents.dim(), documents.num_documents(), capacity_);
+    MAXSIM_RETURN_IF_ERROR(
+        device_->health.Note(RunSlice(*resident, rest.subspan(0, count), results.subspan(done, count))));
     done += count;
   }
+  const StreamCounts counts = documents_in_ == nullptr ? StreamCounts{} : documents_in_->TakeCounts();
   if (timings != nullptr) {
     timings->copy_seconds = timings_.copy_in + timings_.copy_out;
     timings->kernel_seconds = timings_.score + timings_.select;
+    timings->streamed_bytes = counts.bytes;
+    timings->cache_hits = counts.hits;
+    timings->cache_misses = counts.misses;
   }
   return absl::OkStatus();
 }
 
+CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const CudaDocuments& documents, int64_t num_candidates) {
+  return {.memory = &documents,
+          .offsets = documents.device_offsets(),
+          .scales = documents.device_scales(),
+          .count = num_candidates,
+          .mean_tokens = documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1),
+          .document_tokens = documents.document_tokens()};
+}
+
+absl::Status CudaExecutor::PlanSlice(const Documents& documents, absl::Span<const Query> queries, bool tensor_maps) {
+  DeviceLimits limits = device_->limits;
+  limits.tensor_maps = tensor_maps;
+  limits.tiles = tiles_;
+  return input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(), limits,
+                           PartialsCapacity(capacity_));
+}
+
 absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                                     absl::Span<std::vector<Scored>> results) {
-  DeviceLimits limits = device_->limits;
-  limits.tensor_maps = documents.maps() != nullptr;
-  limits.tiles = tiles_;
-  MAXSIM_RETURN_IF_ERROR(input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(),
-                                           limits, PartialsCapacity(capacity_)));
+  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents.maps() != nullptr));
   if (!input_.empty()) {
     const bool direct =
         !stage_events_ && input_.layout().total <= kDirectInputBytes && input_.num_results() <= kDirectResults;
     MAXSIM_RETURN_IF_ERROR(direct ? RunDirect(documents) : RunCopied(documents));
   }
-  for (size_t i = 0; i < queries.size(); ++i) {
+  GiveResults(results);
+  return absl::OkStatus();
+}
+
+void CudaExecutor::GiveResults(absl::Span<std::vector<Scored>> results) const {
+  for (size_t i = 0; i < results.size(); ++i) {
     const CallInput::ResultRange range = input_.results()[i];
     results[i].resize(static_cast<size_t>(range.count));
     if (range.count == 0) continue;
     std::memcpy(static_cast<void*>(results[i].data()), pinned_results_.as<DeviceScored>() + range.offset,
                 results[i].size() * sizeof(Scored));
   }
-  return absl::OkStatus();
 }
 
 // Kernels alone: one brings the input over, and the last one writes to pinned memory. Nothing stands between them in
@@ -215,7 +244,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   MAXSIM_RETURN_IF_CUDA_ERROR(
       LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
-  MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
+  MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
   MAXSIM_RETURN_IF_ERROR(
       LaunchSelection(pinned_results_.as<DeviceScored>(), {record, completion_state_.as<CompletionState>(), call_, 0}));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
@@ -233,7 +262,14 @@ absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput());
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
-  MAXSIM_RETURN_IF_ERROR(LaunchScores(documents));
+  MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
+  MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults());
+  started.Finished();
+  return AddTimings(copied_in_);
+}
+
+// What follows the scores, and waits for it.
+absl::Status CudaExecutor::SelectAndCopyResults() {
   MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(LaunchSelection(device_results_.as<DeviceScored>(), {}));
   MAXSIM_RETURN_IF_ERROR(selected_.Record(stream_.get()));
@@ -241,9 +277,7 @@ absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
                                               static_cast<size_t>(input_.num_results()) * sizeof(DeviceScored),
                                               cudaMemcpyDeviceToHost, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
-  MAXSIM_RETURN_IF_ERROR(done_.Wait());
-  started.Finished();
-  return AddTimings();
+  return done_.Wait();
 }
 
 absl::Status CudaExecutor::WriteInput() {
@@ -288,13 +322,13 @@ absl::Status CudaExecutor::QuantizeQueries(const CudaDocuments& documents) {
   return MAXSIM_CUDA_STATUS(LaunchQuantizeQueries(params, stream_.get()));
 }
 
-ScoreParams CudaExecutor::ParamsFor(const CudaDocuments& documents) const {
+ScoreParams CudaExecutor::ParamsFor(const ScorePass& pass) const {
   ScoreParams params{};
   FillFromPlan(input_.score_plan(), params);
-  params.tokens = documents.device_tokens();
-  params.offsets = documents.device_offsets();
-  const bool quantized = documents.type() == ScalarType::kI8;
-  params.scales = documents.device_scales();
+  params.tokens = pass.memory->device_tokens();
+  params.offsets = pass.offsets;
+  params.scales = pass.scales;
+  const bool quantized = pass.memory->type() == ScalarType::kI8;
   params.query_rows = Input<uint8_t>(quantized ? input_.layout().quantized_rows : input_.layout().query_rows);
   params.row_weights = Input<float>(quantized ? input_.layout().factors : input_.layout().row_weights);
   params.row_tiles = Input<RowTile>(input_.layout().row_tiles);
@@ -303,25 +337,27 @@ ScoreParams CudaExecutor::ParamsFor(const CudaDocuments& documents) const {
   return params;
 }
 
-absl::Status CudaExecutor::LaunchScores(const CudaDocuments& documents) {
-  ScoreParams params = ParamsFor(documents);
+absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
+  ScoreParams params = ParamsFor(pass);
   params.scores = scores_.as<float>();
   params.partials = partials_.as<float>();
   params.claims = claims_.as<uint32_t>();
   const ScorePlan& plan = input_.score_plan();
-  const int64_t mean_tokens = documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1);
-  params.claim_candidates = ClaimCandidates(plan, params.pass_count, mean_tokens);
+  const int64_t end = pass.first + pass.count;
+  params.claim_candidates = ClaimCandidates(plan, std::min(params.pass_count, pass.count), pass.mean_tokens);
   sm90::QueryMap query_map;
   if (IsDeep(plan.tile)) {
     MAXSIM_RETURN_IF_ERROR(
         sm90::DescribeQueries(plan.type, params.query_rows, input_.num_rows(), plan.row_bytes, plan.tile, query_map));
   }
-  for (; params.pass_first < input_.most_candidates(); params.pass_first += params.pass_count) {
+  for (params.pass_first = pass.first; params.pass_first < end; params.pass_first += params.pass_count) {
+    params.pass_count = std::min(input_.pass_candidates(), end - params.pass_first);
     if (IsStream(plan.tile)) {
-      params.work = input_.Work(params.pass_first, documents.document_tokens(), mean_tokens, stream_tuning_);
+      params.work =
+          input_.Work(params.pass_first, params.pass_count, pass.document_tokens, pass.mean_tokens, stream_tuning_);
     }
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
-                                    ? sm90::LaunchScore(plan, documents.maps(), query_map, params, stream_.get())
+                                    ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
     MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(),
                                                 params.partials, input_.pass_candidates(), params.pass_first,
@@ -345,15 +381,16 @@ absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, const Completi
   return MAXSIM_CUDA_STATUS(LaunchSelect(call, completion, device_->overlapping_select, stream_.get()));
 }
 
-absl::Status CudaExecutor::AddTimings() {
+// `copied_in` is when everything that was to be scored had come over.
+absl::Status CudaExecutor::AddTimings(const Event& copied_in) {
   const auto add = [](double& total, const Event& begin, const Event& end) -> absl::Status {
     double seconds = 0;
     MAXSIM_ASSIGN_OR_RETURN(seconds, end.SecondsSince(begin));
     total += seconds;
     return absl::OkStatus();
   };
-  MAXSIM_RETURN_IF_ERROR(add(timings_.copy_in, start_, copied_in_));
-  MAXSIM_RETURN_IF_ERROR(add(timings_.score, copied_in_, scored_));
+  MAXSIM_RETURN_IF_ERROR(add(timings_.copy_in, start_, copied_in));
+  MAXSIM_RETURN_IF_ERROR(add(timings_.score, copied_in, scored_));
   MAXSIM_RETURN_IF_ERROR(add(timings_.select, scored_, selected_));
   return add(timings_.copy_out, selected_, done_);
 }
@@ -361,35 +398,44 @@ absl::Status CudaExecutor::AddTimings() {
 absl::Status CudaExecutor::Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                                  absl::Span<TokenMatch> matches) {
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
-  const CudaDocuments* mine = nullptr;
-  MAXSIM_ASSIGN_OR_RETURN(mine, Mine(documents));
-  MAXSIM_RETURN_IF_ERROR(ValidateAlignCall(query, ordinals, matches.size(), mine->num_documents()));
-  if (mine->dim() > options_.max_dim) return Beyond("dimension", mine->dim(), "max_dim", options_.max_dim);
+  const auto* const resident = dynamic_cast<const CudaDocuments*>(&documents);
+  const auto* const streamed = dynamic_cast<const StreamedDocuments*>(&documents);
+  MAXSIM_RETURN_IF_ERROR(CheckDevice(resident != nullptr   ? resident->device()
+                                     : streamed != nullptr ? streamed->device()
+                                                           : nullptr));
+  MAXSIM_RETURN_IF_ERROR(ValidateAlignCall(query, ordinals, matches.size(), documents.num_documents()));
+  if (documents.dim() > options_.max_dim) return Beyond("dimension", documents.dim(), "max_dim", options_.max_dim);
   if (query.num_tokens > options_.max_query_tokens) {
     return Beyond("number of query tokens", query.num_tokens, "max_query_tokens", options_.max_query_tokens);
   }
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
-  // As many documents at a time as the workspace has room for.
+  if (streamed != nullptr) return device_->health.Note(AlignStreamed(*streamed, query, ordinals, matches));
   const size_t tokens = static_cast<size_t>(query.num_tokens);
-  const size_t room = std::min(partials_.bytes(), pinned_results_.bytes()) / sizeof(DeviceMatch);
-  const size_t chunk = std::clamp<size_t>(room / tokens, 1, static_cast<size_t>(capacity_.candidates));
+  const size_t chunk = AlignRoom(query);
   for (size_t begin = 0; begin < ordinals.size(); begin += chunk) {
     const size_t count = std::min(chunk, ordinals.size() - begin);
-    MAXSIM_RETURN_IF_ERROR(device_->health.Note(
-        AlignChunk(*mine, query, ordinals.subspan(begin, count), matches.subspan(begin * tokens, count * tokens))));
+    MAXSIM_RETURN_IF_ERROR(device_->health.Note(AlignChunk(ScorePass::Over(*resident, static_cast<int64_t>(count)),
+                                                           query, ordinals.subspan(begin, count),
+                                                           matches.subspan(begin * tokens, count * tokens))));
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaExecutor::AlignChunk(const CudaDocuments& documents, const Query& query,
-                                      absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
-  MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, documents.type(), documents.dim(), device_->limits));
+// As many documents at a time as the workspace has room for.
+size_t CudaExecutor::AlignRoom(const Query& query) const {
+  const size_t room = std::min(partials_.bytes(), pinned_results_.bytes()) / sizeof(DeviceMatch);
+  return std::clamp<size_t>(room / static_cast<size_t>(query.num_tokens), 1, static_cast<size_t>(capacity_.candidates));
+}
+
+absl::Status CudaExecutor::AlignChunk(const ScorePass& pass, const Query& query, absl::Span<const uint32_t> ordinals,
+                                      absl::Span<TokenMatch> matches) {
+  MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, pass.memory->type(), pass.memory->dim(), device_->limits));
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput());
-  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
-  ScoreParams params = ParamsFor(documents);
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*pass.memory));
+  ScoreParams params = ParamsFor(pass);
   params.matches = partials_.as<DeviceMatch>();
   params.query_tokens = query.num_tokens;
   MAXSIM_RETURN_IF_CUDA_ERROR(LaunchScore(input_.score_plan(), params, stream_.get()));

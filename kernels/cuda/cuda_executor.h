@@ -12,8 +12,10 @@
 #include "kernels/cuda/cuda_documents.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/document_stream.h"
 #include "kernels/cuda/event.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/streamed_documents.h"
 #include "kernels/cuda/uploader.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan.h"
@@ -69,8 +71,24 @@ class CudaExecutor final : public Executor {
   CudaExecutor(Device* device, const ExecutorOptions& options);
 
   absl::Status Allocate();
-  absl::StatusOr<const CudaDocuments*> Mine(const Documents& documents) const;
-  absl::Status CheckLimits(const CudaDocuments& documents, absl::Span<const Query> queries) const;
+  // Documents that kernels can read, and the candidates among them that are to be scored.
+  struct ScorePass {
+    const CudaDocuments* memory = nullptr;  // the rows; offsets and scales are those below
+    const int64_t* offsets = nullptr;       // device memory, by the numbers that candidates name documents by
+    const float* scales = nullptr;          // the same; null but for I8
+    int64_t first = 0;                      // candidates first .. first + count of every query
+    int64_t count = 0;
+    int64_t mean_tokens = 0;      // of a document
+    int64_t document_tokens = 0;  // of every document, or 0
+
+    static ScorePass Over(const CudaDocuments& documents, int64_t num_candidates);
+    static ScorePass Over(const BlockDocuments& block, int64_t first, int64_t count);
+  };
+
+  absl::Status CheckDevice(const Device* device) const;
+  absl::Status CheckLimits(const Documents& documents, absl::Span<const Query> queries) const;
+  absl::Status PlanSlice(const Documents& documents, absl::Span<const Query> queries, bool tensor_maps);
+  void GiveResults(absl::Span<std::vector<Scored>> results) const;
   absl::Status RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                         absl::Span<std::vector<Scored>> results);
   absl::Status RunDirect(const CudaDocuments& documents);
@@ -79,13 +97,25 @@ class CudaExecutor final : public Executor {
   absl::Status CopyInput();
   double EstimatedWork(const CudaDocuments& documents) const;
   absl::Status QuantizeQueries(const CudaDocuments& documents);
-  absl::Status LaunchScores(const CudaDocuments& documents);
+  absl::Status LaunchScores(const ScorePass& pass);
   absl::Status LaunchSelection(DeviceScored* results, const Completion& completion);
-  absl::Status AddTimings();
-  absl::Status AlignChunk(const CudaDocuments& documents, const Query& query, absl::Span<const uint32_t> ordinals,
+  absl::Status SelectAndCopyResults();
+  absl::Status AddTimings(const Event& copied_in);
+  size_t AlignRoom(const Query& query) const;
+  absl::Status AlignChunk(const ScorePass& pass, const Query& query, absl::Span<const uint32_t> ordinals,
                           absl::Span<TokenMatch> matches);
   absl::Status UploadStaged(const DocumentsView& view, const CudaDocuments::Shape& shape);
-  ScoreParams ParamsFor(const CudaDocuments& documents) const;
+  ScoreParams ParamsFor(const ScorePass& pass) const;
+
+  // streamed_calls.cc: documents that are not in the device's memory.
+  absl::Status TopKStreamed(const StreamedDocuments& documents, absl::Span<const Query> queries,
+                            absl::Span<std::vector<Scored>> results);
+  absl::Status RunScan(const StreamedDocuments& documents, absl::Span<const Query> queries,
+                       absl::Span<std::vector<Scored>> results);
+  absl::StatusOr<size_t> RunLists(const StreamedDocuments& documents, absl::Span<const Query> queries,
+                                  absl::Span<std::vector<Scored>> results);
+  absl::Status AlignStreamed(const StreamedDocuments& documents, const Query& query,
+                             absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches);
 
   // A part of the input block in device memory.
   template <class T>
@@ -124,6 +154,10 @@ class CudaExecutor final : public Executor {
   DeviceBuffer staged_offsets_;
   DeviceBuffer staged_scales_;
   std::optional<CudaDocuments> staged_;
+
+  std::unique_ptr<DocumentStream> documents_in_;  // null where the device has no blocks for it
+  ListPasses list_passes_;
+  std::vector<Query> listed_;  // of RunLists
 };
 
 }  // namespace maxsim::cuda

@@ -1,12 +1,14 @@
 // One CUDA device as the backend, its executors and its documents share it: number, limits and health.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/plan.h"
+#include "kernels/thread_pool.h"
 
 namespace maxsim::cuda {
 
@@ -31,7 +33,10 @@ struct Device {
   int compute_minor = 0;
   size_t memory_bytes = 0;
   DeviceLimits limits;
-  bool overlapping_select = false;  // PrepareSelect's
+  bool overlapping_select = false;   // PrepareSelect's
+  int64_t stream_block_bytes = 0;    // CudaOptions'
+  int64_t document_cache_bytes = 0;  // the same
+  std::unique_ptr<ThreadPool> readers;
   DeviceHealth health;
 };
 

@@ -30,6 +30,9 @@ class Event {
   // Waits for the work recorded before, asleep: no core spins. An event never recorded counts as done.
   absl::Status Wait() const;
 
+  // For cudaStreamWaitEvent.
+  cudaEvent_t get() const { return event_; }
+
   // Seconds from `start` to this event, both done.
   absl::StatusOr<double> SecondsSince(const Event& start) const;
 

@@ -35,18 +35,27 @@ absl::Status Uploader::CopyRows(const void* source, int64_t num_rows, size_t sou
     return CopyBytes(source, static_cast<size_t>(num_rows) * source_row_bytes, target, stream);
   }
   const uint8_t* from = static_cast<const uint8_t*>(source);
-  uint8_t* to = static_cast<uint8_t*>(target);
-  const int64_t rows_of_piece = static_cast<int64_t>(pieces_[0].buffer.bytes() / target_row_bytes);
-  for (int64_t row = 0; row < num_rows; row += rows_of_piece) {
-    const int64_t count = std::min(rows_of_piece, num_rows - row);
-    Piece* piece = nullptr;
-    MAXSIM_ASSIGN_OR_RETURN(piece, NextPiece());
-    uint8_t* out = piece->buffer.as<uint8_t>();
+  const auto pad = [&](int64_t, int64_t count, uint8_t* out) {
     for (int64_t i = 0; i < count; ++i, from += source_row_bytes, out += target_row_bytes) {
       std::memcpy(out, from, source_row_bytes);
       std::memset(out + source_row_bytes, 0, target_row_bytes - source_row_bytes);
     }
-    const size_t bytes = static_cast<size_t>(count) * target_row_bytes;
+    return absl::OkStatus();
+  };
+  return CopyFilled(num_rows, target_row_bytes, pad, target, stream);
+}
+
+absl::Status Uploader::CopyFilled(int64_t num_rows, size_t row_bytes,
+                                  absl::FunctionRef<absl::Status(int64_t first, int64_t count, uint8_t* to)> fill,
+                                  void* target, cudaStream_t stream) {
+  uint8_t* to = static_cast<uint8_t*>(target);
+  const int64_t rows_of_piece = static_cast<int64_t>(pieces_[0].buffer.bytes() / row_bytes);
+  for (int64_t row = 0; row < num_rows; row += rows_of_piece) {
+    const int64_t count = std::min(rows_of_piece, num_rows - row);
+    Piece* piece = nullptr;
+    MAXSIM_ASSIGN_OR_RETURN(piece, NextPiece());
+    MAXSIM_RETURN_IF_ERROR(fill(row, count, piece->buffer.as<uint8_t>()));
+    const size_t bytes = static_cast<size_t>(count) * row_bytes;
     MAXSIM_RETURN_IF_ERROR(Send(*piece, bytes, to, stream));
     to += bytes;
   }

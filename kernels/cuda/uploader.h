@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/device_memory.h"
@@ -27,6 +28,12 @@ class Uploader {
   // done when `stream` is.
   absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
                         size_t target_row_bytes, cudaStream_t stream);
+
+  // Copies `num_rows` rows of `row_bytes`, which `fill` writes: `count` of them from number `first` on, to pinned
+  // memory at `to`.
+  absl::Status CopyFilled(int64_t num_rows, size_t row_bytes,
+                          absl::FunctionRef<absl::Status(int64_t first, int64_t count, uint8_t* to)> fill, void* target,
+                          cudaStream_t stream);
 
   // Copies `bytes` unchanged.
   absl::Status CopyBytes(const void* source, size_t bytes, void* target, cudaStream_t stream);

@@ -46,7 +46,7 @@ class DeepMultiplier {
     TakeBlock(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
-      const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(entry_, stream_));
+      const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(entry_, stream_), lane_);
       if (header.End()) break;
       if (header.NewRows()) TakeBlock(header.row_tile);
       if (header.groups == 0) {

@@ -79,7 +79,7 @@ class Multiplier {
   // is in flight, and ptxas would serialise it.)
   __device__ __forceinline__ void Fetch() {
     WaitBarrier(ring_.Full(at_.stage), at_.parity);
-    header_ = TileHeader::Load</*kAll=*/false>(ring_.Entry(at_.stage));
+    header_ = TileHeader::Load</*kAll=*/false>(ring_.Entry(at_.stage), lane_);
   }
 
   // Sums the documents that ended in the last tile, and lets go of it. To be called before anything that may wait for
@@ -169,7 +169,7 @@ class Multiplier {
       maxima_.TakeGroup(sums, TileGroups(kBefore));
       return;
     }
-    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage));
+    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage), lane_);
     maxima_.TakeOnlyEnd(sums, TileGroups(kBefore), ends, ring_.Entry(stage));
     held_ = stage;
     if constexpr (!kKeeps) Settle();
@@ -182,7 +182,7 @@ class Multiplier {
     WaitGroups<0>();
     Pin<kWideTokens>(sums[0]);
     Pin<kWideTokens>(sums[1]);
-    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage));
+    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage), lane_);
     maxima_.template TakeEnding<kWideTokens>(sums, ends, ring_.Entry(stage));
     held_ = stage;
     if constexpr (!kKeeps) Settle();

@@ -44,23 +44,23 @@ struct TileHeader : TileEnds {
                 static_cast<uint32_t>(pieces));
   }
 
-  // All of a warp read, and come to know it from one lane, so that the compiler knows it to be the same for the whole
-  // warp. Without kAll the first four words alone, which are what tiles of up to 128 tokens need.
+  // Lane 0, which lets tiles go, reads for the whole warp, so that the compiler knows it to be the same for all of it.
+  // Without kAll the first four words alone, which are what tiles of up to 128 tokens need.
   template <bool kAll>
-  __device__ __forceinline__ static TileHeader Load(uint32_t entry) {
+  __device__ __forceinline__ static TileHeader Load(uint32_t entry, int lane) {
     TileHeader header;
-    LoadShared(entry, header.flags, header.ends, header.lasts[0], header.lasts[1]);
+    if (lane == 0) LoadShared(entry, header.flags, header.ends, header.lasts[0], header.lasts[1]);
     header.flags = __shfl_sync(0xffffffffu, header.flags, 0);
     header.ends = __shfl_sync(0xffffffffu, header.ends, 0);
     header.lasts[0] = __shfl_sync(0xffffffffu, header.lasts[0], 0);
     header.lasts[1] = __shfl_sync(0xffffffffu, header.lasts[1], 0);
     if constexpr (kAll) {
-      uint32_t row_tile, groups, pieces;
-      LoadShared(entry + 16, header.lasts[2], row_tile, groups, pieces);
+      uint32_t row_tile = 0, groups = 0, pieces = 0;
+      if (lane == 0) LoadShared(entry + 16, header.lasts[2], row_tile, groups, pieces);
       header.lasts[2] = __shfl_sync(0xffffffffu, header.lasts[2], 0);
-      header.row_tile = static_cast<int32_t>(row_tile);
+      header.row_tile = static_cast<int32_t>(__shfl_sync(0xffffffffu, row_tile, 0));
       header.groups = static_cast<int32_t>(__shfl_sync(0xffffffffu, groups, 0));
-      header.pieces = static_cast<int32_t>(pieces);
+      header.pieces = static_cast<int32_t>(__shfl_sync(0xffffffffu, pieces, 0));
     }
     return header;
   }

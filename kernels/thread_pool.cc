@@ -1,6 +1,6 @@
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/thread_pool.h"
 
-namespace maxsim::cpu {
+namespace maxsim {
 
 ThreadPool::ThreadPool(int parallelism) {
   for (int idx = 1; idx < parallelism; ++idx) workers_.emplace_back([this] { WorkerLoop(); });
@@ -46,4 +46,4 @@ void ThreadPool::WorkerLoop() {
   }
 }
 
-}  // namespace maxsim::cpu
+}  // namespace maxsim

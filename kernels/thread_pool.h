@@ -1,4 +1,4 @@
-// Threads shared by all executors of a CPU backend.
+// Threads shared by several callers: of the CPU backend, its executors; of a CUDA backend, those that read documents.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace maxsim::cpu {
+namespace maxsim {
 
 // Runs one function on several threads at once; the callers' own threads take part. Thread-safe: calls of several
 // threads run side by side and share the workers, first come, first served.
@@ -48,4 +48,4 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-}  // namespace maxsim::cpu
+}  // namespace maxsim

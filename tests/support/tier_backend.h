@@ -1,0 +1,35 @@
+// A backend that keeps all documents in one tier, whatever is asked for: puts the contract through every tier.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "kernels/maxsim.h"
+
+namespace maxsim::test {
+
+// Forwards everything else. `backend` must outlive it.
+class TierBackend final : public Backend {
+ public:
+  TierBackend(Backend& backend, Tier tier) : backend_(backend), tier_(tier) {}
+
+  const BackendInfo& info() const override { return backend_.info(); }
+  absl::StatusOr<size_t> FreeBytes() const override { return backend_.FreeBytes(); }
+  MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens, Tier) const override {
+    return backend_.BytesNeeded(type, dim, num_documents, num_tokens, tier_);
+  }
+  absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier,
+                                                  std::shared_ptr<const void> keep_alive) override {
+    return backend_.Load(documents, tier_, std::move(keep_alive));
+  }
+  absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override {
+    return backend_.CreateExecutor(options);
+  }
+  absl::Status Health() const override { return backend_.Health(); }
+
+ private:
+  Backend& backend_;
+  const Tier tier_;
+};
+
+}  // namespace maxsim::test
