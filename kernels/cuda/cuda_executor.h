@@ -79,7 +79,7 @@ class CudaExecutor final : public Executor {
     int64_t first = 0;                      // candidates first .. first + count of every query
     int64_t count = 0;
     int64_t mean_tokens = 0;      // of a document
-    int64_t document_tokens = 0;  // of every document, or 0
+    int64_t document_tokens = 0;  // of every document, where all have as many and stand in order; else 0
 
     static ScorePass Over(const CudaDocuments& documents, int64_t num_candidates);
     static ScorePass Over(const BlockDocuments& block, int64_t first, int64_t count);

@@ -184,7 +184,6 @@ absl::StatusOr<BlockDocuments> DocumentStream::LoadRange(const StreamedDocuments
   if (!loaded.ok()) return loaded;
   loaded->num_documents = count;
   loaded->num_tokens = rows.count;
-  loaded->document_tokens = documents.shape().document_tokens;
   return loaded;
 }
 

@@ -37,7 +37,6 @@ struct BlockDocuments {
   const float* scales = nullptr;          // device memory; null but for I8
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
-  int64_t document_tokens = 0;  // of every document, where all have as many; else 0
 };
 
 // Not thread-safe: an executor's own.

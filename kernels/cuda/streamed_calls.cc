@@ -33,8 +33,7 @@ CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const BlockDocuments& bloc
           .scales = block.scales,
           .first = first,
           .count = count,
-          .mean_tokens = block.num_tokens / std::max<int64_t>(block.num_documents, 1),
-          .document_tokens = block.document_tokens};
+          .mean_tokens = block.num_tokens / std::max<int64_t>(block.num_documents, 1)};
 }
 
 absl::Status CudaExecutor::TopKStreamed(const StreamedDocuments& documents, absl::Span<const Query> queries,

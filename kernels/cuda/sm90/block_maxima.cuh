@@ -123,6 +123,7 @@ class BlockMaxima {
   static constexpr int kRun = 4;
   static constexpr int kMostEnded = 4;
   static_assert(kRun <= kMostEnded);
+  static_assert(kMostEnded <= kReadingLanes && kMaxQueriesOfBlock <= kReadingLanes);
 
   // A group whose token `last` is a document's last. The document's terms are kept until they are summed.
   template <int kSums>

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < params.stages; ++i) {
       InitBarrier(ring.Full(i), 1);
-      InitBarrier(ring.Empty(i), kDeepMultipliers);
+      InitBarrier(ring.Empty(i), kDeepMultipliers * kReadingLanes);
     }
     FenceBarrierInit();
   }

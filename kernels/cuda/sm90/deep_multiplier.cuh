@@ -67,7 +67,7 @@ class DeepMultiplier {
 
   __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();
-    if (lane_ == 0) Arrive(ring_.Empty(stage));
+    if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
   // Lets a tile go that is the other warpgroup's alone.

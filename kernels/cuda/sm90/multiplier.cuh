@@ -63,7 +63,7 @@ class Multiplier {
       }
       if (header_.NewRows()) {
         Settle();
-        TakeRows(TileHeader::LoadRowTile(ring_.Entry(at_.stage)));
+        TakeRows(TileHeader::LoadRowTile(ring_.Entry(at_.stage), lane_));
       }
       if ((header_.ends & ~kLastGroup) == 0) {
         MultiplyWhole(sums);
@@ -94,7 +94,7 @@ class Multiplier {
   // Lets the tile go.
   __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();
-    if (lane_ == 0) Arrive(ring_.Empty(stage));
+    if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
   // Loads the warp's block of a row tile: operands, weights, and where its sums go.

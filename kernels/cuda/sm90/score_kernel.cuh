@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < Stages::kStages; ++i) {
       InitBarrier(ring.Full(i), 1);
-      InitBarrier(ring.Empty(i), kWideMultipliers);
+      InitBarrier(ring.Empty(i), kWideMultipliers * kReadingLanes);
     }
     FenceBarrierInit();
   }

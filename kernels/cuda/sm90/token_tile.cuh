@@ -13,6 +13,11 @@ namespace maxsim::cuda::sm90 {
 inline constexpr int kGroupsOfWord = 8;
 inline constexpr int kMaxGroupWords = 3;
 
+// Lanes of a multiplying warp that read what a tile says of itself: the first one its header, and they all its pieces.
+// Each of them lets the tile go itself. One could for all of them: ptxas leaves the warp's barrier before it out, as it
+// knows the warp to be together, but racecheck does not.
+inline constexpr int kReadingLanes = 4;
+
 // Where documents end in a tile.
 struct TileEnds {
   uint32_t ends = 0;                    // groups with a document's last token
@@ -44,8 +49,8 @@ struct TileHeader : TileEnds {
                 static_cast<uint32_t>(pieces));
   }
 
-  // Lane 0, which lets tiles go, reads for the whole warp, so that the compiler knows it to be the same for all of it.
-  // Without kAll the first four words alone, which are what tiles of up to 128 tokens need.
+  // The first lane reads for the whole warp, so that the compiler knows it to be the same for all of it. Without kAll
+  // the first four words alone, which are what tiles of up to 128 tokens need.
   template <bool kAll>
   __device__ __forceinline__ static TileHeader Load(uint32_t entry, int lane) {
     TileHeader header;
@@ -65,8 +70,10 @@ struct TileHeader : TileEnds {
     return header;
   }
 
-  __device__ __forceinline__ static int32_t LoadRowTile(uint32_t entry) {
-    return static_cast<int32_t>(LoadShared(entry + 20));
+  __device__ __forceinline__ static int32_t LoadRowTile(uint32_t entry, int lane) {
+    uint32_t row_tile = 0;
+    if (lane == 0) row_tile = LoadShared(entry + 20);
+    return static_cast<int32_t>(__shfl_sync(0xffffffffu, row_tile, 0));
   }
 };
 

@@ -2,6 +2,7 @@
 
 namespace maxsim::cuda::sm90 {
 
+template struct StreamKernelLauncher<ScalarType::kBF16, 0>;
 template struct StreamKernelLauncher<ScalarType::kBF16, 4>;
 template struct StreamKernelLauncher<ScalarType::kBF16, 6>;
 template struct StreamKernelLauncher<ScalarType::kBF16, 8>;

@@ -1,8 +1,0 @@
-#include "kernels/cuda/sm80/score_launcher.cuh"
-
-namespace maxsim::cuda {
-
-template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, true>;
-template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, true>;
-
-}  // namespace maxsim::cuda

@@ -1,9 +1,0 @@
-#include "kernels/cuda/sm80/score_launcher.cuh"
-
-namespace maxsim::cuda {
-
-template struct ScoreKernelLauncher<ScalarType::kF16, ScoreTile::kRows32Narrow, true, false>;
-template struct ScoreKernelLauncher<ScalarType::kF16, ScoreTile::kRows32, true, false>;
-template struct ScoreKernelLauncher<ScalarType::kF16, ScoreTile::kRows32, false, false>;
-
-}  // namespace maxsim::cuda

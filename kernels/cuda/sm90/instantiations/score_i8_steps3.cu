@@ -1,7 +1,0 @@
-#include "kernels/cuda/sm90/score_launcher.cuh"
-
-namespace maxsim::cuda::sm90 {
-
-template struct ScoreKernelLauncher<ScalarType::kI8, 3>;
-
-}  // namespace maxsim::cuda::sm90

@@ -1,7 +1,0 @@
-#include "kernels/cuda/sm90/stream_launcher.cuh"
-
-namespace maxsim::cuda::sm90 {
-
-template struct StreamKernelLauncher<ScalarType::kF16, 0>;
-
-}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,161 @@
+// maxsim_bench_engine: times batches of one query inside the engine, without gRPC: from a query and candidates in host
+// memory to its best documents there, on a collection of maxsim-shard's.
+//
+// Every call has candidates of its own, drawn at random before the clock starts. The times are of Lane::Execute, as a
+// batch without mates is scored; "executor" is what the backend's call took of that.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/maxsim.h"
+#include "maxsim_version.h"
+#include "server/engine/engine.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::bench {
+namespace {
+
+struct Options {
+  std::string path;
+  int64_t candidates = 1000;
+  int query_tokens = 32;
+  int queries = 1;
+  int top_k = 100;
+  int calls = 2000;
+  std::string case_name = "engine";
+  std::string json_path;
+};
+
+[[noreturn]] void Fail(const absl::Status& status) {
+  std::fprintf(stderr, "maxsim_bench_engine: %s\n", status.ToString().c_str());
+  std::exit(1);
+}
+
+template <class T>
+T OrFail(absl::StatusOr<T> value) {
+  if (!value.ok()) Fail(value.status());
+  return *std::move(value);
+}
+
+std::unique_ptr<Backend> MakeBackend() {
+  auto cuda = CreateCudaBackend({});
+  if (cuda.ok()) return *std::move(cuda);
+  return OrFail(CreateCpuBackend({}));
+}
+
+// Jobs with queries and candidates of their own.
+class Jobs {
+ public:
+  Jobs(const Options& options, std::shared_ptr<const store::Collection> collection)
+      : options_(options), collection_(std::move(collection)), ordinals_(collection_->num_documents()) {
+    for (size_t i = 0; i < ordinals_.size(); ++i) ordinals_[i] = i;
+  }
+
+  std::unique_ptr<engine::Job> Next() {
+    auto job = std::make_unique<engine::Job>();
+    job->collection = collection_;
+    auto set = std::make_shared<engine::CandidateSet>();
+    set->kind = engine::CandidateSet::Kind::kOrdinals;
+    const auto count = std::min(static_cast<size_t>(options_.candidates), ordinals_.size());
+    for (size_t i = 0; i < count; ++i) {
+      std::swap(ordinals_[i], ordinals_[i + random_() % (ordinals_.size() - i)]);
+      set->positions.push_back(static_cast<uint32_t>(i));
+    }
+    set->ordinals.assign(ordinals_.begin(), ordinals_.begin() + static_cast<ptrdiff_t>(count));
+    const ScalarType type = QueryType(collection_->storage());
+    for (int q = 0; q < options_.queries; ++q) {
+      engine::JobQuery& query = job->queries.emplace_back();
+      std::vector<float> values(static_cast<size_t>(options_.query_tokens) * static_cast<size_t>(collection_->dim()));
+      const auto deviation = static_cast<float>(1 / std::sqrt(static_cast<double>(collection_->dim())));
+      std::normal_distribution<float> gauss(0, deviation);
+      for (float& value : values) value = gauss(random_);
+      query.tokens.resize(values.size() * SizeOf(type));
+      ConvertElements(ScalarType::kF32, values.data(), type, query.tokens.data(), values.size());
+      query.num_tokens = options_.query_tokens;
+      query.top_k = options_.top_k;
+      query.candidates = set;
+    }
+    return job;
+  }
+
+ private:
+  const Options& options_;
+  const std::shared_ptr<const store::Collection> collection_;
+  std::vector<uint64_t> ordinals_;
+  std::mt19937_64 random_{17};
+};
+
+double Percentile(std::vector<double>& sorted, double share) {
+  return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+void Run(const Options& options, const std::string& command) {
+  const std::unique_ptr<Backend> backend = MakeBackend();
+  store::CollectionStore store(backend.get(), {.verify_checksums = false});
+  const auto collection = OrFail(store.Load("bench", options.path, store::Residency::kAuto));
+  engine::EngineOptions engine_options;
+  engine_options.num_lanes = 1;
+  const auto engine = OrFail(engine::Engine::Create(backend.get(), engine_options));
+  Jobs jobs(options, collection);
+  std::vector<double> seconds, device_seconds;
+  for (int call = 0; call < options.calls + 50; ++call) {
+    const std::unique_ptr<engine::Job> job = jobs.Next();
+    engine::Job* const one = job.get();
+    engine::BatchStats stats;
+    const auto before = std::chrono::steady_clock::now();
+    const auto results = engine->lane(0).Execute({&one, 1}, &stats);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+    if (!results.front().ok()) Fail(results.front().status());
+    if (call < 50) continue;
+    seconds.push_back(took.count());
+    device_seconds.push_back(stats.timings.copy_seconds + stats.timings.kernel_seconds);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  std::sort(device_seconds.begin(), device_seconds.end());
+  const double p50 = Percentile(seconds, 0.5) * 1e6, p99 = Percentile(seconds, 0.99) * 1e6;
+  const double device_p50 = Percentile(device_seconds, 0.5) * 1e6;
+  std::printf("%s: p50 %.1f us, p99 %.1f us, on the device %.1f us (%d calls of %d queries, %lld candidates, %s)\n",
+              options.case_name.c_str(), p50, p99, device_p50, options.calls, options.queries,
+              static_cast<long long>(options.candidates), backend->info().device.c_str());
+  if (options.json_path.empty()) return;
+  std::ofstream(options.json_path) << nlohmann::ordered_json{{"case", options.case_name},
+                                                             {"command", command},
+                                                             {"commit", kCommit},
+                                                             {"device", backend->info().device},
+                                                             {"calls", options.calls},
+                                                             {"p50_us", p50},
+                                                             {"p99_us", p99},
+                                                             {"device_p50_us", device_p50}}
+                                          .dump(1)
+                                   << "\n";
+}
+
+}  // namespace
+}  // namespace maxsim::bench
+
+int main(int argc, char** argv) {
+  maxsim::bench::Options options;
+  CLI::App app("Times batches of one request inside the engine, without gRPC.", "maxsim_bench_engine");
+  app.add_option("collection", options.path, "folder of a collection")->required();
+  app.add_option("--candidates", options.candidates, "of a request, drawn at random")->check(CLI::Range(1, 10'000'000));
+  app.add_option("--query-tokens", options.query_tokens, "of a query")->check(CLI::Range(1, 4096));
+  app.add_option("--queries", options.queries, "of a request, over the same candidates")->check(CLI::Range(1, 64));
+  app.add_option("--top-k", options.top_k, "results of a query")->check(CLI::Range(1, 10'000));
+  app.add_option("--calls", options.calls, "that are timed")->check(CLI::Range(1, 10'000'000));
+  app.add_option("--case", options.case_name, "name in the report");
+  app.add_option("--json", options.json_path, "write the results to this file too");
+  CLI11_PARSE(app, argc, argv);
+  std::string command = "maxsim_bench_engine";
+  for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
+  maxsim::bench::Run(options, command);
+  return 0;
+}
