@@ -180,6 +180,7 @@ struct BackendInfo {
   std::string isa;          // instruction set or compute capability in use: "avx2", "sm_90"
   int parallelism = 0;      // worker threads, or multiprocessors
   size_t memory_bytes = 0;  // memory documents may be loaded into, in all
+  std::string link;         // how documents in host memory come over, for people; "" where they need not
 };
 
 // A device that scores. Thread-safe.
@@ -222,7 +223,7 @@ struct CudaOptions {
   int device = 0;  // CUDA device ordinal
   // Token bytes of a block in which documents of Tier::kHost and kDisk come over. Every executor has two in device
   // memory, and no longer document can be loaded into those tiers; 0: none can.
-  int64_t stream_block_bytes = int64_t{64} << 20;
+  int64_t stream_block_bytes = int64_t{128} << 20;
   // Device memory in which every executor keeps documents of those tiers that candidate lists name again and again.
   int64_t document_cache_bytes = 0;
   int reader_threads = 8;  // that read kDisk's documents, and copy kHost's while they load; at least 1

@@ -4,13 +4,6 @@
 
 namespace maxsim::cuda {
 
-namespace {
-
-// The first pass is this much shorter than a block, so that the link has something to do while the rest is prepared.
-constexpr int64_t kFirstPassShare = 8;
-
-}  // namespace
-
 int64_t EndOfBlock(const int64_t* offsets, int64_t begin, int64_t num_documents, const BlockCapacity& capacity) {
   const int64_t last = std::min(num_documents, begin + capacity.documents);
   // The first offset beyond the room; the documents before it are whole.
@@ -67,9 +60,7 @@ bool ListPasses::Plan(absl::Span<const Query> queries, const int64_t* offsets, c
   if (longest == 0) return true;
   ListPass* pass = &NextPass(0);
   for (int64_t position = 0; position < longest; ++position) {
-    const bool first = num_passes_ == 1 && position > 0;
-    const BlockCapacity room = {first ? capacity.rows / kFirstPassShare : capacity.rows, capacity.documents};
-    if (!AddPosition(position, offsets, room, *pass)) {
+    if (!AddPosition(position, offsets, capacity, *pass)) {
       if (pass->first == position) return false;
       pass = &NextPass(position);
       if (!AddPosition(position, offsets, capacity, *pass)) return false;

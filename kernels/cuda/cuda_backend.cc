@@ -74,6 +74,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
                                                device->name, ", compute capability ", properties.major, ".",
                                                properties.minor, "): ", cudaGetErrorString(error)));
   }
+  if (options.stream_block_bytes > 0) MAXSIM_ASSIGN_OR_RETURN(device->link, MeasureLink());
   return device;
 }
 
@@ -91,6 +92,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device) : device_(std::move(dev
   info_.isa = absl::StrCat("sm_", device_->compute_major, device_->compute_minor);
   info_.parallelism = device_->limits.num_sms;
   info_.memory_bytes = device_->memory_bytes;
+  if (device_->stream_block_bytes > 0) info_.link = device_->link.ToString();
 }
 
 absl::StatusOr<size_t> CudaBackend::FreeBytes() const {

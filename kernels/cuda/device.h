@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cuda/link_profile.h"
 #include "kernels/plan.h"
 #include "kernels/thread_pool.h"
 
@@ -37,6 +38,7 @@ struct Device {
   int64_t stream_block_bytes = 0;    // CudaOptions'
   int64_t document_cache_bytes = 0;  // the same
   std::unique_ptr<ThreadPool> readers;
+  LinkProfile link;  // measured where there are blocks
   DeviceHealth health;
 };
 

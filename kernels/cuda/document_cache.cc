@@ -39,6 +39,7 @@ void DocumentCache::Clear() {
 }
 
 std::optional<int64_t> DocumentCache::Find(const Key& key) {
+  if (places_.empty()) return std::nullopt;
   const auto found = places_.find(key);
   if (found == places_.end()) return std::nullopt;
   found->second.hit = true;

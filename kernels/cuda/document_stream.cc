@@ -8,17 +8,12 @@
 namespace maxsim::cuda {
 namespace {
 
-// Offsets of a block at most. Documents of 64 MiB in F16 with d = 128 are shorter than 4 tokens where it bounds them.
+// Offsets of a block at most. In F16 with d = 128 it bounds blocks of 128 MiB whose documents are shorter than 4
+// tokens.
 constexpr int64_t kMaxBlockOffsets = int64_t{1} << 17;
 
 // Pinned pieces that files are read into.
 constexpr size_t kReadPieceBytes = size_t{16} << 20;
-
-// Thread blocks that gather documents: enough for the link's rate, and few of the device's multiprocessors.
-constexpr int kGatherBlocks = 16;
-
-// Documents of at least so many bytes on average are copied by the copy engine, one by one; shorter ones are gathered.
-constexpr int64_t kCopyDocumentBytes = int64_t{4} << 20;
 
 // Of a row of the widest documents.
 constexpr int64_t kMaxRowBytes = DeviceRowBytes(ScalarType::kF32, kMaxDim);
@@ -222,8 +217,9 @@ absl::StatusOr<BlockDocuments> DocumentStream::LoadSlots(const StreamedDocuments
   MAXSIM_ASSIGN_OR_RETURN(block, NextBlock(documents));
   const int64_t row_bytes = documents.row_bytes();
   const int64_t missing_rows = PlaceSlots(documents, slots, FirstRow(*block, row_bytes));
-  const bool gather = documents.tier() == Tier::kHost &&
-                      missing_rows * row_bytes < static_cast<int64_t>(ranges_.size()) * kCopyDocumentBytes;
+  const bool gather =
+      documents.tier() == Tier::kHost &&
+      missing_rows * row_bytes < static_cast<int64_t>(ranges_.size()) * device_->link.copy_document_bytes;
   // Pieces that come over the link, and behind them those that the cache keeps.
   int64_t num_gathered = 0, num_kept = 0;
   for (const SlotPlace& slot : slots_) {
@@ -265,7 +261,7 @@ absl::Status DocumentStream::BringSlots(const StreamedDocuments& documents, cons
   if (gather) {
     return MAXSIM_CUDA_STATUS(
         LaunchGather(reinterpret_cast<const GatherPiece*>(block.tables.as<uint8_t>() + tables.pieces_at), num_pieces,
-                     kGatherBlocks, stream_.get()));
+                     device_->link.gather_blocks, stream_.get()));
   }
   const int64_t row_bytes = documents.row_bytes();
   for (const SlotPlace& slot : slots_) {

@@ -102,20 +102,6 @@ TEST(ListPassesTest, QueriesWithOneListShareItsPlacesAndItsDocuments) {
   EXPECT_EQ(plan.passes()[0].slots.size(), 3u);
 }
 
-// So that the link has something to do at once.
-TEST(ListPassesTest, TheFirstPassIsShort) {
-  const std::vector<int64_t> offsets = Offsets(std::vector<int64_t>(100, 10));
-  std::vector<uint32_t> list;
-  for (uint32_t n = 0; n < 100; ++n) list.push_back(n);
-  const std::vector<Query> queries = {ListQuery(list)};
-  ListPasses plan;
-  ASSERT_TRUE(plan.Plan(queries, offsets.data(), {.rows = 800, .documents = 1000}));
-  ASSERT_EQ(plan.passes().size(), 3u);
-  EXPECT_EQ(plan.passes()[0].num_rows, 100);
-  EXPECT_EQ(plan.passes()[1].num_rows, 800);
-  EXPECT_EQ(plan.passes()[2].num_rows, 100);
-}
-
 TEST(ListPassesTest, SaysWhenTheCandidatesOfOnePositionDoNotFitTogether) {
   const std::vector<int64_t> offsets = Offsets({6, 6, 6});
   const std::vector<uint32_t> first = {0, 0}, second = {0, 1};
