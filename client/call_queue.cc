@@ -15,8 +15,6 @@
 namespace maxsim::client {
 namespace {
 
-constexpr char kRerankMethod[] = "/maxsim.v1.Reranker/Rerank";
-
 class UnaryQueue : public CallQueue {
  public:
   UnaryQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
@@ -37,7 +35,7 @@ class UnaryQueue : public CallQueue {
     if (timeout_ != absl::InfiniteDuration()) call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
     if (!authorization_.empty()) call->context.AddMetadata("authorization", authorization_);
     next_stub_ = next_stub_ + 1 < stubs_.size() ? next_stub_ + 1 : 0;
-    call->reader = stubs_[next_stub_].PrepareUnaryCall(&call->context, kRerankMethod, request.Buffer(), &queue_);
+    call->reader = stubs_[next_stub_].PrepareUnaryCall(&call->context, method_, request.Buffer(), &queue_);
     call->reader->StartCall();
     call->reader->Finish(&call->response, &call->status, call);
   }
@@ -76,6 +74,7 @@ class UnaryQueue : public CallQueue {
     grpc::Status status;
   };
 
+  const std::string method_ = "/maxsim.v1.Reranker/Rerank";
   const absl::Duration timeout_;
   const std::string authorization_;
   std::vector<grpc::GenericStub> stubs_;

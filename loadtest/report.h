@@ -51,7 +51,7 @@ std::string DescribeLoad(const Report& report);
 // "RESOURCE_EXHAUSTED" for 8.
 std::string CodeName(size_t code);
 
-// A latency with the digits that matter: "0.213 ms", "14.2 ms", "3.10 s".
+// A latency with the digits that matter: "213 us", "2.13 ms", "3.10 s".
 std::string FormatUs(double us);
 
 }  // namespace maxsim::loadtest

@@ -82,8 +82,8 @@ TEST(PopularityTest, DrawsDistinctDocumentsUpToAllOfThem) {
 }
 
 TEST(PopularityTest, ASmallDrawFollowsTheWeightsWhicheverWayItIsDrawn) {
-  // Exponent 6 leaves most draws without a new rank, so that the second way fills the list: rank 3 comes before rank 4 as
-  // often as its weight says in both.
+  // Exponent 6 leaves most draws without a new rank, so that the second way fills the list: rank 3 comes before rank 4
+  // as often as its weight says in both.
   const auto third_first = [](double exponent, uint64_t count) {
     const Popularity popularity(40, exponent, 1);
     Random random(8);

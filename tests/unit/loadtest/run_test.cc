@@ -26,11 +26,12 @@ LoadOptions Open(double rate, absl::Duration warmup, absl::Duration duration) {
   return load;
 }
 
-RunResult RunModel(const LoadOptions& load, const ModelQueue::Behaviour& behaviour,
-                   const std::atomic<bool>& stop = kNeverStop, const Observer& observe = [](const Interval&) {}) {
+RunResult RunModel(
+    const LoadOptions& load, const ModelQueue::Behaviour& behaviour, const std::atomic<bool>& stop = kNeverStop,
+    const Observer& observe = [](const Interval&) {}) {
   const std::unique_ptr<Workload> workload = OneHitWorkload();
-  absl::StatusOr<RunResult> result =
-      RunLoad(load, *workload, [&](int) { return std::make_unique<ModelQueue>(behaviour); }, observe, stop);
+  absl::StatusOr<RunResult> result = RunLoad(
+      load, *workload, [&](int) { return std::make_unique<ModelQueue>(behaviour); }, observe, stop);
   EXPECT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->all_sent, result->all_answered + result->all_rejected + result->all_errors);
   return *std::move(result);

@@ -55,10 +55,9 @@ TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
 }
 
 TEST(SweepTest, RejectionsErrorsAndUnsentRequestsDoNotHold) {
-  const auto sweep =
-      FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.01},
-                      [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate, 3000); },
-                      [](const SweepStep&) {});
+  const auto sweep = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.01},
+      [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate, 3000); }, [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
   EXPECT_NEAR(sweep->steps[static_cast<size_t>(sweep->best)].rate, 3000, 30);
 
@@ -75,27 +74,29 @@ TEST(SweepTest, RejectionsErrorsAndUnsentRequestsDoNotHold) {
 
 TEST(SweepTest, StepsAreReportedInTheOrderTheyWereTried) {
   std::vector<double> told;
-  const auto sweep = FindHighestRate({.first_rate = 400, .target_p99 = absl::Milliseconds(10), .precision = 0.2},
-                                     [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate, 1000); },
-                                     [&told](const SweepStep& step) { told.push_back(step.rate); });
+  const auto sweep = FindHighestRate(
+      {.first_rate = 400, .target_p99 = absl::Milliseconds(10), .precision = 0.2},
+      [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate, 1000); },
+      [&told](const SweepStep& step) { told.push_back(step.rate); });
   ASSERT_TRUE(sweep.ok());
   EXPECT_EQ(told, (std::vector<double>{400, 800, 1600, 1200, 1000}));
   EXPECT_EQ(sweep->steps[static_cast<size_t>(sweep->best)].rate, 1000);
 }
 
 TEST(SweepTest, ALoadTesterThatIsTheBoundIsSaid) {
-  const auto sweep = FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.05},
-                                     [](double rate) -> absl::StatusOr<RunResult> {
-                                       RunResult result = Simulate(rate, kMs);
-                                       result.client_bound = rate > 600;
-                                       if (result.client_bound) {
-                                         result.client_bound_reason = "late";
-                                         result.latency.Record(1000 * kMs);
-                                         for (int i = 0; i < 2000; ++i) result.latency.Record(1000 * kMs);
-                                       }
-                                       return result;
-                                     },
-                                     [](const SweepStep&) {});
+  const auto sweep = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.05},
+      [](double rate) -> absl::StatusOr<RunResult> {
+        RunResult result = Simulate(rate, kMs);
+        result.client_bound = rate > 600;
+        if (result.client_bound) {
+          result.client_bound_reason = "late";
+          result.latency.Record(1000 * kMs);
+          for (int i = 0; i < 2000; ++i) result.latency.Record(1000 * kMs);
+        }
+        return result;
+      },
+      [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
   EXPECT_LE(sweep->steps[static_cast<size_t>(sweep->best)].rate, 600);
   EXPECT_TRUE(sweep->client_bound);
@@ -104,12 +105,13 @@ TEST(SweepTest, ALoadTesterThatIsTheBoundIsSaid) {
 
 TEST(SweepTest, NoRateHoldsWhenTheServerIsSlowerThanTheTarget) {
   int runs = 0;
-  const auto sweep = FindHighestRate({.first_rate = 100, .target_p99 = absl::Microseconds(500)},
-                                     [&runs](double rate) -> absl::StatusOr<RunResult> {
-                                       ++runs;
-                                       return Simulate(rate, kMs);
-                                     },
-                                     [](const SweepStep&) {});
+  const auto sweep = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Microseconds(500)},
+      [&runs](double rate) -> absl::StatusOr<RunResult> {
+        ++runs;
+        return Simulate(rate, kMs);
+      },
+      [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
   EXPECT_EQ(sweep->best, -1);
   EXPECT_EQ(runs, 10);  // down to a thousandth
@@ -121,13 +123,13 @@ TEST(SweepTest, AnErrorEndsItWithWhatThereIs) {
     if (++runs == 3) return absl::CancelledError("stop");
     return Bounded(rate, 1e6);
   };
-  const auto sweep = FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10)}, measure,
-                                     [](const SweepStep&) {});
+  const auto sweep =
+      FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10)}, measure, [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
   EXPECT_EQ(sweep->steps.size(), 2u);
-  const auto first = FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10)},
-                                     [](double) -> absl::StatusOr<RunResult> { return absl::CancelledError("stop"); },
-                                     [](const SweepStep&) {});
+  const auto first = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Milliseconds(10)},
+      [](double) -> absl::StatusOr<RunResult> { return absl::CancelledError("stop"); }, [](const SweepStep&) {});
   EXPECT_EQ(first.status().code(), absl::StatusCode::kCancelled);
 }
 

@@ -46,15 +46,13 @@ std::string Refused(const WorkloadOptions& options, const v1::GetInfoResponse& i
 
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& content) {
-    std::ofstream(path_, std::ios::binary) << content;
-  }
+  explicit TemporaryFile(const std::string& content) { std::ofstream(path_, std::ios::binary) << content; }
   ~TemporaryFile() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }
 
  private:
-  const std::string path_ = testing::TempDir() + "/loadtest-" +
-                            testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string path_ =
+      testing::TempDir() + "/loadtest-" + testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 TEST(WorkloadTest, QueriesNameDistinctIdsThatThereAre) {
@@ -248,8 +246,10 @@ TEST(WorkloadTest, RecordedQueriesAreSentAsTheyAreInTurn) {
   const v1::TokenMatrix first = Message((*workload)[0]).queries(0).tokens();
   EXPECT_EQ(first.dtype(), v1::DATA_TYPE_F16);
   EXPECT_EQ(first.num_tokens(), 12u);  // the README's first question
-  EXPECT_NE(Message((*workload)[1]).queries(0).SerializeAsString(), Message((*workload)[0]).queries(0).SerializeAsString());
-  EXPECT_EQ(Message((*workload)[15]).queries(0).SerializeAsString(), Message((*workload)[0]).queries(0).SerializeAsString())
+  EXPECT_NE(Message((*workload)[1]).queries(0).SerializeAsString(),
+            Message((*workload)[0]).queries(0).SerializeAsString());
+  EXPECT_EQ(Message((*workload)[15]).queries(0).SerializeAsString(),
+            Message((*workload)[0]).queries(0).SerializeAsString())
       << "there are 15";
 }
 
