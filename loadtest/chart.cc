@@ -167,6 +167,7 @@ std::string DrawChart(const Chart& chart) {
   if (chart.lines.size() > 1) {
     html += "<p class=\"legend\">";
     for (size_t i = 0; i < chart.lines.size(); ++i) {
+      if (chart.lines[i].points.empty()) continue;
       absl::StrAppend(&html, "<span class=\"key k", i, "\"></span>", EscapeHtml(chart.lines[i].name), " ");
     }
     html += "</p>\n";

@@ -14,10 +14,10 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
   const absl::StatusOr<std::string> text = evaluation::ReadWholeFile(path);
   if (!text.ok()) return text.status();
   IdSet ids;
-  ids.type_ = type;
+  ids.type_ = type == v1::ID_TYPE_INT64 ? type : v1::ID_TYPE_STRING;
   absl::Status read = evaluation::ForEachLine(*text, [&](int64_t number, std::string_view line) {
     if (line.back() == '\r') line.remove_suffix(1);
-    if (type == v1::ID_TYPE_STRING) {
+    if (ids.type_ == v1::ID_TYPE_STRING) {
       ids.strings_.emplace_back(line);
       return absl::OkStatus();
     }
@@ -27,7 +27,7 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
                           " is not a 64-bit integer, as this collection's ids are");
   });
   if (!read.ok()) return read;
-  ids.size_ = type == v1::ID_TYPE_STRING ? ids.strings_.size() : ids.ints_.size();
+  ids.size_ = ids.type_ == v1::ID_TYPE_STRING ? ids.strings_.size() : ids.ints_.size();
   if (ids.size_ == 0) return shard::Invalid(path, " holds no id");
   return ids;
 }

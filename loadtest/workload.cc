@@ -141,7 +141,8 @@ class WorkloadBuilder {
          }) {
       if (!status.ok()) return status;
     }
-    if (collection_.state() != v1::COLLECTION_STATE_READY) {
+    // A server that is not maxsimd may not say.
+    if (collection_.state() != v1::COLLECTION_STATE_READY && collection_.state() != v1::COLLECTION_STATE_UNSPECIFIED) {
       return absl::FailedPreconditionError(
           absl::StrCat("the collection \"", collection_.name(), "\" is not ready: ", collection_.error()));
     }
@@ -177,7 +178,7 @@ class WorkloadBuilder {
     } else {
       workload_->ids_ = IdSet::Numbered(options_.int_ids, options_.id_prefix);
     }
-    if (workload_->ids_->type() != collection_.id_type()) {
+    if (collection_.id_type() != v1::ID_TYPE_UNSPECIFIED && workload_->ids_->type() != collection_.id_type()) {
       return Invalid("the collection has ", collection_.id_type() == v1::ID_TYPE_STRING ? "string" : "integer",
                      " ids: give --ids FILE, or --int-ids N ",
                      collection_.id_type() == v1::ID_TYPE_STRING ? "with" : "without", " --id-prefix");

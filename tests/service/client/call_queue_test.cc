@@ -154,7 +154,7 @@ TEST_P(CallQueueTest, AnUnusedQueueCloses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CallQueueTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Sessions" : "Calls"; });
+                         [](const auto& kind) { return kind.param ? "Sessions" : "Calls"; });
 
 // A server whose streams answer as `answer` says.
 class OddStreams : public v1::Reranker::Service {
