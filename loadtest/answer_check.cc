@@ -13,9 +13,9 @@ absl::Status Wrong(int query, const std::string& what) {
   return absl::InternalError(absl::StrCat("wrong answer: results[", query, "]: ", what));
 }
 
-// 48 bits of everything in the results that the contract fixes.
+// 48 bits, not all zero, of everything in the results that the contract fixes.
 uint64_t HashOf(const v1::RerankResponse& response) {
-  uint64_t hash = 0;
+  uint64_t hash = 1;
   const auto mix = [&hash](const void* data, size_t size) { hash = XXH3_64bits_withSeed(data, size, hash); };
   for (const v1::QueryResult& result : response.results()) {
     mix(result.scores().data(), static_cast<size_t>(result.scores_size()) * sizeof(float));
@@ -23,7 +23,7 @@ uint64_t HashOf(const v1::RerankResponse& response) {
     mix(result.int_ids().ids().data(), static_cast<size_t>(result.int_ids().ids_size()) * sizeof(int64_t));
     for (const std::string& id : result.string_ids().ids()) mix(id.data(), id.size());
   }
-  return hash >> 16;
+  return std::max<uint64_t>(hash >> 16, 1);
 }
 
 uint32_t HitsOf(const v1::RerankRequest& request, uint64_t num_candidates) {

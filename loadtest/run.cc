@@ -48,7 +48,7 @@ class Run {
     if (begun) {
       Measure(observe, stop);
     } else {
-      clock_.end_ns = clock_.begin_ns;
+      clock_.end_ns = NowNs();
     }
     for (std::thread& thread : threads) thread.join();
     if (!begun) return absl::CancelledError("the run was ended in its warm-up");

@@ -35,7 +35,7 @@ struct alignas(64) ThreadStats {
   Counter sent;
   Counter late;           // sent more than LoadOptions::late_after after the intended time
   Counter late_at_limit;  // of these, because max_in_flight requests were under way
-  Counter unsent;         // due before the end, and not sent because max_in_flight were under way until it
+  Counter unsent;         // due, and not sent by the end at max_in_flight, or a timeout after it by a thread that lags
 
   // By the thread that takes answers.
   alignas(64) Counter done;
