@@ -91,6 +91,7 @@ class Session {
     if (!workload.ok()) return workload.status();
     workload_ = *std::move(workload);
     report_.workload = workload_->description();
+    report_.num_candidates = workload_->num_candidates();
     report_.pool_requests = workload_->size();
     if (!options_.output.quiet) {
       environment_.err << absl::StrFormat("prepared %d requests (%s): %s\n", workload_->size(),

@@ -17,6 +17,7 @@ namespace maxsim::loadtest {
 struct Report {
   const Options* options = nullptr;
   std::string workload;                      // Workload::description
+  uint64_t num_candidates = 0;               // of a query
   size_t pool_requests = 0;                  // prepared ones
   std::string server;                        // "maxsimd 0.1.0 (1a2b3c), cpu avx2"; "" where it does not say
   std::string started;                       // RFC 3339

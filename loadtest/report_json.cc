@@ -126,76 +126,82 @@ Json StepJson(const SweepStep& step) {
           {"client_bound", result.client_bound}};
 }
 
+// What was asked for.
+Json LoadJson(const Report& report) {
+  const Options& options = *report.options;
+  const bool closed = options.load.mode == Mode::kClosed;
+  return {{"version", kVersion},
+          {"commit", kCommit},
+          {"started", report.started},
+          {"command", options.command},
+          {"target", options.client.target},
+          {"server", report.server},
+          {"collection", options.workload.collection},
+          {"workload", report.workload},
+          {"mode", ModeName(options.load.mode)},
+          {"stream", options.load.stream},
+          {"concurrency", closed ? Json(options.load.concurrency) : Json()},
+          {"rate", closed ? Json() : Json(report.result.rate)},
+          {"arrivals", closed ? Json() : Json(options.load.arrivals == Arrivals::kPoisson ? "poisson" : "fixed")},
+          {"threads", options.load.threads},
+          {"channels", options.client.num_channels},
+          {"queries_per_request", options.workload.queries_per_request},
+          {"candidate_kind", KindName(options.workload.candidates)},
+          {"candidates", report.num_candidates},
+          {"top_k", options.workload.top_k},
+          {"pool_requests", report.pool_requests}};
+}
+
+// What came of it.
+void AddResult(const Report& report, Json& json) {
+  const RunResult& result = report.result;
+  const Counts& counts = result.counts;
+  json["duration_s"] = result.duration_s;
+  json["requests"] = counts.requests();
+  json["queries"] = counts.queries;
+  json["rps"] = result.rps();
+  json["qps"] = result.qps();
+  json["latency_us"] = LatencyJson(result.latency);
+  json["server_us"] = ServerTimesJson(result);
+  json["errors"] = ErrorsJson(result);
+  json["error_messages"] = MessagesJson(result);
+  json["rejected"] = counts.rejected;
+  json["late_sends"] = counts.late;
+  json["late_sends_at_in_flight_limit"] = counts.late_at_limit;
+  json["unsent"] = counts.unsent;
+  json["stable"] = result.stability.stable;
+  json["stability"] = StabilityJson(result.stability);
+  json["client_cpu_s"] = result.client_cpu_s;
+  json["client_cpu_us_per_request"] =
+      counts.requests() > 0 ? Json(result.client_cpu_s * 1e6 / static_cast<double>(counts.requests())) : Json();
+  json["client_threads_busy"] = result.threads_busy;
+  json["machine_busy"] = result.machine_busy < 0 ? Json() : Json(result.machine_busy);
+  json["client_bound"] = report.client_bound();
+  json["client_bound_reason"] = report.client_bound_reason();
+  json["whole_run"] = {{"sent", report.whole.sent},
+                       {"answered", report.whole.answered},
+                       {"rejected", report.whole.rejected},
+                       {"errors", report.whole.errors}};
+}
+
 }  // namespace
 
 std::string CodeName(size_t code) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(code)); }
 
 Json ToJson(const Report& report) {
-  const Options& options = *report.options;
-  const RunResult& result = report.result;
-  const bool closed = options.load.mode == Mode::kClosed;
-  Json json = {
-      {"version", kVersion},
-      {"commit", kCommit},
-      {"started", report.started},
-      {"command", options.command},
-      {"target", options.client.target},
-      {"server", report.server},
-      {"collection", options.workload.collection},
-      {"workload", report.workload},
-      {"mode", ModeName(options.load.mode)},
-      {"stream", options.load.stream},
-      {"concurrency", closed ? Json(options.load.concurrency) : Json()},
-      {"rate", closed ? Json() : Json(result.rate)},
-      {"arrivals", closed ? Json() : Json(options.load.arrivals == Arrivals::kPoisson ? "poisson" : "fixed")},
-      {"threads", options.load.threads},
-      {"channels", options.client.num_channels},
-      {"queries_per_request", options.workload.queries_per_request},
-      {"candidate_kind", KindName(options.workload.candidates)},
-      {"candidates", options.workload.num_candidates},
-      {"top_k", options.workload.top_k},
-      {"pool_requests", report.pool_requests},
-      {"duration_s", result.duration_s},
-      {"requests", result.counts.requests()},
-      {"queries", result.counts.queries},
-      {"rps", result.rps()},
-      {"qps", result.qps()},
-      {"latency_us", LatencyJson(result.latency)},
-      {"server_us", ServerTimesJson(result)},
-      {"errors", ErrorsJson(result)},
-      {"error_messages", MessagesJson(result)},
-      {"rejected", result.counts.rejected},
-      {"late_sends", result.counts.late},
-      {"late_sends_at_in_flight_limit", result.counts.late_at_limit},
-      {"unsent", result.counts.unsent},
-      {"stable", result.stability.stable},
-      {"stability", StabilityJson(result.stability)},
-      {"client_cpu_s", result.client_cpu_s},
-      {"client_cpu_us_per_request",
-       result.counts.requests() > 0 ? Json(result.client_cpu_s * 1e6 / static_cast<double>(result.counts.requests()))
-                                    : Json()},
-      {"client_threads_busy", result.threads_busy},
-      {"machine_busy", result.machine_busy < 0 ? Json() : Json(result.machine_busy)},
-      {"client_bound", report.client_bound()},
-      {"client_bound_reason", report.client_bound_reason()},
-      {"whole_run",
-       {{"sent", report.whole.sent},
-        {"answered", report.whole.answered},
-        {"rejected", report.whole.rejected},
-        {"errors", report.whole.errors}}}};
+  Json json = LoadJson(report);
+  AddResult(report, json);
   json["series"] = Json::array();
-  for (const Interval& interval : result.series) json["series"].push_back(IntervalJson(interval));
+  for (const Interval& interval : report.result.series) json["series"].push_back(IntervalJson(interval));
   json["server_metrics"] = Json::array();
   for (const ServerSecond& second : report.server_metrics) json["server_metrics"].push_back(ServerSecondJson(second));
   json["scrape_failures"] = report.scrape_failures;
-  if (report.sweep.has_value()) {
-    json["target_p99_us"] = absl::ToDoubleMicroseconds(options.load.target_p99);
-    json["held_rate"] =
-        report.sweep->best < 0 ? Json() : Json(report.sweep->steps[static_cast<size_t>(report.sweep->best)].rate);
-  }
   json["steps"] = Json::array();
   if (report.sweep.has_value()) {
-    for (const SweepStep& step : report.sweep->steps) json["steps"].push_back(StepJson(step));
+    const SweepResult& sweep = *report.sweep;
+    json["target_p99_us"] = absl::ToDoubleMicroseconds(report.options->load.target_p99);
+    json["held_rate"] = sweep.best < 0 ? Json() : Json(sweep.steps[static_cast<size_t>(sweep.best)].rate);
+    for (const SweepStep& step : sweep.steps) json["steps"].push_back(StepJson(step));
   }
   return json;
 }

@@ -115,6 +115,7 @@ class WorkloadBuilder {
           std::make_unique<PreparedRequest>(request, std::move(lists), num_candidates_,
                                             workload_->ids_.has_value() ? &*workload_->ids_ : nullptr, options_.check));
     }
+    workload_->num_candidates_ = num_candidates_;
     Describe();
     return std::move(workload_);
   }

@@ -56,7 +56,8 @@ class Workload {
 
   size_t size() const { return requests_.size(); }
   const PreparedRequest& operator[](size_t idx) const { return *requests_[idx]; }
-  uint64_t total_bytes() const { return total_bytes_; }  // of the requests
+  uint64_t total_bytes() const { return total_bytes_; }        // of the requests
+  uint64_t num_candidates() const { return num_candidates_; }  // of a query
 
   // "1,000 of 100,000 int64 ids a query", for people.
   const std::string& description() const { return description_; }
@@ -68,6 +69,7 @@ class Workload {
   std::optional<IdSet> ids_;
   std::vector<std::unique_ptr<PreparedRequest>> requests_;
   uint64_t total_bytes_ = 0;
+  uint64_t num_candidates_ = 0;
   std::string description_;
 };
 

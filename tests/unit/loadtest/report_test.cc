@@ -58,6 +58,7 @@ class ReportTest : public testing::Test {
     options_.load.mode = Mode::kOpen;
     report_.options = &options_;
     report_.workload = "1,000 of 5,000 ids a query";
+    report_.num_candidates = 1000;
     report_.result = SomeResult(150);
     report_.whole = {.sent = 400, .answered = 385, .rejected = 12, .errors = 3};
   }

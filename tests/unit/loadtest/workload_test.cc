@@ -155,8 +155,10 @@ TEST(WorkloadTest, InlineDocumentsAndTheWholeCollectionAreCandidatesToo) {
   ASSERT_EQ(request.candidates().inline_documents().documents_size(), 7);
   EXPECT_EQ(request.candidates().inline_documents().documents(6).num_tokens(), 11u);
   EXPECT_EQ(request.candidates().inline_documents().documents(6).data().size(), 11u * 8 * 2);
+  EXPECT_EQ(Prepare(options)->num_candidates(), 7u);
   options.candidates = CandidateKind::kWholeCollection;
   EXPECT_TRUE(Message((*Prepare(options))[0]).candidates().has_whole_collection());
+  EXPECT_EQ(Prepare(options)->num_candidates(), 500u);
 }
 
 TEST(WorkloadTest, IdsComeFromAFileOrFromAPrefix) {
