@@ -22,7 +22,7 @@ ARG COMMIT=unknown
 ARG JOBS=""
 RUN cmake --preset release -DMAXSIM_CUDA=${CUDA} -DMAXSIM_TESTS=OFF -DMAXSIM_BENCHMARKS=OFF \
       -DMAXSIM_COMMIT=${COMMIT} \
- && cmake --build --preset release ${JOBS:+-j ${JOBS}} --target maxsimd maxsimctl maxsim-shard \
+ && cmake --build --preset release ${JOBS:+-j ${JOBS}} --target maxsimd maxsimctl maxsim-shard maxsim-loadtest \
  && scripts/bundle.sh --programs-only build/release build/bundle
 
 FROM ${RUNTIME_BASE}

@@ -206,15 +206,13 @@ void CallHandle::Cancel() const {
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
-  absl::Status valid = ValidateClientOptions(options);
-  if (!valid.ok()) return valid;
-  absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials = MakeCredentials(options.tls);
-  if (!credentials.ok()) return credentials.status();
+  absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> channels = MakeChannels(options);
+  if (!channels.ok()) return channels.status();
   auto core = std::make_shared<Core>(options);
   core->authorization = absl::StrCat("Bearer ", options.bearer_token);
-  for (int i = 0; i < options.num_channels; ++i) {
+  for (std::shared_ptr<grpc::Channel>& channel : *channels) {
     Core::Connection& connection = core->connections.emplace_back();
-    connection.channel = grpc::CreateCustomChannel(options.target, *credentials, MakeChannelArguments(options));
+    connection.channel = std::move(channel);
     connection.reranker = v1::Reranker::NewStub(connection.channel);
     connection.admin = v1::Admin::NewStub(connection.channel);
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpc/compression.h"
 #include "grpc/grpc.h"
+#include "grpcpp/create_channel.h"
 #include "maxsim_version.h"
 
 namespace maxsim::client {
@@ -99,6 +100,18 @@ grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
     arguments.SetSslTargetNameOverride(options.tls.server_name);
   }
   return arguments;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(const ClientOptions& options) {
+  absl::Status valid = ValidateClientOptions(options);
+  if (!valid.ok()) return valid;
+  const absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials = MakeCredentials(options.tls);
+  if (!credentials.ok()) return credentials.status();
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < options.num_channels; ++i) {
+    channels.push_back(grpc::CreateCustomChannel(options.target, *credentials, MakeChannelArguments(options)));
+  }
+  return channels;
 }
 
 }  // namespace maxsim::client

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/retry.h"
+#include "grpcpp/channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 
@@ -56,5 +58,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
 // The arguments of every channel. No compression; gRPC's own retries are off, because client/retry.h is the
 // one place that decides about them.
 grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options);
+
+// options.num_channels channels to options.target, a connection each. They connect on their first call. Errors are
+// those of ValidateClientOptions and MakeCredentials.
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(const ClientOptions& options);
 
 }  // namespace maxsim::client

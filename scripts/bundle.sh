@@ -7,7 +7,8 @@
 #   BUNDLE_FOLDER/run-tests.sh       unpacks and runs the tests
 #   BUNDLE_FOLDER/unpack.sh FOLDER   unpacks everything:
 #
-#   bin/    maxsimd, maxsimctl, maxsim-shard and the benchmarks     lib/   every shared library but glibc's and the driver's
+#   bin/    maxsimd, maxsimctl, maxsim-shard, maxsim-loadtest and the benchmarks
+#   lib/    every shared library but glibc's and the driver's
 #   tests/  the test programs     demo/ config/ ...   the files that they read     run-tests.sh   runs the tests
 #
 # --programs-only makes BUNDLE_FOLDER/bin and lib as they are, without tests and data (for the image).

@@ -5,34 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "client/ctl/describe.h"
-#include "client/ctl/inputs.h"
+#include "client/ctl/token_file.h"
 
 namespace maxsim::client::ctl {
 namespace {
 
 constexpr char kDefaultPort[] = ":7070";
-
-// The first token of a file in the format of the server's auth.tokens_file: one per line, `#` begins a comment line.
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(path);
-  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("--token-file: ", text.status().message()));
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-    const absl::string_view token = absl::StripAsciiWhitespace(line);
-    if (token.empty() || token.front() == '#') continue;
-    if (!std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; })) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--token-file: the token in '", path, "' holds a space or a byte beyond ASCII"));
-    }
-    return std::string(token);
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' holds no token"));
-}
 
 // What the user of a server that cannot be reached can do about it, judged by gRPC's words.
 const char* ReachHint(absl::string_view message, bool tls) {
@@ -64,7 +46,7 @@ absl::StatusOr<Client*> Context::Connect() {
   client_options.admin_timeout = std::max(client_options.admin_timeout, client_options.timeout);
   client_options.tls = options.tls;
   if (!options.token_file.empty()) {
-    absl::StatusOr<std::string> token = ReadToken(options.token_file);
+    absl::StatusOr<std::string> token = ReadTokenFile(options.token_file);
     if (!token.ok()) return token.status();
     client_options.bearer_token = *std::move(token);
   }

@@ -1,0 +1,92 @@
+// Calls by the ten thousand a second: one thread starts them, one takes the answers (it may be the same), and neither
+// meets the threads of another queue.
+//
+//   std::vector<std::shared_ptr<grpc::Channel>> channels = *MakeChannels(options);
+//   std::unique_ptr<CallQueue> queue = MakeCallQueue(channels, options);
+//   queue->Start(EncodedRequest(request), tag);
+//   CallQueue::Answer answer;
+//   while (queue->Next(absl::Now() + absl::Seconds(1), answer) == CallQueue::Event::kAnswer) ...
+//
+// Client::RerankAsync serves every call of a process from one completion queue of gRPC's, whose threads hand each
+// answer on, and keeps the calls under way in one set. That is the convenient way, with retries. Here a queue has a
+// completion queue of its own, requests are encoded once and sent any number of times, and an answer is parsed into a
+// message that is used again. There are no retries: a status is what the server said.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/options.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::client {
+
+// A request as it travels. Copies share its bytes.
+class EncodedRequest {
+ public:
+  EncodedRequest() = default;
+  explicit EncodedRequest(const v1::RerankRequest& request);
+
+  size_t size_bytes() const { return slice_.size(); }
+  // The message, without copying it.
+  grpc::ByteBuffer Buffer() const;
+  // The same with this request_id, which must be one that the request has not set itself.
+  grpc::ByteBuffer BufferWithId(std::string_view request_id) const;
+
+ private:
+  grpc::Slice slice_;
+};
+
+// Start from one thread at a time and Next from one thread at a time, which may be two.
+class CallQueue {
+ public:
+  enum class Event {
+    kAnswer,   // `answer` is one that was started
+    kTimeout,  // nothing came until the deadline
+    kClosed,   // after Close, and everything that was started has been answered
+  };
+
+  struct Answer {
+    uint64_t tag = 0;  // that of Start
+    absl::Status status;
+    v1::RerankResponse response;  // whole only where status is OK; reused by the next Next
+  };
+
+  // Ends what is open, and waits for it.
+  virtual ~CallQueue() = default;
+  CallQueue(const CallQueue&) = delete;
+  CallQueue& operator=(const CallQueue&) = delete;
+
+  // Sends the request on one of the channels, in turn. Its answer, or the error, comes out of Next once. Tags are the
+  // caller's, and those under way differ.
+  virtual void Start(const EncodedRequest& request, uint64_t tag) = 0;
+
+  // Waits for an answer until `deadline`.
+  virtual Event Next(absl::Time deadline, Answer& answer) = 0;
+
+  // No Start follows. Calls end by their timeout; sessions at once, with CANCELLED for what they have not answered.
+  // From any thread that may call Start.
+  virtual void Close() = 0;
+
+ protected:
+  CallQueue() = default;
+};
+
+// One Rerank call a request, each bounded by options.timeout. `channels` may be shared by several queues and must not
+// be empty. Of `options`, timeout and bearer_token count.
+std::unique_ptr<CallQueue> MakeCallQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+                                         const ClientOptions& options);
+
+// One RerankStream a channel, opened when the first request needs it, and again when it has ended. Requests have no
+// timeout of their own. A stream that ends answers what it had under way with its status (UNAVAILABLE if that is OK).
+// The server reads no more than `grpc.stream_in_flight` requests of a stream ahead of its answers; more wait here.
+std::unique_ptr<CallQueue> MakeSessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+                                            const ClientOptions& options);
+
+}  // namespace maxsim::client

@@ -1,0 +1,42 @@
+// The ids that candidates are drawn from. Immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::loadtest {
+
+class IdSet {
+ public:
+  // One id a line, of the collection's kind (strings where that is not known); empty lines are skipped. NOT_FOUND or
+  // INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has those).
+  static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
+  // 0 .. count-1 as integers; with a prefix as strings: "doc-0", "doc-1", ...
+  static IdSet Numbered(uint64_t count, const std::string& prefix);
+
+  uint64_t size() const { return size_; }
+  v1::IdType type() const { return type_; }
+
+  // These ids, by their numbers below size(), as the candidates of a query.
+  v1::Candidates Candidates(const std::vector<uint64_t>& numbers) const;
+
+  // True when hit `hit` of `result` names id `number`.
+  bool Names(const v1::QueryResult& result, int hit, uint64_t number) const;
+
+ private:
+  std::string StringId(uint64_t number) const;
+  int64_t IntId(uint64_t number) const;
+
+  v1::IdType type_ = v1::ID_TYPE_INT64;
+  uint64_t size_ = 0;
+  std::string prefix_;
+  // Of a file; empty: numbered.
+  std::vector<std::string> strings_;
+  std::vector<int64_t> ints_;
+};
+
+}  // namespace maxsim::loadtest

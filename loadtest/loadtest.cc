@@ -1,0 +1,235 @@
+#include "loadtest/loadtest.h"
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/call_queue.h"
+#include "client/client.h"
+#include "client/ctl/terminal.h"
+#include "client/ctl/token_file.h"
+#include "loadtest/command_line.h"
+#include "loadtest/report.h"
+#include "loadtest/run.h"
+#include "loadtest/server_metrics.h"
+#include "loadtest/sweep.h"
+#include "loadtest/workload.h"
+#include "server/shard/text.h"
+
+namespace maxsim::loadtest {
+namespace {
+
+using client::CallQueue;
+using client::ctl::Printable;
+
+absl::Status WriteFile(const char* flag, const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text) || !file.flush())
+    return absl::UnavailableError(absl::StrCat(flag, ": cannot write '", path, "'"));
+  return absl::OkStatus();
+}
+
+std::string DescribeServer(const v1::GetInfoResponse& info) {
+  std::string text;
+  if (!info.version().empty()) text = absl::StrCat("maxsimd ", info.version(), " (", info.commit(), ")");
+  for (const v1::DeviceInfo& device : info.devices()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", device.backend(), " ", device.name(), " ", device.isa());
+  }
+  return text;
+}
+
+class Session {
+ public:
+  Session(Options options, const Environment& environment) : options_(std::move(options)), environment_(environment) {}
+
+  absl::Status Run() {
+    report_.options = &options_;
+    report_.started = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
+    if (absl::Status status = Connect(); !status.ok()) return status;
+    if (absl::Status status = Prepare(); !status.ok()) return status;
+    if (absl::Status status = AskOnce(); !status.ok()) return status;
+    absl::Status measured = options_.load.mode == Mode::kSweep ? Sweep() : Once();
+    if (!measured.ok()) return measured;
+    return Write();
+  }
+
+  int exit_code() const {
+    if (report_.whole.errors > 0) return kExitFailed;
+    return report_.client_bound() ? kExitClientBound : kExitOk;
+  }
+
+ private:
+  absl::Status Connect() {
+    if (!options_.token_file.empty()) {
+      absl::StatusOr<std::string> token = client::ctl::ReadTokenFile(options_.token_file);
+      if (!token.ok()) return token.status();
+      options_.client.bearer_token = *std::move(token);
+    }
+    absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> channels = client::MakeChannels(options_.client);
+    if (!channels.ok()) return channels.status();
+    channels_ = *std::move(channels);
+    client::ClientOptions one = options_.client;
+    one.num_channels = 1;
+    absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(one);
+    if (!client.ok()) return client.status();
+    absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
+    if (!info.ok()) return shard::Prefix(absl::StrCat("--target ", one.target, ": GetInfo: "), info.status());
+    info_ = *std::move(info);
+    report_.server = DescribeServer(info_);
+    if (options_.output.metrics_url.empty()) return absl::OkStatus();
+    absl::StatusOr<std::unique_ptr<MetricsScraper>> scraper = MetricsScraper::Create(options_.output.metrics_url);
+    if (!scraper.ok()) return scraper.status();
+    scraper_ = *std::move(scraper);
+    return absl::OkStatus();
+  }
+
+  absl::Status Prepare() {
+    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_);
+    if (!workload.ok()) return workload.status();
+    workload_ = *std::move(workload);
+    report_.workload = workload_->description();
+    report_.num_candidates = workload_->num_candidates();
+    report_.pool_requests = workload_->size();
+    if (!options_.output.quiet) {
+      environment_.err << absl::StrFormat("prepared %d requests (%s): %s\n", workload_->size(),
+                                          shard::FormatBytes(static_cast<int64_t>(workload_->total_bytes())),
+                                          Printable(workload_->description()));
+    }
+    return absl::OkStatus();
+  }
+
+  // The channels of a thread: every threads-th, or where there are fewer channels than threads one that it shares.
+  std::unique_ptr<CallQueue> MakeQueue(int thread) const {
+    std::vector<std::shared_ptr<grpc::Channel>> own;
+    const auto threads = static_cast<size_t>(options_.load.threads);
+    for (auto i = static_cast<size_t>(thread); i < channels_.size(); i += threads) own.push_back(channels_[i]);
+    if (own.empty()) own.push_back(channels_[static_cast<size_t>(thread) % channels_.size()]);
+    return options_.load.stream ? client::MakeSessionQueue(own, options_.client)
+                                : client::MakeCallQueue(own, options_.client);
+  }
+
+  // A request that is wrong, or too large for the server, would fail a million times.
+  absl::Status AskOnce() {
+    const std::unique_ptr<CallQueue> queue = MakeQueue(0);
+    const PreparedRequest& request = (*workload_)[0];
+    CallQueue::Answer answer;
+    queue->Start(request.encoded(), 0);
+    if (queue->Next(absl::Now() + options_.load.timeout, answer) != CallQueue::Event::kAnswer) {
+      answer.status = absl::DeadlineExceededError("no answer");
+    }
+    absl::Status status = answer.status.ok() ? request.Check(answer.response) : answer.status;
+    ++report_.whole.sent;
+    ++report_.whole.answered;
+    return status.ok() ? status : shard::Prefix("the first request, before the clock starts: ", status);
+  }
+
+  absl::StatusOr<RunResult> RunAt(const LoadOptions& load) {
+    const Observer observe = [this](const Interval& interval) {
+      if (scraper_ != nullptr) scraper_->Request(interval.end_s);
+      if (!options_.output.quiet) PrintProgress(interval);
+    };
+    absl::StatusOr<RunResult> result = RunLoad(
+        load, *workload_, [this](int thread) { return MakeQueue(thread); }, observe, environment_.stop);
+    if (scraper_ != nullptr) {
+      report_.scrape_failures = 0;
+      report_.server_metrics = scraper_->Collect(report_.scrape_failures);
+      // The scrape at the end of the warm-up is what the first one is compared with.
+      std::erase_if(report_.server_metrics, [](const ServerSecond& second) { return second.at_s <= 0; });
+    }
+    if (!result.ok()) return result;
+    report_.whole.sent += result->all_sent;
+    report_.whole.answered += result->all_answered;
+    report_.whole.rejected += result->all_rejected;
+    report_.whole.errors += result->all_errors;
+    return result;
+  }
+
+  void PrintProgress(const Interval& interval) const {
+    std::string line = interval.warmup ? absl::StrFormat("%6s", "warm") : absl::StrFormat("%5.0fs", interval.end_s);
+    absl::StrAppendFormat(&line, "  %10.1f/s", interval.rps);
+    if (!interval.warmup) {
+      absl::StrAppendFormat(&line, "  p50 %8s  p99 %8s", FormatUs(interval.p50_us), FormatUs(interval.p99_us));
+    }
+    absl::StrAppendFormat(&line, "  rejected %d  in flight %d", interval.rejected, interval.in_flight);
+    if (interval.errors > 0) absl::StrAppend(&line, "  errors ", interval.errors);
+    environment_.err << line << '\n' << std::flush;
+  }
+
+  absl::Status Once() {
+    absl::StatusOr<RunResult> result = RunAt(options_.load);
+    if (!result.ok()) return result.status();
+    report_.result = *std::move(result);
+    return absl::OkStatus();
+  }
+
+  absl::Status Sweep() {
+    std::vector<std::vector<ServerSecond>> metrics;  // by step
+    const auto measure = [&](double rate) -> absl::StatusOr<RunResult> {
+      LoadOptions load = options_.load;
+      load.rate = rate;
+      if (!options_.output.quiet) environment_.err << absl::StrFormat("%.1f requests/s:\n", rate) << std::flush;
+      absl::StatusOr<RunResult> result = RunAt(load);
+      if (result.ok()) metrics.push_back(report_.server_metrics);
+      // What was cut short says nothing about its rate.
+      if (result.ok() && environment_.stop) return absl::CancelledError("the sweep was ended");
+      return result;
+    };
+    const auto on_step = [this](const SweepStep& step) {
+      environment_.err << absl::StrFormat("%.1f requests/s: %s (p50 %s, p99 %s)\n", step.rate,
+                                          step.held ? "held" : step.reason,
+                                          FormatUs(static_cast<double>(step.result.latency.PercentileNs(0.5)) * 1e-3),
+                                          FormatUs(static_cast<double>(step.result.latency.PercentileNs(0.99)) * 1e-3))
+                       << std::flush;
+    };
+    absl::StatusOr<SweepResult> sweep = FindHighestRate({.first_rate = options_.load.rate,
+                                                         .target_p99 = options_.load.target_p99,
+                                                         .precision = options_.load.sweep_precision},
+                                                        measure, on_step);
+    if (!sweep.ok()) return sweep.status();
+    const size_t shown = sweep->best >= 0 ? static_cast<size_t>(sweep->best) : sweep->steps.size() - 1;
+    report_.result = sweep->steps[shown].result;
+    report_.server_metrics = metrics[shown];
+    report_.sweep = *std::move(sweep);
+    return absl::OkStatus();
+  }
+
+  absl::Status Write() const {
+    PrintReport(report_, environment_.out);
+    if (!environment_.out) return absl::UnavailableError("cannot write the report to standard output");
+    const OutputOptions& output = options_.output;
+    if (!output.json_file.empty()) {
+      const std::string json = ToJson(report_).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+      if (absl::Status status = WriteFile("--json", output.json_file, json + "\n"); !status.ok()) return status;
+    }
+    return output.html_file.empty() ? absl::OkStatus() : WriteFile("--html", output.html_file, ToHtml(report_));
+  }
+
+  Options options_;
+  const Environment& environment_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+  v1::GetInfoResponse info_;
+  std::unique_ptr<MetricsScraper> scraper_;
+  std::unique_ptr<Workload> workload_;
+  Report report_;
+};
+
+}  // namespace
+
+int RunLoadtest(const std::vector<std::string>& arguments, const Environment& environment) {
+  int exit_code = kExitOk;
+  std::optional<Options> options = ParseCommandLine(arguments, environment.out, environment.err, exit_code);
+  if (!options.has_value()) return exit_code;
+  Session session(*std::move(options), environment);
+  const absl::Status status = session.Run();
+  if (!status.ok()) {
+    environment.err << "maxsim-loadtest: " << Printable(absl::StatusCodeToString(status.code())) << ": "
+                    << Printable(std::string(status.message())) << '\n';
+    return kExitFailed;
+  }
+  return session.exit_code();
+}
+
+}  // namespace maxsim::loadtest

@@ -1,0 +1,25 @@
+// maxsim-loadtest: measures a maxsimd server under load.
+#include <atomic>
+#include <csignal>
+#include <iostream>
+
+#include "loadtest/loadtest.h"
+
+namespace {
+
+std::atomic<bool> stop{false};
+
+// Once to end the run and see its report, twice to end at once.
+void OnSignal(int signal) {
+  stop.store(true);
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
+  return maxsim::loadtest::RunLoadtest({argv + 1, argv + argc}, {std::cout, std::cerr, stop});
+}

@@ -1,0 +1,81 @@
+// What one run of maxsim-loadtest was asked for. Plain values; ParseOptions (command_line.h) fills and checks them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/options.h"
+#include "kernels/scalar_type.h"
+#include "loadtest/schedule.h"
+#include "loadtest/token_counts.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::loadtest {
+
+enum class CandidateKind { kIds, kWholeCollection, kInline };
+// What is checked of an answer: everything that the server promises and a client can see; the same without comparing
+// the bits of answers to one request (for servers that promise no such thing); nothing.
+enum class AnswerCheck { kExact, kOrder, kNone };
+enum class Mode { kClosed, kOpen, kSweep };
+
+struct WorkloadOptions {
+  std::string collection;
+
+  CandidateKind candidates = CandidateKind::kIds;
+  uint64_t num_candidates = 1000;  // ids, or inline documents, of one query
+  std::string ids_file;
+  uint64_t int_ids = 0;      // ids 0 .. int_ids - 1; 0: those of ids_file
+  std::string id_prefix;     // not empty: string ids, this and a number below int_ids
+  double zipf_exponent = 0;  // of the candidates' popularity
+  TokenCounts document_tokens{180};
+
+  std::string queries_file, query_lengths_file;  // recorded queries; empty: synthetic ones
+  TokenCounts query_tokens{32};
+  ScalarType dtype = ScalarType::kF16;  // of synthetic tokens
+  uint32_t queries_per_request = 1;
+  bool shared_candidates = true;
+  uint64_t seed = 1;
+
+  uint32_t top_k = 100;
+  v1::Priority priority = v1::PRIORITY_NORMAL;
+  AnswerCheck check = AnswerCheck::kExact;
+
+  uint64_t pool_requests = 1024;              // prepared before the clock starts, sent in turn
+  uint64_t pool_bytes = uint64_t{512} << 20;  // bound on their messages; 4 are prepared in any case
+};
+
+struct LoadOptions {
+  Mode mode = Mode::kClosed;
+  int concurrency = 16;  // closed loop: requests under way
+  double rate = 0;       // open loop: requests a second; sweep: where it begins
+  Arrivals arrivals = Arrivals::kPoisson;
+  absl::Duration target_p99 = absl::ZeroDuration();  // sweep
+  double sweep_precision =
+      0.05;  // the sweep ends when the bounds of the highest rate differ by no more than this share
+  absl::Duration warmup = absl::Seconds(2);
+  absl::Duration duration = absl::Seconds(10);
+  int threads = 1;
+  int max_in_flight = 4096;  // open loop
+  // A send that is later than this counts as late.
+  absl::Duration late_after = absl::Milliseconds(1);
+  absl::Duration timeout = absl::Seconds(10);  // of one request
+  bool stream = false;
+  uint64_t seed = 1;
+};
+
+struct OutputOptions {
+  std::string json_file, html_file, metrics_url;
+  bool quiet = false;
+};
+
+struct Options {
+  client::ClientOptions client;  // target, timeout, num_channels, TLS, token
+  std::string token_file;
+  WorkloadOptions workload;
+  LoadOptions load;
+  OutputOptions output;
+  std::string command;  // as it was typed
+};
+
+}  // namespace maxsim::loadtest

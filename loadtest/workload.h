@@ -1,0 +1,76 @@
+// The requests of a run, all prepared before its clock starts, and whether their answers are right.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/call_queue.h"
+#include "loadtest/ids.h"
+#include "loadtest/options.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::loadtest {
+
+// One request that is sent any number of times, and what is known of its answer. Check is thread-safe.
+class PreparedRequest {
+ public:
+  // `candidates`: numbers of the ids in `ids`, a list for each query or one for all; empty lists where the candidates
+  // are no ids. `num_candidates` is that of each query. `ids` must outlive this.
+  PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
+                  uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact);
+
+  const client::EncodedRequest& encoded() const { return encoded_; }
+  int num_queries() const { return num_queries_; }
+
+  // OK when the answer is right: a result for each query, min(top_k, candidates) hits in rank order, positions that
+  // exist, each once, the ids at those positions; and, with AnswerCheck::kExact, the same bits as the first right
+  // answer of the same generation. INTERNAL saying what is wrong. That scores are those of FP64 is `maxsimctl verify`'s
+  // to say.
+  absl::Status Check(const v1::RerankResponse& response) const;
+
+ private:
+  absl::Status CheckWhole(const v1::RerankResponse& response) const;
+
+  const client::EncodedRequest encoded_;
+  const int num_queries_;
+  const uint64_t num_candidates_;
+  const int num_hits_;
+  const std::vector<std::vector<uint64_t>> candidates_;
+  const IdSet* const ids_;
+  const AnswerCheck check_;
+  // 16 bits of a generation and 48 of a hash of its answer; 0 before the first.
+  mutable std::atomic<uint64_t> known_{0};
+};
+
+class Workload {
+ public:
+  // Reads the files, checks the options against what the server says of itself and of the collection, and prepares the
+  // requests. Errors name the flag, the value and the limit.
+  static absl::StatusOr<std::unique_ptr<Workload>> Prepare(const WorkloadOptions& options,
+                                                           const v1::GetInfoResponse& info);
+
+  size_t size() const { return requests_.size(); }
+  const PreparedRequest& operator[](size_t idx) const { return *requests_[idx]; }
+  uint64_t total_bytes() const { return total_bytes_; }        // of the requests
+  uint64_t num_candidates() const { return num_candidates_; }  // of a query
+
+  // "1,000 of 100,000 int64 ids a query", for people.
+  const std::string& description() const { return description_; }
+
+ private:
+  friend class WorkloadBuilder;
+  Workload() = default;
+
+  std::optional<IdSet> ids_;
+  std::vector<std::unique_ptr<PreparedRequest>> requests_;
+  uint64_t total_bytes_ = 0;
+  uint64_t num_candidates_ = 0;
+  std::string description_;
+};
+
+}  // namespace maxsim::loadtest

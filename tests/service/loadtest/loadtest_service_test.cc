@@ -1,0 +1,242 @@
+// maxsim-loadtest against a whole server in this process: what one counts, the other has counted too.
+#include "loadtest/loadtest.h"
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "loadtest/command_line.h"
+#include "loadtest/server_metrics.h"
+#include "nlohmann/json.hpp"
+#include "tests/service/server_fixture.h"
+#include "tests/unit/store/fake_backend.h"
+
+namespace maxsim::loadtest {
+namespace {
+
+using nlohmann::json;
+using test::FakeBackend;
+using test::RunningServer;
+using testing::HasSubstr;
+
+class LoadtestServiceTest : public testing::Test {
+ protected:
+  void Serve(const std::function<void(config::Config*)>& change = nullptr, std::unique_ptr<Backend> backend = nullptr) {
+    server_ = std::make_unique<RunningServer>(change, std::move(backend));
+  }
+
+  // Runs the load tester over the server's string ids; its JSON is left in report_.
+  int Run(std::vector<std::string> arguments) {
+    for (const std::string& flag :
+         {std::string("--target"), server_->grpc_address(), std::string("--collection"), std::string("corpus"),
+          std::string("--json"), folder_ / "report.json", std::string("--threads"), std::string("2")}) {
+      arguments.push_back(flag);
+    }
+    out_.str("");
+    err_.str("");
+    const int exit_code = RunLoadtest(arguments, {out_, err_, stop_});
+    std::ifstream file(folder_ / "report.json");
+    report_ = json::parse(file, nullptr, /*allow_exceptions=*/false);
+    return exit_code;
+  }
+
+  int RunIds(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {"--int-ids", "200", "--id-prefix", "doc-", "--candidates", "50", "--top-k", "10"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return Run(all);
+  }
+
+  // Of the server: calls of `method` that ended with `code`.
+  int64_t Counted(const std::string& method, const std::string& code) const {
+    const Scrape scrape(server_->server().metrics().Expose());
+    return static_cast<int64_t>(
+        scrape.WithLabel("maxsim_requests_total", absl::StrCat("code=\"", code, "\",method=\"", method, "\""))
+            .value_or(0));
+  }
+
+  // The server counts an answer before it is sent, so at once; a stream's end may come later.
+  void ExpectCountsAgree(const std::string& method) const {
+    const json& whole = report_["whole_run"];
+    EXPECT_EQ(whole["answered"], Counted(method, "OK"));
+    EXPECT_EQ(whole["rejected"], Counted(method, "RESOURCE_EXHAUSTED"));
+    EXPECT_EQ(whole["sent"].get<int64_t>(),
+              whole["answered"].get<int64_t>() + whole["rejected"].get<int64_t>() + whole["errors"].get<int64_t>());
+  }
+
+  // The machine that runs tests may be too busy for the load tester to keep up; that is not what fails.
+  static bool Fine(int exit_code) { return exit_code == kExitOk || exit_code == kExitClientBound; }
+
+  test::TemporaryFolder folder_;
+  std::unique_ptr<RunningServer> server_;
+  std::atomic<bool> stop_{false};
+  std::ostringstream out_, err_;
+  json report_;
+};
+
+TEST_F(LoadtestServiceTest, AClosedLoopAndTheServerCountTheSame) {
+  Serve();
+  EXPECT_TRUE(Fine(RunIds({"--concurrency", "4", "--warmup", "300ms", "--duration", "1s"}))) << err_.str();
+  ExpectCountsAgree("Rerank");
+  EXPECT_GT(report_["requests"], 20);
+  EXPECT_LE(report_["requests"], report_["whole_run"]["answered"]);
+  EXPECT_EQ(report_["errors"], json::object());
+  EXPECT_EQ(report_["rejected"], 0);
+  EXPECT_EQ(report_["mode"], "closed");
+  EXPECT_GT(report_["latency_us"]["p50"], 0);
+  EXPECT_GT(report_["server_us"]["kernel_p50"], 0);
+  EXPECT_LE(report_["server_us"]["total_p50"], report_["latency_us"]["p50"]) << "the server's part of the time";
+  EXPECT_GT(report_["client_cpu_s"], 0);
+  EXPECT_THAT(out_.str(), HasSubstr("closed loop, 4 requests under way"));
+  EXPECT_THAT(err_.str(), HasSubstr("in flight 4"));
+}
+
+TEST_F(LoadtestServiceTest, AnOpenLoopSendsItsRateAndReadsTheServersMetrics) {
+  Serve();
+  const std::string html = folder_ / "report.html";
+  EXPECT_TRUE(Fine(RunIds({"--mode", "open", "--rate", "100", "--arrivals", "fixed", "--warmup", "1s", "--duration",
+                           "2s", "--metrics", absl::StrCat("http://127.0.0.1:", server_->http_port(), "/metrics"),
+                           "--html", html, "--quiet"})))
+      << err_.str();
+  ExpectCountsAgree("Rerank");
+  EXPECT_EQ(report_["requests"], 200);
+  EXPECT_EQ(report_["whole_run"]["answered"], 301);
+  EXPECT_EQ(err_.str(), "");
+  EXPECT_EQ(report_["series"].size(), 2u);
+  ASSERT_GE(report_["server_metrics"].size(), 1u);
+  EXPECT_GT(report_["server_metrics"][0]["requests_per_second"], 0);
+  EXPECT_GE(report_["server_metrics"][0]["batch_queries_mean"], 1);
+  std::stringstream page;
+  page << std::ifstream(html).rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr("<figcaption>Batch size"));
+}
+
+TEST_F(LoadtestServiceTest, StreamsCarryTheSameLoad) {
+  Serve();
+  EXPECT_TRUE(Fine(RunIds({"--stream", "--concurrency", "6", "--warmup", "200ms", "--duration", "800ms"})))
+      << err_.str();
+  ExpectCountsAgree("RerankStream");
+  EXPECT_GT(report_["requests"], 20);
+  EXPECT_EQ(Counted("Rerank", "OK"), 0);
+}
+
+TEST_F(LoadtestServiceTest, EveryKindOfRequestIsAnsweredRight) {
+  Serve();
+  const std::vector<std::string> quick = {"--concurrency", "2", "--warmup", "0", "--duration", "300ms", "--quiet"};
+  for (std::vector<std::string> kind : std::vector<std::vector<std::string>>{
+           {"--candidates", "all", "--queries-per-request", "3", "--priority", "high"},
+           {"--candidates", "inline:9", "--document-tokens", "uniform:2:20", "--dtype", "f32", "--query-tokens", "5"},
+           {"--int-ids", "200", "--id-prefix", "doc-", "--candidates", "7", "--queries-per-request", "4",
+            "--shared-candidates", "false", "--zipf", "1.1", "--query-tokens", "lognormal:12:4:32"},
+       }) {
+    kind.insert(kind.end(), quick.begin(), quick.end());
+    EXPECT_TRUE(Fine(Run(kind))) << err_.str();
+    EXPECT_EQ(report_["errors"], json::object());
+    EXPECT_GT(report_["requests"], 0);
+    EXPECT_EQ(report_["queries"].get<int>(),
+              report_["requests"].get<int>() * report_["queries_per_request"].get<int>());
+  }
+}
+
+// A backend that takes this long for a request: a call for each of the collection's 26 shards.
+std::unique_ptr<FakeBackend> SlowBackend(absl::Duration duration) {
+  auto backend = std::make_unique<FakeBackend>();
+  backend->OnTopK([duration](absl::Span<const Query>) {
+    absl::SleepFor(duration / 26);
+    return absl::OkStatus();
+  });
+  return backend;
+}
+
+TEST_F(LoadtestServiceTest, RejectionsShowAndAreNoErrors) {
+  Serve(
+      [](config::Config* config) {
+        config->engine.num_lanes = 1;
+        config->batching.max_queue_jobs = 1;
+        config->batching.max_batch_queries = 1;
+      },
+      SlowBackend(absl::Milliseconds(5)));
+  EXPECT_TRUE(Fine(RunIds({"--concurrency", "8", "--warmup", "100ms", "--duration", "500ms"}))) << err_.str();
+  ExpectCountsAgree("Rerank");
+  EXPECT_GT(report_["rejected"], 0);
+  EXPECT_GT(report_["rps"], 0);
+  EXPECT_EQ(report_["errors"], json::object());
+}
+
+TEST_F(LoadtestServiceTest, ErrorsEndInTheReportAndInTheExitCode) {
+  std::atomic<int> calls{0};  // outlives the server
+  auto backend = std::make_unique<FakeBackend>();
+  backend->OnTopK([&calls](absl::Span<const Query>) {
+    return ++calls % 100 == 0 ? absl::InternalError("a bad call") : absl::OkStatus();
+  });
+  Serve(nullptr, std::move(backend));
+  EXPECT_EQ(RunIds({"--mode", "open", "--rate", "50", "--warmup", "0", "--duration", "1s"}), kExitFailed);
+  ExpectCountsAgree("Rerank");
+  EXPECT_GT(report_["errors"]["INTERNAL"], 0);
+  EXPECT_EQ(report_["whole_run"]["errors"], Counted("Rerank", "INTERNAL"));
+  EXPECT_THAT(out_.str(), HasSubstr("a bad call"));
+  server_.reset();
+}
+
+TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
+  Serve(
+      [](config::Config* config) {  // 100 requests a second at most
+        config->engine.num_lanes = 1;
+        config->batching.max_batch_queries = 1;
+      },
+      SlowBackend(absl::Milliseconds(10)));
+  EXPECT_TRUE(Fine(RunIds({"--sweep", "--target-p99", "200ms", "--rate", "20", "--sweep-precision", "1", "--warmup",
+                           "200ms", "--duration", "2s"})))
+      << err_.str();
+  EXPECT_EQ(report_["mode"], "sweep");
+  ASSERT_GE(report_["steps"].size(), 2u);
+  const json& held = report_["held_rate"];
+  ASSERT_TRUE(held.is_number()) << report_.dump(1);
+  EXPECT_LE(held, 100);
+  bool failed_above = false;
+  for (const json& step : report_["steps"]) failed_above |= !step["held"] && step["rate"] > held;
+  EXPECT_TRUE(failed_above);
+  EXPECT_EQ(report_["rate"], held);
+  EXPECT_THAT(out_.str(), HasSubstr("hold p99 <= 200ms"));
+  ExpectCountsAgree("Rerank");
+}
+
+TEST_F(LoadtestServiceTest, WhatCannotBeRunIsSaidBeforeTheClockStarts) {
+  Serve();
+  EXPECT_EQ(Run({"--int-ids", "500", "--id-prefix", "doc-", "--candidates", "400"}), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("the first request, before the clock starts"));
+  EXPECT_THAT(err_.str(), HasSubstr("NOT_FOUND"));
+  EXPECT_EQ(Run({"--int-ids", "200", "--candidates", "5"}), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("the collection has string ids"));
+  EXPECT_EQ(Run({"--candidates", "all", "--metrics", "http://127.0.0.1:1/"}), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("nothing answers"));
+  EXPECT_EQ(Run({"--candidates", "none"}), kExitUsage);
+  const std::string address = server_->grpc_address();
+  server_->Stop();
+  EXPECT_EQ(Run({"--candidates", "all", "--timeout", "300ms"}), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr(address));
+}
+
+TEST_F(LoadtestServiceTest, AStoppedRunStillReports) {
+  Serve();
+  std::thread stopper([this] {
+    absl::SleepFor(absl::Milliseconds(1500));
+    stop_ = true;
+  });
+  const int exit_code = RunIds({"--concurrency", "2", "--warmup", "0", "--duration", "1h"});
+  stopper.join();
+  EXPECT_TRUE(Fine(exit_code)) << err_.str();
+  ExpectCountsAgree("Rerank");
+  EXPECT_GT(report_["requests"], 0);
+  EXPECT_LT(report_["duration_s"], 60);
+  EXPECT_EQ(report_["stable"], false);
+}
+
+}  // namespace
+}  // namespace maxsim::loadtest

@@ -1,0 +1,128 @@
+// What tests prepare workloads against, and a server that is a model: its time to answer is known.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/call_queue.h"
+#include "gtest/gtest.h"
+#include "loadtest/worker.h"
+#include "loadtest/workload.h"
+
+namespace maxsim::loadtest {
+
+// A server with the collection "docs": 500 documents of dimension 8, ids of this kind.
+inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
+  v1::GetInfoResponse info;
+  v1::CollectionInfo& collection = *info.add_collections();
+  collection.set_name("docs");
+  collection.set_state(v1::COLLECTION_STATE_READY);
+  collection.set_dim(8);
+  collection.set_storage(v1::DATA_TYPE_F16);
+  collection.set_id_type(type);
+  collection.set_num_documents(500);
+  v1::Limits& limits = *info.mutable_limits();
+  limits.set_max_queries_per_request(16);
+  limits.set_max_query_tokens(128);
+  limits.set_max_document_tokens(512);
+  limits.set_max_candidates_per_query(400);
+  limits.set_max_top_k(200);
+  limits.set_max_request_bytes(1 << 20);
+  limits.set_max_inline_documents(64);
+  return info;
+}
+
+// Requests whose right answer is one hit at position 0.
+inline std::unique_ptr<Workload> OneHitWorkload() {
+  WorkloadOptions options;
+  options.collection = "docs";
+  options.candidates = CandidateKind::kWholeCollection;
+  options.top_k = 1;
+  options.pool_requests = 16;
+  absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options, Info());
+  EXPECT_TRUE(workload.ok()) << workload.status();
+  return *std::move(workload);
+}
+
+// Answers in order, each `service_ns` after the one before or after its start, whichever is later: a server of one
+// place. Between stall_from_ns and stall_until_ns (of NowNs) it answers nothing.
+class ModelQueue : public client::CallQueue {
+ public:
+  struct Behaviour {
+    int64_t service_ns = 0;
+    int64_t stall_from_ns = INT64_MAX, stall_until_ns = INT64_MAX;
+    // The status of the n-th answer, from 0; null: all OK.
+    std::function<absl::Status(int64_t n)> status;
+    int64_t start_cost_ns = 0;  // processor time of a Start
+    std::atomic<int64_t>* most_under_way = nullptr;
+  };
+  explicit ModelQueue(Behaviour behaviour) : behaviour_(std::move(behaviour)) {}
+
+  void Start(const client::EncodedRequest&, uint64_t tag) override {
+    for (const int64_t until_ns = NowNs() + behaviour_.start_cost_ns; NowNs() < until_ns;) {
+    }
+    const std::lock_guard lock(mutex_);
+    free_ns_ = std::max(free_ns_, NowNs()) + behaviour_.service_ns;
+    if (free_ns_ >= behaviour_.stall_from_ns && free_ns_ < behaviour_.stall_until_ns) {
+      free_ns_ = behaviour_.stall_until_ns;
+    }
+    waiting_.push_back({tag, free_ns_});
+    if (behaviour_.most_under_way != nullptr) {
+      *behaviour_.most_under_way = std::max<int64_t>(*behaviour_.most_under_way, static_cast<int64_t>(waiting_.size()));
+    }
+    changed_.notify_all();
+  }
+
+  Event Next(absl::Time deadline, Answer& answer) override {
+    const auto until = absl::ToChronoTime(deadline);
+    std::unique_lock lock(mutex_);
+    while (waiting_.empty() || waiting_.front().ready_ns > NowNs()) {
+      if (closed_ && waiting_.empty()) return Event::kClosed;
+      if (std::chrono::system_clock::now() >= until) return Event::kTimeout;
+      const auto ready = waiting_.empty()
+                             ? until
+                             : std::chrono::system_clock::now() +
+                                   std::chrono::nanoseconds(std::max<int64_t>(0, waiting_.front().ready_ns - NowNs()));
+      changed_.wait_until(lock, std::min(until, ready));
+    }
+    answer.tag = waiting_.front().tag;
+    waiting_.pop_front();
+    answer.status = behaviour_.status ? behaviour_.status(num_answered_) : absl::OkStatus();
+    ++num_answered_;
+    answer.response.Clear();
+    v1::QueryResult& result = *answer.response.add_results();
+    result.add_scores(1);
+    result.add_positions(0);
+    answer.response.mutable_timings()->set_kernel_us(250);
+    return Event::kAnswer;
+  }
+
+  void Close() override {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  struct Waiting {
+    uint64_t tag;
+    int64_t ready_ns;
+  };
+  const Behaviour behaviour_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Waiting> waiting_;
+  int64_t free_ns_ = 0;
+  int64_t num_answered_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace maxsim::loadtest

@@ -1,0 +1,137 @@
+// The sweep against servers whose capacity is known.
+#include "loadtest/sweep.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "loadtest/schedule.h"
+
+namespace maxsim::loadtest {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+// A server of one place that takes `service_ns` for each request, for 20 s of Poisson arrivals.
+RunResult Simulate(double rate, int64_t service_ns) {
+  RunResult result;
+  result.rate = rate;
+  result.duration_s = 20;
+  Schedule schedule(Arrivals::kPoisson, rate, 0, 1, 17);
+  int64_t free_ns = 0;
+  for (int64_t due_ns = schedule.NextNs(); due_ns < 20'000 * kMs; due_ns = schedule.NextNs()) {
+    free_ns = std::max(free_ns, due_ns) + service_ns;
+    result.latency.Record(free_ns - due_ns);
+    ++result.counts.answered;
+  }
+  return result;
+}
+
+// Answers all in the same time as long as the rate is below its capacity, and rejects the rest.
+RunResult Bounded(double rate, double capacity) {
+  RunResult result;
+  result.rate = rate;
+  result.duration_s = 1;
+  result.counts.answered = static_cast<int64_t>(std::min(rate, capacity));
+  result.counts.rejected = static_cast<int64_t>(std::max(0.0, rate - capacity));
+  for (int64_t i = 0; i < result.counts.answered; ++i) result.latency.Record(kMs);
+  return result;
+}
+
+TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
+  const auto measure = [](double rate) -> absl::StatusOr<RunResult> { return Simulate(rate, kMs); };
+  for (const double first : {10.0, 100.0, 950.0, 64'000.0}) {
+    const auto sweep = FindHighestRate({.first_rate = first, .target_p99 = absl::Milliseconds(10), .precision = 0.02},
+                                       measure, [](const SweepStep&) {});
+    ASSERT_TRUE(sweep.ok());
+    ASSERT_GE(sweep->best, 0);
+    const double best = sweep->steps[static_cast<size_t>(sweep->best)].rate;
+    EXPECT_LE(Simulate(best, kMs).latency.PercentileNs(0.99), 10 * kMs);
+    EXPECT_GT(Simulate(best * 1.021, kMs).latency.PercentileNs(0.99), 10 * kMs) << "from " << first;
+    EXPECT_LT(best, 1000) << "more than the capacity";
+    // Doubling or halving to the limit, then halving an interval down to 2 %.
+    EXPECT_LE(sweep->steps.size(), 2 + std::abs(std::log2(1000 / first)) + 6);
+  }
+}
+
+TEST(SweepTest, RejectionsErrorsAndUnsentRequestsDoNotHold) {
+  const auto sweep = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.01},
+      [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate, 3000); }, [](const SweepStep&) {});
+  ASSERT_TRUE(sweep.ok());
+  EXPECT_NEAR(sweep->steps[static_cast<size_t>(sweep->best)].rate, 3000, 30);
+
+  RunResult result = Bounded(100, 1000);
+  EXPECT_EQ(WhyNotHeld(result, absl::Milliseconds(1)), "");
+  EXPECT_NE(WhyNotHeld(result, absl::Microseconds(999)), "");
+  result.counts.errors = 1;
+  EXPECT_EQ(WhyNotHeld(result, absl::Milliseconds(1)), "1 errors");
+  result.counts.errors = 0;
+  result.counts.unsent = 1;
+  EXPECT_NE(WhyNotHeld(result, absl::Milliseconds(1)), "");
+  EXPECT_EQ(WhyNotHeld(RunResult(), absl::Milliseconds(1)), "no answer");
+}
+
+TEST(SweepTest, StepsAreReportedInTheOrderTheyWereTried) {
+  std::vector<double> told;
+  const auto sweep = FindHighestRate(
+      {.first_rate = 400, .target_p99 = absl::Milliseconds(10), .precision = 0.2},
+      [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate, 1000); },
+      [&told](const SweepStep& step) { told.push_back(step.rate); });
+  ASSERT_TRUE(sweep.ok());
+  EXPECT_EQ(told, (std::vector<double>{400, 800, 1600, 1200, 1000}));
+  EXPECT_EQ(sweep->steps[static_cast<size_t>(sweep->best)].rate, 1000);
+}
+
+TEST(SweepTest, ALoadTesterThatIsTheBoundIsSaid) {
+  const auto sweep = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.05},
+      [](double rate) -> absl::StatusOr<RunResult> {
+        RunResult result = Simulate(rate, kMs);
+        result.client_bound = rate > 600;
+        if (result.client_bound) {
+          result.client_bound_reason = "late";
+          result.latency.Record(1000 * kMs);
+          for (int i = 0; i < 2000; ++i) result.latency.Record(1000 * kMs);
+        }
+        return result;
+      },
+      [](const SweepStep&) {});
+  ASSERT_TRUE(sweep.ok());
+  EXPECT_LE(sweep->steps[static_cast<size_t>(sweep->best)].rate, 600);
+  EXPECT_TRUE(sweep->client_bound);
+  EXPECT_EQ(sweep->client_bound_reason, "late");
+}
+
+TEST(SweepTest, NoRateHoldsWhenTheServerIsSlowerThanTheTarget) {
+  int runs = 0;
+  const auto sweep = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Microseconds(500)},
+      [&runs](double rate) -> absl::StatusOr<RunResult> {
+        ++runs;
+        return Simulate(rate, kMs);
+      },
+      [](const SweepStep&) {});
+  ASSERT_TRUE(sweep.ok());
+  EXPECT_EQ(sweep->best, -1);
+  EXPECT_EQ(runs, 10);  // down to a thousandth
+}
+
+TEST(SweepTest, AnErrorEndsItWithWhatThereIs) {
+  int runs = 0;
+  const auto measure = [&runs](double rate) -> absl::StatusOr<RunResult> {
+    if (++runs == 3) return absl::CancelledError("stop");
+    return Bounded(rate, 1e6);
+  };
+  const auto sweep =
+      FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10)}, measure, [](const SweepStep&) {});
+  ASSERT_TRUE(sweep.ok());
+  EXPECT_EQ(sweep->steps.size(), 2u);
+  const auto first = FindHighestRate(
+      {.first_rate = 100, .target_p99 = absl::Milliseconds(10)},
+      [](double) -> absl::StatusOr<RunResult> { return absl::CancelledError("stop"); }, [](const SweepStep&) {});
+  EXPECT_EQ(first.status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace maxsim::loadtest
