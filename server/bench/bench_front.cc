@@ -240,7 +240,7 @@ void Run(const Options& options) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("maxsim_bench_front." + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  auto backend = CreateCpuBackend({.num_threads = 1});
+  auto backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
   if (!backend.ok()) Fail(backend.status());
   nlohmann::json rows = nlohmann::json::array();
   {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -29,8 +30,8 @@ absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath 
                               " (limits.max_candidates_per_query) are accepted"));
 }
 
-// Finds the ids, drops repeated ones and adds up what is left. `add_missing` is called for each id that the collection
-// does not hold, in the list's order.
+// Finds the ids, drops repeated ones and adds up what is left. `add_missing` is called with the index of each id that
+// the collection does not hold, in the list's order.
 template <typename Id, typename AddMissing>
 void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, engine::CandidateSet& set,
                  ResolvedCandidates& resolved, AddMissing add_missing) {
@@ -39,12 +40,12 @@ void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, 
   set.positions.resize(ids.size());
   collection.FindAll(ids, absl::MakeSpan(set.ordinals));
   thread_local OrdinalSet seen;
-  seen.Begin(ids.size());
+  seen.Begin(ids.size(), collection.num_documents());
   size_t count = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     const uint64_t ordinal = set.ordinals[i];
     if (ordinal == store::IdIndex::kUnknown) {
-      add_missing(ids[i]);
+      add_missing(i);
     } else if (seen.Insert(ordinal)) {
       set.ordinals[count] = ordinal;
       set.positions[count++] = static_cast<uint32_t>(i);
@@ -52,10 +53,7 @@ void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, 
   }
   set.ordinals.resize(count);
   set.positions.resize(count);
-  // By itself, so that the lengths of many documents are read from memory at the same time.
-  for (const uint64_t ordinal : set.ordinals) {
-    resolved.num_tokens += static_cast<uint64_t>(collection.num_document_tokens(ordinal));
-  }
+  resolved.num_tokens = collection.num_tokens(set.ordinals);
   resolved.num_documents = count;
 }
 
@@ -78,18 +76,21 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   absl::Status status = CheckIdKind(collection, shard::IdType::kString, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
   if (!status.ok()) return status;
-  for (int i = 0; i < list.ids_size(); ++i) {
-    const size_t bytes = list.ids(i).size();
-    if (bytes < 1 || bytes > static_cast<size_t>(kMaxIdBytes)) {
-      return Invalid(absl::StrCat(path(), ".string_ids.ids[", i, "]"),
-                     absl::StrCat("has ", bytes, " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
-    }
-  }
   absl::flat_hash_set<std::string> missing;
+  std::optional<size_t> wrong;  // the first id that no collection can hold: only unknown ones need be looked at for it
   const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
-  ResolveList(ids, collection, set, resolved, [&](const std::string* id) {
-    if (missing.insert(*id).second) resolved.missing_string_ids.push_back(*id);
+  ResolveList(ids, collection, set, resolved, [&](size_t i) {
+    const std::string& id = *ids[i];
+    if (id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes)) {
+      if (!wrong.has_value()) wrong = i;
+    } else if (missing.insert(id).second) {
+      resolved.missing_string_ids.push_back(id);
+    }
   });
+  if (wrong.has_value()) {
+    return Invalid(absl::StrCat(path(), ".string_ids.ids[", *wrong, "]"),
+                   absl::StrCat("has ", ids[*wrong]->size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+  }
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
   return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),
                     absl::StrCat("\"", resolved.missing_string_ids.front(), "\""), path);
@@ -103,8 +104,8 @@ absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collec
   if (!status.ok()) return status;
   absl::flat_hash_set<int64_t> missing;
   const absl::Span<const int64_t> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
-  ResolveList(ids, collection, set, resolved, [&](int64_t id) {
-    if (missing.insert(id).second) resolved.missing_int_ids.push_back(id);
+  ResolveList(ids, collection, set, resolved, [&](size_t i) {
+    if (missing.insert(ids[i]).second) resolved.missing_int_ids.push_back(ids[i]);
   });
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
   return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),

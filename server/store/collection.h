@@ -77,6 +77,7 @@ class Collection {
   int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
+  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together
 
  private:
   std::string name_;
