@@ -15,7 +15,7 @@ import urllib.request
 parser = argparse.ArgumentParser()
 for flag in ("target", "collection", "candidates", "int-ids", "query-tokens", "queries-per-request", "shared-candidates",
              "top-k", "timeout", "mode", "concurrency", "rate", "arrivals", "warmup", "duration", "channels", "threads",
-             "json", "html", "metrics"):  # fmt: skip
+             "json", "html", "metrics", "check"):  # fmt: skip
     parser.add_argument(f"--{flag}")
 parser.add_argument("--quiet", action="store_true")
 options = parser.parse_args()
