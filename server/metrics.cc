@@ -67,13 +67,17 @@ std::string_view Name(Rejection reason) {
       return "device";
     case Rejection::kShutdown:
       return "shutdown";
+    case Rejection::kQueueTime:
+      return "queue_time";
+    case Rejection::kDisplaced:
+      return "displaced";
   }
   return "other";
 }
 
-constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled,
-                                    Rejection::kInvalid,   Rejection::kNotFound, Rejection::kDevice,
-                                    Rejection::kShutdown};
+constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
+                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
+                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced};
 
 constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 
@@ -125,6 +129,8 @@ struct Metrics::Families {
       AddGauge(registry, "maxsim_queue_token_pairs", "Work waiting in the queue, in token pairs.").Add({});
   Gauge& queue_bytes =
       AddGauge(registry, "maxsim_queue_bytes", "Host memory held by the requests waiting in the queue.").Add({});
+  Gauge& queue_clients =
+      AddGauge(registry, "maxsim_queue_clients", "Clients that have requests waiting in the queue.").Add({});
   Gauge& in_flight = AddGauge(registry, "maxsim_in_flight_jobs", "Requests being scored.").Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
@@ -229,6 +235,8 @@ void Metrics::SetQueue(int64_t jobs, uint64_t work, uint64_t bytes) {
   families_->queue_work.Set(static_cast<double>(work));
   families_->queue_bytes.Set(static_cast<double>(bytes));
 }
+
+void Metrics::SetQueueClients(int64_t clients) { families_->queue_clients.Set(static_cast<double>(clients)); }
 
 void Metrics::SetInFlight(int64_t jobs) { families_->in_flight.Set(static_cast<double>(jobs)); }
 

@@ -12,7 +12,17 @@
 namespace maxsim {
 
 // Why a request was not scored.
-enum class Rejection { kQueueFull, kDeadline, kCancelled, kInvalid, kNotFound, kDevice, kShutdown };
+enum class Rejection {
+  kQueueFull,
+  kDeadline,
+  kCancelled,
+  kInvalid,
+  kNotFound,
+  kDevice,
+  kShutdown,
+  kQueueTime,  // would have waited for longer than is allowed, or than its client does
+  kDisplaced,  // accepted, and pushed out of a full queue for another client
+};
 
 // Thread-safe; every call is cheap enough for the hot path.
 class Metrics {
@@ -29,6 +39,7 @@ class Metrics {
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
+  void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
 
   // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "workspace", "staging").

@@ -40,7 +40,8 @@ rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, con
           .metrics = metrics,
           .calls = calls,
           .max_queue_work = config.batching.max_queue_work,
-          .stream_in_flight = config.grpc.stream_in_flight};
+          .stream_in_flight = config.grpc.stream_in_flight,
+          .client_key = config.client_key};
 }
 
 void LogBackend(const BackendInfo& info, const engine::Engine& engine) {
@@ -111,7 +112,8 @@ absl::Status Server::OpenPorts() {
                           .threads = config_.http.threads,
                           .max_concurrent_requests = config_.http.max_concurrent_requests,
                           .max_body_bytes = config_.http.max_body_bytes,
-                          .request_timeout = config_.http.request_timeout},
+                          .request_timeout = config_.http.request_timeout,
+                          .client_header = config_.client_key},
         http::HttpDependencies{.rerank = &rerank_,
                                .collections = &collections_,
                                .authenticator = &authenticator_,

@@ -6,11 +6,13 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/random/random.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/batching/job_queue.h"
@@ -42,9 +44,25 @@ void Wait(std::condition_variable& condition, std::unique_lock<std::mutex>& lock
   condition.wait_for(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
 }
 
+constexpr char kQueueFullMark[] = "maxsim/queue-full";
+
+absl::Status QueueFull(const std::string& message) {
+  absl::Status status = absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", message));
+  status.SetPayload(kQueueFullMark, absl::Cord());
+  return status;
+}
+
+// How long it takes; for people.
+std::string Rounded(absl::Duration time) {
+  return absl::FormatDuration(time < absl::Seconds(1) ? absl::Ceil(time, absl::Microseconds(100))
+                                                      : absl::Ceil(time, absl::Milliseconds(100)));
+}
+
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
 }  // namespace
+
+bool TakeQueueFullMark(absl::Status& status) { return status.ErasePayload(kQueueFullMark); }
 
 class Scheduler::Impl {
  public:
@@ -77,7 +95,9 @@ class Scheduler::Impl {
   void ReaperLoop();
 
   // With mutex_ held.
-  absl::Status Admit(const engine::Job& job) const;
+  absl::Status Admit(const engine::Job& job, absl::Time now);
+  absl::Status CheckWait(const engine::Job& job, absl::Time now) const;
+  std::string FullBound(const engine::Job& job) const;
   void LoseDevice(const absl::Status& status);
   void DropAll(const absl::Status& reason);
   void WakeReaperFor(absl::Time deadline, absl::Time now);
@@ -123,8 +143,10 @@ void Scheduler::Impl::CountRejection(const absl::Status& status) {
       return metrics_->CountRejection(stop_now_.load(std::memory_order_relaxed) ? Rejection::kShutdown
                                                                                 : Rejection::kDevice);
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kResourceExhausted:
       return metrics_->CountRejection(Rejection::kInvalid);
+    case absl::StatusCode::kResourceExhausted:  // the engine's has no mark
+      return metrics_->CountRejection(status.GetPayload(kQueueFullMark).has_value() ? Rejection::kDisplaced
+                                                                                    : Rejection::kInvalid);
     default:  // INTERNAL above all: a backend call that failed is no fault of the request
       return metrics_->CountRejection(Rejection::kDevice);
   }
@@ -132,6 +154,7 @@ void Scheduler::Impl::CountRejection(const absl::Status& status) {
 
 void Scheduler::Impl::QueueChanged() {
   metrics_->SetQueue(queue_.num_jobs(), queue_.work(), queue_.bytes());
+  metrics_->SetQueueClients(queue_.num_clients());
   metrics_->SetInFlight(running_jobs_);
   if (stopping_ && queue_.empty()) {
     work_cv_.notify_all();
@@ -140,23 +163,58 @@ void Scheduler::Impl::QueueChanged() {
   }
 }
 
-absl::Status Scheduler::Impl::Admit(const engine::Job& job) const {
-  if (queue_.empty()) return absl::OkStatus();
+// Which bound the job would break.
+std::string Scheduler::Impl::FullBound(const engine::Job& job) const {
   if (queue_.num_jobs() >= options_.max_queue_jobs) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the queue is full: ", queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs));
+    return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs);
   }
   if (queue_.work() > options_.max_queue_work || job.work > options_.max_queue_work - queue_.work()) {
-    return absl::ResourceExhaustedError(absl::StrCat("the queue is full: requests of ", queue_.work(),
-                                                     " token pairs wait, of at most ", options_.max_queue_work,
-                                                     ", and this one has ", job.work));
+    return absl::StrCat("requests of ", queue_.work(), " token pairs wait, of at most ", options_.max_queue_work,
+                        ", and this one has ", job.work);
   }
-  if (queue_.bytes() > options_.max_queue_bytes || job.bytes > options_.max_queue_bytes - queue_.bytes()) {
-    return absl::ResourceExhaustedError(absl::StrCat("the queue is full: requests of ", queue_.bytes(),
-                                                     " bytes wait, of at most ", options_.max_queue_bytes,
-                                                     ", and this one has ", job.bytes));
+  return absl::StrCat("requests of ", queue_.bytes(), " bytes wait, of at most ", options_.max_queue_bytes,
+                      ", and this one has ", job.bytes);
+}
+
+absl::Status Scheduler::Impl::CheckWait(const engine::Job& job, absl::Time now) const {
+  const double rate = rate_.PerSecond();
+  if (rate <= 0) return absl::OkStatus();
+  const uint64_t ahead = queue_.WorkAhead(job.priority, job.client, job.work);
+  const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
+  if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time) {
+    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and at most ",
+                                  absl::FormatDuration(options_.max_queue_time),
+                                  " (batching.max_queue_time) are accepted"));
+  }
+  if (wait >= job.deadline - now) {
+    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and its deadline is ",
+                                  Rounded(job.deadline - now), " away"));
   }
   return absl::OkStatus();
+}
+
+// Counts what it refuses. An empty queue takes any job.
+absl::Status Scheduler::Impl::Admit(const engine::Job& job, absl::Time now) {
+  if (queue_.empty()) return absl::OkStatus();
+  if (absl::Status status = CheckWait(job, now); !status.ok()) {
+    metrics_->CountRejection(Rejection::kQueueTime);
+    return status;
+  }
+  const Amount bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
+  if (queue_.Fits(job, bounds)) return absl::OkStatus();
+  const std::string full = FullBound(job);
+  std::vector<QueuedJob> displaced;
+  const bool has_room = queue_.MakeRoom(job, bounds, &displaced);
+  for (QueuedJob& queued : displaced) {
+    dropped_.push_back({std::move(queued), QueueFull("other clients had less than their share of it")});
+  }
+  if (!displaced.empty()) {
+    QueueChanged();
+    reaper_cv_.notify_one();
+  }
+  if (has_room) return absl::OkStatus();
+  metrics_->CountRejection(Rejection::kQueueFull);
+  return QueueFull(full);
 }
 
 absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
@@ -176,10 +234,7 @@ absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
     metrics_->CountRejection(Rejection::kDeadline);
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
-  if (absl::Status status = Admit(*job); !status.ok()) {
-    metrics_->CountRejection(Rejection::kQueueFull);
-    return status;
-  }
+  if (absl::Status status = Admit(*job, now); !status.ok()) return status;
   const absl::Time deadline = job->deadline;
   queue_.Push(std::move(job), now);
   QueueChanged();
@@ -348,7 +403,7 @@ absl::Duration Scheduler::Impl::RetryDelay() const {
 
 SchedulerStats Scheduler::Impl::stats() const {
   const std::lock_guard lock(mutex_);
-  return {queue_.num_jobs(), queue_.work(), queue_.bytes(), running_jobs_};
+  return {queue_.num_jobs(), queue_.num_clients(), queue_.work(), queue_.bytes(), running_jobs_};
 }
 
 int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {

@@ -1,5 +1,5 @@
-// The queue between the RPC layer and the engine: admission by work, priorities, deadlines, cancellation,
-// micro-batches.
+// The queue between the RPC layer and the engine: admission by work and time, priorities, fairness between clients,
+// deadlines, cancellation, micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,12 @@ struct SchedulerOptions {
   int64_t max_queue_jobs = 16384;
   // Job::bytes that may wait in the queue, by the same rule.
   uint64_t max_queue_bytes = uint64_t{1} << 30;
+  // How long a job may have to wait for its batch to begin, as estimated when it comes: the work that would be served
+  // before it (JobQueue::WorkAhead) over the recent rate of scoring. One beyond it is rejected; 0 rejects none. It
+  // applies once a rate has been measured and something waits. It does not bound the time until batches that run
+  // already are through (at most max_batch_work a lane), that of scoring, or what later jobs of other clients and of
+  // higher priorities, which are served first, add to the wait.
+  absl::Duration max_queue_time = absl::Seconds(1);
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
   // is there at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted
   // from the arrival of its first job and never more than half of the time that job has until its deadline; 0 never
@@ -34,25 +40,36 @@ struct SchedulerOptions {
 
 struct SchedulerStats {
   int64_t queued_jobs = 0;
+  int64_t queued_clients = 0;
   uint64_t queued_work = 0;
   uint64_t queued_bytes = 0;
   int64_t running_jobs = 0;
 };
 
+// The RESOURCE_EXHAUSTED of a queue that is full carries a mark, for a request that is itself too large has the same
+// code and no use of trying again. Takes the mark off; true when it was there.
+bool TakeQueueFullMark(absl::Status& status);
+
 // Thread-safe.
 //
 // What happens to an accepted job: it waits; a lane takes it into a batch, or it leaves the queue because it was
-// cancelled (CANCELLED) or expired (DEADLINE_EXCEEDED), within about 10 ms also while every lane is busy; it is scored;
+// cancelled (CANCELLED) or expired (DEADLINE_EXCEEDED), within about 10 ms also while every lane is busy, or was
+// displaced (RESOURCE_EXHAUSTED, see below); it is scored;
 // a job whose deadline passed or that was cancelled meanwhile gets that status in place of its result. When the device
 // is lost, every job that waits or is being scored, and every later one, gets UNAVAILABLE.
+//
+// When a bound of the queue is reached, who holds more than a fair share of it gives way: a job within its client's
+// share (the bound over the number of clients that wait) is still accepted, and the newest jobs of the client that
+// holds most are displaced for it. max_queue_time is fair by itself: what the other clients have waiting counts against
+// a job only as far as it would be served first. A client that waits alone may fill every bound.
 //
 // `done` runs on a thread of the scheduler: one of a lane for jobs that were scored, the reaper's for those that were
 // dropped. It must not block, and must not call Shutdown or destroy the scheduler.
 //
-// Metrics: counts a rejection (kQueueFull, kDeadline, kCancelled, kDevice, kShutdown, kInvalid) for every error that
-// Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is what the request is
-// to blame for, INVALID_ARGUMENT and RESOURCE_EXHAUSTED of the engine; kDevice also a call that failed, INTERNAL);
-// queue and in-flight gauges, queue times and batches.
+// Metrics: counts a rejection (kQueueFull, kQueueTime, kDisplaced, kDeadline, kCancelled, kDevice, kShutdown, kInvalid)
+// for every error that Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is
+// what the request is to blame for, INVALID_ARGUMENT and RESOURCE_EXHAUSTED of the engine; kDevice also a call that
+// failed, INTERNAL); queue and in-flight gauges, queue times and batches.
 class Scheduler {
  public:
   // Starts one thread a lane, and one that drops what must leave the queue. `engine` and `metrics` must outlive the
@@ -62,8 +79,9 @@ class Scheduler {
   ~Scheduler();
 
   // Takes ownership and later calls job->done exactly once, when this returns OK. Otherwise the job stays with the
-  // caller, untouched, and `done` is never called: RESOURCE_EXHAUSTED when the queue is full (RetryDelay tells when to
-  // come back), DEADLINE_EXCEEDED when its deadline has passed, UNAVAILABLE after Shutdown or when the device is lost.
+  // caller, untouched, and `done` is never called: RESOURCE_EXHAUSTED when the queue is full, or when the job would
+  // wait for longer than max_queue_time or until its deadline (RetryDelay tells when to come back), DEADLINE_EXCEEDED
+  // when its deadline has passed, UNAVAILABLE after Shutdown or when the device is lost.
   absl::Status Submit(std::unique_ptr<engine::Job>& job);
 
   // How long a rejected client should wait: the queued work over the recent rate of scoring (an exponential average

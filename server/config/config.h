@@ -53,6 +53,7 @@ struct Config {
   std::vector<std::string> allowed_roots;  // folders that Admin.LoadCollection may load from; none: it may not
   engine::EngineOptions engine;            // executor.max_queries follows from the batching and request limits
   batching::SchedulerOptions batching;
+  std::string client_key = "x-client-id";  // batching.client_key: metadata or header by which clients name themselves
   rpc::RequestLimits limits;
 
   struct {

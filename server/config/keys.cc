@@ -129,6 +129,22 @@ Key AddressKey(std::string name, Field<std::string> field, bool may_be_empty, st
   return key;
 }
 
+// What gRPC accepts as a key of metadata that is text.
+Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
+  Key key = Text(std::move(name), "name", field, std::move(help));
+  key.set = [=](std::string_view text, Config& config) {
+    if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != std::string_view::npos ||
+        text.substr(0, 5) == "grpc-" || (text.size() >= 4 && text.substr(text.size() - 4) == "-bin")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", std::string(text),
+                       "\" is not a metadata key: a-z, 0-9, - _ . without -bin at the end or grpc- at the beginning"));
+    }
+    field(config) = std::string(text);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
 // One of `names`; `values[i]` is what names[i] stands for.
 template <typename T>
 Key Choice(std::string name, std::vector<std::string> names, std::vector<T> values, Field<T> field, std::string help) {
@@ -257,6 +273,14 @@ void AddEngineKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "batching.max_queue_bytes", +[](Config& c) -> uint64_t& { return c.batching.max_queue_bytes; }, kMi, kHuge,
       "Host memory that waiting requests may hold; one beyond it gets RESOURCE_EXHAUSTED."));
+  keys.push_back(Duration(
+      "batching.max_queue_time", +[](Config& c) -> absl::Duration& { return c.batching.max_queue_time; },
+      absl::Hours(1),
+      "How long a request may have to wait, as estimated when it comes; beyond it RESOURCE_EXHAUSTED; 0 is no bound."));
+  keys.push_back(MetadataKey(
+      "batching.client_key", +[](Config& c) -> std::string& { return c.client_key; },
+      "gRPC metadata key, or HTTP header, that names the client for fairness; without it, or empty, its address "
+      "does."));
   keys.push_back(Duration(
       "batching.max_batch_delay", +[](Config& c) -> absl::Duration& { return c.batching.max_batch_delay; },
       absl::Seconds(1), "How long a free lane may hold a small batch back for company; 0 never does."));

@@ -76,6 +76,8 @@ struct Job {
   std::vector<JobQuery> queries;
   Priority priority = Priority::kNormal;
   absl::Time deadline = absl::InfiniteFuture();
+  // Who asks: jobs of one priority are served fairly between different values. 0 is a client like any other.
+  uint64_t client = 0;
   // Set by the caller at any time from any thread: the job leaves the queue unscored, with CANCELLED.
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;

@@ -146,6 +146,11 @@ void Connection::OnHeader(Error error) {
   request_.path = target.substr(0, target.find('?'));
   request_.authorization = Text(header[field::authorization]);
   request_.content_encoding = Text(header[field::content_encoding]);
+  const std::string& client_header = connections_.options.client_header;
+  if (!client_header.empty()) request_.client_id = Text(header[client_header]);
+  Error unknown;
+  const auto peer = socket_.remote_endpoint(unknown);
+  if (!unknown) request_.peer = peer.address().to_string();
   if (absl::Status framing = CheckFraming(); !framing.ok()) return Refuse(400, framing);
   if (std::optional<Response> response = connections_.application->Begin(request_)) {
     return Answer(*std::move(response), /*more_to_come=*/!parser_->is_done());

@@ -12,6 +12,7 @@
 #include "server/http/rerank_json.h"
 #include "server/http/transport.h"
 #include "server/logging.h"
+#include "server/rpc/grpc_call.h"
 #include "server/rpc/status.h"
 
 namespace maxsim::http {
@@ -60,7 +61,8 @@ class HttpServer::Impl final : private Application {
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
-                    .max_requests = options.max_concurrent_requests},
+                    .max_requests = options.max_concurrent_requests,
+                    .client_header = options.client_header},
                    this) {}
 
   ~Impl() override { Stop(); }
@@ -145,6 +147,7 @@ class HttpServer::Impl final : private Application {
                          {.method = "http",
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
+                          .client = rpc::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
                          [this, collection = parsed->collection(),
                           reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {

@@ -23,6 +23,7 @@ struct HttpOptions {
   int max_concurrent_requests = 64;  // /v1/rerank calls
   uint64_t max_body_bytes = 0;
   absl::Duration request_timeout;  // zero: none
+  std::string client_header;       // by which a client names itself, as in gRPC's metadata; "": none
 };
 
 // What the handlers use; everything must outlive the server.

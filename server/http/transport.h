@@ -20,6 +20,8 @@ struct Request {
   std::string path;              // without the query string
   std::string authorization;     // the header's value, "" without one
   std::string content_encoding;  // likewise
+  std::string client_id;         // likewise, of TransportOptions::client_header
+  std::string peer;              // the client's address, without its port
   std::string body;
   absl::Time arrival;  // of its last byte
   // Set when the client closes its connection, or its half of it, before it has the answer.
@@ -57,6 +59,8 @@ struct TransportOptions {
   uint64_t max_body_bytes = uint64_t{16} << 20;
   // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more gets 429.
   int max_requests = 64;
+  // Header whose value goes to Request::client_id; "" for none.
+  std::string client_header;
   // Connections without such a request. One more, and the one that has been so for longest is closed: a new
   // connection, as a probe's, is always served.
   int max_idle_connections = 256;

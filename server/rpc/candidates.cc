@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "kernels/limits.h"
 #include "kernels/quantize.h"
 #include "server/engine/engine.h"
+#include "server/rpc/ordinal_set.h"
 #include "server/shard/shard_contents.h"
 
 namespace maxsim::rpc {
@@ -27,52 +30,31 @@ absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath 
                               " (limits.max_candidates_per_query) are accepted"));
 }
 
-// Remembers ordinals: a bit for each of the collection's documents where that is smaller than a hash set of the list.
-class SeenOrdinals {
- public:
-  SeenOrdinals(uint64_t num_documents, size_t num_ids) : dense_(num_documents / 8 <= num_ids * 16) {
-    if (dense_) {
-      bits_.resize(num_documents);
-    } else {
-      set_.reserve(num_ids);
-    }
-  }
-
-  // True the first time.
-  bool Insert(uint64_t ordinal) {
-    if (!dense_) return set_.insert(ordinal).second;
-    const bool first = !bits_[ordinal];
-    bits_[ordinal] = true;
-    return first;
-  }
-
- private:
-  const bool dense_;
-  std::vector<bool> bits_;
-  absl::flat_hash_set<uint64_t> set_;
-};
-
-// `Id` is what a list holds (std::string or int64_t); `add_missing` is called once for each unknown id.
-template <typename Ids, typename AddMissing>
-void ResolveList(const Ids& ids, const store::Collection& collection, engine::CandidateSet& set,
+// Finds the ids, drops repeated ones and adds up what is left. `add_missing` is called with the index of each id that
+// the collection does not hold, in the list's order.
+template <typename Id, typename AddMissing>
+void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, engine::CandidateSet& set,
                  ResolvedCandidates& resolved, AddMissing add_missing) {
-  const auto count = static_cast<size_t>(ids.size());
   set.kind = engine::CandidateSet::Kind::kOrdinals;
-  set.ordinals.reserve(count);
-  set.positions.reserve(count);
-  SeenOrdinals seen(collection.num_documents(), count);
-  for (size_t i = 0; i < count; ++i) {
-    const auto& id = ids.Get(static_cast<int>(i));
-    const std::optional<uint64_t> ordinal = collection.Find(id);
-    if (!ordinal.has_value()) {
-      add_missing(id);
-    } else if (seen.Insert(*ordinal)) {
-      set.ordinals.push_back(*ordinal);
-      set.positions.push_back(static_cast<uint32_t>(i));
-      resolved.num_tokens += static_cast<uint64_t>(collection.num_document_tokens(*ordinal));
+  set.ordinals.resize(ids.size());
+  set.positions.resize(ids.size());
+  collection.FindAll(ids, absl::MakeSpan(set.ordinals));
+  thread_local OrdinalSet seen;
+  seen.Begin(ids.size(), collection.num_documents());
+  size_t count = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const uint64_t ordinal = set.ordinals[i];
+    if (ordinal == store::IdIndex::kUnknown) {
+      add_missing(i);
+    } else if (seen.Insert(ordinal)) {
+      set.ordinals[count] = ordinal;
+      set.positions[count++] = static_cast<uint32_t>(i);
     }
   }
-  resolved.num_documents = set.ordinals.size();
+  set.ordinals.resize(count);
+  set.positions.resize(count);
+  resolved.num_tokens = collection.num_tokens(set.ordinals);
+  resolved.num_documents = count;
 }
 
 absl::Status CheckIdKind(const store::Collection& collection, shard::IdType sent, FieldPath path) {
@@ -94,17 +76,21 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   absl::Status status = CheckIdKind(collection, shard::IdType::kString, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
   if (!status.ok()) return status;
-  for (int i = 0; i < list.ids_size(); ++i) {
-    const size_t bytes = list.ids(i).size();
-    if (bytes < 1 || bytes > static_cast<size_t>(kMaxIdBytes)) {
-      return Invalid(absl::StrCat(path(), ".string_ids.ids[", i, "]"),
-                     absl::StrCat("has ", bytes, " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
-    }
-  }
   absl::flat_hash_set<std::string> missing;
-  ResolveList(list.ids(), collection, set, resolved, [&](const std::string& id) {
-    if (missing.insert(id).second) resolved.missing_string_ids.push_back(id);
+  std::optional<size_t> wrong;  // the first id that no collection can hold: only unknown ones need be looked at for it
+  const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
+  ResolveList(ids, collection, set, resolved, [&](size_t i) {
+    const std::string& id = *ids[i];
+    if (id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes)) {
+      if (!wrong.has_value()) wrong = i;
+    } else if (missing.insert(id).second) {
+      resolved.missing_string_ids.push_back(id);
+    }
   });
+  if (wrong.has_value()) {
+    return Invalid(absl::StrCat(path(), ".string_ids.ids[", *wrong, "]"),
+                   absl::StrCat("has ", ids[*wrong]->size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+  }
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
   return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),
                     absl::StrCat("\"", resolved.missing_string_ids.front(), "\""), path);
@@ -117,8 +103,9 @@ absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collec
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "int_ids");
   if (!status.ok()) return status;
   absl::flat_hash_set<int64_t> missing;
-  ResolveList(list.ids(), collection, set, resolved, [&](int64_t id) {
-    if (missing.insert(id).second) resolved.missing_int_ids.push_back(id);
+  const absl::Span<const int64_t> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
+  ResolveList(ids, collection, set, resolved, [&](size_t i) {
+    if (missing.insert(ids[i]).second) resolved.missing_int_ids.push_back(ids[i]);
   });
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
   return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),

@@ -1,6 +1,8 @@
 // What every gRPC handler does first and last: who calls, until when, and how an error leaves.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -31,6 +33,13 @@ absl::Status Authenticate(const Authenticator& authenticator, const grpc::Callba
 
 // InfiniteFuture for a call without a deadline.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
+
+// Who calls, as a number: from `value` where a client names itself by it, else from its address `peer` ("10.0.0.7",
+// "ipv4:10.0.0.7:4711", "ipv6:%5B::1%5D:4711", "unix:"), port left out. The numbers are of this process.
+uint64_t ClientOf(std::string_view value, std::string_view peer);
+
+// Likewise; the value is that of the metadata `key`, "" for none.
+uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string& key);
 
 // Adds the trailing metadata that goes with the status (a retry hint).
 void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context);

@@ -70,18 +70,20 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
   job->bytes = HeldBytes(*job, call->answer);
   if (call->context.keeps_request) job->bytes += request.SpaceUsedLong();
   job->deadline = call->context.deadline;
+  job->client = call->context.client;
   job->cancelled = call->context.cancelled;
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
-    if (!result.ok()) return Finish(std::move(call), result.status());
+    if (!result.ok()) {
+      absl::Status status = result.status();
+      if (batching::TakeQueueFullMark(status)) SetRetryDelay(scheduler_->RetryDelay(), status);
+      return Finish(std::move(call), std::move(status));
+    }
     if (absl::Status size = CheckAnswerSize(call->answer, *result, limits_); !size.ok())
       return Finish(std::move(call), size);
     v1::RerankResponse response = BuildResponse(call->answer, *result);
     Finish(std::move(call), std::move(response));
   };
-  if (absl::Status status = scheduler_->Submit(job); !status.ok()) {
-    if (status.code() == absl::StatusCode::kResourceExhausted) SetRetryDelay(scheduler_->RetryDelay(), status);
-    job->done(std::move(status));
-  }
+  if (absl::Status status = scheduler_->Submit(job); !status.ok()) job->done(std::move(status));
 }
 
 void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response) {

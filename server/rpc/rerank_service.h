@@ -22,6 +22,7 @@ struct CallContext {
   std::string_view method;  // as the metrics name it; static
   absl::Time arrival = absl::Now();
   absl::Time deadline = absl::InfiniteFuture();
+  uint64_t client = 0;                           // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
   bool keeps_request = true;                     // whether the request stays in memory until it is answered
 };

@@ -35,9 +35,10 @@ v1::RerankStreamResponse ToStreamResponse(const std::string& request_id, absl::S
 class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>,
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
-  RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, int max_in_flight,
+  RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, uint64_t client, int max_in_flight,
                    StreamRegistry* registry, CallTracker* tracker)
       : service_(service),
+        client_(client),
         max_in_flight_(max_in_flight),
         registry_(registry),
         deadline_(DeadlineOf(*context)),
@@ -72,6 +73,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
                        {.method = "RerankStream",
                         .arrival = arrival,
                         .deadline = deadline_,
+                        .client = client_,
                         .cancelled = cancelled_,
                         .keeps_request = false},
                        [this, keep, id = request_.request_id()](absl::StatusOr<v1::RerankResponse> response) {
@@ -178,6 +180,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   }
 
   RerankService* const service_;
+  const uint64_t client_;
   const int max_in_flight_;
   StreamRegistry* const registry_;
   const absl::Time deadline_;
@@ -221,9 +224,9 @@ void StreamRegistry::Drain() {
 }
 
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* StartRerankStream(
-    grpc::CallbackServerContext* context, RerankService* service, const absl::Status& admitted, int max_in_flight,
-    StreamRegistry* registry, CallTracker* tracker) {
-  auto stream = std::make_shared<RerankStreamCall>(context, service, max_in_flight, registry, tracker);
+    grpc::CallbackServerContext* context, RerankService* service, const absl::Status& admitted, uint64_t client,
+    int max_in_flight, StreamRegistry* registry, CallTracker* tracker) {
+  auto stream = std::make_shared<RerankStreamCall>(context, service, client, max_in_flight, registry, tracker);
   RerankStreamCall* const reactor = stream.get();
   reactor->Start(admitted);
   return reactor;

@@ -17,9 +17,13 @@ class RerankCall : public UnaryCall {
   RerankCall(CallTracker* tracker, grpc::CallbackServerContext* context, v1::RerankResponse* response)
       : UnaryCall(tracker), context_(context), response_(response) {}
 
-  void Start(RerankService& service, const v1::RerankRequest& request, absl::Time arrival) {
+  void Start(RerankService& service, const v1::RerankRequest& request, absl::Time arrival, uint64_t client) {
     service.Rerank(request,
-                   {.method = "Rerank", .arrival = arrival, .deadline = DeadlineOf(*context_), .cancelled = cancelled_},
+                   {.method = "Rerank",
+                    .arrival = arrival,
+                    .deadline = DeadlineOf(*context_),
+                    .client = client,
+                    .cancelled = cancelled_},
                    [this](absl::StatusOr<v1::RerankResponse> response) { Answer(std::move(response)); });
   }
 
@@ -55,14 +59,14 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
     return AnswerNow(deps_.calls, status);
   }
   auto* call = new RerankCall(deps_.calls, context, response);
-  call->Start(*deps_.rerank, *request, arrival);
+  call->Start(*deps_.rerank, *request, arrival, ClientOf(*context, deps_.client_key));
   return call;
 }
 
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  return StartRerankStream(context, deps_.rerank, Authenticate(*deps_.authenticator, *context), deps_.stream_in_flight,
-                           &streams_, deps_.calls);
+  return StartRerankStream(context, deps_.rerank, Authenticate(*deps_.authenticator, *context),
+                           ClientOf(*context, deps_.client_key), deps_.stream_in_flight, &streams_, deps_.calls);
 }
 
 grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,

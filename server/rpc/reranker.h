@@ -26,6 +26,7 @@ class Reranker : public v1::Reranker::CallbackService {
     CallTracker* calls = nullptr;
     uint64_t max_queue_work = 0;
     int stream_in_flight = 64;
+    std::string client_key;  // metadata by which a client names itself; "" for none
   };
   explicit Reranker(const Dependencies& dependencies) : deps_(dependencies) {}
 

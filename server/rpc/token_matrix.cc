@@ -1,7 +1,6 @@
 #include "server/rpc/token_matrix.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/limits.h"
@@ -68,13 +67,15 @@ absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
                                 "magnitude at most ",
                                 kMaxAbsValue));
   }
+  if (type == rules.storage) {
+    // The one copy of the values; resizing first would write them twice.
+    const auto* bytes = static_cast<const std::byte*>(source);
+    rows.insert(rows.end(), bytes, bytes + count * SizeOf(type));
+    return absl::OkStatus();
+  }
   const size_t begin = rows.size();
   rows.resize(begin + count * SizeOf(rules.storage));
   std::byte* target = rows.data() + begin;
-  if (type == rules.storage) {
-    std::memcpy(target, source, count * SizeOf(type));
-    return absl::OkStatus();
-  }
   ConvertElements(type, source, rules.storage, target, count);
   if (const auto idx = FindUnusableElement(rules.storage, target, count)) {
     return Invalid(path, "data",

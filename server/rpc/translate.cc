@@ -72,9 +72,9 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
   return absl::OkStatus();
 }
 
-// The request's price and, where alignments are wanted, their number.
-absl::Status CheckWork(const v1::RerankRequest& request, int32_t top_k, const RequestLimits& limits,
-                       const PendingAnswer& answer) {
+// The request's price, as engine::ComputeWork would have it; and, where alignments are wanted, their number.
+absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top_k, const RequestLimits& limits,
+                                   const PendingAnswer& answer) {
   uint64_t work = 0;
   uint64_t matches = 0;
   for (size_t i = 0; i < answer.queries.size(); ++i) {
@@ -94,7 +94,7 @@ absl::Status CheckWork(const v1::RerankRequest& request, int32_t top_k, const Re
                                                      "most ",
                                                      limits.max_alignments, " (limits.max_alignments) are accepted"));
   }
-  return absl::OkStatus();
+  return work;
 }
 
 engine::Priority PriorityOf(v1::Priority priority) {
@@ -111,6 +111,7 @@ engine::Priority PriorityOf(v1::Priority priority) {
 // Converts the queries that have something to score, and remembers which they are.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrixRules& rules, int32_t top_k,
                              PendingAnswer& answer, engine::Job& job) {
+  job.queries.reserve(static_cast<size_t>(request.queries_size()));
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
     PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
@@ -228,7 +229,8 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   answer.queries.resize(static_cast<size_t>(request.queries_size()));
   if (absl::Status status = ResolveAll(request, *collection, limits, answer); !status.ok()) return status;
   const auto top_k = static_cast<int32_t>(request.top_k() == 0 ? limits.default_top_k : request.top_k());
-  if (absl::Status status = CheckWork(request, top_k, limits, answer); !status.ok()) return status;
+  const absl::StatusOr<uint64_t> work = CheckWork(request, top_k, limits, answer);
+  if (!work.ok()) return work.status();
 
   auto job = std::make_unique<engine::Job>();
   if (absl::Status status = BuildJobQueries(request, rules, top_k, answer, *job); !status.ok()) return status;
@@ -236,7 +238,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   if (job->queries.empty()) return translated;
   job->collection = std::move(collection);
   job->priority = PriorityOf(request.priority());
-  engine::ComputeWork(job.get());
+  job->work = *work;
   translated.job = std::move(job);
   return translated;
 }

@@ -148,6 +148,8 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
                0) == MAP_FAILED) {
       return ErrnoStatus(errno, Cat("no memory for ", count, " bytes of"), file.path());
     }
+    // Ids and offsets are read here and there, a walk through the page table each. Advice: a refusal changes nothing.
+    ::madvise(bytes.data_ + copy_begin, count, MADV_HUGEPAGE);
     absl::Status status = file.ReadAt(static_cast<int64_t>(copy_begin), bytes.data_ + copy_begin, count);
     if (!status.ok()) return status;
   }

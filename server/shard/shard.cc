@@ -173,6 +173,11 @@ const DocumentsView& Shard::documents() const { return state_->documents; }
 IdType Shard::id_type() const { return state_->contents.id_type; }
 std::string_view Shard::string_id(int64_t ordinal) const { return state_->contents.string_id(ordinal); }
 int64_t Shard::int_id(int64_t ordinal) const { return state_->contents.ids[ordinal]; }
+ShardIds Shard::ids() const {
+  const ShardContents& contents = state_->contents;
+  if (contents.id_type == IdType::kInt64) return {.ints = contents.ids.data(), .offsets = nullptr, .bytes = nullptr};
+  return {.ints = nullptr, .offsets = contents.id_offsets.data(), .bytes = contents.id_bytes.data()};
+}
 std::string_view Shard::payload(int64_t ordinal) const { return state_->contents.payload(ordinal); }
 const std::string& Shard::path() const { return state_->path; }
 int64_t Shard::num_bytes() const { return static_cast<int64_t>(state_->bytes.size()); }

@@ -20,6 +20,13 @@ enum class Access {
   kCopied,  // read whole into memory; the file is closed again
 };
 
+// Where a shard's ids lie, for who reads many of them. By the id type the first or the other two are set.
+struct ShardIds {
+  const int64_t* ints = nullptr;     // [num_documents]
+  const int64_t* offsets = nullptr;  // [num_documents + 1]: id n is bytes offsets[n] .. offsets[n + 1]
+  const char* bytes = nullptr;
+};
+
 // An immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that accessors
 // cannot leave the file. Thread-safe. Token values are not looked at (see verifier.h).
 //
@@ -46,6 +53,7 @@ class Shard final : public MemorySource {
   // Only for the matching id type; `ordinal` < documents().num_documents.
   std::string_view string_id(int64_t ordinal) const;
   int64_t int_id(int64_t ordinal) const;
+  ShardIds ids() const;  // valid as long as the shard lives
 
   // The document's payload, a JSON object, or "" where it has none.
   std::string_view payload(int64_t ordinal) const;

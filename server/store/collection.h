@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "kernels/maxsim.h"
 #include "server/shard/manifest.h"
 #include "server/shard/shard.h"
@@ -64,6 +65,11 @@ class Collection {
   // Ids to collection ordinals; nullopt for an unknown id. Only the method of the collection's id type may be called.
   std::optional<uint64_t> Find(std::string_view id) const { return index_.Find(id); }
   std::optional<uint64_t> Find(int64_t id) const { return index_.Find(id); }
+  // For each of a list (IdIndex::FindAll): the ordinal, or IdIndex::kUnknown.
+  void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const {
+    index_.FindAll(ids, ordinals);
+  }
+  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const { index_.FindAll(ids, ordinals); }
 
   // All of these take a collection ordinal < num_documents().
   Location Locate(uint64_t ordinal) const;
@@ -71,6 +77,7 @@ class Collection {
   int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
+  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together
 
  private:
   std::string name_;

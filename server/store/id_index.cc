@@ -1,10 +1,13 @@
 #include "server/store/id_index.h"
 
+#include <sys/mman.h>
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "server/shard/text.h"
@@ -33,57 +36,190 @@ uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * num_slots >> 64);
 }
 
+// Makes `slots` so many of `value`. Lookups go all over a table, so that with pages of 4 KiB each costs a walk through
+// the page table as well: large ones ask for huge pages, before any is touched.
+void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
+  constexpr size_t kHugePageBytes = size_t{2} << 20;
+  slots->reserve(count);
+  const auto begin = reinterpret_cast<uintptr_t>(slots->data());
+  const uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const uintptr_t last = (begin + count * sizeof(uint64_t)) / kHugePageBytes * kHugePageBytes;
+  // Its result is of no use: without huge pages lookups are only slower.
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  slots->assign(count, value);
+}
+
+// Ids that are looked up together: enough to hide the latency of memory, few enough for the first-level cache. 100,000
+// random string ids of a million documents on one core of a busy EPYC: 313 to 340 ns an id one by one, in groups of 16
+// 93 ns, of 32 86 ns, of 64 93 ns (maxsim_bench_front).
+constexpr size_t kGroup = 32;
+
 std::string Printed(std::string_view id) { return shard::Quote(id); }
 std::string Printed(int64_t id) { return std::to_string(id); }
 
 }  // namespace
 
 struct IdIndex::State {
+  // How `slots` is read.
+  enum class Kind {
+    kHashed,   // 3 slots for every 2 documents, linear probing
+    kByValue,  // slots[id - first_id] is the ordinal
+    kCounted,  // there are none: the ordinal is id - first_id
+  };
+
   std::vector<std::shared_ptr<const shard::Shard>> shards;
-  std::vector<uint64_t> first_ordinals;  // of each shard
-  std::vector<uint64_t> slots;           // 3 slots for every 2 documents, linear probing
+  std::vector<shard::ShardIds> ids;      // of each shard
+  std::vector<uint64_t> first_ordinals;  // likewise
+  uint64_t num_documents = 0;
+  Kind kind = Kind::kHashed;
+  int64_t first_id = 0;
+  std::vector<uint64_t> slots;  // kEmpty where there is nothing
 
   std::pair<size_t, int64_t> Place(uint64_t ordinal) const {
+    if (shards.size() == 1) return {0, static_cast<int64_t>(ordinal)};
     const auto next = std::upper_bound(first_ordinals.begin(), first_ordinals.end(), ordinal);
     const auto shard_idx = static_cast<size_t>(next - first_ordinals.begin()) - 1;
     return {shard_idx, static_cast<int64_t>(ordinal - first_ordinals[shard_idx])};
   }
 
-  bool Holds(uint64_t ordinal, std::string_view id) const {
+  template <typename Id>
+  Id IdAt(uint64_t ordinal) const {
     const auto [shard_idx, local] = Place(ordinal);
-    return shards[shard_idx]->string_id(local) == id;
-  }
-  bool Holds(uint64_t ordinal, int64_t id) const {
-    const auto [shard_idx, local] = Place(ordinal);
-    return shards[shard_idx]->int_id(local) == id;
+    return Read<Id>(ids[shard_idx], local);
   }
 
   template <typename Id>
-  std::optional<uint64_t> Find(Id id) const {
-    if (slots.empty()) return std::nullopt;
+  static Id Read(const shard::ShardIds& from, int64_t local) {
+    if constexpr (std::is_same_v<Id, int64_t>) {
+      return from.ints[local];
+    } else {
+      const int64_t begin = from.offsets[local];
+      return {from.bytes + begin, static_cast<size_t>(from.offsets[local + 1] - begin)};
+    }
+  }
+
+  static bool Matches(uint64_t slot, uint64_t hash) { return ((slot ^ hash << kOrdinalBits) & ~kOrdinalMask) == 0; }
+  uint64_t Next(uint64_t slot) const { return slot + 1 == slots.size() ? 0 : slot + 1; }
+
+  // The first slot from `slot` on that is empty or has the hash's fingerprint.
+  uint64_t Probe(uint64_t slot, uint64_t hash) const {
+    while (slots[slot] != kEmpty && !Matches(slots[slot], hash)) slot = Next(slot);
+    return slot;
+  }
+
+  // Of kHashed, which must have slots; `slot` as Probe gave it. kUnknown when no document has the id.
+  template <typename Id>
+  uint64_t FindFrom(uint64_t slot, uint64_t hash, Id id) const {
+    for (; slots[slot] != kEmpty; slot = Probe(Next(slot), hash)) {
+      if (IdAt<Id>(slots[slot] & kOrdinalMask) == id) return slots[slot] & kOrdinalMask;
+    }
+    return kUnknown;
+  }
+
+  template <typename Id>
+  uint64_t Find(Id id) const {
+    if constexpr (std::is_same_v<Id, int64_t>) {
+      // In the unsigned numbers, so that no difference overflows; what is below the first id becomes large.
+      const uint64_t distance = static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id);
+      if (kind == Kind::kCounted) return distance < num_documents ? distance : kUnknown;
+      if (kind == Kind::kByValue) return distance < slots.size() ? slots[distance] : kUnknown;
+    }
+    if (slots.empty()) return kUnknown;
     const uint64_t hash = HashOf(id);
-    for (uint64_t slot = HomeSlot(hash, slots.size());; slot = slot + 1 == slots.size() ? 0 : slot + 1) {
-      const uint64_t value = slots[slot];
-      if (value == kEmpty) return std::nullopt;
-      if (((value ^ hash << kOrdinalBits) & ~kOrdinalMask) == 0 && Holds(value & kOrdinalMask, id)) {
-        return value & kOrdinalMask;
-      }
+    return FindFrom(Probe(HomeSlot(hash, slots.size()), hash), hash, id);
+  }
+
+  // `get(n)` is the n-th id. Every step below misses the caches; each loop asks for what the next one reads.
+  template <typename Id, typename Get>
+  void FindGroup(size_t count, Get get, uint64_t* ordinals) const {
+    std::array<uint64_t, kGroup> hashes;
+    std::array<uint64_t, kGroup> at;
+    std::array<std::pair<size_t, int64_t>, kGroup> places;
+    std::array<Id, kGroup> held;
+    for (size_t i = 0; i < count; ++i) {
+      hashes[i] = HashOf(get(i));
+      at[i] = HomeSlot(hashes[i], slots.size());
+      __builtin_prefetch(&slots[at[i]]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      at[i] = Probe(at[i], hashes[i]);
+      ordinals[i] = slots[at[i]] == kEmpty ? kUnknown : slots[at[i]] & kOrdinalMask;
+      if (ordinals[i] == kUnknown) continue;
+      places[i] = Place(ordinals[i]);
+      const shard::ShardIds& from = ids[places[i].first];
+      __builtin_prefetch(std::is_same_v<Id, int64_t> ? &from.ints[places[i].second] : &from.offsets[places[i].second]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (ordinals[i] == kUnknown) continue;
+      held[i] = Read<Id>(ids[places[i].first], places[i].second);
+      if constexpr (!std::is_same_v<Id, int64_t>) __builtin_prefetch(held[i].data());
+    }
+    for (size_t i = 0; i < count; ++i) {
+      // A fingerprint that two ids share sends the search on.
+      if (ordinals[i] != kUnknown && held[i] != get(i))
+        ordinals[i] = FindFrom(Probe(Next(at[i]), hashes[i]), hashes[i], get(i));
+    }
+  }
+
+  template <typename Id, typename Get>
+  void FindAll(size_t count, Get get, uint64_t* ordinals) const {
+    if (kind != Kind::kHashed || slots.empty()) {
+      for (size_t i = 0; i < count; ++i) ordinals[i] = Find<Id>(get(i));
+      return;
+    }
+    for (size_t begin = 0; begin < count; begin += kGroup) {
+      FindGroup<Id>(
+          std::min(kGroup, count - begin), [&](size_t i) { return get(begin + i); }, ordinals + begin);
     }
   }
 
   // Adds an id; the ordinal that already holds it, when one does.
   template <typename Id>
   std::optional<uint64_t> Insert(Id id, uint64_t ordinal) {
-    const uint64_t hash = HashOf(id);
-    uint64_t slot = HomeSlot(hash, slots.size());
-    for (; slots[slot] != kEmpty; slot = slot + 1 == slots.size() ? 0 : slot + 1) {
-      const uint64_t value = slots[slot];
-      if (((value ^ hash << kOrdinalBits) & ~kOrdinalMask) == 0 && Holds(value & kOrdinalMask, id)) {
-        return value & kOrdinalMask;
+    if constexpr (std::is_same_v<Id, int64_t>) {
+      if (kind == Kind::kByValue) {
+        uint64_t& slot = slots[static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id)];
+        if (slot != kEmpty) return slot;
+        slot = ordinal;
+        return std::nullopt;
       }
+    }
+    const uint64_t hash = HashOf(id);
+    uint64_t slot = Probe(HomeSlot(hash, slots.size()), hash);
+    for (; slots[slot] != kEmpty; slot = Probe(Next(slot), hash)) {
+      if (IdAt<Id>(slots[slot] & kOrdinalMask) == id) return slots[slot] & kOrdinalMask;
     }
     slots[slot] = hash << kOrdinalBits | ordinal;
     return std::nullopt;
+  }
+
+  // Sets kind, first_id and the number of slots for integer ids.
+  void ChooseIntegerTable() {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    int64_t most = std::numeric_limits<int64_t>::min();
+    bool counted = true;
+    for (size_t shard_idx = 0; shard_idx < shards.size(); ++shard_idx) {
+      const int64_t count = shards[shard_idx]->documents().num_documents;
+      for (int64_t local = 0; local < count; ++local) {
+        const int64_t id = shards[shard_idx]->int_id(local);
+        const uint64_t ordinal = first_ordinals[shard_idx] + static_cast<uint64_t>(local);
+        if (ordinal == 0) first_id = id;
+        counted = counted && static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id) == ordinal;
+        least = std::min(least, id);
+        most = std::max(most, id);
+      }
+    }
+    // Counting past the largest integer would come back from the smallest.
+    if (counted && most >= first_id && least == first_id) {
+      kind = Kind::kCounted;
+      return;
+    }
+    const uint64_t distance = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+    if (distance < NumBytes(num_documents) / sizeof(uint64_t)) {
+      kind = Kind::kByValue;
+      first_id = least;
+      AssignSlots(distance + 1, kEmpty, &slots);
+    }
   }
 };
 
@@ -103,6 +239,7 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
     // A shard without documents would share its first ordinal with the next one.
     if (shard->documents().num_documents == 0) continue;
     state->shards.push_back(shard);
+    state->ids.push_back(shard->ids());
     state->first_ordinals.push_back(num_documents);
     num_documents += static_cast<uint64_t>(shard->documents().num_documents);
   }
@@ -110,7 +247,12 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
     return absl::ResourceExhaustedError(
         shard::Cat("the collection has ", num_documents, " documents; an id index holds ", kOrdinalMask - 1));
   }
-  state->slots.assign(NumBytes(num_documents) / sizeof(uint64_t), kEmpty);
+  state->num_documents = num_documents;
+  if (num_documents > 0 && state->shards.front()->id_type() == shard::IdType::kInt64) state->ChooseIntegerTable();
+  if (state->kind == State::Kind::kCounted) return IdIndex(std::move(state));
+  if (state->kind == State::Kind::kHashed) {
+    AssignSlots(static_cast<size_t>(NumBytes(num_documents) / sizeof(uint64_t)), kEmpty, &state->slots);
+  }
 
   const auto insert = [&state](auto id, uint64_t ordinal) -> absl::Status {
     const std::optional<uint64_t> earlier = state->Insert(id, ordinal);
@@ -134,8 +276,26 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
   return IdIndex(std::move(state));
 }
 
-std::optional<uint64_t> IdIndex::Find(std::string_view id) const { return state_->Find(id); }
-std::optional<uint64_t> IdIndex::Find(int64_t id) const { return state_->Find(id); }
+std::optional<uint64_t> IdIndex::Find(std::string_view id) const {
+  const uint64_t ordinal = state_->Find(id);
+  return ordinal == kUnknown ? std::nullopt : std::optional(ordinal);
+}
+
+std::optional<uint64_t> IdIndex::Find(int64_t id) const {
+  const uint64_t ordinal = state_->Find(id);
+  return ordinal == kUnknown ? std::nullopt : std::optional(ordinal);
+}
+
+void IdIndex::FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const {
+  state_->FindAll<std::string_view>(
+      ids.size(), [ids](size_t i) { return std::string_view(*ids[i]); }, ordinals.data());
+}
+
+void IdIndex::FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const {
+  state_->FindAll<int64_t>(
+      ids.size(), [ids](size_t i) { return ids[i]; }, ordinals.data());
+}
+
 size_t IdIndex::num_bytes() const { return state_->slots.size() * sizeof(uint64_t); }
 
 }  // namespace maxsim::store

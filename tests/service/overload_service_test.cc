@@ -1,4 +1,5 @@
 // Requests that end otherwise than with an answer: cancelled, expired, refused, or failed with the device.
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -151,6 +152,64 @@ TEST_F(OverloadServiceTest, AFullQueueRefusesWithAHintWhenToComeBack) {
   holder.join();
   waiting.join();
   EXPECT_EQ(Metric("maxsim_rejections_total{reason=\"queue_full\"}"), "3");
+}
+
+TEST_F(OverloadServiceTest, ClientsAreToldApartByTheirKeyOrElseByTheirAddress) {
+  Serve([](config::Config* config) { config->client_key = "x-tenant"; });
+  std::thread holder = HoldLane();
+  std::vector<std::thread> clients;
+  // Two of one name, one of another, two of none over either protocol; a header that is not the key says nothing.
+  for (const char* name : {"shop", "shop", "search", ""}) {
+    clients.emplace_back([this, name] {
+      grpc::ClientContext context;
+      context.AddMetadata("x-client-id", std::to_string(reinterpret_cast<uintptr_t>(&context)));
+      if (*name != 0) context.AddMetadata("x-tenant", name);
+      v1::RerankResponse response;
+      EXPECT_TRUE(server_->stub().Rerank(&context, SmallRequest(), &response).ok());
+    });
+  }
+  clients.emplace_back([this] { EXPECT_EQ(Post().status, 200); });
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 5; }));
+  EXPECT_EQ(server_->server().scheduler().stats().queued_clients, 3);
+  EXPECT_EQ(Metric("maxsim_queue_clients"), "3");
+  backend_->Open();
+  holder.join();
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(Metric("maxsim_queue_clients"), "0");
+}
+
+TEST_F(OverloadServiceTest, ARequestPushedOutForAnotherClientIsToldWhenToComeBack) {
+  Serve([](config::Config* config) { config->batching.max_queue_jobs = 2; });
+  std::thread holder = HoldLane();
+  std::vector<std::thread> flood;
+  std::atomic<int> displaced{0};
+  for (int i = 0; i < 2; ++i) {
+    flood.emplace_back([&] {
+      grpc::ClientContext context;
+      v1::RerankResponse response;
+      const grpc::Status status = server_->stub().Rerank(&context, SmallRequest(), &response);
+      if (status.ok()) return;
+      EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED) << status.error_message();
+      EXPECT_THAT(status.error_details(), HasSubstr("google.rpc.RetryInfo"));
+      EXPECT_THAT(status.error_details(), testing::Not(HasSubstr("queue-full"))) << "a mark for the server's own use";
+      EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
+      ++displaced;
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 2; }));
+  std::thread other([&] {
+    grpc::ClientContext context;
+    context.AddMetadata("x-client-id", "other");
+    v1::RerankResponse response;
+    EXPECT_TRUE(server_->stub().Rerank(&context, SmallRequest(), &response).ok());
+  });
+  EXPECT_TRUE(Eventually([&] { return displaced == 1; }));
+  EXPECT_EQ(Metric("maxsim_rejections_total{reason=\"displaced\"}"), "1");
+  backend_->Open();
+  holder.join();
+  other.join();
+  for (std::thread& client : flood) client.join();
+  EXPECT_EQ(displaced, 1);
 }
 
 TEST_F(OverloadServiceTest, SlowHttpRequestsDoNotDelayProbes) {

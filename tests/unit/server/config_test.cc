@@ -106,6 +106,23 @@ TEST(ConfigTest, AValueOutOfRangeNamesKeyValueAndLimit) {
   EXPECT_THAT(ErrorOf(LoadWith({"--server.shutdown_delay", "2h"})), HasSubstr("more than the limit 1h"));
 }
 
+TEST(ConfigTest, TheClientKeyIsAMetadataKeyThatIsText) {
+  const auto loaded = LoadWith({"--batching.client_key", "x-tenant"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.client_key, "x-tenant");
+  EXPECT_EQ(LoadWith({"--batching.client_key="})->config.client_key, "");
+  for (const char* wrong : {"X-Client-Id", "a b", "ids-bin", "grpc-timeout", "x:y"}) {
+    EXPECT_THAT(ErrorOf(LoadWith({"--batching.client_key", wrong})),
+                HasSubstr("\"" + std::string(wrong) + "\" is not a metadata key"));
+  }
+}
+
+TEST(ConfigTest, TheTimeInTheQueueMayBeUnbounded) {
+  EXPECT_EQ(LoadWith({})->config.batching.max_queue_time, absl::Seconds(1));
+  EXPECT_EQ(LoadWith({"--batching.max_queue_time", "0"})->config.batching.max_queue_time, absl::ZeroDuration());
+  EXPECT_EQ(LoadWith({"--batching.max_queue_time=20ms"})->config.batching.max_queue_time, absl::Milliseconds(20));
+}
+
 TEST(ConfigTest, MalformedFilesAreErrorsWithALine) {
   EXPECT_THAT(YamlError("grpc: [1, 2\n"), HasSubstr("conf.yaml:"));
   EXPECT_THAT(YamlError("grpc: [1, 2\n"), HasSubstr("not YAML"));

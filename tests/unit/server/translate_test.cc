@@ -77,7 +77,6 @@ TEST_F(TranslateTest, IntegerIdsWorkTheSame) {
 }
 
 TEST_F(TranslateTest, ALongListIsDeduplicatedToo) {
-  // Short lists of large collections use a hash set, long ones a bitmap.
   Build(shard::IdType::kString);
   std::vector<std::string> ids;
   for (int i = 0; i < 1000; ++i) ids.push_back("doc-" + std::to_string(i % 20));

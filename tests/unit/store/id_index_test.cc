@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "server/shard/builder.h"
 #include "server/shard/manifest.h"
+#include "server/shard/memory_sources.h"
 #include "tests/unit/store/corpus.h"
 
 namespace maxsim::store {
@@ -61,6 +65,104 @@ TEST(IdIndexTest, FindsEveryIntegerIdAcrossShards) {
   }
 }
 
+// Publishes documents of these ids, a token each, in a few shards.
+void BuildInts(const std::string& folder, const std::vector<int64_t>& ids) {
+  shard::Catalog catalog(shard::IdType::kInt64);
+  for (const int64_t id : ids) {
+    catalog.lengths.push_back(1);
+    ASSERT_TRUE(catalog.ids.Add(id).ok());
+  }
+  const std::vector<uint16_t> values(ids.size() * 8);
+  shard::MemoryTokens tokens(shard::ElementType::kF16, 8, static_cast<int64_t>(ids.size()), values.data());
+  shard::BuildOptions options;
+  options.folder = folder;
+  options.name = "ints";
+  options.max_shard_bytes = shard::kMinMaxShardBytes;
+  const auto manifest = shard::BuildCollection(options, catalog, tokens, nullptr);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+}
+
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+struct IntCase {
+  const char* name;
+  std::vector<int64_t> ids;
+  bool has_table;
+};
+
+std::vector<IntCase> IntCases() {
+  std::vector<IntCase> cases = {{"counted from 0", {}, false},
+                                {"counted from the least", {}, false},
+                                {"counted to the most", {}, false},
+                                {"close, backwards", {}, true},
+                                {"close around 0 with gaps", {}, true},
+                                {"scattered", {}, true},
+                                {"the least and the most", {0, kMost, kLeast, 1, -1}, true},
+                                {"from the most over to the least", {kMost - 1, kMost, kLeast, kLeast + 1}, true},
+                                {"one", {42}, false},
+                                {"the most alone", {kMost}, false}};
+  for (int64_t n = 0; n < 1000; ++n) {
+    cases[0].ids.push_back(n);
+    cases[1].ids.push_back(kLeast + n);
+    cases[2].ids.push_back(kMost - 999 + n);
+    cases[3].ids.push_back(-n);
+    cases[4].ids.push_back(n - 500 + n / 10);
+    cases[5].ids.push_back(static_cast<int64_t>(static_cast<uint64_t>(n) * 0x9e3779b97f4a7c15u));
+  }
+  return cases;
+}
+
+TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
+  for (const IntCase& one : IntCases()) {
+    SCOPED_TRACE(one.name);
+    const test::TemporaryFolder folder;
+    BuildInts(folder.path(), one.ids);
+    const absl::StatusOr<IdIndex> index = IdIndex::Build(OpenShards(folder.path()));
+    ASSERT_TRUE(index.ok()) << index.status();
+    EXPECT_EQ(index->num_bytes() > 0, one.has_table);
+    EXPECT_LE(index->num_bytes(), IdIndex::NumBytes(one.ids.size()));
+    std::map<int64_t, uint64_t> expected;
+    for (size_t n = 0; n < one.ids.size(); ++n) expected[one.ids[n]] = n;
+    // The ids, their neighbours, and the ends.
+    std::vector<int64_t> asked = {kLeast, kLeast + 1, -1, 0, 1, kMost - 1, kMost};
+    for (const int64_t id : one.ids) {
+      asked.push_back(id);
+      if (id != kLeast) asked.push_back(id - 1);
+      if (id != kMost) asked.push_back(id + 1);
+    }
+    std::vector<uint64_t> ordinals(asked.size(), 7);
+    index->FindAll(asked, absl::MakeSpan(ordinals));
+    for (size_t n = 0; n < asked.size(); ++n) {
+      const auto known = expected.find(asked[n]);
+      ASSERT_EQ(ordinals[n], known == expected.end() ? IdIndex::kUnknown : known->second) << asked[n];
+      ASSERT_EQ(index->Find(asked[n]).value_or(IdIndex::kUnknown), ordinals[n]) << asked[n];
+    }
+  }
+}
+
+TEST(IdIndexTest, AListOfAnyLengthFindsWhatFindDoes) {
+  const test::TemporaryFolder folder;
+  const test::CorpusOptions options = {.max_shard_bytes = 20'000};
+  test::BuildCorpus(folder.path(), test::SmallDocuments(1, 500), options);
+  const absl::StatusOr<IdIndex> index = IdIndex::Build(OpenShards(folder.path()));
+  ASSERT_TRUE(index.ok()) << index.status();
+  std::vector<std::string> ids;
+  for (int64_t n = 0; n < 1000; ++n) ids.push_back(test::CorpusId(options, n * 7 % 700));  // one in seven is unknown
+  ids[3] = "";
+  ids[40] = std::string(512, 'x');
+  for (const size_t count : {0, 1, 2, 31, 32, 33, 63, 64, 65, 999, 1000}) {
+    std::vector<const std::string*> asked;
+    for (size_t n = 0; n < count; ++n) asked.push_back(&ids[n]);
+    std::vector<uint64_t> ordinals(count + 1, 7);
+    index->FindAll(asked, absl::MakeSpan(ordinals).first(count));
+    for (size_t n = 0; n < count; ++n) {
+      ASSERT_EQ(ordinals[n], index->Find(ids[n]).value_or(IdIndex::kUnknown)) << ids[n];
+    }
+    EXPECT_EQ(ordinals[count], 7u) << "beyond the list";
+  }
+}
+
 TEST(IdIndexTest, TakesTwelveBytesADocument) {
   const test::TemporaryFolder folder;
   test::BuildCorpus(folder.path(), test::SmallDocuments(3, 1000));
@@ -75,6 +177,13 @@ TEST(IdIndexTest, AnIndexOfNothingFindsNothing) {
   ASSERT_TRUE(index.ok()) << index.status();
   EXPECT_EQ(index->Find("a"), std::nullopt);
   EXPECT_EQ(index->Find(int64_t{1}), std::nullopt);
+  const std::string id = "a";
+  uint64_t ordinal = 7;
+  index->FindAll(std::vector<const std::string*>{&id}, absl::MakeSpan(&ordinal, 1));
+  EXPECT_EQ(ordinal, IdIndex::kUnknown);
+  ordinal = 7;
+  index->FindAll(std::vector<int64_t>{0}, absl::MakeSpan(&ordinal, 1));
+  EXPECT_EQ(ordinal, IdIndex::kUnknown);
   EXPECT_EQ(index->num_bytes(), 0u);
 }
 

@@ -1,0 +1,351 @@
+"""The cases: which server, which load, and what becomes a row of serving.json."""
+
+import json
+import pathlib
+import subprocess
+import threading
+import time
+
+from servers import Baseline, DeviceMemory, Maxsimd, gpu_query
+
+KERNEL_SECONDS = "maxsim_batch_kernel_duration_seconds_sum"
+DOCUMENT_BYTES = "maxsim_scored_document_bytes_total"
+RESIDENT_BYTES = "process_resident_memory_bytes"
+
+
+class Skip(Exception):
+    """The case cannot run here; the text says why."""
+
+
+class Run:
+    """What the cases share: data, programs, the servers that run, and the rows."""
+
+    def __init__(self, options, data, keys):
+        self.options = options
+        self.data = data
+        self.scale = data.scale
+        self.keys = keys  # that this maxsimd knows
+        self.out = pathlib.Path(options.out)
+        self.gpu = options.gpu
+        self.rows = []
+        self.facts = {}  # what one case found and another needs
+        self._server = None  # (description, Maxsimd)
+
+    def residency(self):
+        return "gpu" if self.gpu else "host"
+
+    def server(self, name, collections, residency=None, **keys):
+        """A maxsimd over `collections`; the one that runs where it is the same."""
+        keys = {"backend.kind": "cuda" if self.gpu else "cpu", "engine.lanes": 3 if self.gpu else 2, **keys}
+        description = (tuple(collections), residency, tuple(sorted(keys.items())))
+        if self._server is not None and self._server[0] == description and self._server[1].process.poll() is None:
+            return self._server[1]
+        self.stop_server()
+        folders = {collection: self.data.collection(collection) for collection in collections}
+        server = Maxsimd(self.options.bin, self.out, name, folders, residency or self.residency(), keys)
+        self._server = (description, server)
+        return server
+
+    def stop_server(self):
+        if self._server is not None:
+            self._server[1].stop()
+        self._server = None
+
+    def load(self, name, server, collection, candidates, **flags):
+        """Runs the load tester and returns its report. Flags with _ for -; None leaves one out."""
+        scale = self.scale
+        report = self.out / f"{name.replace(':', '-')}.json"
+        report.unlink(missing_ok=True)
+        arguments = {
+            "target": server.target,
+            "collection": collection,
+            "candidates": candidates,
+            "query_tokens": scale.query_tokens,
+            "queries_per_request": 1,
+            "shared_candidates": "true",
+            "top_k": 100 if self.data.scale.candidates > 100 else 10,
+            "timeout": "10s",
+            "warmup": f"{scale.warmup}s",
+            "duration": f"{scale.seconds}s",
+            "json": report,
+            "html": report.with_suffix(".html"),
+        }
+        if candidates != "all":
+            rows = scale.rows if not collection.startswith("shard") else scale.shard * scale.passage_tokens
+            tokens = {"passages": scale.passage_tokens, "shard": scale.passage_tokens, "lists": scale.list_tokens,
+                      "pages": scale.page_tokens}[collection.partition("-")[0]]  # fmt: skip
+            arguments["int_ids"] = -(-rows // tokens)
+        if isinstance(server, Baseline):
+            arguments["check"] = "order"  # its sums depend on the batch, as PyTorch's do
+        else:
+            arguments["metrics"] = server.metrics_url
+        arguments.update(flags)
+        command = [str(pathlib.Path(self.options.bin) / "maxsim-loadtest"), "--quiet"]
+        for flag, value in arguments.items():
+            if value is not None:
+                command += [f"--{flag.replace('_', '-')}", str(value)]
+        before, begin = self._metrics(server), time.monotonic()
+        seconds = float(str(arguments["warmup"])[:-1]) + float(str(arguments["duration"])[:-1])
+        result = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+        wall = time.monotonic() - begin
+        after = self._metrics(server)
+        if not report.exists():
+            raise RuntimeError(f"maxsim-loadtest wrote no report: {(result.stderr or result.stdout).strip()[-300:]}")
+        answer = json.loads(report.read_text())
+        answer["command"] = " ".join(["maxsim-loadtest", *command[1:]])
+        answer["kernel_share"] = self._per_second(before, after, KERNEL_SECONDS, wall)
+        answer["document_bytes_per_second"] = self._per_second(before, after, DOCUMENT_BYTES, wall)
+        return answer
+
+    @staticmethod
+    def _metrics(server):
+        return server.metrics() if isinstance(server, Maxsimd) else {}
+
+    @staticmethod
+    def _per_second(before, after, series, wall):
+        if series not in after:
+            return None
+        return (after[series] - before.get(series, 0)) / wall
+
+    def row(self, case, report, **more):
+        """`report` of the load tester as a row, with what else there is to say."""
+        latency = report.get("latency_us", {})
+        row = {
+            "case": case,
+            "command": report.get("command"),
+            "qps": report.get("qps"),
+            "rps": report.get("rps"),
+            "p50_us": latency.get("p50"),
+            "p99_us": latency.get("p99"),
+            "errors": sum(report.get("errors", {}).values()),
+            "rejected": report.get("rejected", 0),
+        }
+        for name in ("stable", "client_bound"):
+            if name in report:
+                row[name] = report[name]
+        if self.gpu and report.get("kernel_share") is not None:
+            # Lanes run at the same time: the sum of their kernel times may pass the wall clock.
+            row["gpu_busy"] = round(report["kernel_share"], 3)
+        row.update(more)
+        self.rows.append(row)
+        return row
+
+    def link_gbs(self):
+        """The measured rate from host to device memory, GB/s; None where nothing measured it."""
+        if self.options.link_gbs:
+            return self.options.link_gbs
+        if "link_gbs" not in self.facts and self.gpu:
+            script = (
+                "import torch\n"
+                "h = torch.empty(1 << 29, dtype=torch.uint8, pin_memory=True); d = torch.empty_like(h, device='cuda')\n"
+                "best = 0\n"
+                "for _ in range(8):\n"
+                "    a, b = (torch.cuda.Event(enable_timing=True) for _ in '12')\n"
+                "    a.record(); d.copy_(h, non_blocking=True); b.record(); b.synchronize()\n"
+                "    best = max(best, h.numel() / a.elapsed_time(b) / 1e6)\n"
+                "print(best)\n"
+            )
+            result = subprocess.run([self.options.python, "-c", script], capture_output=True, text=True, timeout=120)
+            self.facts["link_gbs"] = round(float(result.stdout), 1) if result.returncode == 0 else None
+        return self.facts.get("link_gbs")
+
+
+RESIDENT = ["passages-i8", "shard-f16"]
+
+
+def latency(run):
+    server = run.server("resident", RESIDENT)
+    report = run.load("latency:i8-1000x180", server, "passages-i8", run.scale.candidates, mode="closed",
+                      concurrency=1, channels=1, threads=1)  # fmt: skip
+    run.row("latency:i8-1000x180", report)
+
+
+def _saturated(run, case, collection, candidates, queries, concurrency):
+    server = run.server("resident", RESIDENT)
+    report = run.load(case, server, collection, candidates, mode="closed", concurrency=concurrency,
+                      queries_per_request=queries, channels=8, threads=4)  # fmt: skip
+    return run.row(case, report)
+
+
+def saturated(run):
+    row = _saturated(run, "saturated:i8-1000x180", "passages-i8", run.scale.candidates, 1, run.scale.concurrency)
+    run.facts["capacity"] = row["rps"]
+
+
+def saturated8(run):
+    _saturated(run, "saturated8:i8-1000x180", "passages-i8", run.scale.candidates, 8, max(1, run.scale.concurrency // 2))
+
+
+def shard32(run):
+    _saturated(run, "shard32:f16-1024x180", "shard-f16", "all", 32, max(1, run.scale.concurrency // 4))
+
+
+def overload(run):
+    """80 % of the capacity, then twice the capacity with the wait bounded by what 80 % took."""
+    if not run.facts.get("capacity"):
+        saturated(run)
+    capacity = run.facts["capacity"]
+    server = run.server("resident", RESIDENT)
+    calm = run.load("overload-80", server, "passages-i8", run.scale.candidates, mode="open",
+                    rate=round(0.8 * capacity, 1), arrivals="poisson", channels=8, threads=4)  # fmt: skip
+    calm_p99 = calm["latency_us"]["p99"]
+    run.row("overload:80", calm, rate=round(0.8 * capacity, 1))
+    # Half of what 80 % took: the rest of twice its p99 is for the batches that run and for the scoring.
+    bound = f"{max(calm_p99 / 2, 200):.0f}us"
+    server = run.server("overload", RESIDENT, **{"batching.max_queue_time": bound})
+    storm = run.load("overload", server, "passages-i8", run.scale.candidates, mode="open",
+                     rate=round(2 * capacity, 1), arrivals="poisson", channels=8, threads=4,
+                     duration=f"{run.scale.overload_seconds}s")  # fmt: skip
+    after = run.load("overload-after", server, "passages-i8", run.scale.candidates, mode="closed", concurrency=1)
+    run.row("overload", storm, rate=round(2 * capacity, 1), max_queue_time=bound, p99_at_80_us=calm_p99,
+            p99_ratio=_ratio(storm["latency_us"]["p99"], calm_p99),
+            errors_after=sum(after.get("errors", {}).values()))  # fmt: skip
+
+
+def _ratio(value, other):
+    return round(value / other, 3) if value and other else None
+
+
+def baseline(run):
+    """The baseline at the concurrency that serves it best, then maxsimd under the same load."""
+    script = pathlib.Path(__file__).resolve().parent.parent / "baseline" / "server.py"
+    run.stop_server()
+    for storage in ("i8", "f16"):
+        collection = f"passages-{storage}"
+        name = f"baseline-{storage}"
+        folders = {collection: run.data.collection(collection)}
+        best, at = None, {}
+        # One process, and as many as it takes to get past the interpreter's lock, each with its own copy.
+        for processes in sorted({1, run.scale.baseline_processes}):
+            keys = ["--processes", processes, "--warm-query-tokens", run.scale.query_tokens,
+                    "--warm-candidates", run.scale.candidates]  # fmt: skip
+            keys += [] if run.gpu else ["--device", "cpu"]
+            with Baseline(run.options.python, script, run.out, f"{name}-{processes}", folders, storage, keys) as server:
+                for concurrency in sorted({max(1, run.scale.concurrency // n) for n in (24, 6, 1)}):
+                    report = run.load(f"{name}-{processes}-{concurrency}", server, collection, run.scale.candidates,
+                                      mode="closed", concurrency=concurrency, channels=16, threads=4, html=None,
+                                      duration=f"{max(run.scale.seconds / 2, 0.3)}s")  # fmt: skip
+                    if best is None or (report["qps"] or 0) > (best["qps"] or 0):
+                        best, at = report, {"concurrency": concurrency, "processes": processes}
+        run.row("baseline" if storage == "i8" else "baseline:f16", best, **at)
+        server = run.server(f"against-{name}", [collection])
+        concurrency = at["concurrency"]
+        ours = run.load(f"against-{name}", server, collection, run.scale.candidates, mode="closed",
+                        concurrency=concurrency, channels=16, threads=4)  # fmt: skip
+        run.row(f"against-{name}", ours, concurrency=concurrency, times_baseline=_ratio(ours["qps"], best["qps"]),
+                baseline_p99_us=best["latency_us"]["p99"])  # fmt: skip
+        run.stop_server()
+
+
+def _from_host(run, case, collection, candidates, queries):
+    residency = "host"
+    server = run.server("host", ["pages-f16", "pages-i8", "lists-f16"], residency)
+    lists = candidates != "all"
+    # Enough in flight that the link never waits for a request.
+    with DeviceMemory() as memory:
+        report = run.load(case, server, collection, candidates, mode="closed", concurrency=32 if lists else 4,
+                          queries_per_request=queries, timeout="60s")  # fmt: skip
+    gbs = (report["document_bytes_per_second"] or 0) / 1e9
+    link = run.link_gbs()
+    run.row(case, report, gbs=round(gbs, 2), link_gbs=link, link_share=_ratio(gbs, link),
+            device_mib_least=memory.least, device_mib_most=memory.most)  # fmt: skip
+
+
+def host_scan(run):
+    for storage in ("f16", "i8"):
+        for queries in (1, 32):
+            _from_host(run, f"host-scan:{storage}-{queries}", f"pages-{storage}", "all", queries)
+
+
+def host_lists(run):
+    _from_host(run, "host-lists:f16-1000x300", "lists-f16", run.scale.candidates, 1)
+
+
+def two_gpus(run):
+    """A resident scan on one and on two GPUs."""
+    if len(gpu_query("index")) < 2:
+        raise Skip("the machine has fewer than two GPUs")
+    key = "backend.devices"
+    if key not in run.keys:
+        raise Skip(f"this maxsimd has no {key}")
+    qps = {}
+    for count in (1, 2):
+        server = run.server(f"gpus-{count}", ["passages-f16"], **{key: list(range(count))})
+        report = run.load(f"two-gpus-{count}", server, "passages-f16", "all", mode="closed", concurrency=8,
+                          queries_per_request=8)  # fmt: skip
+        qps[count] = report["qps"]
+        more = {"times_one": _ratio(qps[2], qps[1])} if count == 2 else {}
+        run.row("two-gpus" if more else "two-gpus:one", report, **more)
+
+
+def start(run):
+    """Several copies of one collection, so that no disk has to hold 50 GB: every copy is read, checked and uploaded."""
+    run.stop_server()
+    copies = run.scale.start_copies
+    folder = run.data.collection("passages-f16")
+    num_bytes = copies * run.data.num_bytes("passages-f16")
+    for path in folder.glob("*.safetensors"):  # into the page cache
+        with open(path, "rb") as file:
+            while file.read(1 << 24):
+                pass
+    folders = {f"passages-{n}": folder for n in range(copies)}
+    keys = {"backend.kind": "cuda" if run.gpu else "cpu", "store.load_threads": 8}
+    with Maxsimd(run.options.bin, run.out, "start", folders, run.residency(), keys) as server:
+        seconds = server.start_seconds
+        plan = server.log.read_text(errors="replace").count("memory_plan") or None
+        command = " ".join(server.command)
+    run.rows.append({"case": "start", "command": command, "seconds": round(seconds, 3), "bytes": num_bytes,
+                     "gbs": round(num_bytes / seconds / 1e9, 2), "memory_plans": plan, "errors": 0, "rejected": 0})  # fmt: skip
+
+
+def soak(run):
+    """80 % load while generations change: memory before and after, and no error."""
+    server = run.server("soak", ["shard-f16"])
+    scale = run.scale
+    load = run.load("soak-capacity", server, "shard-f16", min(scale.candidates, scale.shard), mode="closed",
+                    concurrency=max(1, scale.concurrency // 4))  # fmt: skip
+    rate = round(0.8 * load["rps"], 1)
+    stop = threading.Event()
+    reloads = []
+
+    def reload():
+        while not stop.wait(scale.reload_seconds):
+            try:
+                run.data.publish_again("shard-f16")
+                control = str(pathlib.Path(run.options.bin) / "maxsimctl")
+                result = subprocess.run([control, "--server", server.target, "reload", "shard-f16"], capture_output=True)
+                reloads.append(result.returncode)
+            except (OSError, RuntimeError) as error:
+                print(f"soak: {error}", flush=True)
+                reloads.append(1)
+
+    memory_before = server.metrics().get(RESIDENT_BYTES)
+    thread = threading.Thread(target=reload)
+    thread.start()
+    try:
+        with DeviceMemory() as memory:
+            report = run.load("soak", server, "shard-f16", min(scale.candidates, scale.shard), mode="open", rate=rate,
+                              arrivals="poisson", duration=f"{scale.soak_seconds}s")  # fmt: skip
+    finally:
+        stop.set()
+        thread.join()
+    run.row("soak", report, rate=rate, seconds=scale.soak_seconds, reloads=len(reloads),
+            failed_reloads=sum(code != 0 for code in reloads), host_bytes_before=memory_before,
+            host_bytes_after=server.metrics().get(RESIDENT_BYTES), device_mib_least=memory.least,
+            device_mib_most=memory.most)  # fmt: skip
+
+
+# In an order in which servers are reused. With the collections that each needs.
+CASES = {
+    "latency": (latency, RESIDENT),
+    "saturated": (saturated, RESIDENT),
+    "saturated8": (saturated8, RESIDENT),
+    "shard32": (shard32, RESIDENT),
+    "overload": (overload, RESIDENT),
+    "baseline": (baseline, ["passages-i8", "passages-f16"]),
+    "host-scan": (host_scan, ["pages-f16", "pages-i8", "lists-f16"]),
+    "host-lists": (host_lists, ["pages-f16", "pages-i8", "lists-f16"]),
+    "start": (start, ["passages-f16"]),
+    "two-gpus": (two_gpus, ["passages-f16"]),
+    "soak": (soak, ["shard-f16"]),
+}

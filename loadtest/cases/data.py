@@ -1,0 +1,143 @@
+"""The collections that the cases run over: seeded, and made by maxsim-shard as a user would."""
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+
+BLOCK_ROWS = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much of everything there is."""
+
+    dim: int
+    passages: int  # documents of passage_tokens tokens
+    passage_tokens: int
+    shard: int  # documents of the small collection, as long
+    page_tokens: int  # the same token vectors cut into longer documents, for host memory
+    list_tokens: int
+    candidates: int  # of a list
+    query_tokens: int
+    seconds: float  # of measuring a case
+    warmup: float
+    overload_seconds: float
+    soak_seconds: float
+    reload_seconds: float
+    start_copies: int  # times that the large collection is loaded to time a start
+    concurrency: int  # that saturates
+    baseline_processes: int  # tried beside one
+
+    @property
+    def rows(self):
+        return self.passages * self.passage_tokens
+
+
+SCALES = {
+    "full": Scale(
+        dim=128, passages=100_000, passage_tokens=180, shard=1024, page_tokens=1024, list_tokens=300, candidates=1000,
+        query_tokens=32, seconds=6, warmup=2, overload_seconds=60, soak_seconds=45, reload_seconds=20, start_copies=10,
+        concurrency=384, baseline_processes=6,
+    ),
+    "small": Scale(
+        dim=32, passages=600, passage_tokens=9, shard=64, page_tokens=64, list_tokens=20, candidates=50,
+        query_tokens=8, seconds=0.3, warmup=0.1, overload_seconds=0.5, soak_seconds=1.5, reload_seconds=0.5,
+        start_copies=2, concurrency=8, baseline_processes=2,
+    ),
+}  # fmt: skip
+
+
+def _fill(path, rows, dim, seed, threads):
+    """Writes [rows, dim] normalised f16 vectors; the same ones for a seed, however many threads there are."""
+    tokens = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(rows, dim))
+
+    def block(begin):
+        values = np.random.default_rng((seed, begin)).standard_normal((min(BLOCK_ROWS, rows - begin), dim), np.float32)
+        values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
+        tokens[begin : begin + len(values)] = values
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        list(pool.map(block, range(0, rows, BLOCK_ROWS)))
+    tokens.flush()
+
+
+def _lengths(rows, tokens):
+    lengths = np.full(-(-rows // tokens), tokens, np.int64)
+    lengths[-1] -= lengths.sum() - rows
+    return lengths
+
+
+class Data:
+    """Makes collections below a folder on first use; what is there already from the same scale is taken as it is."""
+
+    def __init__(self, folder, binaries, scale_name, seed=1, threads=None):
+        self.scale = SCALES[scale_name]
+        self.folder = pathlib.Path(folder) / f"{scale_name}-{seed}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.shard_program = str(pathlib.Path(binaries) / "maxsim-shard")
+        self.seed = seed
+        self.threads = threads or os.cpu_count() or 1
+
+    def _run(self, *arguments):
+        result = subprocess.run([self.shard_program, *map(str, arguments)], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise RuntimeError(f"{' '.join(map(str, arguments))}: {(result.stderr or result.stdout).strip()[-400:]}")
+
+    def _tokens(self, rows):
+        path = self.folder / f"tokens-{rows}.npy"
+        if not path.exists():
+            unfinished = path.with_suffix(".part.npy")
+            _fill(unfinished, rows, self.scale.dim, self.seed, self.threads)
+            unfinished.rename(path)
+        return path
+
+    def _build(self, name, rows, tokens_each, quantised):
+        folder = self.folder / name
+        if quantised:
+            if not (folder / "collection.json").exists():
+                self._run("quantize", self._build(name.replace("-i8", "-f16"), rows, tokens_each, False), folder,
+                          "--no-comparison", "--quiet", "--name", name)  # fmt: skip
+            return folder
+        if not (folder / "collection.json").exists():
+            lengths = self.folder / f"{name}.lengths.npy"
+            np.save(lengths, _lengths(rows, tokens_each))
+            self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", folder,
+                      "--name", name, "--quiet")  # fmt: skip
+        return folder
+
+    def collection(self, name):
+        """The folder of one of: passages-f16, passages-i8, shard-f16, pages-f16, pages-i8, lists-f16."""
+        scale = self.scale
+        kind, _, storage = name.partition("-")
+        tokens = {
+            "passages": scale.passage_tokens,
+            "shard": scale.passage_tokens,
+            "pages": scale.page_tokens,
+            "lists": scale.list_tokens,
+        }[kind]
+        rows = scale.shard * scale.passage_tokens if kind == "shard" else scale.rows
+        return self._build(name, rows, tokens, storage == "i8")
+
+    def publish_again(self, name):
+        """The next generation of a collection, of the same documents."""
+        scale = self.scale
+        rows = scale.shard * scale.passage_tokens
+        lengths = self.folder / f"{name}.lengths.npy"
+        self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", self.folder / name,
+                  "--name", name, "--quiet")  # fmt: skip
+
+    def make(self, names):
+        """Makes several at a time: each build is one thread that reads and hashes."""
+        f16 = sorted({name.replace("-i8", "-f16") for name in names})
+        for rows in {self.scale.rows, self.scale.shard * self.scale.passage_tokens}:
+            self._tokens(rows)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(self.collection, f16))
+            list(pool.map(self.collection, sorted(set(names) - set(f16))))
+
+    def num_bytes(self, name):
+        return sum(path.stat().st_size for path in self.collection(name).glob("*.safetensors"))

@@ -1,0 +1,128 @@
+"""Makes docs/performance/serving.md from serving.json.
+
+    loadtest/cases/make_tables.py docs/performance/serving.json [--output docs/performance/serving.md]
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+# Case, what it is, the goal as text, and the goal as a test of its row: None where a row cannot tell.
+GOALS = [
+    ("latency:i8-1000x180", "1,000 candidates by id x 180 tokens, 32 query tokens, INT8 resident, one client",
+     "p50 <= 210 us, p99 <= 1 ms", lambda row: row["p50_us"] <= 210 and row["p99_us"] <= 1000),
+    ("saturated:i8-1000x180", "the same, saturated, one query a request", ">= 25,000 queries/s",
+     lambda row: row["qps"] >= 25_000),
+    ("saturated8:i8-1000x180", "the same, 8 queries a request",
+     ">= 80,000 queries/s, kernels >= 70 % of the time", lambda row: row["qps"] >= 80_000 and row["gpu_busy"] >= 0.7),
+    ("shard32:f16-1024x180", "a whole shard of 1,024 x 180, FP16, 32 queries a request", ">= 150,000 queries/s",
+     lambda row: row["qps"] >= 150_000),
+    ("baseline", "the Python baseline, INT8, at its own best", "", None),
+    ("against-baseline-i8", "maxsimd under the same load", ">= 5 x the baseline",
+     lambda row: row["times_baseline"] >= 5),
+    ("baseline:f16", "the Python baseline, FP16, at its own best", "", None),
+    ("against-baseline-f16", "maxsimd under the same load", ">= 5 x the baseline",
+     lambda row: row["times_baseline"] >= 5),
+    *[(f"host-scan:{storage}-{queries}",
+       f"whole collection in host memory, pages of 1,024 tokens, {storage}, {queries} quer{'y' if queries == 1 else 'ies'} a request",
+       ">= 95 % of the link, flat device memory",
+       lambda row: row["link_share"] >= 0.95 and row["device_mib_most"] - row["device_mib_least"] <= 64)
+      for storage in ("f16", "i8") for queries in (1, 32)],
+    ("host-lists:f16-1000x300", "1,000 scattered candidates x 300 tokens from host memory, FP16",
+     ">= 80 % of the link", lambda row: row["link_share"] >= 0.8),
+    ("two-gpus:one", "a resident scan on one GPU", "", None),
+    ("two-gpus", "the same on two", ">= 1.9 x one", lambda row: row["times_one"] >= 1.9),
+    ("overload:80", "80 % of the capacity, open loop", "", None),
+    ("overload", "twice the capacity, open loop", "accepted p99 <= 2 x that at 80 %, nothing lost",
+     lambda row: row["p99_ratio"] <= 2 and row["errors"] == 0 and row["errors_after"] == 0),
+    ("start", "shards from the page cache until ready", ">= 5 GB/s", lambda row: row["gbs"] >= 5),
+    ("soak", "80 % load with reloads", "no error, flat memory",
+     lambda row: row["errors"] == 0 and row["failed_reloads"] == 0),
+]  # fmt: skip
+
+
+def number(value, digits=0):
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def outcome(row, test):
+    if "failed" in row or "skipped" in row:
+        return "not measured"
+    if test is None:
+        return ""
+    try:
+        return "met" if test(row) else "**not met**"
+    except (KeyError, TypeError):  # a figure that this machine could not give
+        return "cannot tell"
+
+
+def more(row):
+    """What has no column of its own."""
+    shown = {
+        "gpu_busy": lambda value: f"kernels {100 * value:.0f} % of the time",
+        "times_baseline": lambda value: f"{value:.1f} x the baseline",
+        "times_one": lambda value: f"{value:.2f} x one",
+        "p99_ratio": lambda value: f"p99 {value:.2f} x that at 80 %",
+        "max_queue_time": lambda value: f"`batching.max_queue_time` {value}",
+        "concurrency": lambda value: f"{value} requests in flight",
+        "processes": lambda value: f"{value} server process{'' if value == 1 else 'es'}",
+        "seconds": lambda value: f"{value:.1f} s",
+        "reloads": lambda value: f"{value} reloads",
+        "client_bound": lambda value: "the load tester was the bound" if value else None,
+        "stable": lambda value: None if value else "not stable",
+        "skipped": str,
+        "failed": str,
+    }
+    texts = [text(row[key]) for key, text in shown.items() if row.get(key) is not None]
+    if row.get("device_mib_most") is not None:
+        texts.append(f"device memory {row['device_mib_least']:,} to {row['device_mib_most']:,} MiB")
+    return "; ".join(text for text in texts if text).replace("|", "\\|").replace("\n", " ")
+
+
+def make(result):
+    rows = {}
+    for row in result["rows"]:
+        rows.setdefault(row["case"], row)
+    known = {case for case, *_ in GOALS}
+    lines = [
+        "# Serving performance",
+        "",
+        f"{result['device']}, {result['cores']} cores, driver {result.get('driver') or 'none'}, "
+        f"{result['commit']}, {result['date']}. Server and load tester on the same machine, over the loopback.",
+        "Made from [serving.json](serving.json) by `loadtest/cases/make_tables.py`; `loadtest/cases/run_cases.py` measures.",
+        "",
+    ]
+    if result.get("scale", "full") != "full":
+        lines += [f"**Scale `{result['scale']}`: a trial of the machinery, its numbers mean nothing.**", ""]
+    lines += [
+        "| case | what | goal | | queries/s | p50, us | p99, us | GB/s | link, GB/s | errors | rejected | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case, what, goal, test in [*GOALS, *((case, "", "", None) for case in rows if case not in known)]:
+        row = rows.get(case)
+        if row is None:
+            continue
+        cells = [f"`{case}`", what, goal, outcome(row, test), number(row.get("qps")), number(row.get("p50_us")),
+                 number(row.get("p99_us")), number(row.get("gbs"), 1), number(row.get("link_gbs"), 1),
+                 number(row.get("errors")), number(row.get("rejected")), more(row)]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "## Commands", ""]
+    for case, row in rows.items():
+        if row.get("command"):
+            lines += [f"- `{case}`: `{row['command']}`"]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Makes serving.md from serving.json.")
+    parser.add_argument("input", type=pathlib.Path)
+    parser.add_argument("--output", type=pathlib.Path, help="default: serving.md beside the input")
+    options = parser.parse_args(arguments)
+    output = options.output or options.input.with_suffix(".md")
+    output.write_text(make(json.loads(options.input.read_text())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Starts and stops what is measured: maxsimd and the baseline; and reads what they say of themselves."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def has_gpu():
+    return shutil.which("nvidia-smi") is not None and gpu_query("name") != []
+
+
+def gpu_query(fields):
+    """Rows of nvidia-smi's answer, each a list of texts; none without a GPU."""
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    if result.returncode != 0:
+        return []
+    return [[cell.strip() for cell in line.split(",")] for line in result.stdout.splitlines() if line.strip()]
+
+
+class DeviceMemory:
+    """Watches the device memory in use, over all GPUs, in MiB; least and most."""
+
+    def __init__(self, seconds=0.5):
+        self.least, self.most = None, None
+        self._seconds = seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self):
+        while True:
+            used = [int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit()]
+            if used:
+                total = sum(used)
+                self.least = total if self.least is None else min(self.least, total)
+                self.most = total if self.most is None else max(self.most, total)
+            if self._stop.wait(self._seconds):
+                return
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+class Process:
+    """A server process, its log in a file. Ended with the block."""
+
+    def __init__(self, command, log, environment=None):
+        self.command = [str(part) for part in command]
+        self.log = pathlib.Path(log)
+        with open(self.log, "wb") as output:
+            self.process = subprocess.Popen(self.command, stdout=output, stderr=output, env=environment)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return self.process.returncode
+
+    def wait_until(self, condition, seconds, what):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{what}: it ended with {self.process.returncode}: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what}: not ready after {seconds:.0f} s: {self.last_words()}")
+            time.sleep(0.02)
+
+    def last_words(self):
+        return self.log.read_text(errors="replace").strip()[-400:]
+
+
+class Maxsimd(Process):
+    """maxsimd over some collections. `keys` are configuration keys ("batching.max_queue_time": "5ms")."""
+
+    def __init__(self, binaries, out, name, collections, residency, keys=None, seconds=180):
+        out = pathlib.Path(out)
+        self.port_file = out / f"{name}.port.json"
+        self.port_file.unlink(missing_ok=True)
+        config = {
+            "grpc": {"address": "127.0.0.1:0"},
+            "http": {"address": "127.0.0.1:0"},
+            "server": {"port_file": str(self.port_file), "shutdown_delay": "0s"},
+            "collections": [
+                {"name": name, "path": str(path), "residency": residency} for name, path in collections.items()
+            ],
+        }
+        for key, value in (keys or {}).items():
+            section, _, rest = key.partition(".")
+            config.setdefault(section, {})[rest] = value
+        self.config_file = out / f"{name}.config.yaml"
+        self.config_file.write_text(json.dumps(config, indent=1))  # JSON is YAML
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("MAXSIM_")}
+        begin = time.monotonic()
+        super().__init__([pathlib.Path(binaries) / "maxsimd", "--config", self.config_file], out / f"{name}.log", clean)
+        try:
+            self.wait_until(self.port_file.exists, seconds, "maxsimd")
+        except RuntimeError:
+            self.stop()
+            raise
+        self.start_seconds = time.monotonic() - begin
+        ports = json.loads(self.port_file.read_text())
+        self.target = f"127.0.0.1:{ports['grpc_port']}"
+        self.metrics_url = f"http://127.0.0.1:{ports['http_port']}/metrics"
+
+    def metrics(self):
+        """Series (with their labels) to values."""
+        with urllib.request.urlopen(self.metrics_url, timeout=10) as answer:
+            return parse_metrics(answer.read().decode())
+
+
+def parse_metrics(text):
+    values = {}
+    for line in text.splitlines():
+        match = re.match(r"([a-z_]+(?:\{[^}]*\})?) (\S+)$", line)
+        if match:
+            values[match[1]] = float(match[2])
+    return values
+
+
+class Baseline(Process):
+    """loadtest/baseline/server.py. `python` has torch, grpc and flash-maxsim."""
+
+    def __init__(self, python, script, out, name, collections, storage, keys=(), seconds=240):
+        port = free_port()
+        ready = pathlib.Path(out) / f"{name}.ready"
+        ready.unlink(missing_ok=True)
+        command = [python or sys.executable, script, "--port", port, "--storage", storage, "--ready-file", ready]
+        for collection, path in collections.items():
+            command += ["--collection", f"{collection}={path}"]
+        super().__init__([*command, *keys], pathlib.Path(out) / f"{name}.log")
+        try:
+            self.wait_until(ready.exists, seconds, "the baseline")
+        except RuntimeError:
+            self.stop()
+            raise
+        self.target = f"127.0.0.1:{port}"
+
+
+def server_keys(binaries):
+    """The configuration keys that this maxsimd knows."""
+    result = subprocess.run([str(pathlib.Path(binaries) / "maxsimd"), "--help"], capture_output=True, text=True)
+    return set(re.findall(r"^  --([a-z_]+\.[a-z_]+) ", result.stdout, re.MULTILINE))
+
+
+def server_commit(binaries):
+    result = subprocess.run([str(pathlib.Path(binaries) / "maxsimd"), "--version"], capture_output=True, text=True)
+    return (result.stdout or result.stderr).strip()

@@ -1,0 +1,40 @@
+#include "server/rpc/ordinal_set.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace maxsim::rpc {
+namespace {
+
+// More than this a thread does not keep: it would hold megabytes for a request that may not come again, and the time to
+// allocate is small beside that of such a list.
+constexpr size_t kMaxKeptSlots = size_t{1} << 17;
+constexpr size_t kMinSlots = 16;
+constexpr uint64_t kMaxList = (uint64_t{1} << 24) - 1;
+
+}  // namespace
+
+void OrdinalSet::Begin(size_t num_ordinals, uint64_t end) {
+  const size_t num_slots = std::bit_ceil(std::max(2 * num_ordinals, kMinSlots));
+  const uint64_t num_words = end / 64 + 1;
+  const bool was_bitmap = is_bitmap_;
+  // A word of the bitmap is cleared in a fraction of the time that an ordinal takes.
+  is_bitmap_ = num_words <= num_ordinals;
+  const size_t needed = is_bitmap_ ? static_cast<size_t>(num_words) : num_slots;
+  if (slots_.size() < needed || (slots_.size() > kMaxKeptSlots && needed <= kMaxKeptSlots)) {
+    slots_ = std::vector<uint64_t>(needed);
+    list_ = 0;
+  } else if (is_bitmap_) {
+    std::fill(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(needed), 0);
+  } else if (was_bitmap || list_ == kMaxList) {
+    std::fill(slots_.begin(), slots_.end(), 0);
+    list_ = 0;
+  }
+  if (is_bitmap_) return;
+  ++list_;
+  // Only the beginning of a table that is larger than needed is used: the rest would not stay in the caches.
+  mask_ = num_slots - 1;
+  shift_ = 64 - std::countr_zero(num_slots);
+}
+
+}  // namespace maxsim::rpc

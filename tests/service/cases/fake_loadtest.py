@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""In the place of maxsim-loadtest: takes its flags, sends one real request's worth of nothing, and writes a report.
+
+The server must listen where --target says and show metrics where --metrics says; anything else is an error, as it would
+be for the real one. Numbers follow from the flags, so that a test can tell what became of them.
+"""
+
+import argparse
+import json
+import socket
+import sys
+import time
+import urllib.request
+
+parser = argparse.ArgumentParser()
+for flag in ("target", "collection", "candidates", "int-ids", "query-tokens", "queries-per-request", "shared-candidates",
+             "top-k", "timeout", "mode", "concurrency", "rate", "arrivals", "warmup", "duration", "channels", "threads",
+             "json", "html", "metrics", "check"):  # fmt: skip
+    parser.add_argument(f"--{flag}")
+parser.add_argument("--quiet", action="store_true")
+options = parser.parse_args()
+host, port = options.target.rsplit(":", 1)
+socket.create_connection((host, int(port)), timeout=5).close()
+if options.metrics:
+    urllib.request.urlopen(options.metrics, timeout=5).read()
+if options.collection.startswith("shard") and options.mode == "closed" and options.candidates == "all":
+    print("told to fail for shard32", file=sys.stderr)
+    sys.exit(3)
+time.sleep(float(options.duration.rstrip("s")))
+rps = float(options.rate or 10 * int(options.concurrency or 1))
+queries = int(options.queries_per_request)
+with open(options.json, "w") as file:
+    json.dump({"rps": rps, "qps": rps * queries, "latency_us": {"p50": 100.0, "p99": 900.0}, "server_us": {},
+               "errors": {}, "rejected": 0, "stable": True, "client_bound": False, "server_metrics": {}}, file)  # fmt: skip
