@@ -1,6 +1,7 @@
 #include "server/metrics.h"
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -136,7 +137,7 @@ struct Metrics::Families {
   Family<Gauge>& collection_documents = AddGauge(registry, "maxsim_collection_documents", "Documents of a collection.");
   Family<Gauge>& collection_tokens = AddGauge(registry, "maxsim_collection_tokens", "Token vectors of a collection.");
   Family<Gauge>& collection_bytes =
-      AddGauge(registry, "maxsim_collection_resident_bytes", "Bytes of a collection in the backend's memory.");
+      AddGauge(registry, "maxsim_collection_resident_bytes", "Memory that a collection takes, by tier and device.");
   Family<Counter>& loads = AddCounter(registry, "maxsim_collection_loads_total",
                                       "Loads and reloads of a collection, by result (ok, error).");
   Family<Histogram>& load_duration = AddHistogram(registry, "maxsim_collection_load_duration_seconds",
@@ -162,7 +163,7 @@ struct Metrics::Families {
     Gauge* generation = nullptr;
     Gauge* documents = nullptr;
     Gauge* tokens = nullptr;
-    Gauge* bytes = nullptr;
+    std::map<std::pair<std::string, int>, Gauge*> bytes;  // by tier and device
     // Null until the first load.
     Counter* loads_ok = nullptr;
     Counter* loads_failed = nullptr;
@@ -238,8 +239,7 @@ void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double 
   families_->memory.Add({{"kind", std::string(kind)}, {"purpose", std::string(purpose)}}).Set(bytes);
 }
 
-void Metrics::SetCollection(std::string_view name, std::string_view storage, std::string_view residency,
-                            uint64_t generation, uint64_t num_documents, uint64_t num_tokens, uint64_t resident_bytes) {
+void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauges) {
   std::lock_guard lock(families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.generation == nullptr) {
@@ -247,21 +247,35 @@ void Metrics::SetCollection(std::string_view name, std::string_view storage, std
     series.generation = &families_->collection_generation.Add(labels);
     series.documents = &families_->collection_documents.Add(labels);
     series.tokens = &families_->collection_tokens.Add(labels);
-    series.bytes = &families_->collection_bytes.Add(labels);
   }
-  if (series.info == nullptr || series.storage != storage || series.residency != residency) {
+  if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
     // A generation may be stored in another way than the one before.
     if (series.info != nullptr) families_->collection_info.Remove(series.info);
-    series.storage = std::string(storage);
-    series.residency = std::string(residency);
+    series.storage = std::string(gauges.storage);
+    series.residency = gauges.residency;
     series.info = &families_->collection_info.Add(
         {{"collection", std::string(name)}, {"storage", series.storage}, {"residency", series.residency}});
     series.info->Set(1);
   }
-  series.generation->Set(static_cast<double>(generation));
-  series.documents->Set(static_cast<double>(num_documents));
-  series.tokens->Set(static_cast<double>(num_tokens));
-  series.bytes->Set(static_cast<double>(resident_bytes));
+  series.generation->Set(static_cast<double>(gauges.generation));
+  series.documents->Set(static_cast<double>(gauges.num_documents));
+  series.tokens->Set(static_cast<double>(gauges.num_tokens));
+  // Places that it has left go.
+  std::map<std::pair<std::string, int>, Gauge*> left = std::exchange(series.bytes, {});
+  for (const CollectionGauges::Resident& resident : gauges.resident) {
+    const std::pair<std::string, int> place(resident.tier, resident.device);
+    Gauge* gauge = nullptr;
+    if (const auto known = left.find(place); known != left.end()) {
+      gauge = known->second;
+      left.erase(known);
+    } else {
+      gauge = &families_->collection_bytes.Add(
+          {{"collection", std::string(name)}, {"tier", place.first}, {"device", absl::StrCat(place.second)}});
+    }
+    gauge->Set(static_cast<double>(resident.bytes));
+    series.bytes[place] = gauge;
+  }
+  for (const auto& [place, gauge] : left) families_->collection_bytes.Remove(gauge);
 }
 
 void Metrics::RemoveCollection(std::string_view name) {
@@ -274,7 +288,7 @@ void Metrics::RemoveCollection(std::string_view name) {
     families_->collection_generation.Remove(series.generation);
     families_->collection_documents.Remove(series.documents);
     families_->collection_tokens.Remove(series.tokens);
-    families_->collection_bytes.Remove(series.bytes);
+    for (const auto& [place, gauge] : series.bytes) families_->collection_bytes.Remove(gauge);
   }
   if (series.load_duration != nullptr) {
     families_->loads.Remove(series.loads_ok);

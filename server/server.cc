@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "kernels/cpu/machine.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
 #include "server/logging.h"
@@ -30,12 +31,12 @@ constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, const rpc::Authenticator* authenticator,
-                                                 const Backend* backend, const store::CollectionStore* store,
+                                                 const store::DeviceSet* devices, const store::CollectionStore* store,
                                                  Metrics* metrics, rpc::CallTracker* calls,
                                                  const config::Config& config) {
   return {.rerank = rerank,
           .authenticator = authenticator,
-          .backend = backend,
+          .devices = devices,
           .store = store,
           .metrics = metrics,
           .calls = calls,
@@ -66,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   config.engine.executor.max_queries =
       static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
   config.store.max_dim = config.engine.executor.max_dim;
+  config.store.free_host_bytes = cpu::AvailableMemoryBytes;
   config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
   auto engine = engine::Engine::Create(backend.get(), config.engine);
   if (!engine.ok()) return engine.status();
@@ -78,15 +80,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
 Server::Server(config::Config config, std::unique_ptr<Backend> backend, std::unique_ptr<engine::Engine> engine)
     : config_(std::move(config)),
       backend_(std::move(backend)),
-      store_(std::make_unique<store::CollectionStore>(backend_.get(), config_.store)),
+      devices_(backend_.get()),
+      store_(std::make_unique<store::CollectionStore>(&devices_, config_.store)),
       engine_(std::move(engine)),
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
       authenticator_(config_.auth.tokens_file),
-      collections_(store_.get(), &metrics_, config_.allowed_roots, backend_->info().name == "cpu" ? "host" : "device"),
+      collections_(store_.get(), &devices_, &metrics_, config_.allowed_roots),
       rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
-      reranker_(
-          RerankerDependencies(&rerank_, &authenticator_, backend_.get(), store_.get(), &metrics_, &calls_, config_)),
+      reranker_(RerankerDependencies(&rerank_, &authenticator_, &devices_, store_.get(), &metrics_, &calls_, config_)),
       admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_) {
   if (backend_->info().name == "cuda") nvml_ = Nvml::Open();
 }

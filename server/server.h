@@ -27,6 +27,7 @@
 #include "server/rpc/reranker.h"
 #include "server/rpc/worker.h"
 #include "server/store/collection_store.h"
+#include "server/store/device_set.h"
 
 namespace maxsim {
 
@@ -92,6 +93,7 @@ class Server {
   Metrics metrics_;
   // In order of dependence: what is below uses what is above.
   const std::unique_ptr<Backend> backend_;
+  store::DeviceSet devices_;
   const std::unique_ptr<store::CollectionStore> store_;
   const std::unique_ptr<engine::Engine> engine_;
   const std::unique_ptr<batching::Scheduler> scheduler_;

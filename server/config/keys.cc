@@ -214,10 +214,17 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Instruction set of the CPU backend; empty takes the best the machine has."));
   keys.push_back(Bytes(
       "memory.budget", +[](Config& c) -> size_t& { return c.store.memory_budget_bytes; }, 0, kHuge,
-      "Backend memory that collections may take; 0 is what is free, less the reserve."));
+      "Memory of each device (the CPU backend: of the host) that collections may take; 0 is what is free, less the "
+      "reserve."));
   keys.push_back(Bytes(
       "memory.reserve", +[](Config& c) -> size_t& { return c.store.memory_reserve_bytes; }, 0, kHuge,
-      "Backend memory left free for workspaces."));
+      "Memory of each device left free for workspaces."));
+  keys.push_back(Bytes(
+      "memory.host_budget", +[](Config& c) -> size_t& { return c.store.host_budget_bytes; }, 0, kHuge,
+      "Pinned host memory that collections on GPUs may take; 0 is what is free, less the reserve."));
+  keys.push_back(Bytes(
+      "memory.host_reserve", +[](Config& c) -> size_t& { return c.store.host_reserve_bytes; }, 0, kHuge,
+      "Host memory left free beside pinned collections, for ids, payloads, requests and the page cache."));
   keys.push_back(Bool(
       "store.verify_checksums", +[](Config& c) -> bool& { return c.store.verify_checksums; },
       "Hash every shard while it loads; values are checked in any case."));

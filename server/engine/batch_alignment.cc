@@ -53,7 +53,7 @@ void Lane::Batch::AlignCollectionHits(QueryRun* run) {
     for (; begin < places.size() && places[begin].part == part; ++begin) {
       scratch_.hits.emplace_back(places[begin].ordinal, places[begin].hit_idx);
     }
-    AlignHits(run, *collection_.parts()[part].documents, scratch_.hits);
+    AlignHits(run, *collection_.parts()[part].copies.front().documents, scratch_.hits);
   }
 }
 

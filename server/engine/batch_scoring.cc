@@ -70,12 +70,12 @@ void Lane::Batch::SplitLists() {
 // Whole-collection queries stand first and lists by group, so that queries which share documents meet in one call.
 void Lane::Batch::ScorePart(size_t part_idx) {
   const store::Collection::Part& part = collection_.parts()[part_idx];
-  const int64_t num_documents = part.documents->num_documents();
+  const int64_t num_documents = part.num_documents();
   if (num_documents == 0) return;
   scratch_.tasks.clear();
   for (const QueryGroup& group : scratch_.groups) {
     if (group.set->kind != CandidateSet::Kind::kWholeCollection) continue;
-    if (num_documents > limits_.max_candidates || part.documents->num_tokens() > MaxTokens(LongestQuery(group))) {
+    if (num_documents > limits_.max_candidates || part.num_tokens() > MaxTokens(LongestQuery(group))) {
       ScoreWholePartInRanges(group, part);
     } else {
       AddWholePart(group, part);
@@ -84,7 +84,7 @@ void Lane::Batch::ScorePart(size_t part_idx) {
   for (const QueryGroup& group : scratch_.groups) {
     if (group.set->kind == CandidateSet::Kind::kOrdinals) AddListedCandidates(group, part_idx);
   }
-  RunTasks(*part.documents);
+  RunTasks(*part.copies.front().documents);
 }
 
 int64_t Lane::Batch::LongestQuery(const QueryGroup& group) {
@@ -102,9 +102,9 @@ int64_t Lane::Batch::MaxTokens(int64_t query_tokens) const {
 void Lane::Batch::AddWholePart(const QueryGroup& group, const store::Collection::Part& part) {
   for (QueryRun& run : RunsOf(group)) {
     scratch_.tasks.push_back({.run = &run,
-                              .num_candidates = part.documents->num_documents(),
+                              .num_candidates = part.num_documents(),
                               .base = part.first_ordinal,
-                              .num_tokens = static_cast<uint64_t>(part.documents->num_tokens())});
+                              .num_tokens = static_cast<uint64_t>(part.num_tokens())});
   }
 }
 
@@ -129,7 +129,7 @@ void Lane::Batch::ScoreWholePartInRanges(const QueryGroup& group, const store::C
                                 .base = part.first_ordinal + static_cast<uint64_t>(begin),
                                 .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
     }
-    RunTasks(*part.documents);
+    RunTasks(*part.copies.front().documents);
   }
   scratch_.tasks.clear();
 }

@@ -269,6 +269,13 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      for (const v1::TierInfo& tier : info.tiers()) {
+        entry["tiers"].push_back({{"tier", tier.tier()},
+                                  {"device", tier.device()},
+                                  {"num_shards", tier.num_shards()},
+                                  {"token_bytes", tier.token_bytes()},
+                                  {"resident_bytes", tier.resident_bytes()}});
+      }
     }
     list.push_back(std::move(entry));
   }
