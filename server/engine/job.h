@@ -58,6 +58,7 @@ struct Hit {
 struct JobQueryResult {
   std::vector<Hit> hits;            // in rank order
   std::vector<TokenMatch> matches;  // [hits, num_tokens] when alignments were asked for, else empty
+  uint64_t num_unavailable = 0;     // candidates that were not scored: their device is lost
 };
 
 struct JobResult {
@@ -75,6 +76,7 @@ struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
   Priority priority = Priority::kNormal;
+  bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();
   // Set by the caller at any time from any thread: the job leaves the queue unscored, with CANCELLED.
   std::shared_ptr<std::atomic<bool>> cancelled;

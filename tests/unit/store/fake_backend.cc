@@ -69,6 +69,14 @@ class FakeBackend::FakeExecutor : public Executor {
 
   absl::Status Align(const Documents&, const Query&, absl::Span<const uint32_t>,
                      absl::Span<TokenMatch> matches) override {
+    std::function<absl::Status()> hook;
+    {
+      const std::lock_guard lock(backend_.mutex_);
+      hook = backend_.on_align_;
+    }
+    if (hook != nullptr) {
+      if (absl::Status status = hook(); !status.ok()) return status;
+    }
     std::fill(matches.begin(), matches.end(), TokenMatch{});
     return absl::OkStatus();
   }
@@ -111,6 +119,16 @@ void FakeBackend::OnLoad(std::function<void()> hook) {
 void FakeBackend::OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook) {
   const std::lock_guard lock(mutex_);
   on_top_k_ = std::move(hook);
+}
+
+void FakeBackend::OnAlign(std::function<absl::Status()> hook) {
+  const std::lock_guard lock(mutex_);
+  on_align_ = std::move(hook);
+}
+
+void FakeBackend::FailExecutors(absl::Status status) {
+  const std::lock_guard lock(mutex_);
+  executor_status_ = std::move(status);
 }
 
 void FakeBackend::Close() {
@@ -190,6 +208,7 @@ absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView
 absl::StatusOr<std::unique_ptr<Executor>> FakeBackend::CreateExecutor(const ExecutorOptions& options) {
   const std::lock_guard lock(mutex_);
   executor_options_ = options;
+  if (!executor_status_.ok()) return executor_status_;
   return std::make_unique<FakeExecutor>(this);
 }
 

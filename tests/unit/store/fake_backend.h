@@ -39,6 +39,8 @@ class FakeBackend : public Backend {
   void OnLoad(std::function<void()> hook);  // runs in Load, without a lock
   // Decides about each TopK call; null: all succeed.
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
+  void OnAlign(std::function<absl::Status()> hook);  // the same of Align calls
+  void FailExecutors(absl::Status status);           // those that are made from now on; OK: they work again
   // Closed: TopK calls wait until Open.
   void Close();
   void Open();
@@ -74,6 +76,8 @@ class FakeBackend : public Backend {
   absl::Status load_status_;
   std::function<void()> on_load_;
   std::function<absl::Status(absl::Span<const Query>)> on_top_k_;
+  std::function<absl::Status()> on_align_;
+  absl::Status executor_status_;
   bool closed_ = false;
   std::vector<Call> calls_;
   std::vector<LoadCall> loads_;
