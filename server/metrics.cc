@@ -138,10 +138,23 @@ struct Metrics::Families {
   Family<Gauge>& collection_tokens = AddGauge(registry, "maxsim_collection_tokens", "Token vectors of a collection.");
   Family<Gauge>& collection_bytes =
       AddGauge(registry, "maxsim_collection_resident_bytes", "Memory that a collection takes, by tier and device.");
+  Family<Gauge>& collection_unavailable =
+      AddGauge(registry, "maxsim_collection_unavailable_documents", "Documents that no device which answers has.");
   Family<Counter>& loads = AddCounter(registry, "maxsim_collection_loads_total",
                                       "Loads and reloads of a collection, by result (ok, error).");
   Family<Histogram>& load_duration = AddHistogram(registry, "maxsim_collection_load_duration_seconds",
                                                   "Duration of loads and reloads, failed ones included.");
+
+  Family<Gauge>& device_up = AddGauge(registry, "maxsim_device_up", "1 while a device answers, 0 once it is lost.");
+  Family<Gauge>& device_lanes = AddGauge(registry, "maxsim_device_lanes_busy", "Batches that a device works on.");
+  Family<Counter>& device_batches =
+      AddCounter(registry, "maxsim_device_batches_total", "Batches that a device scored documents of.");
+  Family<Counter>& device_pairs = AddCounter(registry, "maxsim_device_scored_token_pairs_total",
+                                             "Query tokens x document tokens scored, by device.");
+  Family<Counter>& device_copy =
+      AddCounter(registry, "maxsim_device_copy_seconds_total", "Time in transfers, summed over lanes.");
+  Family<Counter>& device_kernel =
+      AddCounter(registry, "maxsim_device_kernel_seconds_total", "Time in scoring and selection, summed over lanes.");
 
   Family<Gauge>& gpu_utilization =
       AddGauge(registry, "maxsim_gpu_utilization_ratio", "Share of time in which a kernel ran, 0 to 1.");
@@ -163,6 +176,7 @@ struct Metrics::Families {
     Gauge* generation = nullptr;
     Gauge* documents = nullptr;
     Gauge* tokens = nullptr;
+    Gauge* unavailable = nullptr;
     std::map<std::pair<std::string, int>, Gauge*> bytes;  // by tier and device
     // Null until the first load.
     Counter* loads_ok = nullptr;
@@ -170,6 +184,30 @@ struct Metrics::Families {
     Histogram* load_duration = nullptr;
   };
   absl::flat_hash_map<std::string, CollectionSeries> collections;
+
+  struct DeviceSeries {
+    Gauge* up = nullptr;
+    Gauge* lanes = nullptr;
+    Counter* batches = nullptr;
+    Counter* pairs = nullptr;
+    Counter* copy = nullptr;
+    Counter* kernel = nullptr;
+  };
+  absl::flat_hash_map<int, DeviceSeries> devices;
+
+  // With the mutex held.
+  DeviceSeries& SeriesOfDevice(int device) {
+    DeviceSeries& series = devices[device];
+    if (series.up != nullptr) return series;
+    const Labels labels = {{"device", absl::StrCat(device)}};
+    series.up = &device_up.Add(labels);
+    series.lanes = &device_lanes.Add(labels);
+    series.batches = &device_batches.Add(labels);
+    series.pairs = &device_pairs.Add(labels);
+    series.copy = &device_copy.Add(labels);
+    series.kernel = &device_kernel.Add(labels);
+    return series;
+  }
 };
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {
@@ -225,6 +263,22 @@ void Metrics::ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t docum
   families_->scored_bytes.Increment(static_cast<double>(document_bytes));
 }
 
+void Metrics::ObserveDevice(int device, uint64_t token_pairs, double copy_seconds, double kernel_seconds) {
+  std::lock_guard lock(families_->mutex);
+  const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
+  series.batches->Increment();
+  series.pairs->Increment(static_cast<double>(token_pairs));
+  series.copy->Increment(copy_seconds);
+  series.kernel->Increment(kernel_seconds);
+}
+
+void Metrics::SetDevice(int device, bool up, int lanes_busy) {
+  std::lock_guard lock(families_->mutex);
+  const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
+  series.up->Set(up ? 1 : 0);
+  series.lanes->Set(lanes_busy);
+}
+
 void Metrics::SetQueue(int64_t jobs, uint64_t work, uint64_t bytes) {
   families_->queue_jobs.Set(static_cast<double>(jobs));
   families_->queue_work.Set(static_cast<double>(work));
@@ -247,6 +301,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
     series.generation = &families_->collection_generation.Add(labels);
     series.documents = &families_->collection_documents.Add(labels);
     series.tokens = &families_->collection_tokens.Add(labels);
+    series.unavailable = &families_->collection_unavailable.Add(labels);
   }
   if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
     // A generation may be stored in another way than the one before.
@@ -260,6 +315,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
   series.generation->Set(static_cast<double>(gauges.generation));
   series.documents->Set(static_cast<double>(gauges.num_documents));
   series.tokens->Set(static_cast<double>(gauges.num_tokens));
+  series.unavailable->Set(static_cast<double>(gauges.num_unavailable));
   // Places that it has left go.
   std::map<std::pair<std::string, int>, Gauge*> left = std::exchange(series.bytes, {});
   for (const CollectionGauges::Resident& resident : gauges.resident) {
@@ -288,6 +344,7 @@ void Metrics::RemoveCollection(std::string_view name) {
     families_->collection_generation.Remove(series.generation);
     families_->collection_documents.Remove(series.documents);
     families_->collection_tokens.Remove(series.tokens);
+    families_->collection_unavailable.Remove(series.unavailable);
     for (const auto& [place, gauge] : series.bytes) families_->collection_bytes.Remove(gauge);
   }
   if (series.load_duration != nullptr) {

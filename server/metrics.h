@@ -29,6 +29,10 @@ class Metrics {
   void ObserveQueueTime(absl::Duration wait);
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
+  // What one device did for a batch.
+  void ObserveDevice(int device, uint64_t token_pairs, double copy_seconds, double kernel_seconds);
+  // A device's state; its series exist from the first call on.
+  void SetDevice(int device, bool up, int lanes_busy);
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetInFlight(int64_t jobs);
 
@@ -47,6 +51,7 @@ class Metrics {
     uint64_t generation = 0;
     uint64_t num_documents = 0;
     uint64_t num_tokens = 0;
+    uint64_t num_unavailable = 0;  // documents whose device is lost
     std::vector<Resident> resident;
   };
   // Replaces the gauges of the collection; RemoveCollection takes its series out.

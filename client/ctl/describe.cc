@@ -72,6 +72,7 @@ Json ToJson(const v1::CollectionInfo& collection) {
                {"residency", collection.residency()},
                {"has_payloads", collection.has_payloads()},
                {"loaded_at_unix_seconds", collection.loaded_at_unix_seconds()}};
+  json["unavailable_documents"] = collection.unavailable_documents();
   json["tiers"] = Json::array();
   for (const v1::TierInfo& tier : collection.tiers()) {
     json["tiers"].push_back({{"tier", tier.tier()},
@@ -111,6 +112,10 @@ void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInf
   table.Print(context.out());
   PrintTiers(collections, context);
   for (const v1::CollectionInfo& c : collections) {
+    if (c.unavailable_documents() > 0) {
+      context.err() << Printable(c.name()) << ": " << Count(c.unavailable_documents())
+                    << " documents cannot be scored: their device is lost\n";
+    }
     if (!c.error().empty()) context.err() << Printable(c.name() + ": " + c.error()) << '\n';
   }
 }

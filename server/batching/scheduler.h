@@ -43,8 +43,8 @@ struct SchedulerStats {
 //
 // What happens to an accepted job: it waits; a lane takes it into a batch, or it leaves the queue because it was
 // cancelled (CANCELLED) or expired (DEADLINE_EXCEEDED), within about 10 ms also while every lane is busy; it is scored;
-// a job whose deadline passed or that was cancelled meanwhile gets that status in place of its result. When the device
-// is lost, every job that waits or is being scored, and every later one, gets UNAVAILABLE.
+// a job whose deadline passed or that was cancelled meanwhile gets that status in place of its result. Once no device
+// can answer any more (Engine::Health), every job that waits or is being scored, and every later one, gets UNAVAILABLE.
 //
 // `done` runs on a thread of the scheduler: one of a lane for jobs that were scored, the reaper's for those that were
 // dropped. It must not block, and must not call Shutdown or destroy the scheduler.

@@ -51,9 +51,11 @@ std::vector<absl::StatusOr<JobResult>> Lane::Batch::Run() {
     GiveOutInlineDocuments();
     FailWhatMustBeWhole();
     RunDevices(&DeviceRun::Score);
-    MergeHits();
-    AddHitsToAlign();
-    RunDevices(&DeviceRun::Align);
+    if (!AnyLost()) {
+      MergeHits();
+      AddHitsToAlign();
+      RunDevices(&DeviceRun::Align);
+    }
   } while (DropLostDevices());
   return Assemble();
 }
@@ -234,6 +236,11 @@ void Lane::Batch::AddHitsToAlign() {
            .matches = result.matches.data() + idx * num_tokens});
     }
   }
+}
+
+bool Lane::Batch::AnyLost() const {
+  return std::any_of(lane_.runs_.begin(), lane_.runs_.end(),
+                     [](const std::unique_ptr<DeviceRun>& run) { return !run->lost().ok(); });
 }
 
 bool Lane::Batch::DropLostDevices() {

@@ -61,7 +61,9 @@ class Lane::Batch {
   void RunDevices(void (DeviceRun::*method)());
   void MergeHits();
   void AddHitsToAlign();
-  // Whether devices were lost in this round and others have to take over.
+  // Whether a device was lost in this round.
+  bool AnyLost() const;
+  // Forgets what lost devices found. Whether others have to take over.
   bool DropLostDevices();
 
   std::vector<absl::StatusOr<JobResult>> Assemble();

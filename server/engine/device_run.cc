@@ -25,12 +25,12 @@ void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits) {
 
 void DeviceRun::Begin(BatchQueries* queries) {
   queries_ = queries;
-  lost_ = absl::OkStatus();
   if (found_.size() < queries->runs().size()) found_.resize(queries->runs().size());
   Forget();
 }
 
 void DeviceRun::Forget() {
+  lost_ = absl::OkStatus();
   parts_.clear();
   inline_groups_.clear();
   hits_to_align_.clear();

@@ -54,7 +54,7 @@ class DeviceRun {
 
   // `queries` is valid until the next Begin.
   void Begin(BatchQueries* queries);
-  // Drops whatever it was given and found in this batch.
+  // Drops whatever it was given and found in this batch, its loss included.
   void Forget();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }

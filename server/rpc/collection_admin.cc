@@ -134,6 +134,7 @@ void CollectionAdmin::UpdateMetrics() {
     gauges.generation = static_cast<uint64_t>(collection.manifest().generation);
     gauges.num_documents = collection.num_documents();
     gauges.num_tokens = collection.num_tokens();
+    gauges.num_unavailable = collection.num_unavailable(*devices_);
     for (const store::Collection::Share& share : collection.shares()) {
       gauges.resident.push_back({Name(share.tier), devices_->number(share.device), share.resident_bytes()});
       device += static_cast<double>(share.device_bytes);

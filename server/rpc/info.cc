@@ -43,6 +43,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_residency(collection.tiers());
   info.set_has_payloads(manifest.has_payloads);
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
+  info.set_unavailable_documents(collection.num_unavailable(devices));
   for (const store::Collection::Share& share : collection.shares()) {
     v1::TierInfo& tier = *info.add_tiers();
     tier.set_tier(std::string(store::Name(share.tier)));
@@ -84,6 +85,7 @@ v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::Coll
     device.set_memory_bytes(backend.info().memory_bytes);
     device.set_free_bytes(devices.alive(idx) ? backend.FreeBytes().value_or(0) : 0);
     device.set_number(static_cast<uint32_t>(devices.number(idx)));
+    device.set_lost(std::string(devices.StatusOf(idx).message()));
   }
   for (const store::CollectionStatus& status : store.List()) {
     *response.add_collections() = ToProto(status, devices);

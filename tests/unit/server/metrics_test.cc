@@ -70,6 +70,22 @@ TEST(MetricsTest, BatchesFeedHistogramsAndTotals) {
   EXPECT_EQ(ValueOf(metrics, "maxsim_queue_duration_seconds_count"), "1");
 }
 
+TEST(MetricsTest, DevicesHaveSeriesOfTheirOwn) {
+  Metrics metrics;
+  metrics.SetDevice(3, true, 2);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_up{device=\"3\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_lanes_busy{device=\"3\"}"), "2");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_batches_total{device=\"3\"}"), "0") << "there from the start";
+  metrics.ObserveDevice(3, 1000, 0.25, 0.5);
+  metrics.ObserveDevice(3, 500, 0.25, 0.5);
+  metrics.SetDevice(3, false, 0);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_up{device=\"3\"}"), "0");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_batches_total{device=\"3\"}"), "2");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_scored_token_pairs_total{device=\"3\"}"), "1500");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_copy_seconds_total{device=\"3\"}"), "0.5");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_kernel_seconds_total{device=\"3\"}"), "1");
+}
+
 TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
   Metrics metrics;
   metrics.SetCollection("a", Gauges("f16", 2, 10, {{"gpu", 0, 700}, {"host", 0, 300}}));
