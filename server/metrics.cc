@@ -1,6 +1,7 @@
 #include "server/metrics.h"
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -142,11 +143,24 @@ struct Metrics::Families {
   Family<Gauge>& collection_documents = AddGauge(registry, "maxsim_collection_documents", "Documents of a collection.");
   Family<Gauge>& collection_tokens = AddGauge(registry, "maxsim_collection_tokens", "Token vectors of a collection.");
   Family<Gauge>& collection_bytes =
-      AddGauge(registry, "maxsim_collection_resident_bytes", "Bytes of a collection in the backend's memory.");
+      AddGauge(registry, "maxsim_collection_resident_bytes", "Memory that a collection takes, by tier and device.");
+  Family<Gauge>& collection_unavailable =
+      AddGauge(registry, "maxsim_collection_unavailable_documents", "Documents that no device which answers has.");
   Family<Counter>& loads = AddCounter(registry, "maxsim_collection_loads_total",
                                       "Loads and reloads of a collection, by result (ok, error).");
   Family<Histogram>& load_duration = AddHistogram(registry, "maxsim_collection_load_duration_seconds",
                                                   "Duration of loads and reloads, failed ones included.");
+
+  Family<Gauge>& device_up = AddGauge(registry, "maxsim_device_up", "1 while a device answers, 0 once it is lost.");
+  Family<Gauge>& device_lanes = AddGauge(registry, "maxsim_device_lanes_busy", "Batches that a device works on.");
+  Family<Counter>& device_batches =
+      AddCounter(registry, "maxsim_device_batches_total", "Batches that a device scored documents of.");
+  Family<Counter>& device_pairs = AddCounter(registry, "maxsim_device_scored_token_pairs_total",
+                                             "Query tokens x document tokens scored, by device.");
+  Family<Counter>& device_copy =
+      AddCounter(registry, "maxsim_device_copy_seconds_total", "Time in transfers, summed over lanes.");
+  Family<Counter>& device_kernel =
+      AddCounter(registry, "maxsim_device_kernel_seconds_total", "Time in scoring and selection, summed over lanes.");
 
   Family<Gauge>& gpu_utilization =
       AddGauge(registry, "maxsim_gpu_utilization_ratio", "Share of time in which a kernel ran, 0 to 1.");
@@ -168,13 +182,38 @@ struct Metrics::Families {
     Gauge* generation = nullptr;
     Gauge* documents = nullptr;
     Gauge* tokens = nullptr;
-    Gauge* bytes = nullptr;
+    Gauge* unavailable = nullptr;
+    std::map<std::pair<std::string, int>, Gauge*> bytes;  // by tier and device
     // Null until the first load.
     Counter* loads_ok = nullptr;
     Counter* loads_failed = nullptr;
     Histogram* load_duration = nullptr;
   };
   absl::flat_hash_map<std::string, CollectionSeries> collections;
+
+  struct DeviceSeries {
+    Gauge* up = nullptr;
+    Gauge* lanes = nullptr;
+    Counter* batches = nullptr;
+    Counter* pairs = nullptr;
+    Counter* copy = nullptr;
+    Counter* kernel = nullptr;
+  };
+  absl::flat_hash_map<int, DeviceSeries> devices;
+
+  // With the mutex held.
+  DeviceSeries& SeriesOfDevice(int device) {
+    DeviceSeries& series = devices[device];
+    if (series.up != nullptr) return series;
+    const Labels labels = {{"device", absl::StrCat(device)}};
+    series.up = &device_up.Add(labels);
+    series.lanes = &device_lanes.Add(labels);
+    series.batches = &device_batches.Add(labels);
+    series.pairs = &device_pairs.Add(labels);
+    series.copy = &device_copy.Add(labels);
+    series.kernel = &device_kernel.Add(labels);
+    return series;
+  }
 };
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {
@@ -230,6 +269,22 @@ void Metrics::ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t docum
   families_->scored_bytes.Increment(static_cast<double>(document_bytes));
 }
 
+void Metrics::ObserveDevice(int device, uint64_t token_pairs, double copy_seconds, double kernel_seconds) {
+  std::lock_guard lock(families_->mutex);
+  const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
+  series.batches->Increment();
+  series.pairs->Increment(static_cast<double>(token_pairs));
+  series.copy->Increment(copy_seconds);
+  series.kernel->Increment(kernel_seconds);
+}
+
+void Metrics::SetDevice(int device, bool up, int lanes_busy) {
+  std::lock_guard lock(families_->mutex);
+  const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
+  series.up->Set(up ? 1 : 0);
+  series.lanes->Set(lanes_busy);
+}
+
 void Metrics::SetQueue(int64_t jobs, uint64_t work, uint64_t bytes) {
   families_->queue_jobs.Set(static_cast<double>(jobs));
   families_->queue_work.Set(static_cast<double>(work));
@@ -246,8 +301,7 @@ void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double 
   families_->memory.Add({{"kind", std::string(kind)}, {"purpose", std::string(purpose)}}).Set(bytes);
 }
 
-void Metrics::SetCollection(std::string_view name, std::string_view storage, std::string_view residency,
-                            uint64_t generation, uint64_t num_documents, uint64_t num_tokens, uint64_t resident_bytes) {
+void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauges) {
   std::lock_guard lock(families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.generation == nullptr) {
@@ -255,21 +309,37 @@ void Metrics::SetCollection(std::string_view name, std::string_view storage, std
     series.generation = &families_->collection_generation.Add(labels);
     series.documents = &families_->collection_documents.Add(labels);
     series.tokens = &families_->collection_tokens.Add(labels);
-    series.bytes = &families_->collection_bytes.Add(labels);
+    series.unavailable = &families_->collection_unavailable.Add(labels);
   }
-  if (series.info == nullptr || series.storage != storage || series.residency != residency) {
+  if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
     // A generation may be stored in another way than the one before.
     if (series.info != nullptr) families_->collection_info.Remove(series.info);
-    series.storage = std::string(storage);
-    series.residency = std::string(residency);
+    series.storage = std::string(gauges.storage);
+    series.residency = gauges.residency;
     series.info = &families_->collection_info.Add(
         {{"collection", std::string(name)}, {"storage", series.storage}, {"residency", series.residency}});
     series.info->Set(1);
   }
-  series.generation->Set(static_cast<double>(generation));
-  series.documents->Set(static_cast<double>(num_documents));
-  series.tokens->Set(static_cast<double>(num_tokens));
-  series.bytes->Set(static_cast<double>(resident_bytes));
+  series.generation->Set(static_cast<double>(gauges.generation));
+  series.documents->Set(static_cast<double>(gauges.num_documents));
+  series.tokens->Set(static_cast<double>(gauges.num_tokens));
+  series.unavailable->Set(static_cast<double>(gauges.num_unavailable));
+  // Places that it has left go.
+  std::map<std::pair<std::string, int>, Gauge*> left = std::exchange(series.bytes, {});
+  for (const CollectionGauges::Resident& resident : gauges.resident) {
+    const std::pair<std::string, int> place(resident.tier, resident.device);
+    Gauge* gauge = nullptr;
+    if (const auto known = left.find(place); known != left.end()) {
+      gauge = known->second;
+      left.erase(known);
+    } else {
+      gauge = &families_->collection_bytes.Add(
+          {{"collection", std::string(name)}, {"tier", place.first}, {"device", absl::StrCat(place.second)}});
+    }
+    gauge->Set(static_cast<double>(resident.bytes));
+    series.bytes[place] = gauge;
+  }
+  for (const auto& [place, gauge] : left) families_->collection_bytes.Remove(gauge);
 }
 
 void Metrics::RemoveCollection(std::string_view name) {
@@ -282,7 +352,8 @@ void Metrics::RemoveCollection(std::string_view name) {
     families_->collection_generation.Remove(series.generation);
     families_->collection_documents.Remove(series.documents);
     families_->collection_tokens.Remove(series.tokens);
-    families_->collection_bytes.Remove(series.bytes);
+    families_->collection_unavailable.Remove(series.unavailable);
+    for (const auto& [place, gauge] : series.bytes) families_->collection_bytes.Remove(gauge);
   }
   if (series.load_duration != nullptr) {
     families_->loads.Remove(series.loads_ok);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -38,6 +39,10 @@ class Metrics {
   void ObserveQueueTime(absl::Duration wait);
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
+  // What one device did for a batch.
+  void ObserveDevice(int device, uint64_t token_pairs, double copy_seconds, double kernel_seconds);
+  // A device's state; its series exist from the first call on.
+  void SetDevice(int device, bool up, int lanes_busy);
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
@@ -45,10 +50,23 @@ class Metrics {
   // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "workspace", "staging").
   void SetMemory(std::string_view kind, std::string_view purpose, double bytes);
 
-  // A collection that is served, with its storage type ("i8") and residency ("host"); RemoveCollection takes its series
-  // out.
-  void SetCollection(std::string_view name, std::string_view storage, std::string_view residency, uint64_t generation,
-                     uint64_t num_documents, uint64_t num_tokens, uint64_t resident_bytes);
+  // A collection that is served.
+  struct CollectionGauges {
+    struct Resident {
+      std::string_view tier;
+      int device = 0;  // its number
+      uint64_t bytes = 0;
+    };
+    std::string_view storage;  // "i8"
+    std::string residency;     // "gpu+host"
+    uint64_t generation = 0;
+    uint64_t num_documents = 0;
+    uint64_t num_tokens = 0;
+    uint64_t num_unavailable = 0;  // documents whose device is lost
+    std::vector<Resident> resident;
+  };
+  // Replaces the gauges of the collection; RemoveCollection takes its series out.
+  void SetCollection(std::string_view name, const CollectionGauges& gauges);
   void RemoveCollection(std::string_view name);
   // A load or reload of a collection that is served, or was before: its series stay until RemoveCollection.
   void CountReload(std::string_view name, bool ok, absl::Duration duration);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "kernels/cpu/machine.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
 #include "server/logging.h"
@@ -30,12 +31,12 @@ constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, const rpc::Authenticator* authenticator,
-                                                 const Backend* backend, const store::CollectionStore* store,
+                                                 const store::DeviceSet* devices, const store::CollectionStore* store,
                                                  Metrics* metrics, rpc::CallTracker* calls,
                                                  const config::Config& config) {
   return {.rerank = rerank,
           .authenticator = authenticator,
-          .backend = backend,
+          .devices = devices,
           .store = store,
           .metrics = metrics,
           .calls = calls,
@@ -44,9 +45,11 @@ rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, con
           .client_key = config.client_key};
 }
 
-void LogBackend(const BackendInfo& info, const engine::Engine& engine) {
+void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
+  const BackendInfo& info = numbered.backend->info();
   log::Write(spdlog::level::info, "backend",
              {{"kind", info.name},
+              {"number", absl::StrCat(numbered.number)},
               {"device", info.device},
               {"isa", info.isa},
               {"parallelism", absl::StrCat(info.parallelism)},
@@ -54,42 +57,58 @@ void LogBackend(const BackendInfo& info, const engine::Engine& engine) {
               {"lanes", absl::StrCat(engine.num_lanes())}});
 }
 
+std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
+                                                const std::vector<NumberedBackend>& backends) {
+  std::vector<store::DeviceSet::Member> members;
+  members.reserve(backends.size());
+  for (const NumberedBackend& one : backends) members.push_back({one.backend.get(), one.number});
+  const auto by_number = backends.size() == 1 ? store::OnDeviceLoss::kExit : store::OnDeviceLoss::kDegrade;
+  return std::make_unique<store::DeviceSet>(std::move(members), config.on_device_loss.value_or(by_number));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, std::unique_ptr<Backend> backend) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, std::vector<NumberedBackend> backends) {
   if (absl::Status status = config::Validate(config); !status.ok()) return status;
-  if (backend == nullptr) {
-    auto chosen = ChooseBackend(config);
+  if (backends.empty()) {
+    auto chosen = ChooseBackends(config);
     if (!chosen.ok()) return chosen.status();
-    backend = *std::move(chosen);
+    backends = *std::move(chosen);
   }
   // Lanes cut batches into calls, so these follow from what a batch and a request may hold.
   config.engine.executor.max_queries =
       static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
   config.store.max_dim = config.engine.executor.max_dim;
+  config.store.free_host_bytes = cpu::AvailableMemoryBytes;
   config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
-  auto engine = engine::Engine::Create(backend.get(), config.engine);
+  std::unique_ptr<store::DeviceSet> devices = MakeDeviceSet(config, backends);
+  auto engine = engine::Engine::Create(devices.get(), config.engine);
   if (!engine.ok()) return engine.status();
-  std::unique_ptr<Server> server(new Server(std::move(config), std::move(backend), *std::move(engine)));
+  std::unique_ptr<Server> server(
+      new Server(std::move(config), std::move(backends), std::move(devices), *std::move(engine)));
   if (absl::Status status = server->authenticator_.Load(); !status.ok()) return status;
-  LogBackend(server->backend_->info(), *server->engine_);
+  for (const NumberedBackend& one : server->backends_) LogBackend(one, *server->engine_);
   return server;
 }
 
-Server::Server(config::Config config, std::unique_ptr<Backend> backend, std::unique_ptr<engine::Engine> engine)
+Server::Server(config::Config config, std::vector<NumberedBackend> backends, std::unique_ptr<store::DeviceSet> devices,
+               std::unique_ptr<engine::Engine> engine)
     : config_(std::move(config)),
-      backend_(std::move(backend)),
-      store_(std::make_unique<store::CollectionStore>(backend_.get(), config_.store)),
+      backends_(std::move(backends)),
+      devices_(std::move(devices)),
+      store_(std::make_unique<store::CollectionStore>(devices_.get(), config_.store)),
       engine_(std::move(engine)),
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
       authenticator_(config_.auth.tokens_file),
-      collections_(store_.get(), &metrics_, config_.allowed_roots, backend_->info().name == "cpu" ? "host" : "device"),
+      collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
       rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
       reranker_(
-          RerankerDependencies(&rerank_, &authenticator_, backend_.get(), store_.get(), &metrics_, &calls_, config_)),
-      admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_) {
-  if (backend_->info().name == "cuda") nvml_ = Nvml::Open();
+          RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),
+      admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_),
+      num_alive_(devices_->size()) {
+  UpdateDeviceMetrics();
+  if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
 }
 
 Server::~Server() {
@@ -118,7 +137,8 @@ absl::Status Server::OpenPorts() {
                                .collections = &collections_,
                                .authenticator = &authenticator_,
                                .metrics = &metrics_,
-                               .readiness = [this] { return Readiness(); }});
+                               .readiness = [this] { return Readiness(); },
+                               .losses = [this] { return Losses(); }});
     auto port = http_->Start();
     if (!port.ok()) return port.status();
     http_port_ = *port;
@@ -142,7 +162,8 @@ absl::Status Server::LoadCollections() {
       if (stop_requested_) return absl::CancelledError("stopped while loading");
       loading_ = collection.name;
     }
-    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency); !loaded.ok()) {
+    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication);
+        !loaded.ok()) {
       return absl::Status(loaded.status().code(),
                           absl::StrCat("collection ", collection.name, ": ", loaded.status().message()));
     }
@@ -211,15 +232,44 @@ bool Server::has_served() const {
   return has_served_;
 }
 
-void Server::CheckDevice() {
-  absl::Status health = engine_->Health();
+std::string Server::Losses() const {
+  std::string text;
+  for (size_t device = 0; device < devices_->size(); ++device) {
+    if (const absl::Status lost = devices_->StatusOf(device); !lost.ok()) {
+      absl::StrAppend(&text, "lost: ", lost.message(), "\n");
+    }
+  }
+  if (text.empty()) return text;
+  for (const store::CollectionStatus& status : store_->List()) {
+    if (status.collection == nullptr) continue;
+    const uint64_t count = status.collection->num_unavailable(*devices_);
+    if (count == 0) continue;
+    absl::StrAppend(&text, "collection ", status.name, ": ", count, " of ", status.collection->num_documents(),
+                    " documents cannot be scored\n");
+  }
+  return text;
+}
+
+void Server::UpdateDeviceMetrics() {
+  for (size_t device = 0; device < devices_->size(); ++device) {
+    metrics_.SetDevice(devices_->number(device), devices_->alive(device), engine_->lanes_busy(device));
+  }
+}
+
+void Server::CheckDevices() {
+  const absl::Status health = engine_->Health();
+  UpdateDeviceMetrics();
+  // What collections miss since.
+  if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {
+    collections_.UpdateMetrics();
+  }
   if (health.ok()) return;
   {
     std::lock_guard lock(mutex_);
     if (!device_.ok()) return;
     device_ = absl::UnavailableError(absl::StrCat("the device is lost: ", health.message()));
   }
-  log::Write(spdlog::level::critical, "device_lost", {{"error", health.ToString()}});
+  log::Write(spdlog::level::err, "stopping", {{"reason", absl::StrCat("the device is lost: ", health.message())}});
   metrics_.SetReady(false);
   SetHealth(grpc_, false);
   changed_.notify_all();
@@ -229,7 +279,7 @@ void Server::Monitor() {
   std::unique_lock lock(mutex_);
   for (int tick = 0; !monitor_stop_; ++tick) {
     lock.unlock();
-    CheckDevice();
+    CheckDevices();
     if (tick % kTicksPerPoll == 0) {
       collections_.UpdateMetrics();
       if (nvml_ != nullptr) {

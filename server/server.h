@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,7 +27,9 @@
 #include "server/rpc/rerank_service.h"
 #include "server/rpc/reranker.h"
 #include "server/rpc/worker.h"
+#include "server/startup.h"
 #include "server/store/collection_store.h"
+#include "server/store/device_set.h"
 
 namespace maxsim {
 
@@ -35,9 +38,10 @@ class Server {
   // What Run returns after the device was lost: not 0, so that the orchestrator starts another server.
   static constexpr int kExitDeviceLost = 3;
 
-  // Makes the backend, its lanes and the services; opens no port. `backend`, when given, replaces the configured one.
+  // Makes the backends, the lanes and the services; opens no port. `backends`, when there are some, replace the
+  // configured ones.
   static absl::StatusOr<std::unique_ptr<Server>> Create(config::Config config,
-                                                        std::unique_ptr<Backend> backend = nullptr);
+                                                        std::vector<NumberedBackend> backends = {});
   // Shuts down without delay or grace if Run did not.
   ~Server();
 
@@ -45,7 +49,7 @@ class Server {
   // On an error the server is of no further use.
   absl::Status Start();
 
-  // Blocks until RequestStop or until the device is lost, then shuts down:
+  // Blocks until RequestStop or until no device can answer any more, then shuts down:
   //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
   //   2. new requests are UNAVAILABLE, loads stop; accepted requests have server.shutdown_grace to finish, then are
   //      failed;
@@ -53,7 +57,7 @@ class Server {
   //      which tells its client nothing;
   //   4. the ports close.
   // The port file goes between 1 and 2.
-  // A lost device skips the delay. Returns the process' exit code.
+  // A lost device, where the server does not go on without it, skips the delay. Returns the process' exit code.
   int Run();
 
   // Begins the shutdown; the first call's reason is logged.
@@ -65,6 +69,9 @@ class Server {
 
   // OK, or why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
+  // A line for each device that is lost while the server goes on, and for each collection that misses documents since;
+  // "" while there is none.
+  std::string Losses() const;
   // True once Start has made the server ready: from then on it has accepted requests.
   bool has_served() const;
 
@@ -78,12 +85,14 @@ class Server {
  private:
   enum class Phase { kLoading, kServing, kDraining, kStopped };
 
-  Server(config::Config config, std::unique_ptr<Backend> backend, std::unique_ptr<engine::Engine> engine);
+  Server(config::Config config, std::vector<NumberedBackend> backends, std::unique_ptr<store::DeviceSet> devices,
+         std::unique_ptr<engine::Engine> engine);
   absl::Status OpenPorts();
   absl::Status LoadCollections();
   void SetPhase(Phase phase);
   void Monitor();
-  void CheckDevice();
+  void CheckDevices();
+  void UpdateDeviceMetrics();
   void Shutdown(absl::Duration delay, absl::Duration grace);
   void RemoveOwnPortFile();
   void CloseGrpcPort(absl::Time deadline, absl::Duration grace);
@@ -91,7 +100,8 @@ class Server {
   const config::Config config_;
   Metrics metrics_;
   // In order of dependence: what is below uses what is above.
-  const std::unique_ptr<Backend> backend_;
+  const std::vector<NumberedBackend> backends_;
+  const std::unique_ptr<store::DeviceSet> devices_;
   const std::unique_ptr<store::CollectionStore> store_;
   const std::unique_ptr<engine::Engine> engine_;
   const std::unique_ptr<batching::Scheduler> scheduler_;
@@ -114,9 +124,10 @@ class Server {
   std::string loading_;  // the collection being loaded
   bool stop_requested_ = false;
   bool has_served_ = false;
-  absl::Status device_;  // not OK once it is lost
+  absl::Status device_;  // not OK once no device can answer any more
   bool monitor_stop_ = false;
 
+  size_t num_alive_ = 0;  // devices, when the monitor last looked; its own
   std::unique_ptr<Nvml> nvml_;
   std::thread monitor_;
 };

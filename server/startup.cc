@@ -25,19 +25,93 @@ constexpr int kWarmUpQueryTokens = 32;  // as many as a ColBERT query has
 constexpr uint64_t kWarmUpDocuments = 256;
 constexpr absl::Duration kWarmUpTimeout = absl::Minutes(2);
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateCpu(const config::Config& config) {
+absl::StatusOr<std::vector<NumberedBackend>> CreateCpu(const config::Config& config) {
   auto backend = CreateCpuBackend({.num_threads = config.backend.cpu_threads, .isa = config.backend.cpu_isa});
-  if (backend.ok()) return backend;
-  return absl::Status(backend.status().code(), absl::StrCat("backend.kind cpu: ", backend.status().message()));
+  if (!backend.ok()) {
+    return absl::Status(backend.status().code(), absl::StrCat("backend.kind cpu: ", backend.status().message()));
+  }
+  std::vector<NumberedBackend> backends;
+  backends.push_back({*std::move(backend), 0});
+  return backends;
+}
+
+// Whether a CUDA device is not there, as opposed to there and of no use.
+bool IsAbsent(const absl::Status& status) {
+  return !absl::IsUnavailable(status) || absl::StartsWith(status.message(), "there is no CUDA device") ||
+         absl::StartsWith(status.message(), "no usable CUDA device");
+}
+
+// Every device that works; those that do not are logged. The status of the first where none does.
+absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda() {
+  std::vector<NumberedBackend> backends;
+  absl::Status first;
+  for (int number = 0;; ++number) {
+    auto backend = CreateCudaBackend({.device = number});
+    if (backend.ok()) {
+      backends.push_back({*std::move(backend), number});
+      continue;
+    }
+    if (!IsAbsent(backend.status())) {
+      log::Write(spdlog::level::warn, "device_left_out",
+                 {{"device", absl::StrCat(number)}, {"reason", std::string(backend.status().message())}});
+    }
+    first.Update(backend.status());
+    if (IsAbsent(backend.status())) break;
+  }
+  if (backends.empty()) return first;
+  return backends;
+}
+
+absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& numbers) {
+  if (numbers.empty()) return CreateEveryCuda();
+  std::vector<NumberedBackend> backends;
+  for (const int number : numbers) {
+    auto backend = CreateCudaBackend({.device = number});
+    if (!backend.ok()) {
+      // Nobody who names several devices wants to be served by fewer.
+      return backends.empty() ? backend.status()
+                              : absl::InvalidArgumentError(
+                                    absl::StrCat("backend.devices: device ", number, ": ", backend.status().message()));
+    }
+    backends.push_back({*std::move(backend), number});
+  }
+  return backends;
+}
+
+// A query of 0.1s against documents spread over the collection's parts.
+std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> collection, int32_t num_tokens) {
+  engine::JobQuery query;
+  query.num_tokens = num_tokens;
+  query.top_k = 1;
+  const std::vector<float> values(static_cast<size_t>(num_tokens) * static_cast<size_t>(collection->dim()), 0.1F);
+  const ScalarType type = QueryType(collection->storage());
+  query.tokens.resize(values.size() * SizeOf(type));
+  ConvertElements(ScalarType::kF32, values.data(), type, query.tokens.data(), values.size());
+  auto candidates = std::make_shared<engine::CandidateSet>();
+  candidates->kind = engine::CandidateSet::Kind::kOrdinals;
+  const uint64_t of_each = std::max<uint64_t>(kWarmUpDocuments / collection->parts().size(), 1);
+  for (const store::Collection::Part& part : collection->parts()) {
+    for (uint64_t i = 0; i < std::min(of_each, static_cast<uint64_t>(part.num_documents())); ++i) {
+      candidates->positions.push_back(static_cast<uint32_t>(candidates->ordinals.size()));
+      candidates->ordinals.push_back(part.first_ordinal + i);
+    }
+  }
+  query.candidates = std::move(candidates);
+  auto job = std::make_unique<engine::Job>();
+  job->collection = std::move(collection);
+  job->queries.push_back(std::move(query));
+  job->deadline = absl::Now() + kWarmUpTimeout;
+  engine::ComputeWork(job.get());
+  return job;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& config) {
+absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config) {
   if (config.backend.kind == config::BackendKind::kCpu) return CreateCpu(config);
-  auto cuda = CreateCudaBackend({.device = config.backend.device});
+  auto cuda = CreateCuda(config.backend.devices);
   if (cuda.ok()) return cuda;
-  if (config.backend.kind == config::BackendKind::kCuda) {
+  if (config.backend.kind == config::BackendKind::kCuda || absl::IsInvalidArgument(cuda.status())) {
     return absl::Status(cuda.status().code(), absl::StrCat("backend.kind cuda: ", cuda.status().message()));
   }
   std::string reason(cuda.status().message());
@@ -50,31 +124,17 @@ absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batchin
                     int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
-  engine::JobQuery query;
-  query.num_tokens = num_tokens;
-  query.top_k = 1;
-  const std::vector<float> values(static_cast<size_t>(num_tokens) * static_cast<size_t>(collection->dim()), 0.1F);
-  const ScalarType type = QueryType(collection->storage());
-  query.tokens.resize(values.size() * SizeOf(type));
-  ConvertElements(ScalarType::kF32, values.data(), type, query.tokens.data(), values.size());
-  auto candidates = std::make_shared<engine::CandidateSet>();
-  candidates->kind = engine::CandidateSet::Kind::kOrdinals;
-  for (uint64_t i = 0; i < std::min(kWarmUpDocuments, collection->num_documents()); ++i) {
-    candidates->ordinals.push_back(i);
-    candidates->positions.push_back(static_cast<uint32_t>(i));
+  // Devices with copies take turns.
+  const size_t rounds = collection->parts().front().copies.size();
+  for (size_t round = 0; round < rounds; ++round) {
+    std::unique_ptr<engine::Job> job = WarmUpJob(collection, num_tokens);
+    auto answered = std::make_shared<std::promise<absl::Status>>();
+    std::future<absl::Status> answer = answered->get_future();
+    job->done = [answered](const absl::StatusOr<engine::JobResult>& result) { answered->set_value(result.status()); };
+    if (absl::Status status = scheduler.Submit(job); !status.ok()) return status;
+    if (absl::Status status = answer.get(); !status.ok()) return status;
   }
-  query.candidates = std::move(candidates);
-
-  auto job = std::make_unique<engine::Job>();
-  job->collection = std::move(collection);
-  job->queries.push_back(std::move(query));
-  job->deadline = absl::Now() + kWarmUpTimeout;
-  engine::ComputeWork(job.get());
-  auto answered = std::make_shared<std::promise<absl::Status>>();
-  std::future<absl::Status> answer = answered->get_future();
-  job->done = [answered](const absl::StatusOr<engine::JobResult>& result) { answered->set_value(result.status()); };
-  if (absl::Status status = scheduler.Submit(job); !status.ok()) return status;
-  return answer.get();
+  return absl::OkStatus();
 }
 
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,11 +15,19 @@
 
 namespace maxsim {
 
-// The backend that the configuration asks for; auto takes CUDA where it works, and says in one log line why not.
-absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(const config::Config& config);
+// A backend and the number that people know its device by.
+struct NumberedBackend {
+  std::unique_ptr<Backend> backend;
+  int number = 0;
+};
 
-// Scores a small query against the collection, so that what is done once (loading kernels, touching memory, starting
-// threads) is done before a client waits for it. `max_query_tokens` is the engine's. Blocks.
+// The backends that the configuration asks for, one a device; auto takes CUDA where its first device works, and says in
+// one log line why not.
+absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config);
+
+// Scores a small query against documents of every shard, on every device that has copies, so that what is done once
+// (loading kernels, touching memory, starting threads) is done before a client waits for it. `max_query_tokens` is the
+// engine's. Blocks.
 absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens);
 

@@ -10,6 +10,28 @@ namespace {
 std::string Count(uint64_t count) { return shard::FormatCount(static_cast<int64_t>(count)); }
 std::string Bytes(uint64_t bytes) { return shard::FormatBytes(static_cast<int64_t>(bytes)); }
 
+// Where collections lie that are in several places; the others' residency says it all.
+void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
+  Table table({{"collection"},
+               {"tier"},
+               {"device", Align::kRight},
+               {"shards", Align::kRight},
+               {"size", Align::kRight},
+               {"memory", Align::kRight}});
+  bool any = false;
+  for (const v1::CollectionInfo& c : collections) {
+    if (c.tiers_size() < 2) continue;
+    any = true;
+    for (const v1::TierInfo& tier : c.tiers()) {
+      table.AddRow({Printable(c.name()), Printable(tier.tier()), std::to_string(tier.device()),
+                    std::to_string(tier.num_shards()), Bytes(tier.token_bytes()), Bytes(tier.resident_bytes())});
+    }
+  }
+  if (!any) return;
+  context.out() << '\n';
+  table.Print(context.out());
+}
+
 }  // namespace
 
 std::string StateName(v1::CollectionState state) {
@@ -50,6 +72,15 @@ Json ToJson(const v1::CollectionInfo& collection) {
                {"residency", collection.residency()},
                {"has_payloads", collection.has_payloads()},
                {"loaded_at_unix_seconds", collection.loaded_at_unix_seconds()}};
+  json["unavailable_documents"] = collection.unavailable_documents();
+  json["tiers"] = Json::array();
+  for (const v1::TierInfo& tier : collection.tiers()) {
+    json["tiers"].push_back({{"tier", tier.tier()},
+                             {"device", tier.device()},
+                             {"num_shards", tier.num_shards()},
+                             {"token_bytes", tier.token_bytes()},
+                             {"resident_bytes", tier.resident_bytes()}});
+  }
   if (!collection.error().empty()) json["error"] = collection.error();
   return json;
 }
@@ -79,7 +110,12 @@ void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInf
                   Printable(c.path())});
   }
   table.Print(context.out());
+  PrintTiers(collections, context);
   for (const v1::CollectionInfo& c : collections) {
+    if (c.unavailable_documents() > 0) {
+      context.err() << Printable(c.name()) << ": " << Count(c.unavailable_documents())
+                    << " documents cannot be scored: their device is lost\n";
+    }
     if (!c.error().empty()) context.err() << Printable(c.name() + ": " + c.error()) << '\n';
   }
 }

@@ -28,11 +28,13 @@ Json ServerJson(const v1::GetInfoResponse& info) {
   Json limits = Json::object(), devices = Json::array(), collections = Json::array();
   for (const Limit& limit : ListLimits(info.limits())) limits[limit.name] = limit.value;
   for (const v1::DeviceInfo& device : info.devices()) {
-    devices.push_back({{"backend", device.backend()},
+    devices.push_back({{"number", device.number()},
+                       {"backend", device.backend()},
                        {"name", device.name()},
                        {"isa", device.isa()},
                        {"memory_bytes", device.memory_bytes()},
-                       {"free_bytes", device.free_bytes()}});
+                       {"free_bytes", device.free_bytes()},
+                       {"lost", device.lost()}});
   }
   for (const v1::CollectionInfo& collection : info.collections()) collections.push_back(ToJson(collection));
   return {{"version", info.version()},
@@ -45,13 +47,22 @@ Json ServerJson(const v1::GetInfoResponse& info) {
 void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
   std::ostream& out = context.out();
   out << Printable("maxsimd " + info.version() + " (" + info.commit() + ") at " + context.options.server) << "\n\n";
-  Table devices({{"backend"}, {"device"}, {"isa"}, {"memory", Align::kRight}, {"free", Align::kRight}});
+  Table devices({{"number", Align::kRight},
+                 {"backend"},
+                 {"device"},
+                 {"isa"},
+                 {"memory", Align::kRight},
+                 {"free", Align::kRight},
+                 {"state"}});
   for (const v1::DeviceInfo& d : info.devices()) {
-    devices.AddRow({Printable(d.backend()), Printable(d.name()), Printable(d.isa()),
+    devices.AddRow({std::to_string(d.number()), Printable(d.backend()), Printable(d.name()), Printable(d.isa()),
                     shard::FormatBytes(static_cast<int64_t>(d.memory_bytes())),
-                    shard::FormatBytes(static_cast<int64_t>(d.free_bytes()))});
+                    shard::FormatBytes(static_cast<int64_t>(d.free_bytes())), d.lost().empty() ? "ok" : "LOST"});
   }
   devices.Print(out);
+  for (const v1::DeviceInfo& d : info.devices()) {
+    if (!d.lost().empty()) out << Printable("lost: " + d.lost()) << '\n';
+  }
   out << '\n';
   PrintCollections(info.collections(), context);
   out << '\n';

@@ -6,6 +6,7 @@ namespace {
 
 struct LoadOptions {
   std::string name, path, residency = "auto";
+  bool replicate = false;
 };
 
 absl::Status RunLoad(const LoadOptions& options, Context& context) {
@@ -15,6 +16,7 @@ absl::Status RunLoad(const LoadOptions& options, Context& context) {
   request.set_name(options.name);
   request.set_path(options.path);
   request.set_residency(options.residency);
+  request.set_replicate(options.replicate);
   const absl::StatusOr<v1::LoadCollectionResponse> response = (*client)->LoadCollection(request);
   if (!response.ok()) return context.Explain(response.status());
   if (context.options.json) {
@@ -37,6 +39,7 @@ void AddLoad(CLI::App& app, Context& context) {
   command->add_option("--residency", options->residency, "Where its tokens are held: auto, gpu, host or disk")
       ->capture_default_str()
       ->type_name("TIER");
+  command->add_flag("--replicate", options->replicate, "Copy it to every device of the server");
   command->footer("Example: maxsimctl load passages /var/lib/maxsim/passages");
   command->callback([options, &context] { context.result = RunLoad(*options, context); });
 }

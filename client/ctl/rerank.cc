@@ -97,6 +97,10 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
                                    absl::StrJoin(missing, ", "), count > kShown ? ", ..." : ""))
                   << '\n';
   }
+  if (const uint64_t count = response.results(0).unavailable_documents(); count > 0) {
+    context.err() << Cat(shard::FormatCount(static_cast<int64_t>(count)), count == 1 ? " candidate" : " candidates",
+                         " could not be scored: the server has lost a device\n");
+  }
   const v1::Timings& timings = response.timings();
   context.err() << Printable(Cat("collection ", collection, ", generation ", response.generation(), "; ",
                                  Fixed(timings.total_us() / 1e3, 2), " ms on the server (queue ",

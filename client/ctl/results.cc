@@ -83,6 +83,7 @@ Json ToJson(const v1::RerankResponse& response) {
   return {{"generation", response.generation()},
           {"results", std::move(hits)},
           {"missing", std::move(missing)},
+          {"unavailable_documents", result.unavailable_documents()},
           {"timings_us",
            {{"queue", timings.queue_us()},
             {"copy", timings.copy_us()},

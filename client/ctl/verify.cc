@@ -97,6 +97,10 @@ class Verification {
   // `ordinals` is empty for the whole collection: positions are ordinals then.
   absl::Status Compare(const v1::QueryResult& result, const std::vector<ReferenceScore>& scores,
                        const std::vector<uint64_t>& ordinals) {
+    if (result.unavailable_documents() > 0) {
+      return absl::UnavailableError(
+          Cat(result.unavailable_documents(), " candidates could not be scored: the server has lost a device"));
+    }
     if (!MissingIds(result).empty()) {
       return absl::DataLossError(
           Cat("the server does not know document '", MissingIds(result)[0], "' of the files at --path"));

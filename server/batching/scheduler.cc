@@ -257,8 +257,8 @@ void Scheduler::Impl::DropAll(const absl::Status& reason) {
 void Scheduler::Impl::LoseDevice(const absl::Status& status) {
   if (!lost_.ok()) return;
   lost_ = absl::UnavailableError(absl::StrCat("the device is lost: ", status.message()));
-  spdlog::critical("device_lost queued_jobs={} running_jobs={} error=\"{}\"", queue_.num_jobs(), running_jobs_,
-                   status.ToString());
+  spdlog::error("requests_dropped queued_jobs={} running_jobs={} reason=\"{}\"", queue_.num_jobs(), running_jobs_,
+                lost_.ToString());
   DropAll(lost_);
 }
 
@@ -324,6 +324,10 @@ void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch)
     metrics_->ObserveBatch(stats.num_queries, stats.token_pairs, stats.document_tokens,
                            stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
   }
+  for (const engine::BatchStats::Device& device : stats.devices) {
+    metrics_->ObserveDevice(engine_->devices().number(device.device), device.token_pairs, device.timings.copy_seconds,
+                            device.timings.kernel_seconds);
+  }
   const bool stopped = stop_now_.load(std::memory_order_relaxed);
   const auto unavailable = std::find_if(results.begin(), results.end(),
                                         [](const auto& result) { return absl::IsUnavailable(result.status()); });
@@ -333,11 +337,10 @@ void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch)
     rate_.Add(stats.token_pairs, end);
     running_jobs_ -= static_cast<int64_t>(batch.size());
     if (unavailable != results.end()) {
+      // Otherwise a job that wants all of its candidates or none misses some (Job::fail_on_unavailable).
       if (!health.ok()) {
         LoseDevice(health);
-      } else if (!stopped) {
-        LoseDevice(unavailable->status());
-      } else {
+      } else if (stopped) {
         failed_by_shutdown_ += std::count_if(results.begin(), results.end(),
                                              [](const auto& result) { return absl::IsUnavailable(result.status()); });
       }

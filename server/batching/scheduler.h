@@ -54,9 +54,9 @@ bool TakeQueueFullMark(absl::Status& status);
 //
 // What happens to an accepted job: it waits; a lane takes it into a batch, or it leaves the queue because it was
 // cancelled (CANCELLED) or expired (DEADLINE_EXCEEDED), within about 10 ms also while every lane is busy, or was
-// displaced (RESOURCE_EXHAUSTED, see below); it is scored;
-// a job whose deadline passed or that was cancelled meanwhile gets that status in place of its result. When the device
-// is lost, every job that waits or is being scored, and every later one, gets UNAVAILABLE.
+// displaced (RESOURCE_EXHAUSTED, see below); it is scored; a job whose deadline passed or that was cancelled meanwhile
+// gets that status in place of its result. Once no device can answer any more (Engine::Health), every job that waits or
+// is being scored, and every later one, gets UNAVAILABLE.
 //
 // When a bound of the queue is reached, who holds more than a fair share of it gives way: a job within its client's
 // share (the bound over the number of clients that wait) is still accepted, and the newest jobs of the client that

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace maxsim::config {
@@ -20,12 +21,17 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", std::string(text), "\" is not NAME=PATH or NAME=PATH,RESIDENCY"));
+        absl::StrCat("\"", std::string(text), "\" is not NAME=PATH or NAME=PATH[,RESIDENCY][,replicate]"));
   }
   CollectionConfig collection;
   collection.name = std::string(text.substr(0, equals));
   std::string_view path = text.substr(equals + 1);
-  // Only a known residency after the last comma is one: a path may hold commas.
+  // Only known words after the last commas are such: a path may hold commas.
+  if (constexpr std::string_view kReplicate = ",replicate";
+      absl::EndsWith(std::string(path), std::string(kReplicate))) {
+    collection.replication = store::Replication::kOn;
+    path.remove_suffix(kReplicate.size());
+  }
   if (const size_t comma = path.rfind(','); comma != std::string_view::npos) {
     if (const auto residency = store::ResidencyFromName(path.substr(comma + 1)); residency.has_value()) {
       collection.residency = *residency;

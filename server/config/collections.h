@@ -9,7 +9,7 @@
 
 namespace maxsim::config {
 
-// "NAME=PATH" or "NAME=PATH,RESIDENCY".
+// "NAME=PATH[,RESIDENCY][,replicate]".
 absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 
 // INVALID_ARGUMENT naming the field, the value and what is allowed.

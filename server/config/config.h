@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "server/engine/engine.h"
 #include "server/rpc/limits.h"
 #include "server/store/collection_store.h"
+#include "server/store/device_set.h"
 #include "server/store/residency.h"
 
 namespace maxsim::config {
@@ -23,6 +25,7 @@ struct CollectionConfig {
   std::string name;  // 1 to 128 of A-Z a-z 0-9 . _ -
   std::string path;  // folder with a collection.json; a relative one starts at the working directory
   store::Residency residency = store::Residency::kAuto;
+  store::Replication replication = store::Replication::kAuto;
 
   friend bool operator==(const CollectionConfig&, const CollectionConfig&) = default;
 };
@@ -44,14 +47,16 @@ struct Config {
 
   struct {
     BackendKind kind = BackendKind::kAuto;
-    int device = 0;       // CUDA device ordinal
-    int cpu_threads = 0;  // 0: one a core
-    std::string cpu_isa;  // "": the best there is
+    std::vector<int> devices = {0};  // CUDA device ordinals; none: all that there are
+    int cpu_threads = 0;             // 0: one a core
+    std::string cpu_isa;             // "": the best there is
   } backend;
 
   store::StoreOptions store;
   std::vector<std::string> allowed_roots;  // folders that Admin.LoadCollection may load from; none: it may not
   engine::EngineOptions engine;            // executor.max_queries follows from the batching and request limits
+  // nullopt: kExit with one device, kDegrade with several.
+  std::optional<store::OnDeviceLoss> on_device_loss;
   batching::SchedulerOptions batching;
   std::string client_key = "x-client-id";  // batching.client_key: metadata or header by which clients name themselves
   rpc::RequestLimits limits;

@@ -186,6 +186,21 @@ Key StringList(std::string name, Field<std::vector<std::string>> field, std::str
           .get = [=](const Config& config) { return absl::StrJoin(Read(field, config), ","); }};
 }
 
+Key DevicesKey(std::string name, Field<std::vector<int>> field, std::string help) {
+  return {.name = std::move(name),
+          .type = "list of numbers|all",
+          .range = absl::StrCat("numbers 0 to ", kMaxDeviceNumber),
+          .help = std::move(help),
+          .is_list = true,
+          .set =
+              [=](std::string_view text, Config& config) {
+                absl::StatusOr<std::vector<int>> numbers = ParseDevices(text);
+                if (numbers.ok()) field(config) = *std::move(numbers);
+                return numbers.status();
+              },
+          .get = [=](const Config& config) { return FormatDevices(Read(field, config)); }};
+}
+
 void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(AddressKey(
       "grpc.address", +[](Config& c) -> std::string& { return c.grpc.address; }, false,
@@ -219,9 +234,9 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "backend.kind", {"auto", "cpu", "cuda"}, {BackendKind::kAuto, BackendKind::kCpu, BackendKind::kCuda},
       +[](Config& c) -> BackendKind& { return c.backend.kind; },
       "What scores; auto takes a CUDA device that works, else the CPU."));
-  keys.push_back(Count(
-      "backend.device", +[](Config& c) -> int& { return c.backend.device; }, 0, 1023,
-      "CUDA device, as CUDA numbers them."));
+  keys.push_back(DevicesKey(
+      "backend.devices", +[](Config& c) -> std::vector<int>& { return c.backend.devices; },
+      "CUDA devices, as CUDA numbers them, that shards are spread over; all takes what there is."));
   keys.push_back(Count(
       "backend.cpu_threads", +[](Config& c) -> int& { return c.backend.cpu_threads; }, 0, 4096,
       "Scoring threads of the CPU backend; 0 is one per core."));
@@ -230,10 +245,20 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Instruction set of the CPU backend; empty takes the best the machine has."));
   keys.push_back(Bytes(
       "memory.budget", +[](Config& c) -> size_t& { return c.store.memory_budget_bytes; }, 0, kHuge,
-      "Backend memory that collections may take; 0 is what is free, less the reserve."));
+      "Memory of each device (the CPU backend: of the host) that collections may take; 0 is what is free, less the "
+      "reserve."));
   keys.push_back(Bytes(
       "memory.reserve", +[](Config& c) -> size_t& { return c.store.memory_reserve_bytes; }, 0, kHuge,
-      "Backend memory left free for workspaces."));
+      "Memory of each device left free for workspaces."));
+  keys.push_back(Bytes(
+      "memory.host_budget", +[](Config& c) -> size_t& { return c.store.host_budget_bytes; }, 0, kHuge,
+      "Pinned host memory that collections on GPUs may take; 0 is what is free, less the reserve."));
+  keys.push_back(Bytes(
+      "memory.host_reserve", +[](Config& c) -> size_t& { return c.store.host_reserve_bytes; }, 0, kHuge,
+      "Host memory left free beside pinned collections, for ids, payloads, requests and the page cache."));
+  keys.push_back(Bytes(
+      "memory.replicate_below", +[](Config& c) -> uint64_t& { return c.store.replicate_below_bytes; }, 0, kHuge,
+      "Collections that take less memory than this are copied to every device, unless theirs says replicate: false."));
   keys.push_back(Bool(
       "store.verify_checksums", +[](Config& c) -> bool& { return c.store.verify_checksums; },
       "Hash every shard while it loads; values are checked in any case."));
@@ -248,7 +273,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
 void AddEngineKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "engine.lanes", +[](Config& c) -> int& { return c.engine.num_lanes; }, 1, 16,
-      "Batches in flight at the same time; each has its own workspace."));
+      "Batches in flight at the same time; each has its own workspace on every device."));
   keys.push_back(Count(
       "engine.max_query_tokens", +[](Config& c) -> int64_t& { return c.engine.executor.max_query_tokens; }, 1, kMi,
       "Query tokens of one scoring call that a lane has room for."));
@@ -264,6 +289,12 @@ void AddEngineKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "engine.max_staged_documents", +[](Config& c) -> int64_t& { return c.engine.executor.max_staged_documents; }, 1,
       kGi, "Inline documents of one scoring call, by number."));
+  keys.push_back(Choice<std::optional<store::OnDeviceLoss>>(
+      "engine.on_device_loss", {"auto", "exit", "degrade"},
+      {std::nullopt, store::OnDeviceLoss::kExit, store::OnDeviceLoss::kDegrade},
+      +[](Config& c) -> std::optional<store::OnDeviceLoss>& { return c.on_device_loss; },
+      "A lost device ends the server (exit), or takes only its shards out (degrade); auto is exit with one device and "
+      "degrade with several."));
   keys.push_back(Count(
       "batching.max_queue_work", +[](Config& c) -> uint64_t& { return c.batching.max_queue_work; }, 1, kHuge,
       "Token pairs that may wait; a request beyond it gets RESOURCE_EXHAUSTED."));

@@ -9,6 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace maxsim::config {
 namespace {
@@ -118,6 +120,27 @@ absl::StatusOr<absl::Duration> ParseDuration(std::string_view text) {
 std::string Address::ToString() const {
   const bool brackets = host.find(':') != std::string::npos;
   return absl::StrCat(brackets ? "[" : "", host, brackets ? "]:" : ":", port);
+}
+
+absl::StatusOr<std::vector<int>> ParseDevices(std::string_view text) {
+  std::vector<int> numbers;
+  if (text == "all") return numbers;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(std::string(text), ','))) {
+    int number = 0;
+    if (part.find_first_not_of("0123456789") != std::string::npos || !absl::SimpleAtoi(part, &number) ||
+        number > kMaxDeviceNumber) {
+      return Refuse(text, absl::StrCat("all, or numbers of 0 to ", kMaxDeviceNumber, " with commas between them"));
+    }
+    if (std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", std::string(text), "\" names device ", number, " twice"));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::string FormatDevices(const std::vector<int>& numbers) {
+  return numbers.empty() ? "all" : absl::StrJoin(numbers, ",");
 }
 
 absl::StatusOr<Address> ParseAddress(std::string_view text) {

@@ -26,6 +26,11 @@ std::string FormatBytes(uint64_t bytes);
 // "0", "250ms", "2s", "1m30s"; never negative, never infinite.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
 
+// Numbers of devices, 0 to kMaxDeviceNumber, each once, with commas between them; "all" is none.
+inline constexpr int kMaxDeviceNumber = 1023;
+absl::StatusOr<std::vector<int>> ParseDevices(std::string_view text);
+std::string FormatDevices(const std::vector<int>& numbers);
+
 // "host:port" or "[v6]:port".
 struct Address {
   std::string host;  // without brackets

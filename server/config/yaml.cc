@@ -101,7 +101,7 @@ absl::Status ApplySection(const std::string& section, const YAML::Node& node, co
 
 absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const std::string& origin) {
   const std::string where = At(origin, node);
-  if (!node.IsMap()) return Fail(where, "collections: each wants name, path and, if need be, residency");
+  if (!node.IsMap()) return Fail(where, "collections: each wants name, path and, if need be, residency and replicate");
   CollectionConfig collection;
   for (const auto& entry : node) {
     const std::string name = ScalarText(entry.first);
@@ -118,9 +118,15 @@ absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const st
         return Fail(line, absl::StrCat("collections: residency \"", value, "\" is not one of auto, gpu, host, disk"));
       }
       collection.residency = *residency;
+    } else if (name == "replicate") {
+      const auto replication = store::ReplicationFromName(value);
+      if (!replication.has_value()) {
+        return Fail(line, absl::StrCat("collections: replicate \"", value, "\" is not one of auto, true, false"));
+      }
+      collection.replication = *replication;
     } else {
-      return Fail(line,
-                  absl::StrCat("unknown key collections.", name, Suggestion(name, {"name", "path", "residency"})));
+      return Fail(line, absl::StrCat("unknown key collections.", name,
+                                     Suggestion(name, {"name", "path", "residency", "replicate"})));
     }
   }
   if (absl::Status status = ValidateCollection(collection); !status.ok()) {
@@ -220,7 +226,8 @@ std::string ToYaml(const Loaded& loaded) {
   text += "\ncollections:\n";
   for (const CollectionConfig& collection : loaded.config.collections) {
     absl::StrAppend(&text, "  - name: ", Quoted(collection.name), "\n    path: ", Quoted(collection.path),
-                    "\n    residency: ", std::string(store::Name(collection.residency)), "\n");
+                    "\n    residency: ", std::string(store::Name(collection.residency)),
+                    "\n    replicate: ", std::string(store::Name(collection.replication)), "\n");
   }
   return text;
 }

@@ -1,19 +1,20 @@
 #include "server/engine/batch.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "server/engine/device_load.h"
+#include "server/engine/helper_thread.h"
 
 namespace maxsim::engine {
+namespace {
 
-Lane::Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits, uint64_t max_call_work)
-    : executor_(std::move(executor)),
-      limits_(limits),
-      max_call_work_(max_call_work),
-      scratch_(std::make_unique<Scratch>()) {}
+// What one batch counts for at most when devices are compared.
+constexpr uint64_t kMostWork = uint64_t{1} << 52;
 
-Lane::~Lane() = default;
+}  // namespace
 
 std::vector<absl::StatusOr<JobResult>> Lane::Execute(absl::Span<Job* const> jobs, BatchStats* stats,
                                                      const std::atomic<bool>* stop) {
@@ -25,149 +26,278 @@ std::vector<absl::StatusOr<JobResult>> Lane::Execute(absl::Span<Job* const> jobs
 }
 
 Lane::Batch::Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop)
-    : executor_(*lane->executor_),
-      limits_(lane->limits_),
-      max_call_work_(lane->max_call_work_),
+    : lane_(*lane),
       scratch_(*lane->scratch_),
-      jobs_(jobs),
+      queries_(scratch_.queries),
       stats_(*stats),
-      stop_(stop),
       collection_(*jobs.front()->collection),
-      statuses_(jobs.size()) {}
+      devices_(*lane->devices_) {
+  queries_.Assign(jobs, lane->limits_, stop);
+  const size_t num_runs = queries_.runs().size();
+  scratch_.results.clear();
+  scratch_.results.resize(num_runs);
+  scratch_.part_devices.assign(collection_.parts().size(), kNobody);
+  scratch_.group_devices.assign(queries_.groups().size(), kNobody);
+  for (const std::unique_ptr<DeviceRun>& run : lane_.runs_) run->Begin(&queries_);
+}
+
+Lane::Batch::~Batch() {
+  for (const auto& [device, work] : given_) lane_.load_->TakeBack(device, work);
+}
 
 std::vector<absl::StatusOr<JobResult>> Lane::Batch::Run() {
-  Prepare();
-  ScoreCollection();
-  for (const QueryGroup& group : scratch_.groups) {
-    if (group.set->kind == CandidateSet::Kind::kInline) ScoreInline(group);
-  }
+  do {
+    GiveOutParts();
+    GiveOutInlineDocuments();
+    FailWhatMustBeWhole();
+    RunDevices(&DeviceRun::Score);
+    if (!AnyLost()) {
+      MergeHits();
+      AddHitsToAlign();
+      RunDevices(&DeviceRun::Align);
+    }
+  } while (DropLostDevices());
   return Assemble();
 }
 
-void Lane::Batch::Fail(size_t job_idx, const absl::Status& status) {
-  if (statuses_[job_idx].ok()) statuses_[job_idx] = status;
+bool Lane::Batch::IsWanted(size_t part_idx) const {
+  return whole_ || std::any_of(scratch_.lists.begin(), scratch_.lists.end(), [&](const QueryGroup* group) {
+           return !queries_.split(*group).ordinals(part_idx).empty();
+         });
 }
 
-void Lane::Batch::FailCall(size_t job_idx, const absl::Status& status) {
-  if (!absl::IsUnavailable(status)) {
-    Fail(job_idx, status);
-    return;
+uint64_t Lane::Batch::WorkOfJobs() const {
+  uint64_t work = 0;
+  for (const Job* job : queries_.jobs()) work += std::min(job->work, kMostWork);
+  return std::min(work, kMostWork);
+}
+
+uint64_t Lane::Batch::WorkOf(const QueryGroup& group) const {
+  uint64_t query_tokens = 0;
+  for (const QueryRun& run : queries_.RunsOf(group)) query_tokens += static_cast<uint64_t>(run.query->num_tokens);
+  const uint64_t tokens = group.set->num_tokens(collection_);
+  return tokens != 0 && query_tokens > kMostWork / tokens ? kMostWork : query_tokens * tokens;
+}
+
+uint32_t Lane::Batch::DeviceFor(const store::Collection::Part& part) {
+  if (part.copies.size() == 1) {
+    const uint32_t device = part.copies.front().device;
+    return devices_.alive(device) ? device : kUnavailable;
   }
-  // The device is lost: nothing it said in this batch is to be trusted, finished queries included.
-  for (absl::Status& of_job : statuses_) of_job = status;
+  // All parts of a collection that is copied have copies everywhere: one device takes them, and no other is disturbed.
+  if (copies_device_ != kNobody && part.On(copies_device_) != nullptr) return copies_device_;
+  scratch_.candidates.clear();
+  for (const store::Collection::Copy& copy : part.copies) {
+    if (devices_.alive(copy.device)) scratch_.candidates.push_back(copy.device);
+  }
+  if (scratch_.candidates.empty()) return kUnavailable;
+  const uint64_t work = WorkOfJobs();
+  copies_device_ = lane_.load_->GiveToLeastBusy(scratch_.candidates, work);
+  given_.emplace_back(copies_device_, work);
+  return copies_device_;
 }
 
-void Lane::Batch::DropCancelledAndExpired() {
-  const bool stopped = stop_ != nullptr && stop_->load(std::memory_order_relaxed);
-  const absl::Time now = absl::Now();
-  for (size_t idx = 0; idx < jobs_.size(); ++idx) {
-    const Job& job = *jobs_[idx];
-    if (stopped) {
-      Fail(idx, absl::UnavailableError("the server is shutting down"));
-    } else if (job.deadline <= now) {  // before the flag: gRPC cancels a call that expires
-      Fail(idx, absl::DeadlineExceededError("the deadline passed while the request was scored"));
-    } else if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
-      Fail(idx, absl::CancelledError("the request was cancelled while it was scored"));
+void Lane::Batch::GiveOutParts() {
+  whole_ = false;
+  scratch_.lists.clear();
+  for (const QueryGroup& group : queries_.groups()) {
+    if (!queries_.AnyAlive(group)) continue;
+    whole_ = whole_ || group.set->kind == CandidateSet::Kind::kWholeCollection;
+    if (group.set->kind == CandidateSet::Kind::kOrdinals) scratch_.lists.push_back(&group);
+  }
+  copies_device_ = kNobody;
+  scratch_.device_tokens.assign(devices_.size(), 0);
+  for (size_t idx = 0; idx < collection_.parts().size(); ++idx) {
+    const store::Collection::Part& part = collection_.parts()[idx];
+    if (scratch_.part_devices[idx] != kNobody || part.num_documents() == 0 || !IsWanted(idx)) continue;
+    const uint32_t device = DeviceFor(part);
+    scratch_.part_devices[idx] = device;
+    any_unavailable_ = any_unavailable_ || device == kUnavailable;
+    if (device == kUnavailable) continue;
+    lane_.runs_[device]->AddPart(static_cast<uint32_t>(idx));
+    if (part.copies.size() == 1) scratch_.device_tokens[device] += static_cast<uint64_t>(part.num_tokens());
+  }
+  NoteShares();
+}
+
+// What parts without copies make a device do, roughly: it counts where another batch chooses between copies.
+void Lane::Batch::NoteShares() {
+  if (devices_.size() == 1) return;
+  double tokens = 0;
+  for (const uint64_t of_device : scratch_.device_tokens) tokens += static_cast<double>(of_device);
+  if (tokens == 0) return;
+  const auto work = static_cast<double>(WorkOfJobs());
+  for (uint32_t device = 0; device < devices_.size(); ++device) {
+    const auto share = static_cast<uint64_t>(work * static_cast<double>(scratch_.device_tokens[device]) / tokens);
+    if (share == 0) continue;
+    lane_.load_->Give(device, share);
+    given_.emplace_back(device, share);
+  }
+}
+
+void Lane::Batch::GiveOutInlineDocuments() {
+  scratch_.candidates.clear();
+  for (uint32_t device = 0; device < devices_.size(); ++device) {
+    if (devices_.alive(device)) scratch_.candidates.push_back(device);
+  }
+  for (size_t idx = 0; idx < queries_.groups().size(); ++idx) {
+    const QueryGroup& group = queries_.groups()[idx];
+    if (group.set->kind != CandidateSet::Kind::kInline || scratch_.group_devices[idx] != kNobody) continue;
+    if (scratch_.candidates.empty()) {
+      scratch_.group_devices[idx] = kUnavailable;
+      any_unavailable_ = true;
+      continue;
+    }
+    const uint64_t work = WorkOf(group);
+    const uint32_t device = lane_.load_->GiveToLeastBusy(scratch_.candidates, work);
+    given_.emplace_back(device, work);
+    scratch_.group_devices[idx] = device;
+    lane_.runs_[device]->AddInline(&group);
+  }
+}
+
+uint64_t Lane::Batch::NumUnavailable(const QueryRun& run) const {
+  const QueryGroup& group = queries_.groups()[run.group_idx];
+  if (!any_unavailable_ || group.set->kind == CandidateSet::Kind::kInline) return 0;
+  uint64_t count = 0;
+  for (size_t idx = 0; idx < collection_.parts().size(); ++idx) {
+    if (scratch_.part_devices[idx] != kUnavailable) continue;
+    count += group.set->kind == CandidateSet::Kind::kWholeCollection
+                 ? static_cast<uint64_t>(collection_.parts()[idx].num_documents())
+                 : queries_.split(group).ordinals(idx).size();
+  }
+  return count;
+}
+
+void Lane::Batch::FailWhatMustBeWhole() {
+  if (!any_unavailable_) return;
+  for (const QueryRun& run : queries_.runs()) {
+    if (!queries_.jobs()[run.job_idx]->fail_on_unavailable || !queries_.Alive(run)) continue;
+    const uint64_t count = NumUnavailable(run);
+    if (count == 0) continue;
+    queries_.Fail(run.job_idx,
+                  absl::UnavailableError(absl::StrCat("queries[", run.query_idx, "]: ", count,
+                                                      " candidates are on a device that is lost (missing_policy is "
+                                                      "FAIL)")));
+  }
+}
+
+// One device needs no other thread.
+void Lane::Batch::RunDevices(void (DeviceRun::*method)()) {
+  std::vector<DeviceRun*>& working = scratch_.working;
+  working.clear();
+  for (const std::unique_ptr<DeviceRun>& run : lane_.runs_) {
+    if (run->has_work() && queries_.AnyAlive()) working.push_back(run.get());
+  }
+  const auto work = [this, method](DeviceRun* run) {
+    lane_.load_->Enter(run->device());
+    (run->*method)();
+    lane_.load_->Leave(run->device());
+  };
+  for (size_t idx = 1; idx < working.size(); ++idx) {
+    lane_.helpers_[idx - 1]->Start([&work, run = working[idx]] { work(run); });
+  }
+  if (!working.empty()) work(working.front());
+  for (size_t idx = 1; idx < working.size(); ++idx) lane_.helpers_[idx - 1]->Wait();
+}
+
+void Lane::Batch::MergeHits() {
+  for (const QueryRun& run : queries_.runs()) {
+    if (!queries_.Alive(run)) continue;
+    JobQueryResult& result = scratch_.results[run.idx];
+    result.hits.clear();
+    int num_lists = 0;
+    for (const std::unique_ptr<DeviceRun>& device : lane_.runs_) {
+      const DeviceHits& found = device->found(run);
+      result.hits.insert(result.hits.end(), found.hits.begin(), found.hits.end());
+      num_lists += found.num_lists;
+      // Inline documents are all on one device.
+      if (!found.matches.empty()) result.matches = found.matches;
+    }
+    FinishHits(run.query->top_k, num_lists, &result.hits);
+  }
+}
+
+void Lane::Batch::AddHitsToAlign() {
+  for (const QueryRun& run : queries_.runs()) {
+    if (!queries_.Alive(run) || !run.query->want_alignments ||
+        queries_.groups()[run.group_idx].set->kind == CandidateSet::Kind::kInline) {
+      continue;
+    }
+    JobQueryResult& result = scratch_.results[run.idx];
+    const auto num_tokens = static_cast<size_t>(run.query->num_tokens);
+    result.matches.resize(result.hits.size() * num_tokens);
+    for (size_t idx = 0; idx < result.hits.size(); ++idx) {
+      const store::Collection::Location place = collection_.Locate(result.hits[idx].ordinal);
+      lane_.runs_[scratch_.part_devices[place.part]]->AddHitToAlign(
+          {.run = &run,
+           .part = place.part,
+           .ordinal = place.ordinal,
+           .matches = result.matches.data() + idx * num_tokens});
     }
   }
 }
 
-bool Lane::Batch::AnyAlive() const {
-  return std::any_of(statuses_.begin(), statuses_.end(), [](const absl::Status& status) { return status.ok(); });
+bool Lane::Batch::AnyLost() const {
+  return std::any_of(lane_.runs_.begin(), lane_.runs_.end(),
+                     [](const std::unique_ptr<DeviceRun>& run) { return !run->lost().ok(); });
 }
 
-absl::Span<QueryRun> Lane::Batch::RunsOf(const QueryGroup& group) {
-  return absl::MakeSpan(scratch_.runs).subspan(group.first_run, group.num_runs);
-}
-
-absl::Status Lane::Batch::CheckQuery(const JobQuery& query) const {
-  if (query.candidates == nullptr) return absl::InvalidArgumentError("candidates are not set");
-  if (query.num_tokens < 1 || query.num_tokens > kMaxQueryTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("query has ", query.num_tokens, " tokens; it must have 1 to ", kMaxQueryTokens));
+bool Lane::Batch::DropLostDevices() {
+  bool again = false;
+  for (const std::unique_ptr<DeviceRun>& run : lane_.runs_) {
+    const uint32_t device = run->device();
+    const auto is_its = [device](uint32_t other) { return other == device; };
+    const bool used = std::any_of(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_its) ||
+                      std::any_of(scratch_.group_devices.begin(), scratch_.group_devices.end(), is_its);
+    if (!run->lost().ok()) devices_.Lose(device, run->lost());
+    // Nothing that it said in this batch is to be trusted, whoever found out that it is lost.
+    if (!used || devices_.alive(device)) continue;
+    run->Forget();
+    std::replace_if(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_its, kNobody);
+    std::replace_if(scratch_.group_devices.begin(), scratch_.group_devices.end(), is_its, kNobody);
+    again = true;
   }
-  const auto num_tokens = static_cast<size_t>(query.num_tokens);
-  const size_t num_bytes =
-      num_tokens * static_cast<size_t>(collection_.dim()) * SizeOf(QueryType(collection_.storage()));
-  if (query.tokens.size() != num_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("query tokens are ", query.tokens.size(), " bytes; ", num_tokens,
-                                                   " tokens of dimension ", collection_.dim(), " are ", num_bytes));
+  if (!devices_.Health().ok() && (again || any_unavailable_)) {
+    queries_.FailAll(devices_.Health());
+    return false;
   }
-  if (!query.weights.empty() && query.weights.size() != num_tokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("query has ", query.weights.size(), " weights and ", num_tokens, " tokens"));
-  }
-  if (query.top_k < 1 || query.top_k > kMaxTopK) {
-    return absl::InvalidArgumentError(absl::StrCat("top_k is ", query.top_k, "; it must be 1 to ", kMaxTopK));
-  }
-  if (query.num_tokens > limits_.max_query_tokens) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "query has ", query.num_tokens, " tokens; the engine's max_query_tokens is ", limits_.max_query_tokens));
-  }
-  if (collection_.dim() > limits_.max_dim) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("collection has dimension ", collection_.dim(), "; the engine's max_dim is ", limits_.max_dim));
-  }
-  return absl::OkStatus();
-}
-
-size_t Lane::Batch::GroupOf(const CandidateSet* set) {
-  const bool whole = set->kind == CandidateSet::Kind::kWholeCollection;
-  const auto [found, inserted] = scratch_.group_of_set.try_emplace(whole ? nullptr : set, scratch_.groups.size());
-  if (inserted) scratch_.groups.push_back({.set = set});
-  return found->second;
-}
-
-void Lane::Batch::Prepare() {
-  scratch_.runs.clear();
-  scratch_.groups.clear();
-  scratch_.group_of_set.clear();
-  DropCancelledAndExpired();
-  for (size_t job_idx = 0; job_idx < jobs_.size(); ++job_idx) {
-    const Job& job = *jobs_[job_idx];
-    if (job.collection.get() != &collection_) {
-      Fail(job_idx, absl::InternalError("a batch mixes generations of collections"));
-    }
-    for (size_t query_idx = 0; query_idx < job.queries.size() && statuses_[job_idx].ok(); ++query_idx) {
-      const absl::Status status = CheckQuery(job.queries[query_idx]);
-      if (!status.ok()) {
-        Fail(job_idx, absl::Status(status.code(), absl::StrCat("queries[", query_idx, "]: ", status.message())));
-      }
-    }
-    if (!statuses_[job_idx].ok()) continue;
-    for (size_t query_idx = 0; query_idx < job.queries.size(); ++query_idx) {
-      scratch_.runs.push_back({.job_idx = job_idx, .query_idx = query_idx, .query = &job.queries[query_idx]});
-    }
-  }
-  // Runs of one group stand together, groups in the order of their first query.
-  for (const QueryRun& run : scratch_.runs) ++scratch_.groups[GroupOf(run.query->candidates.get())].num_runs;
-  std::stable_sort(scratch_.runs.begin(), scratch_.runs.end(), [this](const QueryRun& a, const QueryRun& b) {
-    return GroupOf(a.query->candidates.get()) < GroupOf(b.query->candidates.get());
-  });
-  size_t first_run = 0;
-  for (QueryGroup& group : scratch_.groups) {
-    group.first_run = first_run;
-    first_run += group.num_runs;
-  }
+  return again && queries_.AnyAlive();
 }
 
 std::vector<absl::StatusOr<JobResult>> Lane::Batch::Assemble() {
+  CallTimings longest;
+  for (const std::unique_ptr<DeviceRun>& run : lane_.runs_) {
+    const DeviceWork& work = run->work();
+    if (work.token_pairs == 0 && work.timings.kernel_seconds == 0 && work.timings.copy_seconds == 0) continue;
+    stats_.devices.push_back({run->device(), work.token_pairs, work.timings});
+    stats_.token_pairs += work.token_pairs;
+    stats_.document_tokens += work.document_tokens;
+    stats_.timings.copy_seconds += work.timings.copy_seconds;
+    stats_.timings.kernel_seconds += work.timings.kernel_seconds;
+    longest.copy_seconds = std::max(longest.copy_seconds, work.timings.copy_seconds);
+    longest.kernel_seconds = std::max(longest.kernel_seconds, work.timings.kernel_seconds);
+  }
   std::vector<absl::StatusOr<JobResult>> results;
-  results.reserve(jobs_.size());
-  for (size_t idx = 0; idx < jobs_.size(); ++idx) {
-    if (!statuses_[idx].ok()) {
-      results.emplace_back(statuses_[idx]);
+  results.reserve(queries_.jobs().size());
+  for (size_t idx = 0; idx < queries_.jobs().size(); ++idx) {
+    const size_t num_queries = queries_.jobs()[idx]->queries.size();
+    if (absl::Status status = queries_.StatusOf(idx); !status.ok()) {
+      results.emplace_back(std::move(status));
       continue;
     }
     JobResult result;
-    result.queries.resize(jobs_[idx]->queries.size());
-    result.copy_time = absl::Seconds(stats_.timings.copy_seconds);
-    result.kernel_time = absl::Seconds(stats_.timings.kernel_seconds);
-    stats_.num_queries += static_cast<int>(jobs_[idx]->queries.size());
+    result.queries.resize(num_queries);
+    result.copy_time = absl::Seconds(longest.copy_seconds);
+    result.kernel_time = absl::Seconds(longest.kernel_seconds);
+    stats_.num_queries += static_cast<int>(num_queries);
     results.emplace_back(std::move(result));
   }
-  for (QueryRun& run : scratch_.runs) {
-    if (results[run.job_idx].ok()) results[run.job_idx]->queries[run.query_idx] = std::move(run.result);
+  for (const QueryRun& run : queries_.runs()) {
+    if (!results[run.job_idx].ok()) continue;
+    JobQueryResult& result = scratch_.results[run.idx];
+    result.num_unavailable = NumUnavailable(run);
+    results[run.job_idx]->queries[run.query_idx] = std::move(result);
   }
   return results;
 }

@@ -1,133 +1,83 @@
-// One Lane::Execute call. Private to the lane.
+// One Lane::Execute call: a batch over the devices of its collection. Private to the lane.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "kernels/maxsim.h"
-#include "server/engine/candidate_split.h"
+#include "server/engine/batch_queries.h"
+#include "server/engine/device_run.h"
 #include "server/engine/engine.h"
 #include "server/engine/job.h"
 
 namespace maxsim::engine {
 
-// A query of the batch on its way.
-struct QueryRun {
-  size_t job_idx = 0;
-  size_t query_idx = 0;
-  const JobQuery* query = nullptr;
-  int num_lists = 0;           // result lists in `result.hits`; more than one need sorting
-  JobQueryResult result = {};  // hits gather here, call by call
-};
-
-// Queries with the same candidates: runs[first_run] .. runs[first_run + num_runs]. Whole-collection queries are one
-// group.
-struct QueryGroup {
-  const CandidateSet* set = nullptr;
-  size_t first_run = 0;
-  size_t num_runs = 0;
-  size_t split = 0;  // index into Scratch::splits, for kOrdinals
-};
-
-// One query against some candidates of one set of documents: what a backend call is made of.
-struct Task {
-  QueryRun* run = nullptr;
-  const uint32_t* ordinals = nullptr;  // null: all documents
-  int64_t num_candidates = 0;
-  // Result position p is candidate indices[p] of the query's list; where that is null, the document base + p.
-  const uint32_t* indices = nullptr;
-  uint64_t base = 0;
-  uint64_t num_tokens = 0;  // of the candidates
-};
-
-// A hit of a collection and where its document lies.
-struct HitPlace {
-  uint32_t part = 0;
-  uint32_t ordinal = 0;
-  size_t hit_idx = 0;
-};
-
+// Memory that a lane keeps from batch to batch.
 struct Lane::Scratch {
-  std::vector<QueryRun> runs;
-  std::vector<QueryGroup> groups;
-  absl::flat_hash_map<const CandidateSet*, size_t> group_of_set;
-  std::vector<CandidateSplit> splits;
-  std::vector<Task> tasks;
-  std::vector<Task> wave;
-  std::vector<Query> queries;
-  std::vector<std::vector<Scored>> results;
-  std::vector<uint32_t> ordinals;   // of a range, or of hits to be aligned
-  std::vector<int64_t> offsets;     // of a staged range
-  std::vector<std::byte> tokens;    // of a staged range that lies at an odd address
-  std::vector<TokenMatch> matches;  // of one Align call
-  std::vector<HitPlace> places;
-  std::vector<std::pair<uint32_t, size_t>> hits;  // document, index of the hit
+  BatchQueries queries;
+  std::vector<JobQueryResult> results;   // [runs]
+  std::vector<uint32_t> part_devices;    // [parts] who scores it, or kNobody, kUnavailable
+  std::vector<uint32_t> group_devices;   // [groups] the same of inline documents
+  std::vector<const QueryGroup*> lists;  // groups of kOrdinals that somebody waits for
+  std::vector<DeviceRun*> working;       // of one RunDevices
+  std::vector<uint32_t> candidates;      // devices to choose from
+  std::vector<uint64_t> device_tokens;   // [devices] of parts given to each in one round
 };
 
+// Prepares the queries, gives every part of the collection that somebody wants, and every set of inline documents, to a
+// device, lets the devices score beside each other, and merges what they found. Where a device is lost on the way and
+// the server goes on without it, what it had goes to the devices that have copies, and the rest is counted as
+// unavailable.
 class Lane::Batch {
  public:
   Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop);
+  ~Batch();
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
   std::vector<absl::StatusOr<JobResult>> Run();
 
  private:
-  // batch.cc: from jobs to groups of queries, and back to results.
-  void Prepare();
-  absl::Status CheckQuery(const JobQuery& query) const;
-  size_t GroupOf(const CandidateSet* set);
+  static constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();           // not given to anybody yet
+  static constexpr uint32_t kUnavailable = std::numeric_limits<uint32_t>::max() - 1;  // and it cannot be
+
+  // Before scoring: who does what.
+  void GiveOutParts();
+  void GiveOutInlineDocuments();
+  bool IsWanted(size_t part_idx) const;
+  uint32_t DeviceFor(const store::Collection::Part& part);
+  void NoteShares();
+  uint64_t WorkOfJobs() const;
+  uint64_t WorkOf(const QueryGroup& group) const;
+  void FailWhatMustBeWhole();
+  uint64_t NumUnavailable(const QueryRun& run) const;
+
+  // Scoring.
+  void RunDevices(void (DeviceRun::*method)());
+  void MergeHits();
+  void AddHitsToAlign();
+  // Whether a device was lost in this round.
+  bool AnyLost() const;
+  // Forgets what lost devices found. Whether others have to take over.
+  bool DropLostDevices();
+
   std::vector<absl::StatusOr<JobResult>> Assemble();
 
-  // A job that failed is out of the batch: nothing more is scored for it.
-  bool Alive(const QueryRun& run) const { return statuses_[run.job_idx].ok(); }
-  bool AnyAlive() const;
-  void Fail(size_t job_idx, const absl::Status& status);
-  // A call failed on account of one query (or of the device: then every job fails).
-  void FailCall(size_t job_idx, const absl::Status& status);
-  void DropCancelledAndExpired();
-  absl::Span<QueryRun> RunsOf(const QueryGroup& group);
-
-  // batch_scoring.cc: backend calls.
-  void ScoreCollection();
-  void SplitLists();
-  void ScorePart(size_t part_idx);
-  int64_t LongestQuery(const QueryGroup& group);
-  int64_t MaxTokens(int64_t query_tokens) const;
-  void AddWholePart(const QueryGroup& group, const store::Collection::Part& part);
-  void ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part);
-  void AddListedCandidates(const QueryGroup& group, size_t part_idx);
-  void RunTasks(const Documents& documents);
-  void RunWave(const Documents& documents, absl::Span<const Task> wave);
-  void Absorb(const Task& task, absl::Span<const Scored> scored);
-  void FinishHits(QueryRun* run) const;
-  void ScoreInline(const QueryGroup& group);
-  absl::Status CheckInline(const CandidateSet& set) const;
-  int64_t EndOfStage(const QueryGroup& group, int64_t begin);
-  const Documents* Stage(const QueryGroup& group, int64_t begin, int64_t end);
-
-  // batch_alignment.cc: token matches of the hits.
-  bool WantsAlignments(const QueryRun& run) const;
-  void AlignCollectionHits(QueryRun* run);
-  void AlignInlineHits(const QueryGroup& group, const Documents& documents, int64_t begin, int64_t end);
-  void AlignHits(QueryRun* run, const Documents& documents, absl::Span<const std::pair<uint32_t, size_t>> hits);
-
-  DocumentsView InlineView(const CandidateSet& set) const;
-  Query ToQuery(const QueryRun& run) const;
-
-  Executor& executor_;
-  const ExecutorOptions& limits_;
-  const uint64_t max_call_work_;
+  Lane& lane_;
   Scratch& scratch_;
-  const absl::Span<Job* const> jobs_;
+  BatchQueries& queries_;
   BatchStats& stats_;
-  const std::atomic<bool>* const stop_;
   const store::Collection& collection_;
-  std::vector<absl::Status> statuses_;  // of the jobs
+  store::DeviceSet& devices_;
+  bool whole_ = false;                                // somebody waits for whole-collection queries
+  bool any_unavailable_ = false;                      // of the parts that are wanted
+  uint32_t copies_device_ = kNobody;                  // takes the parts that have copies, in this round
+  std::vector<std::pair<uint32_t, uint64_t>> given_;  // device, work: what DeviceLoad holds for this batch
 };
 
 }  // namespace maxsim::engine

@@ -1,13 +1,22 @@
 #include "server/engine/engine.h"
 
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/batch.h"
+#include "server/engine/device_load.h"
+#include "server/engine/device_run.h"
+#include "server/engine/helper_thread.h"
 
 namespace maxsim::engine {
 namespace {
 
 constexpr int kMaxLanes = 64;
+
+// A device's health costs a call of its driver, which is too much for every request.
+constexpr absl::Duration kHealthAge = absl::Milliseconds(5);
 
 absl::Status AtLeastOne(absl::string_view name, int64_t value) {
   if (value >= 1) return absl::OkStatus();
@@ -42,23 +51,64 @@ int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens) {
          static_cast<int64_t>(SizeOf(type));
 }
 
-Engine::Engine(Backend* backend, std::vector<std::unique_ptr<Lane>> lanes)
-    : backend_(backend), lanes_(std::move(lanes)) {}
+Lane::Lane(store::DeviceSet* devices, DeviceLoad* load, const EngineOptions& options)
+    : devices_(devices), load_(load), limits_(options.executor), scratch_(std::make_unique<Scratch>()) {}
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(Backend* backend, const EngineOptions& options) {
-  if (absl::Status status = Validate(options); !status.ok()) return status;
-  std::vector<std::unique_ptr<Lane>> lanes;
-  for (int idx = 0; idx < options.num_lanes; ++idx) {
-    absl::StatusOr<std::unique_ptr<Executor>> executor = backend->CreateExecutor(options.executor);
+Lane::~Lane() = default;
+
+absl::Status Lane::Prepare(const EngineOptions& options) {
+  for (uint32_t device = 0; device < devices_->size(); ++device) {
+    absl::StatusOr<std::unique_ptr<Executor>> executor = devices_->backend(device).CreateExecutor(options.executor);
     if (!executor.ok()) {
-      return absl::Status(executor.status().code(),
-                          absl::StrCat("lane ", idx, " of ", options.num_lanes, ": ", executor.status().message()));
+      const std::string where = devices_->size() == 1 ? "" : absl::StrCat("device ", devices_->number(device), ": ");
+      return absl::Status(executor.status().code(), absl::StrCat(where, executor.status().message()));
     }
-    lanes.push_back(std::make_unique<Lane>(*std::move(executor), options.executor, options.max_call_work));
+    runs_.push_back(std::make_unique<DeviceRun>(device, *std::move(executor), options.executor, options.max_call_work));
   }
-  return std::unique_ptr<Engine>(new Engine(backend, std::move(lanes)));
+  try {
+    for (size_t idx = 1; idx < devices_->size(); ++idx) helpers_.push_back(std::make_unique<HelperThread>());
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("no thread for a further device: ", error.what()));
+  }
+  return absl::OkStatus();
 }
 
-absl::Status Engine::Health() const { return backend_->Health(); }
+Engine::Engine(std::unique_ptr<store::DeviceSet> owned, store::DeviceSet* devices)
+    : owned_devices_(std::move(owned)),
+      devices_(owned_devices_ != nullptr ? owned_devices_.get() : devices),
+      load_(std::make_unique<DeviceLoad>(devices_->size())) {}
+
+Engine::~Engine() = default;
+
+absl::Status Engine::AddLanes(const EngineOptions& options) {
+  if (absl::Status status = Validate(options); !status.ok()) return status;
+  for (int idx = 0; idx < options.num_lanes; ++idx) {
+    std::unique_ptr<Lane> lane(new Lane(devices_, load_.get(), options));
+    if (const absl::Status status = lane->Prepare(options); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("lane ", idx, " of ", options.num_lanes, ": ", status.message()));
+    }
+    lanes_.push_back(std::move(lane));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(store::DeviceSet* devices, const EngineOptions& options) {
+  std::unique_ptr<Engine> engine(new Engine(nullptr, devices));
+  if (absl::Status status = engine->AddLanes(options); !status.ok()) return status;
+  return engine;
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(Backend* backend, const EngineOptions& options) {
+  std::unique_ptr<Engine> engine(new Engine(std::make_unique<store::DeviceSet>(backend), nullptr));
+  if (absl::Status status = engine->AddLanes(options); !status.ok()) return status;
+  return engine;
+}
+
+absl::Status Engine::Health() const {
+  devices_->Poll(kHealthAge);
+  return devices_->Health();
+}
+
+int Engine::lanes_busy(size_t device) const { return load_->lanes_busy(device); }
 
 }  // namespace maxsim::engine

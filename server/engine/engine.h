@@ -1,5 +1,5 @@
-// Turns batches of jobs into backend calls: splits candidates over a collection's parts, groups queries that share
-// documents, runs the executors, merges the parts' top-k lists.
+// Turns batches of jobs into backend calls: splits candidates over a collection's parts and their devices, groups
+// queries that share documents, runs the executors, merges the parts' top-k lists.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,13 @@
 #include "absl/types/span.h"
 #include "kernels/maxsim.h"
 #include "server/engine/job.h"
+#include "server/store/device_set.h"
 
 namespace maxsim::engine {
+
+class DeviceLoad;
+class DeviceRun;
+class HelperThread;
 
 // Bytes that an inline document of `num_tokens` takes of ExecutorOptions::max_staged_bytes: a backend may pad the
 // columns to a multiple of 8, and of i8 of 16.
@@ -29,16 +34,28 @@ struct EngineOptions {
   uint64_t max_call_work = uint64_t{1} << 36;
 };
 
-// What one batch did, for metrics and timings. Only calls that succeeded count.
+// What one batch did, for metrics and timings. Only calls that succeeded count, and those of a device that was lost do
+// not.
 struct BatchStats {
+  struct Device {
+    uint32_t device = 0;  // index in the engine's DeviceSet
+    uint64_t token_pairs = 0;
+    CallTimings timings;
+  };
+
   int num_queries = 0;           // of jobs that were answered
   uint64_t token_pairs = 0;      // query tokens x candidate tokens that were scored
   uint64_t document_tokens = 0;  // tokens read: within one backend call, queries with the same candidates share them
-  // As the executor reports them for scoring, summed over its calls; aligning counts as kernel time.
+  // As the executors report them for scoring, summed over their calls; aligning counts as kernel time.
   CallTimings timings;
+  std::vector<Device> devices;  // the same by device, of those that did something
 };
 
-// A batch in flight: an executor with its own workspace (and stream). Used by one thread at a time.
+// A batch in flight: an executor with its own workspace (and stream) on each device. Used by one thread at a time.
+//
+// A batch whose documents lie on several devices is scored by them side by side, each on a thread of its own but the
+// first, which the caller's thread works for; a batch for one device needs no other thread. Documents that are copied
+// to several devices are scored by the one with the least work in flight.
 //
 // The executor's limits and max_call_work bound one call, not one request. The lane cuts a batch into calls that fit:
 // fewer queries at a time, candidate lists in pieces, a whole-collection scan of a part with more than max_candidates
@@ -51,45 +68,68 @@ struct BatchStats {
 // queries as possible.)
 class Lane {
  public:
-  Lane(std::unique_ptr<Executor> executor, const ExecutorOptions& limits, uint64_t max_call_work);
   ~Lane();
 
   // Scores every query of every job. All jobs must be on the same collection generation (INTERNAL for those that are
   // not on the first one's). Returns one result a job, in order; queue_time is left zero, copy_time and kernel_time are
-  // the batch's. Calls no `done`. `stats` (may be null) is overwritten.
+  // the batch's, of the device that took longest. Calls no `done`. `stats` (may be null) is overwritten.
   //
   // A job fails as a whole, with the error of its first query that fails, and does not fail its neighbours:
   // RESOURCE_EXHAUSTED beyond a limit, INVALID_ARGUMENT for fields that contradict each other, whatever the executor
-  // says about one of its queries. A lost device (UNAVAILABLE) fails every job of the batch. Between calls, a job that
+  // says about one of its queries. Between calls, a job that
   // was cancelled or whose deadline has passed is dropped (CANCELLED, DEADLINE_EXCEEDED), and once `stop` (may be null)
   // is set every job is (UNAVAILABLE).
+  //
+  // A device that is lost (UNAVAILABLE of its executor) is noted in the DeviceSet. Under kExit, and when it was the
+  // last one, every job of the batch fails. Under kDegrade what it had in the batch goes to devices with copies;
+  // candidates that have none are left out and counted (JobQueryResult::num_unavailable), or fail the job with
+  // UNAVAILABLE if it says so (Job::fail_on_unavailable).
   std::vector<absl::StatusOr<JobResult>> Execute(absl::Span<Job* const> jobs, BatchStats* stats,
                                                  const std::atomic<bool>* stop = nullptr);
 
  private:
+  friend class Engine;
   class Batch;     // one Execute call
   struct Scratch;  // memory that is kept from batch to batch
 
-  const std::unique_ptr<Executor> executor_;
+  Lane(store::DeviceSet* devices, DeviceLoad* load, const EngineOptions& options);
+  // Makes an executor on every device, and the threads.
+  absl::Status Prepare(const EngineOptions& options);
+
+  store::DeviceSet* const devices_;
+  DeviceLoad* const load_;
   const ExecutorOptions limits_;
-  const uint64_t max_call_work_;
   const std::unique_ptr<Scratch> scratch_;
+  std::vector<std::unique_ptr<DeviceRun>> runs_;        // [devices]
+  std::vector<std::unique_ptr<HelperThread>> helpers_;  // one less than devices
 };
 
-// Owns the lanes of one backend.
+// Owns the lanes.
 class Engine {
  public:
-  // Makes the lanes with their executors. `backend` must outlive the engine. INVALID_ARGUMENT for an option out of
-  // range.
+  // Makes the lanes with their executors, on every device. `devices`, and their backends, must outlive the engine.
+  // INVALID_ARGUMENT for an option out of range.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(store::DeviceSet* devices, const EngineOptions& options);
+  // On one device, which is the engine's own business.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(Backend* backend, const EngineOptions& options);
+  ~Engine();
+
   int num_lanes() const { return static_cast<int>(lanes_.size()); }
   Lane& lane(int idx) { return *lanes_[idx]; }
-  // The backend's health (UNAVAILABLE after a device failure).
+  // Asks the devices, unless that was done within the last milliseconds, and says whether requests can be answered
+  // (DeviceSet::Health). Thread-safe and cheap enough to ask for every request.
   absl::Status Health() const;
+  const store::DeviceSet& devices() const { return *devices_; }
+  // Lanes that work on a device at this moment.
+  int lanes_busy(size_t device) const;
 
  private:
-  Engine(Backend* backend, std::vector<std::unique_ptr<Lane>> lanes);
-  Backend* const backend_;
+  Engine(std::unique_ptr<store::DeviceSet> owned, store::DeviceSet* devices);
+  absl::Status AddLanes(const EngineOptions& options);
+
+  const std::unique_ptr<store::DeviceSet> owned_devices_;
+  store::DeviceSet* const devices_;
+  const std::unique_ptr<DeviceLoad> load_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

@@ -58,6 +58,7 @@ struct Hit {
 struct JobQueryResult {
   std::vector<Hit> hits;            // in rank order
   std::vector<TokenMatch> matches;  // [hits, num_tokens] when alignments were asked for, else empty
+  uint64_t num_unavailable = 0;     // candidates that were not scored: their device is lost
 };
 
 struct JobResult {
@@ -75,6 +76,7 @@ struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
   Priority priority = Priority::kNormal;
+  bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();
   // Who asks: jobs of one priority are served fairly between different values. 0 is a client like any other.
   uint64_t client = 0;

@@ -85,7 +85,8 @@ class HttpServer::Impl final : private Application {
       if (request.path == "/livez") return Text(200, "ok\n");
       if (request.path == "/readyz") {
         const absl::Status status = deps_.readiness();
-        return status.ok() ? Text(200, "ok\n") : Text(503, absl::StrCat(status.message(), "\n"));
+        if (!status.ok()) return Text(503, absl::StrCat(status.message(), "\n"));
+        return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? std::string() : deps_.losses()));
       }
       if (request.path == "/metrics") {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = deps_.metrics->Expose()};

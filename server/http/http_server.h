@@ -33,6 +33,7 @@ struct HttpDependencies {
   const rpc::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
   std::function<absl::Status()> readiness;  // OK, or why the server is not ready; thread-safe
+  std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
 };
 
 // Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the

@@ -227,13 +227,15 @@ absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response) {
   json results = json::array();
   json missing = json::array();
+  uint64_t unavailable = 0;
   for (const v1::QueryResult& result : response.results()) {
+    unavailable += result.unavailable_documents();
     for (int i = 0; i < result.scores_size(); ++i) results.push_back(ResultJson(result, i));
     for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
     for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
   }
   const v1::Timings& timings = response.timings();
-  return Dump({{"id", response.request_id()},
+  json body = {{"id", response.request_id()},
                {"model", collection},
                {"generation", response.generation()},
                {"results", std::move(results)},
@@ -242,7 +244,9 @@ std::string FormatRerankResponse(const std::string& collection, const v1::Rerank
                 {{"queue_us", timings.queue_us()},
                  {"copy_us", timings.copy_us()},
                  {"kernel_us", timings.kernel_us()},
-                 {"total_us", timings.total_us()}}}});
+                 {"total_us", timings.total_us()}}}};
+  if (unavailable > 0) body["unavailable_documents"] = unavailable;
+  return Dump(body);
 }
 
 std::string FormatError(const absl::Status& status) {
@@ -269,6 +273,14 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
+      for (const v1::TierInfo& tier : info.tiers()) {
+        entry["tiers"].push_back({{"tier", tier.tier()},
+                                  {"device", tier.device()},
+                                  {"num_shards", tier.num_shards()},
+                                  {"token_bytes", tier.token_bytes()},
+                                  {"resident_bytes", tier.resident_bytes()}});
+      }
     }
     list.push_back(std::move(entry));
   }

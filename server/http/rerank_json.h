@@ -5,7 +5,8 @@
 //
 //   {"id": REQUEST_ID, "model": COLLECTION, "generation": G,
 //    "results": [{"index": I, "id": ID, "relevance_score": S, "document": {...}}, ...],
-//    "missing": [ID, ...], "timings": {"queue_us": ..., "copy_us": ..., "kernel_us": ..., "total_us": ...}}
+//    "missing": [ID, ...], "unavailable_documents": N (where a device is lost), "timings": {"queue_us": ..., "copy_us":
+//    ..., "kernel_us": ..., "total_us": ...}}
 //
 // "index" counts in `documents` as it was sent; "*" is the whole collection, in its own order.
 #pragma once

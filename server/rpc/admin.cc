@@ -49,7 +49,8 @@ grpc::ServerUnaryReactor* Admin::LoadCollection(grpc::CallbackServerContext* con
                                                 const v1::LoadCollectionRequest* request,
                                                 v1::LoadCollectionResponse* response) {
   return RunOnWorker(context, "LoadCollection", [this, request, response] {
-    auto info = collections_->LoadForClient(request->name(), request->path(), request->residency());
+    auto info =
+        collections_->LoadForClient(request->name(), request->path(), request->residency(), request->replicate());
     if (!info.ok()) return info.status();
     *response->mutable_collection() = *std::move(info);
     return absl::OkStatus();

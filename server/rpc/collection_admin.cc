@@ -12,17 +12,15 @@
 #include "server/rpc/info.h"
 
 namespace maxsim::rpc {
-CollectionAdmin::CollectionAdmin(store::CollectionStore* store, Metrics* metrics,
-                                 std::vector<std::string> allowed_roots, std::string memory_kind)
-    : store_(store),
-      metrics_(metrics),
-      allowed_roots_(std::move(allowed_roots)),
-      memory_kind_(std::move(memory_kind)) {}
+
+CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
+                                 std::vector<std::string> allowed_roots)
+    : store_(store), devices_(devices), metrics_(metrics), allowed_roots_(std::move(allowed_roots)) {}
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
-                                                         store::Residency residency) {
+                                                         store::Residency residency, store::Replication replication) {
   const absl::Time begin = absl::Now();
-  auto loaded = store_->Load(name, path, residency);
+  auto loaded = store_->Load(name, path, residency, replication);
   const absl::Duration duration = absl::Now() - begin;
   CountLoad(name, loaded.ok(), duration);
   if (!loaded.ok()) return loaded.status();
@@ -60,7 +58,7 @@ absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& p
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::string& name, const std::string& path,
-                                                                  const std::string& residency) {
+                                                                  const std::string& residency, bool replicate) {
   const auto parsed = residency.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(residency);
   if (!parsed.has_value()) {
     return absl::InvalidArgumentError(
@@ -69,7 +67,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::str
   if (absl::Status status = store::ValidateCollectionName(name); !status.ok()) return status;
   auto resolved = ResolveAllowed(path);
   if (!resolved.ok()) return resolved.status();
-  return Load(name, *resolved, *parsed);
+  return Load(name, *resolved, *parsed, replicate ? store::Replication::kOn : store::Replication::kAuto);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed) {
@@ -103,13 +101,13 @@ absl::Status CollectionAdmin::Unload(const std::string& name) {
 
 std::vector<v1::CollectionInfo> CollectionAdmin::List() const {
   std::vector<v1::CollectionInfo> infos;
-  for (const store::CollectionStatus& status : store_->List()) infos.push_back(ToProto(status));
+  for (const store::CollectionStatus& status : store_->List()) infos.push_back(ToProto(status, *devices_));
   return infos;
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name) const {
   for (const store::CollectionStatus& status : store_->List()) {
-    if (status.name == name) return ToProto(status);
+    if (status.name == name) return ToProto(status, *devices_);
   }
   return absl::NotFoundError(absl::StrCat("collection ", name, " is gone again"));
 }
@@ -124,22 +122,33 @@ void CollectionAdmin::UpdateMetrics() {
   std::lock_guard lock(metrics_mutex_);
   std::set<std::string> gone = std::move(exported_);
   exported_.clear();
-  double resident = 0;
+  double device = 0;
+  double host = 0;
   double index = 0;
   for (const store::CollectionStatus& status : store_->List()) {
     if (status.collection == nullptr) continue;
     const store::Collection& collection = *status.collection;
-    metrics_->SetCollection(status.name, Name(collection.storage()), store::Name(collection.residency()),
-                            static_cast<uint64_t>(collection.manifest().generation), collection.num_documents(),
-                            collection.num_tokens(), collection.resident_bytes());
+    Metrics::CollectionGauges gauges;
+    gauges.storage = Name(collection.storage());
+    gauges.residency = collection.tiers();
+    gauges.generation = static_cast<uint64_t>(collection.manifest().generation);
+    gauges.num_documents = collection.num_documents();
+    gauges.num_tokens = collection.num_tokens();
+    gauges.num_unavailable = collection.num_unavailable(*devices_);
+    for (const store::Collection::Share& share : collection.shares()) {
+      gauges.resident.push_back({Name(share.tier), devices_->number(share.device), share.resident_bytes()});
+      device += static_cast<double>(share.device_bytes);
+      host += static_cast<double>(share.host_bytes);
+    }
+    metrics_->SetCollection(status.name, gauges);
     gone.erase(status.name);
     exported_.insert(status.name);
-    resident += static_cast<double>(collection.resident_bytes());
     index += static_cast<double>(collection.index_bytes());
   }
   for (const std::string& name : gone) metrics_->RemoveCollection(name);
-  metrics_->SetMemory(memory_kind_, "collections", resident);
   metrics_->SetMemory("host", "id_index", index);
+  metrics_->SetMemory(devices_->is_gpu() ? "pinned" : "host", "collections", host);
+  if (devices_->is_gpu()) metrics_->SetMemory("device", "collections", device);
 }
 
 }  // namespace maxsim::rpc

@@ -20,17 +20,19 @@ namespace maxsim::rpc {
 // Thread-safe. Calls block while shards load.
 class CollectionAdmin {
  public:
-  // `memory_kind` names the backend's memory in the metrics: "host" or "device".
-  CollectionAdmin(store::CollectionStore* store, Metrics* metrics, std::vector<std::string> allowed_roots,
-                  std::string memory_kind);
+  // All must outlive it.
+  CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
+                  std::vector<std::string> allowed_roots);
 
   // For collections of the configuration: any path.
-  absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency);
+  absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency,
+                                          store::Replication replication = store::Replication::kAuto);
 
   // For clients: PERMISSION_DENIED for every path that is not certain to lie, symbolic links resolved, under an allowed
-  // root, so that nothing is learnt about other folders. The collection keeps the resolved path.
+  // root, so that nothing is learnt about other folders. The collection keeps the resolved path. Without `replicate` it
+  // is copied to every device only where it is small (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
-                                                   const std::string& residency);
+                                                   const std::string& residency, bool replicate);
 
   // `changed` must not be null.
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed);
@@ -54,9 +56,9 @@ class CollectionAdmin {
   absl::StatusOr<std::string> ResolveAllowed(const std::string& path) const;
 
   store::CollectionStore* const store_;
+  const store::DeviceSet* const devices_;
   Metrics* const metrics_;
   const std::vector<std::string> allowed_roots_;
-  const std::string memory_kind_;
   std::mutex metrics_mutex_;
   std::set<std::string> exported_;  // collections that have gauges; guarded by metrics_mutex_
 };

@@ -22,7 +22,7 @@ v1::CollectionState StateOf(store::CollectionStatus::State state) {
 
 }  // namespace
 
-v1::CollectionInfo ToProto(const store::CollectionStatus& status) {
+v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices) {
   v1::CollectionInfo info;
   info.set_name(status.name);
   info.set_state(StateOf(status.state));
@@ -40,9 +40,18 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status) {
   info.set_num_shards(manifest.shards.size());
   info.set_token_bytes(collection.num_tokens() * static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage));
   info.set_resident_bytes(collection.resident_bytes());
-  info.set_residency(std::string(store::Name(collection.residency())));
+  info.set_residency(collection.tiers());
   info.set_has_payloads(manifest.has_payloads);
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
+  info.set_unavailable_documents(collection.num_unavailable(devices));
+  for (const store::Collection::Share& share : collection.shares()) {
+    v1::TierInfo& tier = *info.add_tiers();
+    tier.set_tier(std::string(store::Name(share.tier)));
+    tier.set_device(static_cast<uint32_t>(devices.number(share.device)));
+    tier.set_num_shards(share.num_shards);
+    tier.set_token_bytes(share.token_bytes);
+    tier.set_resident_bytes(share.resident_bytes());
+  }
   return info;
 }
 
@@ -61,19 +70,26 @@ v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work) {
   return proto;
 }
 
-v1::GetInfoResponse BuildInfo(const Backend& backend, const store::CollectionStore& store, const RequestLimits& limits,
-                              uint64_t max_queue_work) {
+v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::CollectionStore& store,
+                              const RequestLimits& limits, uint64_t max_queue_work) {
   v1::GetInfoResponse response;
   response.set_version(kVersion);
   response.set_commit(kCommit);
   *response.mutable_limits() = ToProto(limits, max_queue_work);
-  v1::DeviceInfo& device = *response.add_devices();
-  device.set_backend(backend.info().name);
-  device.set_name(backend.info().device);
-  device.set_isa(backend.info().isa);
-  device.set_memory_bytes(backend.info().memory_bytes);
-  device.set_free_bytes(backend.FreeBytes().value_or(0));
-  for (const store::CollectionStatus& status : store.List()) *response.add_collections() = ToProto(status);
+  for (size_t idx = 0; idx < devices.size(); ++idx) {
+    const Backend& backend = devices.backend(idx);
+    v1::DeviceInfo& device = *response.add_devices();
+    device.set_backend(backend.info().name);
+    device.set_name(backend.info().device);
+    device.set_isa(backend.info().isa);
+    device.set_memory_bytes(backend.info().memory_bytes);
+    device.set_free_bytes(devices.alive(idx) ? backend.FreeBytes().value_or(0) : 0);
+    device.set_number(static_cast<uint32_t>(devices.number(idx)));
+    device.set_lost(std::string(devices.StatusOf(idx).message()));
+  }
+  for (const store::CollectionStatus& status : store.List()) {
+    *response.add_collections() = ToProto(status, devices);
+  }
   return response;
 }
 

@@ -73,7 +73,7 @@ grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context
                                             v1::GetInfoResponse* response) {
   const absl::Time arrival = absl::Now();
   absl::Status status = Authenticate(*deps_.authenticator, *context);
-  if (status.ok()) *response = BuildInfo(*deps_.backend, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work);
+  if (status.ok()) *response = BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work);
   deps_.metrics->CountRequest("GetInfo", status.code(), absl::Now() - arrival);
   return AnswerNow(deps_.calls, status);
 }

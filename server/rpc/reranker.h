@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "kernels/maxsim.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/metrics.h"
 #include "server/rpc/auth.h"
@@ -11,6 +10,7 @@
 #include "server/rpc/rerank_service.h"
 #include "server/rpc/rerank_stream.h"
 #include "server/store/collection_store.h"
+#include "server/store/device_set.h"
 
 namespace maxsim::rpc {
 
@@ -20,7 +20,7 @@ class Reranker : public v1::Reranker::CallbackService {
   struct Dependencies {
     RerankService* rerank = nullptr;
     const Authenticator* authenticator = nullptr;
-    const Backend* backend = nullptr;
+    const store::DeviceSet* devices = nullptr;
     const store::CollectionStore* store = nullptr;
     Metrics* metrics = nullptr;
     CallTracker* calls = nullptr;

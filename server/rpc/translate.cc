@@ -178,6 +178,7 @@ void FillResult(const PendingAnswer& answer, const ResolvedCandidates& candidate
   if (answer.return_alignments) FillAlignments(scored, result);
   for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
   for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
+  result.set_unavailable_documents(scored.num_unavailable);
 }
 
 }  // namespace
@@ -238,6 +239,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   if (job->queries.empty()) return translated;
   job->collection = std::move(collection);
   job->priority = PriorityOf(request.priority());
+  job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
   job->work = *work;
   translated.job = std::move(job);
   return translated;

@@ -1,41 +1,81 @@
 #include "server/store/collection.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "server/shard/text.h"
 
 namespace maxsim::store {
 
-Collection::Collection(std::string name, std::string path, shard::Manifest manifest, Residency residency,
-                       std::vector<Part> parts, IdIndex index, absl::Time loaded_at,
-                       std::shared_ptr<const void> reservation)
-    : name_(std::move(name)),
-      path_(std::move(path)),
-      manifest_(std::move(manifest)),
-      residency_(residency),
-      reservation_(std::move(reservation)),
-      parts_(std::move(parts)),
-      index_(std::move(index)),
-      loaded_at_(loaded_at) {}
+const Documents* Collection::Part::On(uint32_t device) const {
+  for (const Copy& copy : copies) {
+    if (copy.device == device) return copy.documents.get();
+  }
+  return nullptr;
+}
+
+bool Collection::Part::IsAvailable(const DeviceSet& devices) const {
+  return std::any_of(copies.begin(), copies.end(), [&](const Copy& copy) { return devices.alive(copy.device); });
+}
+
+std::vector<Collection::Share> Collection::shares() const {
+  std::map<std::pair<Residency, uint32_t>, Share> shares;
+  for (const Part& part : parts()) {
+    for (const Copy& copy : part.copies) {
+      Share& share = shares[{part.tier, copy.device}];
+      share.tier = part.tier;
+      share.device = copy.device;
+      share.num_shards += 1;
+      share.token_bytes += static_cast<uint64_t>(part.num_tokens()) * static_cast<uint64_t>(dim()) * SizeOf(storage());
+      const MemoryNeed held = copy.documents->memory();
+      share.device_bytes += held.device_bytes;
+      share.host_bytes += held.host_bytes;
+      // Copies share it, so that it counts once.
+      if (!contents_.on_gpu && &copy == &part.copies.front()) {
+        share.host_bytes += static_cast<uint64_t>(part.shard->host_bytes());
+      }
+    }
+  }
+  std::vector<Share> result;
+  result.reserve(shares.size());
+  for (const auto& [place, share] : shares) result.push_back(share);
+  return result;
+}
+
+std::string Collection::tiers() const {
+  std::string text;
+  for (const Residency tier : {Residency::kGpu, Residency::kHost, Residency::kDisk}) {
+    const bool used =
+        std::any_of(parts().begin(), parts().end(), [tier](const Part& part) { return part.tier == tier; });
+    if (used) text += shard::Cat(text.empty() ? "" : "+", Name(tier));
+  }
+  return text.empty() ? std::string(Name(Residency::kAuto)) : text;
+}
 
 size_t Collection::resident_bytes() const {
   size_t bytes = 0;
-  for (const Part& part : parts_) {
-    bytes += part.documents->memory().device_bytes;
-    if (residency_ != Residency::kGpu) bytes += static_cast<size_t>(part.shard->host_bytes());
-  }
+  for (const Share& share : shares()) bytes += share.resident_bytes();
   return bytes;
 }
 
 size_t Collection::index_bytes() const {
-  size_t bytes = index_.num_bytes();
-  for (const Part& part : parts_) {
-    if (residency_ == Residency::kGpu) bytes += static_cast<size_t>(part.shard->host_bytes());
-  }
+  size_t bytes = contents_.index.num_bytes();
+  if (!contents_.on_gpu) return bytes;
+  for (const Part& part : parts()) bytes += static_cast<size_t>(part.shard->host_bytes());
   return bytes;
 }
 
+uint64_t Collection::num_unavailable(const DeviceSet& devices) const {
+  uint64_t count = 0;
+  for (const Part& part : parts()) {
+    if (!part.IsAvailable(devices)) count += static_cast<uint64_t>(part.num_documents());
+  }
+  return count;
+}
+
 absl::Status Collection::Check() const {
-  for (const Part& part : parts_) {
+  for (const Part& part : parts()) {
     if (absl::Status status = part.shard->Check(); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -44,25 +84,25 @@ absl::Status Collection::Check() const {
 Collection::Location Collection::Locate(uint64_t ordinal) const {
   // The last part that begins at or before the ordinal. A part without documents shares its first ordinal with the part
   // behind it, which is the one this finds.
-  const auto next = std::upper_bound(parts_.begin(), parts_.end(), ordinal,
+  const auto next = std::upper_bound(parts().begin(), parts().end(), ordinal,
                                      [](uint64_t value, const Part& part) { return value < part.first_ordinal; });
-  const auto part = static_cast<uint32_t>(next - parts_.begin() - 1);
-  return {part, static_cast<uint32_t>(ordinal - parts_[part].first_ordinal)};
+  const auto part = static_cast<uint32_t>(next - parts().begin() - 1);
+  return {part, static_cast<uint32_t>(ordinal - parts()[part].first_ordinal)};
 }
 
 std::string_view Collection::string_id(uint64_t ordinal) const {
   const Location place = Locate(ordinal);
-  return parts_[place.part].shard->string_id(place.ordinal);
+  return parts()[place.part].shard->string_id(place.ordinal);
 }
 
 int64_t Collection::int_id(uint64_t ordinal) const {
   const Location place = Locate(ordinal);
-  return parts_[place.part].shard->int_id(place.ordinal);
+  return parts()[place.part].shard->int_id(place.ordinal);
 }
 
 std::string_view Collection::payload(uint64_t ordinal) const {
   const Location place = Locate(ordinal);
-  return parts_[place.part].shard->payload(place.ordinal);
+  return parts()[place.part].shard->payload(place.ordinal);
 }
 
 uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {
@@ -88,7 +128,7 @@ uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {
 
 int64_t Collection::num_document_tokens(uint64_t ordinal) const {
   const Location place = Locate(ordinal);
-  const int64_t* offsets = parts_[place.part].shard->documents().offsets;
+  const int64_t* offsets = parts()[place.part].shard->documents().offsets;
   return offsets[place.ordinal + 1] - offsets[place.ordinal];
 }
 

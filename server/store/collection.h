@@ -15,6 +15,7 @@
 #include "kernels/maxsim.h"
 #include "server/shard/manifest.h"
 #include "server/shard/shard.h"
+#include "server/store/device_set.h"
 #include "server/store/id_index.h"
 #include "server/store/residency.h"
 
@@ -25,10 +26,37 @@ namespace maxsim::store {
 // ordinal of the collection is the shard's first ordinal plus the ordinal in the shard.
 class Collection {
  public:
+  // The tokens of a shard on one device.
+  struct Copy {
+    uint32_t device = 0;  // index in the server's DeviceSet
+    std::unique_ptr<Documents> documents;
+  };
+
+  // A shard, in one tier, on one device or copied to several.
   struct Part {
     std::shared_ptr<const shard::Shard> shard;
-    std::unique_ptr<Documents> documents;  // the shard's tokens on the backend
+    Residency tier = Residency::kHost;  // never kAuto
+    std::vector<Copy> copies;           // by device, at least one
     uint64_t first_ordinal = 0;
+
+    int64_t num_documents() const { return shard->documents().num_documents; }
+    int64_t num_tokens() const { return shard->documents().num_tokens(); }
+    // Null where `device` has no copy.
+    const Documents* On(uint32_t device) const;
+    // Whether a device that answers has a copy.
+    bool IsAvailable(const DeviceSet& devices) const;
+  };
+
+  // What a device has of the collection in one tier.
+  struct Share {
+    Residency tier = Residency::kHost;
+    uint32_t device = 0;
+    uint64_t num_shards = 0;
+    uint64_t token_bytes = 0;   // as stored in the files
+    uint64_t device_bytes = 0;  // memory they take of a GPU
+    uint64_t host_bytes = 0;    // memory they take of the host: pinned for a GPU; the shards' own on the CPU backend
+
+    uint64_t resident_bytes() const { return device_bytes + host_bytes; }
   };
 
   // A document's place.
@@ -37,39 +65,52 @@ class Collection {
     uint32_t ordinal = 0;  // in the part
   };
 
-  // `parts` in manifest order. `reservation` (may be null) stands for the memory the parts take; it is let go after
-  // them.
-  Collection(std::string name, std::string path, shard::Manifest manifest, Residency residency, std::vector<Part> parts,
-             IdIndex index, absl::Time loaded_at, std::shared_ptr<const void> reservation = nullptr);
+  // What a collection is made of.
+  struct Contents {
+    std::string name;
+    std::string path;
+    shard::Manifest manifest;
+    std::shared_ptr<const void> reservation;  // of the memory that the parts take; may be null
+    std::vector<Part> parts;                  // in manifest order
+    IdIndex index;
+    bool on_gpu = false;  // the shards' own memory is not that of their devices
+    absl::Time loaded_at;
+  };
+  explicit Collection(Contents contents) : contents_(std::move(contents)) {}
 
-  const std::string& name() const { return name_; }
-  const std::string& path() const { return path_; }
-  const shard::Manifest& manifest() const { return manifest_; }
-  Residency residency() const { return residency_; }  // never kAuto
-  absl::Time loaded_at() const { return loaded_at_; }
-  const std::vector<Part>& parts() const { return parts_; }
-  int32_t dim() const { return manifest_.dim; }
-  ScalarType storage() const { return manifest_.storage; }
-  uint64_t num_documents() const { return static_cast<uint64_t>(manifest_.num_documents); }
-  uint64_t num_tokens() const { return static_cast<uint64_t>(manifest_.num_tokens); }
-  // Bytes held in the backend's memory: device memory for kGpu, the shards' copies for kHost, for kDisk what is copied
-  // of them: ids, offsets and payloads.
+  const std::string& name() const { return contents_.name; }
+  const std::string& path() const { return contents_.path; }
+  const shard::Manifest& manifest() const { return contents_.manifest; }
+  absl::Time loaded_at() const { return contents_.loaded_at; }
+  const std::vector<Part>& parts() const { return contents_.parts; }
+  int32_t dim() const { return manifest().dim; }
+  ScalarType storage() const { return manifest().storage; }
+  uint64_t num_documents() const { return static_cast<uint64_t>(manifest().num_documents); }
+  uint64_t num_tokens() const { return static_cast<uint64_t>(manifest().num_tokens); }
+
+  // By tier, best first, and device.
+  std::vector<Share> shares() const;
+  // The tiers of its parts, best first: "gpu", "gpu+host". "auto" for a collection without shards.
+  std::string tiers() const;
+  // Memory of the devices, and host memory that stands for it, of all copies: on the CPU backend the shards' own.
   size_t resident_bytes() const;
-  // Host memory beside that: the id index, and for kGpu ids, offsets and payloads.
+  // Host memory beside that: the id index, and on GPUs ids, offsets and payloads.
   size_t index_bytes() const;
+  // Documents of parts that no device which answers has.
+  uint64_t num_unavailable(const DeviceSet& devices) const;
 
   // DATA_LOSS, naming the file, when one that is scored where it lies (kDisk) was written to or cannot be read. Calls
   // that score it fail with the same; ids, offsets and payloads are copies and stay right.
   absl::Status Check() const;
 
   // Ids to collection ordinals; nullopt for an unknown id. Only the method of the collection's id type may be called.
-  std::optional<uint64_t> Find(std::string_view id) const { return index_.Find(id); }
-  std::optional<uint64_t> Find(int64_t id) const { return index_.Find(id); }
+  std::optional<uint64_t> Find(std::string_view id) const { return contents_.index.Find(id); }
+  std::optional<uint64_t> Find(int64_t id) const { return contents_.index.Find(id); }
   // For each of a list (IdIndex::FindAll): the ordinal, or IdIndex::kUnknown.
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const {
-    index_.FindAll(ids, ordinals);
+    contents_.index.FindAll(ids, ordinals);
   }
-  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const { index_.FindAll(ids, ordinals); }
+  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const { contents_.index.FindAll(ids, ordinals); }
 
   // All of these take a collection ordinal < num_documents().
   Location Locate(uint64_t ordinal) const;
@@ -80,14 +121,7 @@ class Collection {
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together
 
  private:
-  std::string name_;
-  std::string path_;
-  shard::Manifest manifest_;
-  Residency residency_;
-  std::shared_ptr<const void> reservation_;  // before parts_: destroyed after them
-  std::vector<Part> parts_;
-  IdIndex index_;
-  absl::Time loaded_at_;
+  const Contents contents_;  // the reservation is let go after the parts
 };
 
 }  // namespace maxsim::store

@@ -14,6 +14,7 @@
 #include "server/log_event.h"
 #include "server/shard/stop.h"
 #include "server/shard/text.h"
+#include "server/store/memory_plan.h"
 
 namespace maxsim::store {
 namespace {
@@ -37,8 +38,8 @@ absl::Status CheckValues(const shard::Shard& shard) {
                                         : shard::Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
 }
 
-Tier TierOf(Residency residency) {
-  switch (residency) {
+Tier TierOf(Residency tier) {
+  switch (tier) {
     case Residency::kHost:
       return Tier::kHost;
     case Residency::kDisk:
@@ -48,15 +49,26 @@ Tier TierOf(Residency residency) {
   }
 }
 
+// What one shard takes where the plan puts it.
+MemoryDemand DemandOf(const ShardPlace& place, size_t num_devices) {
+  MemoryDemand demand;
+  demand.device_bytes.resize(num_devices);
+  for (const uint32_t device : place.devices) {
+    demand.device_bytes[device] = place.tier.need.device_bytes;
+    demand.host_bytes += place.tier.need.host_bytes;
+  }
+  return demand;
+}
+
 // Loads the shards of one collection side by side.
 class PartLoader {
  public:
-  PartLoader(const LoadRequest& request, const shard::Manifest& manifest, Residency residency, Backend* backend,
-             const StoreOptions& options, Reservation* reservation)
+  PartLoader(const LoadRequest& request, const shard::Manifest& manifest, const Placement& placement,
+             DeviceSet* devices, const StoreOptions& options, Reservation* reservation)
       : request_(request),
         manifest_(manifest),
-        residency_(residency),
-        backend_(backend),
+        placement_(placement),
+        devices_(*devices),
         options_(options),
         reservation_(reservation),
         parts_(manifest.shards.size()) {}
@@ -93,7 +105,7 @@ class PartLoader {
     while (!failed_.load(std::memory_order_relaxed) && !shard::Stopped(request_.stop)) {
       const size_t idx = next_.fetch_add(1, std::memory_order_relaxed);
       if (idx >= parts_.size()) return;
-      const absl::Status status = LoadPart(manifest_.shards[idx], &parts_[idx]);
+      const absl::Status status = LoadPart(manifest_.shards[idx], placement_.shards[idx], &parts_[idx]);
       if (status.ok()) continue;
       const std::lock_guard lock(mutex_);
       if (error_.ok()) error_ = status;
@@ -101,33 +113,41 @@ class PartLoader {
     }
   }
 
-  absl::Status LoadPart(const shard::ShardEntry& entry, Collection::Part* part) {
-    // The GPU copies the tokens out of the mapping. Everything else is copied in any case.
-    const shard::Access access = residency_ == Residency::kHost ? shard::Access::kCopied : shard::Access::kMapped;
+  absl::Status LoadPart(const shard::ShardEntry& entry, const ShardPlace& place, Collection::Part* part) {
+    const Residency tier = place.tier.tier;
+    // GPUs copy the tokens out of the mapping, but for kDisk. Everything else is copied in any case.
+    const bool copied = !devices_.is_gpu() && tier == Residency::kHost;
     absl::StatusOr<std::shared_ptr<shard::Shard>> shard =
-        shard::Shard::Open(request_.path, manifest_, entry, access, options_.verify_checksums, request_.stop);
+        shard::Shard::Open(request_.path, manifest_, entry, copied ? shard::Access::kCopied : shard::Access::kMapped,
+                           options_.verify_checksums, request_.stop);
     if (!shard.ok()) return shard.status();
     // Whether or not the file is hashed: a checksum says that a file is what its writer wrote, not that it can be
     // scored, and nobody behind this point copes with NaN.
     if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
-    if (shard::Stopped(request_.stop)) return shard::StoppedError();
-    absl::StatusOr<std::unique_ptr<Documents>> documents = backend_->Load((*shard)->documents(), TierOf(residency_), *shard);
-    if (!documents.ok()) {
-      return absl::Status(documents.status().code(), shard::Cat((*shard)->path(), ": ", documents.status().message()));
+    for (const uint32_t device : place.devices) {
+      if (shard::Stopped(request_.stop)) return shard::StoppedError();
+      absl::StatusOr<std::unique_ptr<Documents>> documents =
+          devices_.backend(device).Load((*shard)->documents(), TierOf(tier), *shard);
+      if (absl::IsUnavailable(documents.status())) devices_.Lose(device, documents.status());
+      if (!documents.ok()) {
+        return absl::Status(documents.status().code(),
+                            shard::Cat((*shard)->path(), ": ", documents.status().message()));
+      }
+      part->copies.push_back({device, *std::move(documents)});
     }
     // What was checked and copied was what the file still holds, or nobody will know.
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
-    if (residency_ == Residency::kGpu) (*shard)->ReleaseTokens();
-    reservation_->Commit(ShardBytesNeeded(*backend_, manifest_, entry, residency_));
+    if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
+    reservation_->Commit(DemandOf(place, devices_.size()));
     part->shard = *std::move(shard);
-    part->documents = *std::move(documents);
+    part->tier = tier;
     return absl::OkStatus();
   }
 
   const LoadRequest& request_;
   const shard::Manifest& manifest_;
-  const Residency residency_;
-  Backend* const backend_;
+  const Placement& placement_;
+  DeviceSet& devices_;
   const StoreOptions& options_;
   Reservation* const reservation_;
   std::vector<Collection::Part> parts_;  // each element is written by the one thread that drew its index
@@ -147,57 +167,69 @@ std::string Purpose(const LoadRequest& request, const shard::Manifest& manifest)
   return text;
 }
 
-struct Placement {
-  Residency residency = Residency::kHost;
+void LogPlan(const LoadRequest& request, const shard::Manifest& manifest, const DeviceSet& devices,
+             const MemoryPlan& plan) {
+  uint64_t available_bytes = 0;
+  for (const MemoryLedger::Availability& device : plan.memory.devices) available_bytes += device.available_bytes;
+  uint64_t needed_bytes = 0;
+  for (const uint64_t bytes : plan.placement.demand.device_bytes) needed_bytes += bytes;
+  log::WriteTable(spdlog::level::info, "memory_plan",
+                  {{"collection", request.name},
+                   {"residency", std::string(Name(request.residency))},
+                   {"needed_bytes", absl::StrCat(needed_bytes)},
+                   {"available_bytes", absl::StrCat(available_bytes)},
+                   {"pinned_bytes", absl::StrCat(plan.placement.demand.host_bytes)},
+                   {"fits", plan.fits() ? "true" : "false"}},
+                  FormatMemoryPlan(devices, manifest, plan, kLoggedShards));
+}
+
+// Says what kAuto chose where somebody might have expected better.
+void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
+  const auto on_disk = std::count_if(plan.placement.shards.begin(), plan.placement.shards.end(),
+                                     [](const ShardPlace& place) { return place.tier.tier == Residency::kDisk; });
+  if (request.residency != Residency::kAuto || on_disk == 0) return;
+  const bool held = request.served != nullptr && request.served->tiers().find("disk") == std::string::npos;
+  log::Write(spdlog::level::warn, "collection_on_disk",
+             {{"name", request.name},
+              {"shards", absl::StrCat(on_disk, " of ", plan.placement.shards.size())},
+              {"reason", held ? "memory does not hold both generations: the new one is read from its files"
+                              : "memory does not hold them: they are read from their files, which is slower"},
+              {"hint", "residency host refuses it instead"}});
+}
+
+struct Reserved {
+  MemoryPlan plan;
   std::shared_ptr<Reservation> reservation;
 };
 
-absl::StatusOr<Placement> Reserve(const LoadRequest& request, const shard::Manifest& manifest, Backend* backend,
-                                  const StoreOptions& options, MemoryLedger* ledger) {
-  const absl::StatusOr<MemoryLedger::Availability> memory = ledger->Available();
-  if (!memory.ok()) return memory.status();
-  absl::StatusOr<Residency> residency =
-      PlaceCollection(*backend, manifest, request.residency, options.max_dim, memory->available_bytes);
-  if (!residency.ok()) return residency.status();
+absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manifest& manifest, DeviceSet* devices,
+                                 const StoreOptions& options, MemoryLedger* ledger) {
   const std::string purpose = Purpose(request, manifest);
-  absl::StatusOr<std::shared_ptr<Reservation>> reservation =
-      ledger->Reserve(BytesNeeded(*backend, manifest, *residency), purpose);
-  if (!reservation.ok() && request.residency == Residency::kAuto && *residency == Residency::kHost) {
-    // Another load took the memory between the look and the grip.
-    residency = Residency::kDisk;
-    reservation = ledger->Reserve(BytesNeeded(*backend, manifest, *residency), purpose);
+  // Another load may take the memory between the look and the grip; kAuto then looks again.
+  constexpr int kLooks = 3;
+  for (int look = 1;; ++look) {
+    absl::StatusOr<MemoryPlan> plan =
+        PlanMemory(*devices, manifest, request.residency, request.replication, options, ledger->Available());
+    if (!plan.ok()) return plan.status();
+    absl::StatusOr<std::shared_ptr<Reservation>> reservation = ledger->Reserve(plan->placement.demand, purpose);
+    const bool raced = !reservation.ok() && plan->fits() && request.residency == Residency::kAuto && look < kLooks;
+    if (raced) continue;
+    LogPlan(request, manifest, *devices, *plan);
+    if (!reservation.ok()) return reservation.status();
+    WarnOfSlowTiers(request, *plan);
+    return Reserved{*std::move(plan), *std::move(reservation)};
   }
-  const uint64_t needed_bytes = BytesNeeded(*backend, manifest, *residency);
-  log::WriteTable(spdlog::level::info, "memory_plan",
-                  {{"collection", request.name},
-                   {"residency", std::string(Name(*residency))},
-                   {"needed_bytes", absl::StrCat(needed_bytes)},
-                   {"available_bytes", absl::StrCat(memory->available_bytes)},
-                   {"fits", needed_bytes <= memory->available_bytes ? "true" : "false"}},
-                  FormatMemoryPlan(*backend, manifest, *residency, *memory, kLoggedShards));
-  if (!reservation.ok()) return reservation.status();
-  if (request.residency == Residency::kAuto && *residency == Residency::kDisk) {
-    const bool held = request.served != nullptr && request.served->residency() == Residency::kHost;
-    log::Write(spdlog::level::warn, "collection_on_disk",
-               {{"name", request.name},
-                {"reason", held ? "host memory does not hold both generations: the new one is read from its files"
-                                : "host memory does not hold it: it is read from its files, which is slower"},
-                {"hint", "residency host refuses it instead"}});
-  }
-  return Placement{*residency, *std::move(reservation)};
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request, shard::Manifest manifest,
-                                                                 Backend* backend, const StoreOptions& options,
-                                                                 MemoryLedger* ledger) {
+absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request, const shard::Manifest& manifest,
+                                                           DeviceSet* devices, const StoreOptions& options,
+                                                           MemoryLedger* ledger) {
   const absl::Time start = absl::Now();
   if (shard::Stopped(request.stop)) return shard::StoppedError();
-  absl::StatusOr<Placement> placement = Reserve(request, manifest, backend, options, ledger);
-  if (!placement.ok()) return placement.status();
+  absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger);
+  if (!reserved.ok()) return reserved.status();
   absl::StatusOr<std::vector<Collection::Part>> parts =
-      PartLoader(request, manifest, placement->residency, backend, options, placement->reservation.get()).Run();
+      PartLoader(request, manifest, reserved->plan.placement, devices, options, reserved->reservation.get()).Run();
   if (!parts.ok()) return parts.status();
 
   std::vector<std::shared_ptr<const shard::Shard>> shards;
@@ -206,20 +238,45 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadReque
   absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
   if (!index.ok()) return index.status();
 
-  auto collection = std::make_shared<const Collection>(request.name, request.path, std::move(manifest),
-                                                       placement->residency, *std::move(parts), *std::move(index),
-                                                       absl::Now(), std::move(placement->reservation));
+  auto collection =
+      std::make_shared<const Collection>(Collection::Contents{.name = request.name,
+                                                              .path = request.path,
+                                                              .manifest = manifest,
+                                                              .reservation = std::move(reserved->reservation),
+                                                              .parts = *std::move(parts),
+                                                              .index = *std::move(index),
+                                                              .on_gpu = devices->is_gpu(),
+                                                              .loaded_at = absl::Now()});
   log::Write(spdlog::level::info, "collection_loaded",
              {{"name", request.name},
-              {"generation", absl::StrCat(collection->manifest().generation)},
+              {"generation", absl::StrCat(manifest.generation)},
               {"documents", absl::StrCat(collection->num_documents())},
               {"tokens", absl::StrCat(collection->num_tokens())},
               {"shards", absl::StrCat(collection->parts().size())},
-              {"residency", std::string(Name(collection->residency()))},
+              {"residency", collection->tiers()},
               {"resident_bytes", absl::StrCat(collection->resident_bytes())},
               {"index_bytes", absl::StrCat(collection->index_bytes())},
               {"seconds", absl::StrFormat("%.3f", absl::ToDoubleSeconds(absl::Now() - start))}});
   return collection;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
+                                                                 const shard::Manifest& manifest, DeviceSet* devices,
+                                                                 const StoreOptions& options, MemoryLedger* ledger) {
+  while (true) {
+    devices->Poll();
+    const size_t num_alive = devices->num_alive();
+    absl::StatusOr<std::shared_ptr<const Collection>> loaded = LoadOnce(request, manifest, devices, options, ledger);
+    // Each turn is one device poorer.
+    if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
+        shard::Stopped(request.stop)) {
+      return loaded;
+    }
+    log::Write(spdlog::level::warn, "load_begins_again",
+               {{"name", request.name}, {"reason", loaded.status().ToString()}});
+  }
 }
 
 }  // namespace maxsim::store

@@ -9,6 +9,7 @@
 #include "server/shard/text.h"
 #include "server/store/collection_loader.h"
 #include "server/store/memory_ledger.h"
+#include "server/store/memory_plan.h"
 
 namespace maxsim::store {
 namespace {
@@ -41,16 +42,26 @@ struct CollectionStore::Entry {
   // Guarded by the store's mutex.
   std::string path;
   Residency residency = Residency::kAuto;
+  Replication replication = Replication::kAuto;
   CollectionStatus::State state = CollectionStatus::State::kLoading;
   std::string error;
   std::shared_ptr<const Collection> collection;
   bool removed = false;  // no longer in entries_
 };
 
+CollectionStore::CollectionStore(DeviceSet* devices, StoreOptions options)
+    : CollectionStore(nullptr, devices, std::move(options)) {}
+
 CollectionStore::CollectionStore(Backend* backend, StoreOptions options)
-    : backend_(backend),
-      options_(options),
-      ledger_(std::make_unique<MemoryLedger>(backend, options.memory_budget_bytes, options.memory_reserve_bytes)) {}
+    : CollectionStore(std::make_unique<DeviceSet>(backend), nullptr, std::move(options)) {}
+
+CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options)
+    : owned_devices_(std::move(owned)),
+      devices_(owned_devices_ != nullptr ? owned_devices_.get() : devices),
+      options_(std::move(options)),
+      ledger_(std::make_unique<MemoryLedger>(
+          devices_, MemoryBudget{options_.memory_budget_bytes, options_.memory_reserve_bytes},
+          MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)) {}
 
 CollectionStore::~CollectionStore() = default;
 
@@ -86,6 +97,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     const std::lock_guard lock(mutex_);
     request.path = entry->path;
     request.residency = entry->residency;
+    request.replication = entry->replication;
   }
   *changed = true;
   absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
@@ -93,11 +105,11 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   if (!manifest.ok()) {
     loaded = manifest.status();
   } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest()) &&
-             served->Check().ok()) {
+             served->Check().ok() && served->num_unavailable(*devices_) == 0) {
     *changed = false;
     loaded = served;
   } else {
-    loaded = LoadCollection(request, *std::move(manifest), backend_, options_, ledger_.get());
+    loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get());
   }
   if (!loaded.ok()) {
     log::Write(spdlog::level::err, "collection_load_failed",
@@ -120,7 +132,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const std::string& name,
-                                                                        const std::string& path, Residency residency) {
+                                                                        const std::string& path, Residency residency,
+                                                                        Replication replication) {
   if (absl::Status status = ValidateCollectionName(name); !status.ok()) return status;
   while (true) {
     // A new entry is published with its turn taken, so that nobody sees it before this call has described it.
@@ -146,6 +159,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
       }
       entry->path = path;
       entry->residency = residency;
+      entry->replication = replication;
       entry->state = CollectionStatus::State::kLoading;
       entry->error.clear();
     }
@@ -220,15 +234,14 @@ std::vector<CollectionStatus> CollectionStore::List() const {
   return result;
 }
 
-absl::StatusOr<std::string> CollectionStore::MemoryPlan(const std::string& path, Residency residency) const {
+absl::StatusOr<std::string> CollectionStore::MemoryPlan(const std::string& path, Residency residency,
+                                                        Replication replication) const {
   const absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(path);
   if (!manifest.ok()) return manifest.status();
-  const absl::StatusOr<MemoryLedger::Availability> memory = ledger_->Available();
-  if (!memory.ok()) return memory.status();
-  const absl::StatusOr<Residency> placed =
-      PlaceCollection(*backend_, *manifest, residency, options_.max_dim, memory->available_bytes);
-  if (!placed.ok()) return placed.status();
-  return FormatMemoryPlan(*backend_, *manifest, *placed, *memory);
+  const absl::StatusOr<store::MemoryPlan> plan =
+      PlanMemory(*devices_, *manifest, residency, replication, options_, ledger_->Available());
+  if (!plan.ok()) return plan.status();
+  return FormatMemoryPlan(*devices_, *manifest, *plan);
 }
 
 }  // namespace maxsim::store

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection.h"
+#include "server/store/device_set.h"
 #include "server/store/residency.h"
 
 namespace maxsim::store {
@@ -23,10 +25,16 @@ namespace maxsim::store {
 class MemoryLedger;
 
 struct StoreOptions {
-  // Bytes of collections that may be resident in the backend's memory (device memory on a GPU, host memory on the CPU),
-  // all together and never more than is free; 0: what is free when a load begins, less the reserve.
+  // Bytes of collections that may be resident in the memory of each device (a GPU's own, the CPU's host memory), all
+  // together and never more than is free; 0: what is free when a load begins, less the reserve.
   size_t memory_budget_bytes = 0;
   size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces when there is no budget
+  // The same for the pinned host memory of collections on GPUs. The reserve is also for ids, offsets and payloads.
+  size_t host_budget_bytes = 0;
+  size_t host_reserve_bytes = size_t{2} << 30;
+  std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null: as much as anybody wants
+  // Collections that take less than this are copied to every device, unless their configuration says otherwise.
+  uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 2;          // shards read at the same time
   // Widest collection accepted: ExecutorOptions::max_dim of the engine that will score it, so that a collection no
@@ -51,7 +59,9 @@ struct CollectionStatus {
 // reload or unload of one name waits for the one before. Find and List never wait for a load.
 class CollectionStore {
  public:
-  // `backend` must outlive the store and every collection it gave out.
+  // `devices`, and their backends, must outlive the store and every collection it gave out.
+  CollectionStore(DeviceSet* devices, StoreOptions options);
+  // One device, which is the store's own business.
   CollectionStore(Backend* backend, StoreOptions options);
   ~CollectionStore();
 
@@ -60,11 +70,13 @@ class CollectionStore {
   // this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
   // leaves a kFailed entry in List, which a new Load of that name replaces.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
-                                                         Residency residency);
+                                                         Residency residency,
+                                                         Replication replication = Replication::kAuto);
 
   // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
   // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
-  // already, and then nothing is loaded, unless a served file was changed (Collection::Check).
+  // already, and then nothing is loaded, unless a served file was changed (Collection::Check) or a part is on a device
+  // that was lost: then the collection moves to the devices that are left.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed);
 
   // NOT_FOUND for an unknown name.
@@ -81,7 +93,8 @@ class CollectionStore {
   std::vector<CollectionStatus> List() const;
 
   // What loading the collection at `path` would take, as a table for people: a line a shard, totals, what is free.
-  absl::StatusOr<std::string> MemoryPlan(const std::string& path, Residency residency) const;
+  absl::StatusOr<std::string> MemoryPlan(const std::string& path, Residency residency,
+                                         Replication replication = Replication::kAuto) const;
 
  private:
   struct Entry;
@@ -91,7 +104,10 @@ class CollectionStore {
                                                               const std::shared_ptr<const Collection>& served,
                                                               bool* changed);
 
-  Backend* const backend_;
+  CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
+
+  const std::unique_ptr<DeviceSet> owned_devices_;
+  DeviceSet* const devices_;
   const StoreOptions options_;
   const std::unique_ptr<MemoryLedger> ledger_;
   std::atomic<bool> stop_loads_{false};

@@ -14,6 +14,46 @@ namespace {
 
 uint64_t LessOrZero(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
+  return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
+}
+
+// Bytes of one memory that reservations stand for.
+struct Account {
+  uint64_t held_bytes = 0;
+  uint64_t pending_bytes = 0;
+};
+
+MemoryLedger::Availability Judge(const Account& account, const MemoryBudget& budget,
+                                 const absl::StatusOr<uint64_t>& free_bytes) {
+  MemoryLedger::Availability result;
+  result.budget_bytes = budget.budget_bytes;
+  result.held_bytes = account.held_bytes;
+  result.pending_bytes = account.pending_bytes;
+  result.reserve_bytes = budget.budget_bytes == 0 ? budget.reserve_bytes : 0;
+  result.status = free_bytes.status();
+  if (!free_bytes.ok()) return result;
+  result.free_bytes = *free_bytes;
+  // What other loads have reserved and not allocated yet is still reported as free.
+  result.available_bytes = LessOrZero(LessOrZero(result.free_bytes, result.pending_bytes), result.reserve_bytes);
+  if (result.budget_bytes != 0) {
+    result.available_bytes = std::min(result.available_bytes, LessOrZero(result.budget_bytes, result.held_bytes));
+  }
+  return result;
+}
+
+absl::Status CheckFits(uint64_t bytes, const MemoryLedger::Availability& now, std::string_view purpose,
+                       std::string_view memory) {
+  if (bytes == 0) return absl::OkStatus();
+  if (!now.status.ok()) return now.status;
+  if (bytes <= now.available_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(shard::Cat(
+      purpose, " needs ", FormatBytes(bytes), " of ", memory, " and ", FormatBytes(now.available_bytes),
+      " can be taken: budget ", now.budget_bytes == 0 ? std::string("none") : FormatBytes(now.budget_bytes),
+      ", held by collections ", FormatBytes(now.held_bytes), ", of that still loading ", FormatBytes(now.pending_bytes),
+      ", free ", FormatBytes(now.free_bytes), ", kept free ", FormatBytes(now.reserve_bytes)));
+}
+
 }  // namespace
 
 std::string FormatGrouped(uint64_t value) {
@@ -29,80 +69,103 @@ std::string FormatBytes(uint64_t bytes) {
   return absl::StrFormat("%.1f %s (%s bytes)", value, kUnits[unit], FormatGrouped(bytes));
 }
 
+uint64_t MemoryDemand::total() const {
+  uint64_t bytes = host_bytes;
+  for (const uint64_t of_device : device_bytes) bytes = SaturatingAdd(bytes, of_device);
+  return bytes;
+}
+
 struct MemoryLedger::Books {
   std::mutex mutex;
-  uint64_t held_bytes = 0;
-  uint64_t pending_bytes = 0;
+  std::vector<Account> devices;
+  Account host;
 };
 
 class MemoryLedger::Share final : public Reservation {
  public:
-  Share(std::shared_ptr<Books> books, uint64_t bytes) : books_(std::move(books)), bytes_(bytes), pending_(bytes) {}
+  Share(std::shared_ptr<Books> books, const MemoryDemand& demand)
+      : books_(std::move(books)), held_(demand), pending_(demand) {}
 
   ~Share() override {
     const std::lock_guard lock(books_->mutex);
-    books_->held_bytes -= bytes_;
-    books_->pending_bytes -= pending_;
+    for (size_t device = 0; device < held_.device_bytes.size(); ++device) {
+      books_->devices[device].held_bytes -= held_.device_bytes[device];
+      books_->devices[device].pending_bytes -= pending_.device_bytes[device];
+    }
+    books_->host.held_bytes -= held_.host_bytes;
+    books_->host.pending_bytes -= pending_.host_bytes;
   }
 
-  void Commit(uint64_t bytes) override {
+  void Commit(const MemoryDemand& allocated) override {
     const std::lock_guard lock(books_->mutex);
-    const uint64_t committed = std::min(bytes, pending_);
-    pending_ -= committed;
-    books_->pending_bytes -= committed;
+    for (size_t device = 0; device < std::min(allocated.device_bytes.size(), pending_.device_bytes.size()); ++device) {
+      Settle(allocated.device_bytes[device], pending_.device_bytes[device], books_->devices[device]);
+    }
+    Settle(allocated.host_bytes, pending_.host_bytes, books_->host);
   }
 
  private:
+  static void Settle(uint64_t allocated, uint64_t& pending, Account& account) {
+    const uint64_t committed = std::min(allocated, pending);
+    pending -= committed;
+    account.pending_bytes -= committed;
+  }
+
   const std::shared_ptr<Books> books_;
-  const uint64_t bytes_;
-  uint64_t pending_;  // guarded by books_->mutex
+  const MemoryDemand held_;
+  MemoryDemand pending_;  // guarded by books_->mutex
 };
 
-MemoryLedger::MemoryLedger(Backend* backend, uint64_t budget_bytes, uint64_t reserve_bytes)
-    : backend_(backend),
-      budget_bytes_(budget_bytes),
-      reserve_bytes_(budget_bytes == 0 ? reserve_bytes : 0),
-      books_(std::make_shared<Books>()) {}
+MemoryLedger::MemoryLedger(const DeviceSet* devices, MemoryBudget device, MemoryBudget host,
+                           std::function<uint64_t()> free_host_bytes)
+    : devices_(devices),
+      device_budget_(device),
+      host_budget_(host),
+      free_host_bytes_(std::move(free_host_bytes)),
+      books_(std::make_shared<Books>()) {
+  books_->devices.resize(devices->size());
+}
 
 MemoryLedger::~MemoryLedger() = default;
 
-absl::StatusOr<MemoryLedger::Availability> MemoryLedger::AvailableLocked() const {
-  const absl::StatusOr<size_t> free_bytes = backend_->FreeBytes();
-  if (!free_bytes.ok()) return free_bytes.status();
-  Availability result;
-  result.budget_bytes = budget_bytes_;
-  result.held_bytes = books_->held_bytes;
-  result.pending_bytes = books_->pending_bytes;
-  result.free_bytes = *free_bytes;
-  result.reserve_bytes = reserve_bytes_;
-  // What other loads have reserved and not allocated yet is still shown as free by the backend.
-  result.available_bytes = LessOrZero(LessOrZero(result.free_bytes, result.pending_bytes), reserve_bytes_);
-  if (budget_bytes_ != 0) {
-    result.available_bytes = std::min(result.available_bytes, LessOrZero(budget_bytes_, result.held_bytes));
+MemoryLedger::Memory MemoryLedger::AvailableLocked() const {
+  Memory memory;
+  for (size_t device = 0; device < devices_->size(); ++device) {
+    const absl::Status lost = devices_->StatusOf(device);
+    const absl::StatusOr<uint64_t> free_bytes =
+        lost.ok() ? absl::StatusOr<uint64_t>(devices_->backend(device).FreeBytes()) : lost;
+    memory.devices.push_back(Judge(books_->devices[device], device_budget_, free_bytes));
   }
-  return result;
+  memory.host = Judge(books_->host, host_budget_,
+                      free_host_bytes_ == nullptr ? std::numeric_limits<uint64_t>::max() : free_host_bytes_());
+  return memory;
 }
 
-absl::StatusOr<MemoryLedger::Availability> MemoryLedger::Available() const {
+MemoryLedger::Memory MemoryLedger::Available() const {
   const std::lock_guard lock(books_->mutex);
   return AvailableLocked();
 }
 
-absl::StatusOr<std::shared_ptr<Reservation>> MemoryLedger::Reserve(uint64_t bytes, std::string_view purpose) {
+absl::StatusOr<std::shared_ptr<Reservation>> MemoryLedger::Reserve(const MemoryDemand& demand,
+                                                                   std::string_view purpose) {
   const std::lock_guard lock(books_->mutex);
-  const absl::StatusOr<Availability> now = AvailableLocked();
-  if (!now.ok()) return now.status();
-  if (bytes > now->available_bytes) {
-    return absl::ResourceExhaustedError(
-        shard::Cat(purpose, " needs ", FormatBytes(bytes), " of ", backend_->info().name, " memory and ",
-                   FormatBytes(now->available_bytes), " can be taken: budget ",
-                   budget_bytes_ == 0 ? std::string("none") : FormatBytes(budget_bytes_), ", held by collections ",
-                   FormatBytes(now->held_bytes), ", of that still loading ", FormatBytes(now->pending_bytes), ", free ",
-                   FormatBytes(now->free_bytes), ", kept free ", FormatBytes(now->reserve_bytes)));
+  const Memory now = AvailableLocked();
+  for (size_t device = 0; device < demand.device_bytes.size(); ++device) {
+    const std::string kind = shard::Cat(devices_->backend(device).info().name, " memory");
+    const absl::Status fits =
+        CheckFits(demand.device_bytes[device], now.devices[device], purpose,
+                  devices_->size() == 1 ? kind : shard::Cat(kind, " of device ", devices_->number(device)));
+    if (!fits.ok()) return fits;
   }
-  books_->held_bytes += bytes;
-  books_->pending_bytes += bytes;
-  return std::static_pointer_cast<Reservation>(std::make_shared<Share>(books_, bytes));
+  const absl::Status fits = CheckFits(demand.host_bytes, now.host, purpose, "pinned host memory");
+  if (!fits.ok()) return fits;
+  for (size_t device = 0; device < demand.device_bytes.size(); ++device) {
+    books_->devices[device].held_bytes += demand.device_bytes[device];
+    books_->devices[device].pending_bytes += demand.device_bytes[device];
+  }
+  books_->host.held_bytes += demand.host_bytes;
+  books_->host.pending_bytes += demand.host_bytes;
+  return std::static_pointer_cast<Reservation>(std::make_shared<Share>(books_, demand));
 }
 
 }  // namespace maxsim::store

@@ -1,112 +1,205 @@
+#include "server/store/memory_plan.h"
+
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "server/shard/text.h"
-#include "server/store/collection_loader.h"
-#include "server/store/memory_ledger.h"
+#include "server/store/id_index.h"
 
 namespace maxsim::store {
 namespace {
-
-bool IsGpu(const Backend& backend) { return backend.info().name != "cpu"; }
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
   return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
 }
 
-}  // namespace
-
-uint64_t ShardBytesNeeded(const Backend& backend, const shard::Manifest& manifest, const shard::ShardEntry& entry,
-                          Residency residency) {
-  const uint64_t backend_bytes =
-      backend.BytesNeeded(manifest.storage, manifest.dim, entry.num_documents, entry.num_tokens, Tier::kDevice)
-          .device_bytes;
+Tier TierOf(Residency residency) {
   switch (residency) {
     case Residency::kHost:
-      return SaturatingAdd(backend_bytes, static_cast<uint64_t>(entry.num_bytes));
+      return Tier::kHost;
     case Residency::kDisk:
-      // The CPU backend's memory is the host's; only the tokens stay in the file.
-      return SaturatingAdd(backend_bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
+      return Tier::kDisk;
     default:
-      return backend_bytes;
+      return Tier::kDevice;
   }
 }
 
-uint64_t BytesNeeded(const Backend& backend, const shard::Manifest& manifest, Residency residency) {
-  uint64_t bytes = 0;
-  for (const shard::ShardEntry& entry : manifest.shards) {
-    bytes = SaturatingAdd(bytes, ShardBytesNeeded(backend, manifest, entry, residency));
-  }
-  return bytes;
-}
-
-absl::StatusOr<Residency> PlaceCollection(const Backend& backend, const shard::Manifest& manifest, Residency residency,
-                                          int32_t max_dim, uint64_t available_bytes) {
-  if (manifest.dim > max_dim) {
-    return absl::FailedPreconditionError(shard::Cat("dimension ", manifest.dim, " of collection ", manifest.name,
-                                                    " is beyond the server's limit of ", max_dim));
-  }
-  if (IsGpu(backend)) {
-    if (residency == Residency::kAuto || residency == Residency::kGpu) return Residency::kGpu;
-    return absl::FailedPreconditionError(shard::Cat("residency \"", Name(residency),
-                                                    "\" is not supported by this version on the CUDA backend; use ",
-                                                    "\"gpu\" or \"auto\""));
-  }
-  if (residency == Residency::kGpu) {
+// The tiers that a shard may go to, best first.
+absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Residency residency) {
+  if (residency == Residency::kGpu && !devices.is_gpu()) {
     return absl::FailedPreconditionError(
         "residency \"gpu\" needs the CUDA backend and this server runs the CPU backend; use \"auto\", \"host\" or "
         "\"disk\"");
   }
-  if (residency != Residency::kAuto) return residency;
-  return BytesNeeded(backend, manifest, Residency::kHost) <= available_bytes ? Residency::kHost : Residency::kDisk;
+  if (residency != Residency::kAuto) return std::vector<Residency>{residency};
+  if (!devices.is_gpu()) return std::vector<Residency>{Residency::kHost, Residency::kDisk};
+  return std::vector<Residency>{Residency::kGpu, Residency::kHost, Residency::kDisk};
 }
 
-std::string FormatMemoryPlan(const Backend& backend, const shard::Manifest& manifest, Residency residency,
-                             const MemoryLedger::Availability& memory, size_t max_shards) {
-  const uint64_t needed = BytesNeeded(backend, manifest, residency);
-  size_t file_width = sizeof("shard");
-  for (const shard::ShardEntry& entry : manifest.shards) file_width = std::max(file_width, entry.file.size());
-  const auto width = static_cast<int>(file_width);
+bool IsCopied(const DeviceSet& devices, const shard::Manifest& manifest, Residency best, Replication replication,
+              uint64_t below_bytes) {
+  if (devices.num_alive() < 2 || replication == Replication::kOff) return false;
+  if (replication == Replication::kOn) return true;
+  const MemoryNeed need = CollectionNeed(devices, manifest, best);
+  return SaturatingAdd(need.device_bytes, need.host_bytes) < below_bytes;
+}
 
-  std::string text = absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s\n",
+std::string MemoryLine(std::string_view name, uint64_t needed, const MemoryLedger::Availability& memory) {
+  if (!memory.status.ok()) return shard::Cat("  ", name, ": lost: ", std::string(memory.status.message()), "\n");
+  return shard::Cat(
+      "  ", name, ": needs ", FormatBytes(needed), " of ", FormatBytes(memory.available_bytes), " available (budget ",
+      memory.budget_bytes == 0 ? std::string("none") : FormatBytes(memory.budget_bytes), ", held by collections ",
+      FormatBytes(memory.held_bytes), ", free ", FormatBytes(memory.free_bytes), ", kept free ",
+      FormatBytes(memory.reserve_bytes), "): ", needed <= memory.available_bytes ? "fits" : "DOES NOT FIT", "\n");
+}
+
+// One row of the table.
+struct Row {
+  std::string shard;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  uint64_t file_bytes = 0;
+  uint64_t device_bytes = 0;
+  uint64_t host_bytes = 0;
+  std::string tier = {};
+  std::string device = {};
+};
+
+std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden) {
+  size_t width = sizeof("shard");
+  for (const Row& row : rows) width = std::max(width, row.shard.size());
+  const auto file_width = static_cast<int>(width);
+  std::string text = absl::StrFormat("  %-*s  %15s  %19s  %21s  %21s", file_width, "shard", "documents", "tokens",
+                                     "file bytes", is_gpu ? "device bytes" : "memory bytes");
+  if (is_gpu) absl::StrAppendFormat(&text, "  %21s", "pinned bytes");
+  text += is_gpu ? "  tier  device\n" : "  tier\n";
+  for (size_t idx = 0; idx < rows.size(); ++idx) {
+    const Row& row = rows[idx];
+    if (idx + 1 == rows.size() && hidden > 0) text += shard::Cat("  and ", hidden, " more shards\n");
+    absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %21s  %21s", file_width, row.shard,
+                          shard::FormatCount(row.num_documents), shard::FormatCount(row.num_tokens),
+                          FormatGrouped(row.file_bytes), FormatGrouped(row.device_bytes));
+    if (is_gpu) absl::StrAppendFormat(&text, "  %21s", FormatGrouped(row.host_bytes));
+    if (!row.tier.empty()) text += shard::Cat("  ", row.tier, is_gpu ? shard::Cat("  ", row.device) : std::string());
+    text += "\n";
+  }
+  return text;
+}
+
+std::string DeviceNumbers(const DeviceSet& devices, const std::vector<uint32_t>& indices) {
+  return absl::StrJoin(indices, ",",
+                       [&](std::string* out, uint32_t device) { absl::StrAppend(out, devices.number(device)); });
+}
+
+}  // namespace
+
+bool MemoryPlan::fits() const {
+  for (size_t device = 0; device < placement.demand.device_bytes.size(); ++device) {
+    if (placement.demand.device_bytes[device] > memory.devices[device].available_bytes) return false;
+  }
+  return placement.demand.host_bytes <= memory.host.available_bytes;
+}
+
+MemoryNeed ShardNeed(const DeviceSet& devices, const shard::Manifest& manifest, const shard::ShardEntry& entry,
+                     Residency tier) {
+  MemoryNeed need = devices.backend(0).BytesNeeded(manifest.storage, manifest.dim, entry.num_documents,
+                                                   entry.num_tokens, TierOf(tier));
+  if (devices.is_gpu()) return need;
+  // The CPU backend scores documents where they lie: the shard's own memory.
+  const int64_t own = tier == Residency::kHost ? entry.num_bytes : shard::BytesBesideTokens(manifest, entry);
+  need.device_bytes = SaturatingAdd(need.device_bytes, static_cast<uint64_t>(own));
+  return need;
+}
+
+MemoryNeed CollectionNeed(const DeviceSet& devices, const shard::Manifest& manifest, Residency tier) {
+  MemoryNeed all;
+  for (const shard::ShardEntry& entry : manifest.shards) {
+    const MemoryNeed need = ShardNeed(devices, manifest, entry, tier);
+    all.device_bytes = SaturatingAdd(all.device_bytes, need.device_bytes);
+    all.host_bytes = SaturatingAdd(all.host_bytes, need.host_bytes);
+  }
+  return all;
+}
+
+absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Manifest& manifest, Residency residency,
+                                      Replication replication, const StoreOptions& options,
+                                      MemoryLedger::Memory memory) {
+  if (manifest.dim > options.max_dim) {
+    return absl::FailedPreconditionError(shard::Cat("dimension ", manifest.dim, " of collection ", manifest.name,
+                                                    " is beyond the server's limit of ", options.max_dim));
+  }
+  const absl::StatusOr<std::vector<Residency>> tiers = TiersFor(devices, residency);
+  if (!tiers.ok()) return tiers.status();
+  Room room{.device_bytes = {}, .host_bytes = memory.host.available_bytes};
+  absl::Status lost;
+  for (const MemoryLedger::Availability& device : memory.devices) {
+    lost.Update(device.status);
+    room.device_bytes.push_back(device.status.ok() ? std::optional(device.available_bytes) : std::nullopt);
+  }
+  const bool any = std::any_of(memory.devices.begin(), memory.devices.end(),
+                               [](const MemoryLedger::Availability& device) { return device.status.ok(); });
+  if (!any) return lost;
+
+  std::vector<ShardToPlace> shards;
+  shards.reserve(manifest.shards.size());
+  for (const shard::ShardEntry& entry : manifest.shards) {
+    ShardToPlace& shard = shards.emplace_back();
+    shard.token_bytes = static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) *
+                        static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage);
+    for (const Residency tier : *tiers) shard.choices.push_back({tier, ShardNeed(devices, manifest, entry, tier)});
+  }
+  MemoryPlan plan;
+  plan.copied = IsCopied(devices, manifest, tiers->front(), replication, options.replicate_below_bytes);
+  plan.placement = Place(shards, room, plan.copied);
+  plan.memory = std::move(memory);
+  return plan;
+}
+
+std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& manifest, const MemoryPlan& plan,
+                             size_t max_shards) {
+  std::vector<Row> rows;
+  Row total{.shard = "total", .num_documents = manifest.num_documents, .num_tokens = manifest.num_tokens};
+  uint64_t beside_bytes = 0;
+  for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
+    const shard::ShardEntry& entry = manifest.shards[idx];
+    const ShardPlace& place = plan.placement.shards[idx];
+    const auto copies = static_cast<uint64_t>(place.devices.size());
+    total.file_bytes = SaturatingAdd(total.file_bytes, static_cast<uint64_t>(entry.num_bytes));
+    beside_bytes = SaturatingAdd(beside_bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
+    if (idx >= max_shards) continue;
+    rows.push_back({entry.file, entry.num_documents, entry.num_tokens, static_cast<uint64_t>(entry.num_bytes),
+                    place.tier.need.device_bytes * copies, place.tier.need.host_bytes * copies,
+                    std::string(Name(place.tier.tier)), DeviceNumbers(devices, place.devices)});
+  }
+  const MemoryDemand& demand = plan.placement.demand;
+  for (const uint64_t bytes : demand.device_bytes) total.device_bytes = SaturatingAdd(total.device_bytes, bytes);
+  total.host_bytes = demand.host_bytes;
+  rows.push_back(std::move(total));
+
+  std::string text = absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s%s\n",
                                      manifest.name, manifest.generation, shard::FormatCount(manifest.num_documents),
                                      shard::FormatCount(manifest.num_tokens), manifest.dim, Name(manifest.storage),
-                                     manifest.shards.size(), manifest.shards.size() == 1 ? "shard" : "shards");
-  absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "shard", "documents", "tokens",
-                        "file bytes", "memory bytes", "tier");
-  uint64_t file_bytes = 0;
-  size_t shown = 0;
-  for (const shard::ShardEntry& entry : manifest.shards) {
-    file_bytes = SaturatingAdd(file_bytes, static_cast<uint64_t>(entry.num_bytes));
-    if (shown == max_shards) continue;
-    ++shown;
-    absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, entry.file,
-                          shard::FormatCount(entry.num_documents), shard::FormatCount(entry.num_tokens),
-                          shard::FormatCount(entry.num_bytes),
-                          FormatGrouped(ShardBytesNeeded(backend, manifest, entry, residency)), Name(residency));
-  }
-  if (shown < manifest.shards.size()) text += shard::Cat("  and ", manifest.shards.size() - shown, " more shards\n");
-  absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %23s  %23s  %s\n", width, "total",
-                        shard::FormatCount(manifest.num_documents), shard::FormatCount(manifest.num_tokens),
-                        FormatGrouped(file_bytes), FormatGrouped(needed), Name(residency));
-  if (residency == Residency::kGpu) {
-    uint64_t host_bytes = 0;
-    for (const shard::ShardEntry& entry : manifest.shards) {
-      host_bytes = SaturatingAdd(host_bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
-    }
+                                     manifest.shards.size(), manifest.shards.size() == 1 ? "shard" : "shards",
+                                     plan.copied ? ", each on every device" : "");
+  text += FormatRows(rows, devices.is_gpu(), manifest.shards.size() - (rows.size() - 1));
+  if (devices.is_gpu()) {
     text +=
-        shard::Cat("  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(host_bytes), "\n");
+        shard::Cat("  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(beside_bytes), "\n");
   }
   text += shard::Cat("  id index (host memory, outside the budget): ",
                      FormatBytes(IdIndex::NumBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
-  text += shard::Cat("  ", backend.info().name, " memory: budget ",
-                     memory.budget_bytes == 0 ? std::string("none") : FormatBytes(memory.budget_bytes),
-                     ", held by collections ", FormatBytes(memory.held_bytes), ", free ",
-                     FormatBytes(memory.free_bytes), ", kept free ", FormatBytes(memory.reserve_bytes), "\n");
-  text += shard::Cat("  needs ", FormatBytes(needed), " of ", FormatBytes(memory.available_bytes),
-                     " available: ", needed <= memory.available_bytes ? "fits" : "DOES NOT FIT", "\n");
+  for (size_t device = 0; device < devices.size(); ++device) {
+    const std::string name =
+        shard::Cat(devices.backend(device).info().name, " memory",
+                   devices.size() == 1 ? std::string() : shard::Cat(" of device ", devices.number(device)));
+    text += MemoryLine(name, demand.device_bytes[device], plan.memory.devices[device]);
+  }
+  if (devices.is_gpu()) text += MemoryLine("pinned host memory", demand.host_bytes, plan.memory.host);
   return text;
 }
 

@@ -23,4 +23,23 @@ std::optional<Residency> ResidencyFromName(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view Name(Replication replication) {
+  switch (replication) {
+    case Replication::kAuto:
+      return "auto";
+    case Replication::kOn:
+      return "true";
+    case Replication::kOff:
+      return "false";
+  }
+  return "?";
+}
+
+std::optional<Replication> ReplicationFromName(std::string_view name) {
+  for (Replication replication : {Replication::kAuto, Replication::kOn, Replication::kOff}) {
+    if (Name(replication) == name) return replication;
+  }
+  return std::nullopt;
+}
+
 }  // namespace maxsim::store

@@ -168,7 +168,9 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
   });
   config::Config config = TestConfig();
   config.collections.push_back({.name = "corpus", .path = folder / "corpus", .residency = store::Residency::kAuto});
-  auto created = Server::Create(config, std::move(backend));
+  std::vector<NumberedBackend> backends;
+  backends.push_back({std::move(backend), 0});
+  auto created = Server::Create(config, std::move(backends));
   ASSERT_TRUE(created.ok()) << created.status();
   server = created->get();
   const absl::Status started = server->Start();

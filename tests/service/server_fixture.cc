@@ -45,8 +45,22 @@ std::vector<std::string> AllIds() {
   return ids;
 }
 
+namespace {
+
+std::vector<std::unique_ptr<Backend>> OneOrNone(std::unique_ptr<Backend> backend) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  if (backend != nullptr) backends.push_back(std::move(backend));
+  return backends;
+}
+
+}  // namespace
+
 RunningServer::RunningServer(const std::function<void(config::Config*)>& change, std::unique_ptr<Backend> backend,
                              ScalarType storage)
+    : RunningServer(change, OneOrNone(std::move(backend)), storage) {}
+
+RunningServer::RunningServer(const std::function<void(config::Config*)>& change,
+                             std::vector<std::unique_ptr<Backend>> backends, ScalarType storage)
     : collection_folder_(folder_ / "corpus"),
       documents_(ServedDocuments(TestSeed(), storage == ScalarType::kI8 ? ScalarType::kF32 : storage)) {
   Publish(collection_folder_, documents_, storage);
@@ -54,7 +68,11 @@ RunningServer::RunningServer(const std::function<void(config::Config*)>& change,
   config::Config config = TestConfig();
   config.collections.push_back({.name = "corpus", .path = collection_folder_, .residency = store::Residency::kAuto});
   if (change != nullptr) change(&config);
-  auto server = Server::Create(config, std::move(backend));
+  std::vector<NumberedBackend> numbered;
+  for (std::unique_ptr<Backend>& backend : backends) {
+    numbered.push_back({std::move(backend), static_cast<int>(numbered.size())});
+  }
+  auto server = Server::Create(config, std::move(numbered));
   EXPECT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
   const absl::Status started = server_->Start();

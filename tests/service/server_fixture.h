@@ -37,6 +37,9 @@ class RunningServer {
   // Serves "corpus" from `folder`, published if need be, in `storage`. `backend` null: the CPU.
   explicit RunningServer(const std::function<void(config::Config*)>& change = nullptr,
                          std::unique_ptr<Backend> backend = nullptr, ScalarType storage = ScalarType::kF16);
+  // On several devices, whose numbers are 0, 1, ...
+  RunningServer(const std::function<void(config::Config*)>& change, std::vector<std::unique_ptr<Backend>> backends,
+                ScalarType storage = ScalarType::kF16);
   ~RunningServer();
 
   Server& server() { return *server_; }

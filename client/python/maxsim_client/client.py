@@ -53,6 +53,7 @@ class Ranking:
     documents: List[Document]
     missing: List[Id]  # candidates that the collection does not hold
     generation: int
+    unavailable: int = 0  # candidates that were not scored: the server has lost their device
 
     def __iter__(self):
         return iter(self.documents)
@@ -110,7 +111,7 @@ def _ranking(result: rerank_pb2.QueryResult, generation: int) -> Ranking:
             )
         )
     missing = list(getattr(result, missing_kind).ids) if missing_kind else []
-    return Ranking(documents, missing, generation)
+    return Ranking(documents, missing, generation, result.unavailable_documents)
 
 
 class Client:

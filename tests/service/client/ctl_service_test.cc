@@ -145,6 +145,38 @@ TEST_F(CtlTest, RerankReadsIdsFromAFileAndReportsMissingOnes) {
   EXPECT_THAT(run.out, Not(HasSubstr("doc-a")));
 }
 
+TEST_F(CtlTest, RerankSaysWhatALostDeviceTook) {
+  server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    const grpc::Status status = Answer(request, response);
+    response.mutable_results(0)->set_unavailable_documents(1200);
+    return status;
+  };
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--all"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.err, HasSubstr("1,200 candidates could not be scored: the server has lost a device\n"));
+  const Outcome as_json = Run({"rerank", "--query", Path("q.npy"), "--all", "--json"});
+  EXPECT_EQ(json::parse(as_json.out)["unavailable_documents"], 1200);
+}
+
+TEST_F(CtlTest, InfoShowsLostDevicesAndWhereCollectionsLie) {
+  for (const uint32_t number : {0u, 1u}) {
+    v1::DeviceInfo* device = server_.info.add_devices();
+    device->set_number(number);
+    if (number == 1) device->set_lost("device 1: Xid 79");
+    v1::TierInfo* tier = server_.info.mutable_collections(0)->add_tiers();
+    tier->set_tier(number == 0 ? "gpu" : "host");
+    tier->set_device(number);
+    tier->set_num_shards(number + 3);
+  }
+  server_.info.mutable_collections(0)->set_unavailable_documents(7);
+  const Outcome run = Run({"info"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.out, HasSubstr("LOST"));
+  EXPECT_THAT(run.out, HasSubstr("lost: device 1: Xid 79\n"));
+  EXPECT_THAT(run.out, ::testing::ContainsRegex("passages +host +1 +4 "));
+  EXPECT_THAT(run.err, HasSubstr("passages: 7 documents cannot be scored: their device is lost\n"));
+}
+
 TEST_F(CtlTest, IntegerCollectionsWantIntegers) {
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
   EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--ids", "7,-1"}).code, 0);

@@ -412,6 +412,7 @@ TEST_F(LaneCallsTest, EngineOptionsAreChecked) {
   EXPECT_EQ(backend_.executor_options().max_queries, 5);
   EXPECT_TRUE((*engine)->Health().ok());
   backend_.SetHealth(absl::UnavailableError("gone"));
+  absl::SleepFor(absl::Milliseconds(20));  // longer than the device's last word is good for
   EXPECT_EQ((*engine)->Health().code(), absl::StatusCode::kUnavailable);
 }
 

@@ -180,6 +180,59 @@ TEST(ConfigTest, CollectionsComeFromTheFileAndFlagsReplaceThemByName) {
               ElementsAre(C{"x", "/x", store::Residency::kAuto}, C{"y", "/y=z,w", store::Residency::kGpu}));
 }
 
+TEST(ConfigTest, CollectionsMayBeCopiedToEveryDevice) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "c.yaml",
+                  "collections:\n  - {name: a, path: /a, replicate: true}\n  - {name: b, path: /b, replicate: false}\n"
+                  "  - {name: c, path: /c}\n");
+  const auto loaded = LoadWith({"--config", folder / "c.yaml", "--collection", "d=/d,host,replicate", "--collection",
+                                "e=/e,x,replicate", "--collection", "f=/f,replicate,gpu"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  using C = CollectionConfig;
+  using R = store::Residency;
+  using store::Replication;
+  EXPECT_THAT(loaded->config.collections,
+              ElementsAre(C{"a", "/a", R::kAuto, Replication::kOn}, C{"b", "/b", R::kAuto, Replication::kOff},
+                          C{"c", "/c", R::kAuto, Replication::kAuto}, C{"d", "/d", R::kHost, Replication::kOn},
+                          C{"e", "/e,x", R::kAuto, Replication::kOn}, C{"f", "/f,replicate", R::kGpu}));
+  Loaded again;
+  ASSERT_TRUE(Apply(ToYaml(*loaded), &again).ok());
+  EXPECT_EQ(again.config.collections, loaded->config.collections);
+  EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    replicate: often\n"),
+              HasSubstr("conf.yaml:4: collections: replicate \"often\" is not one of auto, true, false"));
+}
+
+TEST(ConfigTest, DevicesAreAListOfNumbersOrAll) {
+  EXPECT_THAT(LoadWith({})->config.backend.devices, ElementsAre(0));
+  EXPECT_THAT(LoadWith({"--backend.devices=2,0,7"})->config.backend.devices, ElementsAre(2, 0, 7));
+  EXPECT_THAT(LoadWith({"--backend.devices=all"})->config.backend.devices, IsEmpty());
+  for (const char* yaml : {"backend:\n  devices: [3, 1]\n", "backend:\n  devices: 3,1\n"}) {
+    Loaded loaded;
+    ASSERT_TRUE(Apply(yaml, &loaded).ok()) << yaml;
+    EXPECT_THAT(loaded.config.backend.devices, ElementsAre(3, 1));
+  }
+  Loaded all;
+  ASSERT_TRUE(Apply("backend:\n  devices: all\n", &all).ok());
+  EXPECT_THAT(all.config.backend.devices, IsEmpty());
+  Loaded again;
+  ASSERT_TRUE(Apply(ToYaml(all), &again).ok());
+  EXPECT_THAT(again.config.backend.devices, IsEmpty());
+  EXPECT_THAT(ErrorOf(LoadWith({"--backend.devices=0,1,0"})), HasSubstr("\"0,1,0\" names device 0 twice"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--backend.devices="})),
+              HasSubstr("\"\" is not all, or numbers of 0 to 1023 with commas between them"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--backend.devices=0,x"})), HasSubstr("\"0,x\" is not all, or numbers"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--backend.devices=0,1024"})),
+              HasSubstr("\"0,1024\" is not all, or numbers of 0 to 1023"));
+  EXPECT_THAT(YamlError("backend:\n  device: 1\n"), HasSubstr("did you mean backend.devices?"));
+}
+
+TEST(ConfigTest, WhatADeviceLossDoesMayBeLeftToTheNumberOfDevices) {
+  EXPECT_EQ(LoadWith({})->config.on_device_loss, std::nullopt);
+  EXPECT_EQ(LoadWith({"--engine.on_device_loss=exit"})->config.on_device_loss, store::OnDeviceLoss::kExit);
+  EXPECT_EQ(LoadWith({"--engine.on_device_loss=degrade"})->config.on_device_loss, store::OnDeviceLoss::kDegrade);
+  EXPECT_THAT(ErrorOf(LoadWith({"--engine.on_device_loss=panic"})), HasSubstr("is not one of auto, exit, degrade"));
+}
+
 TEST(ConfigTest, WrongCollectionsAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "nopath"})), HasSubstr("NAME=PATH"));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a b=/x"})), HasSubstr("name \"a b\""));

@@ -24,6 +24,16 @@ std::string ValueOf(const Metrics& metrics, const std::string& series) {
   return "";
 }
 
+Metrics::CollectionGauges Gauges(std::string_view storage, uint64_t generation, uint64_t num_documents,
+                                 std::vector<Metrics::CollectionGauges::Resident> resident = {{"host", 0, 1000}}) {
+  return {.storage = storage,
+          .residency = "host",
+          .generation = generation,
+          .num_documents = num_documents,
+          .num_tokens = 100,
+          .resident = std::move(resident)};
+}
+
 TEST(MetricsTest, RequestsAreCountedByMethodAndCode) {
   Metrics metrics;
   metrics.CountRequest("Rerank", absl::StatusCode::kOk, absl::Milliseconds(3));
@@ -61,25 +71,48 @@ TEST(MetricsTest, BatchesFeedHistogramsAndTotals) {
   EXPECT_EQ(ValueOf(metrics, "maxsim_queue_duration_seconds_count"), "1");
 }
 
+TEST(MetricsTest, DevicesHaveSeriesOfTheirOwn) {
+  Metrics metrics;
+  metrics.SetDevice(3, true, 2);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_up{device=\"3\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_lanes_busy{device=\"3\"}"), "2");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_batches_total{device=\"3\"}"), "0") << "there from the start";
+  metrics.ObserveDevice(3, 1000, 0.25, 0.5);
+  metrics.ObserveDevice(3, 500, 0.25, 0.5);
+  metrics.SetDevice(3, false, 0);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_up{device=\"3\"}"), "0");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_batches_total{device=\"3\"}"), "2");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_scored_token_pairs_total{device=\"3\"}"), "1500");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_copy_seconds_total{device=\"3\"}"), "0.5");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_kernel_seconds_total{device=\"3\"}"), "1");
+}
+
 TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
   Metrics metrics;
-  metrics.SetCollection("a", "f16", "host", 2, 10, 100, 1000);
-  metrics.SetCollection("b", "i8", "gpu", 1, 10, 100, 1000);
+  metrics.SetCollection("a", Gauges("f16", 2, 10, {{"gpu", 0, 700}, {"host", 0, 300}}));
+  metrics.SetCollection("b", Gauges("i8", 1, 10));
   metrics.CountReload("a", true, absl::Seconds(1));
   metrics.CountReload("only loads", false, absl::Seconds(1));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "2");
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_info{collection=\"a\",residency=\"host\",storage=\"f16\"}"), "1");
-  metrics.SetCollection("a", "i8", "host", 3, 11, 100, 1000);
+  metrics.SetCollection("a", Gauges("i8", 3, 11, {{"host", 0, 400}, {"host", 1, 500}}));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_info{collection=\"a\",residency=\"host\",storage=\"f16\"}"), "");
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_info{collection=\"a\",residency=\"host\",storage=\"i8\"}"), "1");
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "3");
+  const auto resident = [&](const std::string& device, const std::string& tier) {
+    return ValueOf(
+        metrics, "maxsim_collection_resident_bytes{collection=\"a\",device=\"" + device + "\",tier=\"" + tier + "\"}");
+  };
+  EXPECT_EQ(resident("0", "gpu"), "") << "the generation before had some there";
+  EXPECT_EQ(resident("0", "host"), "400");
+  EXPECT_EQ(resident("1", "host"), "500");
   metrics.RemoveCollection("a");
   metrics.RemoveCollection("only loads");
   metrics.RemoveCollection("never there");
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("collection=\"a\"")));
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("only loads")));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_documents{collection=\"b\"}"), "10");
-  metrics.SetCollection("a", "i8", "host", 4, 11, 100, 1000);
+  metrics.SetCollection("a", Gauges("i8", 4, 11));
   EXPECT_EQ(ValueOf(metrics, "maxsim_collection_generation{collection=\"a\"}"), "4");
 }
 
@@ -127,7 +160,7 @@ TEST(MetricsTest, ThreadsMayCountAtTheSameTime) {
     threads.emplace_back([&metrics, t] {
       for (int i = 0; i < 500; ++i) {
         metrics.CountRequest(t % 2 == 0 ? "Rerank" : "GetInfo", absl::StatusCode::kOk, absl::Microseconds(i));
-        metrics.SetCollection("c" + std::to_string(t), "f16", "host", 1, 1, 1, 1);
+        metrics.SetCollection("c" + std::to_string(t), Gauges("f16", 1, 1));
         if (i % 100 == 0) metrics.Expose();
         metrics.RemoveCollection("c" + std::to_string(t));
       }

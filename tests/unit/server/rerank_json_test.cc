@@ -138,6 +138,9 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   EXPECT_EQ(body["results"][1]["document"], json::object());
   EXPECT_EQ(body["missing"], json({"x"}));
   EXPECT_EQ(body["timings"]["total_us"], 12.5);
+  EXPECT_FALSE(body.contains("unavailable_documents"));
+  response.mutable_results(0)->set_unavailable_documents(9);
+  EXPECT_EQ(json::parse(FormatRerankResponse("c", response))["unavailable_documents"], 9);
 }
 
 TEST(RerankJsonTest, ErrorsNameFieldsAsTheBodyDoes) {

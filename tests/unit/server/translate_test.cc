@@ -246,6 +246,19 @@ TEST_F(TranslateTest, ResultsCarryIdsPositionsPayloadsAndAlignments) {
   EXPECT_EQ(query.missing_case(), v1::QueryResult::MISSING_NOT_SET);
 }
 
+TEST_F(TranslateTest, WhatADeviceLossTookIsReportedOrFailsByThePolicy) {
+  Build(shard::IdType::kString);
+  v1::RerankRequest request =
+      test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 2), {"doc-7", "doc-3"}, 3);
+  EXPECT_FALSE(Accept(request).job->fail_on_unavailable);
+  engine::JobResult result;
+  result.queries.resize(1);
+  result.queries[0].num_unavailable = 2;
+  EXPECT_EQ(BuildResponse(Accept(request).answer, result).results(0).unavailable_documents(), 2u);
+  request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  EXPECT_TRUE(Accept(request).job->fail_on_unavailable);
+}
+
 TEST_F(TranslateTest, AnAnswerWhosePayloadsPassTheBoundIsRefusedOnlyWhereTheyAreWanted) {
   Build(shard::IdType::kString, /*payloads=*/true);
   v1::RerankRequest request =

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 
-#include "server/store/collection_loader.h"
+#include "server/store/memory_plan.h"
 #include "tests/unit/store/corpus.h"
 #include "tests/unit/store/fake_backend.h"
 
@@ -36,6 +38,7 @@ class CollectionStoreTest : public testing::Test {
   const test::RandomDocuments documents_;
   shard::Manifest manifest_;
   test::FakeBackend backend_;
+  const DeviceSet devices_{&backend_};
 };
 
 TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
@@ -47,7 +50,7 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
   EXPECT_EQ(collection.name(), "a");
   EXPECT_EQ(collection.num_documents(), 300u);
   EXPECT_EQ(collection.num_tokens(), static_cast<uint64_t>(documents_.view().num_tokens()));
-  EXPECT_EQ(collection.residency(), Residency::kHost);
+  EXPECT_EQ(collection.tiers(), "host");
   EXPECT_EQ(collection.resident_bytes(), FileBytes());
   EXPECT_EQ(collection.parts().size(), manifest_.shards.size());
   for (uint64_t ordinal = 0; ordinal < 300; ++ordinal) {
@@ -72,11 +75,12 @@ TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
   const shard::Manifest f16 = test::BuildCorpus(folder_ / "f16", values, {.storage = ScalarType::kF16});
   ASSERT_EQ(manifest.shards.size(), 1u);
   const auto num_tokens = static_cast<uint64_t>(manifest.num_tokens);
-  EXPECT_EQ(BytesNeeded(backend_, manifest, Residency::kHost), static_cast<uint64_t>(manifest.shards[0].num_bytes));
-  EXPECT_EQ(BytesNeeded(backend_, manifest, Residency::kHost) + num_tokens * 16,
-            BytesNeeded(backend_, f16, Residency::kHost) + 300 * sizeof(float));
-  EXPECT_EQ(BytesNeeded(backend_, manifest, Residency::kDisk),
-            BytesNeeded(backend_, f16, Residency::kDisk) + 300 * sizeof(float));
+  EXPECT_EQ(CollectionNeed(devices_, manifest, Residency::kHost).device_bytes,
+            static_cast<uint64_t>(manifest.shards[0].num_bytes));
+  EXPECT_EQ(CollectionNeed(devices_, manifest, Residency::kHost).device_bytes + num_tokens * 16,
+            CollectionNeed(devices_, f16, Residency::kHost).device_bytes + 300 * sizeof(float));
+  EXPECT_EQ(CollectionNeed(devices_, manifest, Residency::kDisk).device_bytes,
+            CollectionNeed(devices_, f16, Residency::kDisk).device_bytes + 300 * sizeof(float));
 
   CollectionStore store(&backend_, {.memory_reserve_bytes = 0});
   const test::RandomDocuments stored = test::Stored(values, ScalarType::kI8);
@@ -84,7 +88,7 @@ TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
     const auto loaded = store.Load("i8", folder.path(), residency);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ((*loaded)->storage(), ScalarType::kI8);
-    EXPECT_EQ((*loaded)->resident_bytes(), BytesNeeded(backend_, manifest, residency));
+    EXPECT_EQ((*loaded)->resident_bytes(), CollectionNeed(devices_, manifest, residency).device_bytes);
     const DocumentsView& view = (*loaded)->parts()[0].shard->documents();
     EXPECT_EQ(view.rotation_seed, values.rotation_seed);
     for (int64_t document = 0; document < 300; ++document) {
@@ -231,12 +235,17 @@ TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   EXPECT_EQ(backend_.num_loads(), 0);
   test::WriteFile(folder_ / manifest_.shards[0].file, shard);
 
-  // On disk it takes memory for all but the tokens, and auto chooses that by itself.
+  // On disk a shard takes memory for all but the tokens, and auto chooses that by itself.
   const uint64_t token_bytes = static_cast<uint64_t>(documents_.view().num_tokens()) * 16 * 2;
   const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->residency(), Residency::kDisk);
-  EXPECT_EQ((*loaded)->resident_bytes(), needed - token_bytes);
+  EXPECT_EQ((*loaded)->tiers(), "host+disk");
+  EXPECT_LT((*loaded)->resident_bytes(), needed);
+  ASSERT_TRUE(store.Unload("a").ok());
+  CollectionStore just(&backend_, {.memory_budget_bytes = needed - token_bytes});
+  ASSERT_TRUE(just.Load("a", folder_.path(), Residency::kAuto).ok());
+  EXPECT_EQ((*just.Find("a"))->tiers(), "disk");
+  EXPECT_EQ((*just.Find("a"))->resident_bytes(), needed - token_bytes);
   CollectionStore smaller(&backend_, {.memory_budget_bytes = needed - token_bytes - 1});
   EXPECT_EQ(CodeOf(smaller.Load("a", folder_.path(), Residency::kAuto)), absl::StatusCode::kResourceExhausted);
 }
@@ -265,26 +274,117 @@ TEST_F(CollectionStoreTest, AFailedLoadGivesItsReservationBack) {
   EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kHost).ok());
 }
 
-TEST_F(CollectionStoreTest, ResidenciesAreThoseOfTheBackend) {
-  test::FakeBackend gpu("cuda");
-  gpu.SetBytesPerToken(32);
-  CollectionStore on_cpu(&backend_, {});
-  CollectionStore on_gpu(&gpu, {});
-  EXPECT_EQ(CodeOf(on_cpu.Load("a", folder_.path(), Residency::kGpu)), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ((*on_cpu.Load("a", folder_.path(), Residency::kDisk))->residency(), Residency::kDisk);
-  EXPECT_EQ((*on_cpu.Load("b", folder_.path(), Residency::kAuto))->residency(), Residency::kHost);
-  for (Residency residency : {Residency::kHost, Residency::kDisk}) {
-    const absl::Status status = on_gpu.Load("a", folder_.path(), residency).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(status.message(), HasSubstr("not supported by this version on the CUDA backend"));
+TEST_F(CollectionStoreTest, TheCpuBackendHasNoGpuMemory) {
+  CollectionStore store(&backend_, {});
+  EXPECT_EQ(CodeOf(store.Load("a", folder_.path(), Residency::kGpu)), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ((*store.Load("a", folder_.path(), Residency::kDisk))->tiers(), "disk");
+  EXPECT_EQ((*store.Load("b", folder_.path(), Residency::kAuto))->tiers(), "host");
+}
+
+// The budget is the host's there: shards are copied in their order as long as what is beside the tokens of the others
+// fits as well.
+TEST_F(CollectionStoreTest, OnTheCpuBackendShardsGoToTheHostOneByOne) {
+  const auto need = [&](size_t shard, Residency tier) {
+    return ShardNeed(devices_, manifest_, manifest_.shards[shard], tier).device_bytes;
+  };
+  uint64_t budget = 0;
+  for (size_t shard = 0; shard < manifest_.shards.size(); ++shard) {
+    budget += need(shard, shard < 2 ? Residency::kHost : Residency::kDisk);
   }
-  const auto loaded = on_gpu.Load("a", folder_.path(), Residency::kAuto);
+  CollectionStore store(&backend_, {.memory_budget_bytes = budget});
+  const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->residency(), Residency::kGpu);
-  EXPECT_EQ((*loaded)->resident_bytes(), 32 * (*loaded)->num_tokens());
-  // The host keeps what the device does not need.
-  EXPECT_EQ((*loaded)->index_bytes(), IdIndex::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
-  EXPECT_THAT(*on_gpu.MemoryPlan(folder_.path(), Residency::kGpu), HasSubstr("ids, offsets and payloads (host memory"));
+  EXPECT_EQ((*loaded)->tiers(), "host+disk");
+  EXPECT_EQ((*loaded)->resident_bytes(), budget);
+  for (size_t part = 0; part < manifest_.shards.size(); ++part) {
+    EXPECT_EQ((*loaded)->parts()[part].tier, part < 2 ? Residency::kHost : Residency::kDisk) << part;
+  }
+  CollectionStore tighter(&backend_, {.memory_budget_bytes = budget - 1});
+  const auto less = tighter.Load("a", folder_.path(), Residency::kAuto);
+  ASSERT_TRUE(less.ok()) << less.status();
+  EXPECT_EQ((*less)->parts()[0].tier, Residency::kHost);
+  EXPECT_EQ((*less)->parts()[1].tier, Residency::kDisk);
+}
+
+class GpuTiersTest : public CollectionStoreTest {
+ protected:
+  GpuTiersTest() { gpu_.SetBytesPerToken(kBytes); }
+  static constexpr uint64_t kBytes = 32;
+  uint64_t Tokens(size_t first_shard, size_t end_shard) const {
+    uint64_t tokens = 0;
+    for (size_t idx = first_shard; idx < end_shard; ++idx) {
+      tokens += static_cast<uint64_t>(manifest_.shards[idx].num_tokens);
+    }
+    return tokens;
+  }
+  test::FakeBackend gpu_{"cuda"};
+};
+
+TEST_F(GpuTiersTest, EveryTierCanBeAskedFor) {
+  CollectionStore store(&gpu_, {});
+  const uint64_t bytes = kBytes * static_cast<uint64_t>(manifest_.num_tokens);
+  const Tier tiers[] = {Tier::kDevice, Tier::kHost, Tier::kDisk};
+  const char* const names[] = {"gpu", "host", "disk"};
+  for (size_t idx = 0; idx < 3; ++idx) {
+    const auto loaded = store.Load(names[idx], folder_.path(), *ResidencyFromName(names[idx]));
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->tiers(), names[idx]);
+    EXPECT_EQ(gpu_.loads().back().tier, tiers[idx]);
+    ASSERT_THAT((*loaded)->shares(), SizeIs(1));
+    const Collection::Share share = (*loaded)->shares()[0];
+    EXPECT_EQ(share.device_bytes, idx == 0 ? bytes : 0);
+    EXPECT_EQ(share.host_bytes, idx == 1 ? bytes : 0);
+    EXPECT_EQ(share.num_shards, manifest_.shards.size());
+    // The host keeps what the device does not need; a mapped file stays for kDisk alone.
+    EXPECT_EQ((*loaded)->index_bytes(), IdIndex::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
+    EXPECT_EQ((*loaded)->parts()[0].shard->documents().tokens != nullptr, idx == 2);
+    EXPECT_EQ((*loaded)->num_document_tokens(299), documents_.length(299));
+  }
+}
+
+TEST_F(GpuTiersTest, AutoFillsTheDeviceThenTheHostAndLeavesTheRestOnDisk) {
+  const size_t shards = manifest_.shards.size();
+  ASSERT_GE(shards, 3u);
+  CollectionStore store(&gpu_,
+                        {.memory_budget_bytes = kBytes * Tokens(0, 1), .host_budget_bytes = kBytes * Tokens(1, 2)});
+  const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->tiers(), "gpu+host+disk");
+  const Residency expected[] = {Residency::kGpu, Residency::kHost, Residency::kDisk};
+  for (size_t part = 0; part < shards; ++part) {
+    EXPECT_EQ((*loaded)->parts()[part].tier, expected[std::min<size_t>(part, 2)]) << part;
+  }
+  const absl::StatusOr<std::string> plan = store.MemoryPlan(folder_.path(), Residency::kDisk);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_THAT(*plan, HasSubstr("pinned host memory: needs 0 bytes of 0 bytes available (budget "));
+}
+
+TEST_F(GpuTiersTest, PinnedHostMemoryHasABudgetOfItsOwn) {
+  const uint64_t bytes = kBytes * static_cast<uint64_t>(manifest_.num_tokens);
+  CollectionStore store(&gpu_, {.host_budget_bytes = bytes - 1});
+  const absl::Status refused = store.Load("a", folder_.path(), Residency::kHost).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("of pinned host memory and "));
+  EXPECT_EQ(gpu_.num_loads(), 0);
+  EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kGpu).ok()) << "the device's memory is another";
+
+  // Without a budget it is what is free, less the reserve.
+  std::atomic<uint64_t> free{bytes + 99};
+  CollectionStore unbudgeted(&gpu_, {.host_reserve_bytes = 100, .free_host_bytes = [&] { return free.load(); }});
+  EXPECT_EQ(CodeOf(unbudgeted.Load("a", folder_.path(), Residency::kHost)), absl::StatusCode::kResourceExhausted);
+  free = bytes + 100;
+  EXPECT_TRUE(unbudgeted.Load("a", folder_.path(), Residency::kHost).ok());
+}
+
+TEST_F(GpuTiersTest, ThePlanShowsTierDeviceAndBothMemories) {
+  CollectionStore store(&gpu_, {.memory_budget_bytes = kBytes * Tokens(0, 1), .host_budget_bytes = 1 << 30});
+  const absl::StatusOr<std::string> plan = store.MemoryPlan(folder_.path(), Residency::kAuto);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(*plan, testing::ContainsRegex(manifest_.shards[0].file + " .* gpu  0\n"));
+  EXPECT_THAT(*plan, testing::ContainsRegex(manifest_.shards[1].file + " .* host  0\n"));
+  EXPECT_THAT(*plan, HasSubstr("device bytes"));
+  EXPECT_THAT(*plan, HasSubstr("pinned bytes"));
+  EXPECT_THAT(*plan, HasSubstr("ids, offsets and payloads (host memory"));
 }
 
 TEST_F(CollectionStoreTest, ADimensionTheEngineCannotScoreFailsAtLoad) {

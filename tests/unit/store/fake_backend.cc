@@ -8,8 +8,8 @@ namespace maxsim::test {
 
 class FakeBackend::FakeDocuments : public Documents {
  public:
-  FakeDocuments(const DocumentsView& view, uint64_t bytes_per_token, std::shared_ptr<std::atomic<int64_t>> alive)
-      : view_(view), bytes_(bytes_per_token * static_cast<uint64_t>(view.num_tokens())), alive_(std::move(alive)) {
+  FakeDocuments(const DocumentsView& view, MemoryNeed memory, std::shared_ptr<std::atomic<int64_t>> alive)
+      : view_(view), num_tokens_(view.num_tokens()), memory_(memory), alive_(std::move(alive)) {
     if (alive_ != nullptr) ++*alive_;
   }
   ~FakeDocuments() override {
@@ -18,12 +18,13 @@ class FakeBackend::FakeDocuments : public Documents {
   ScalarType type() const override { return view_.type; }
   int32_t dim() const override { return view_.dim; }
   int64_t num_documents() const override { return view_.num_documents; }
-  int64_t num_tokens() const override { return view_.num_tokens(); }
-  MemoryNeed memory() const override { return {.device_bytes = bytes_}; }
+  int64_t num_tokens() const override { return num_tokens_; }
+  MemoryNeed memory() const override { return memory_; }
 
  private:
   const DocumentsView view_;
-  const size_t bytes_;
+  const int64_t num_tokens_;  // the view's offsets may go when the load is done
+  const MemoryNeed memory_;
   const std::shared_ptr<std::atomic<int64_t>> alive_;
 };
 
@@ -68,12 +69,20 @@ class FakeBackend::FakeExecutor : public Executor {
 
   absl::Status Align(const Documents&, const Query&, absl::Span<const uint32_t>,
                      absl::Span<TokenMatch> matches) override {
+    std::function<absl::Status()> hook;
+    {
+      const std::lock_guard lock(backend_.mutex_);
+      hook = backend_.on_align_;
+    }
+    if (hook != nullptr) {
+      if (absl::Status status = hook(); !status.ok()) return status;
+    }
     std::fill(matches.begin(), matches.end(), TokenMatch{});
     return absl::OkStatus();
   }
 
   absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) override {
-    staged_ = std::make_unique<FakeDocuments>(documents, 0, nullptr);
+    staged_ = std::make_unique<FakeDocuments>(documents, MemoryNeed{}, nullptr);
     return staged_.get();
   }
 
@@ -112,6 +121,16 @@ void FakeBackend::OnTopK(std::function<absl::Status(absl::Span<const Query>)> ho
   on_top_k_ = std::move(hook);
 }
 
+void FakeBackend::OnAlign(std::function<absl::Status()> hook) {
+  const std::lock_guard lock(mutex_);
+  on_align_ = std::move(hook);
+}
+
+void FakeBackend::FailExecutors(absl::Status status) {
+  const std::lock_guard lock(mutex_);
+  executor_status_ = std::move(status);
+}
+
 void FakeBackend::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -136,7 +155,12 @@ std::vector<FakeBackend::Call> FakeBackend::calls() const {
 
 int64_t FakeBackend::num_loads() const {
   const std::lock_guard lock(mutex_);
-  return num_loads_;
+  return static_cast<int64_t>(loads_.size());
+}
+
+std::vector<FakeBackend::LoadCall> FakeBackend::loads() const {
+  const std::lock_guard lock(mutex_);
+  return loads_;
 }
 
 int64_t FakeBackend::num_documents_alive() const { return alive_->load(); }
@@ -151,28 +175,40 @@ absl::StatusOr<size_t> FakeBackend::FreeBytes() const {
   return free_bytes_;
 }
 
-MemoryNeed FakeBackend::BytesNeeded(ScalarType, int32_t, int64_t, int64_t num_tokens, Tier) const {
+MemoryNeed FakeBackend::BytesNeeded(ScalarType, int32_t, int64_t, int64_t num_tokens, Tier tier) const {
   const std::lock_guard lock(mutex_);
-  return {.device_bytes = bytes_per_token_ * static_cast<uint64_t>(num_tokens)};
+  const uint64_t bytes = bytes_per_token_ * static_cast<uint64_t>(num_tokens);
+  switch (tier) {
+    case Tier::kDevice:
+      return {.device_bytes = bytes};
+    case Tier::kHost:
+      return {.host_bytes = bytes};
+    case Tier::kDisk:
+      return {};
+  }
+  return {};
 }
 
-absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView& documents, Tier,
+absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView& documents, Tier tier,
                                                              std::shared_ptr<const void>) {
   std::function<void()> hook;
   {
     const std::lock_guard lock(mutex_);
-    ++num_loads_;
+    loads_.push_back({tier, documents.num_documents});
     hook = on_load_;
   }
   if (hook != nullptr) hook();
+  const MemoryNeed need =
+      BytesNeeded(documents.type, documents.dim, documents.num_documents, documents.num_tokens(), tier);
   const std::lock_guard lock(mutex_);
   if (!load_status_.ok()) return load_status_;
-  return std::make_unique<FakeDocuments>(documents, bytes_per_token_, alive_);
+  return std::make_unique<FakeDocuments>(documents, need, alive_);
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> FakeBackend::CreateExecutor(const ExecutorOptions& options) {
   const std::lock_guard lock(mutex_);
   executor_options_ = options;
+  if (!executor_status_.ok()) return executor_status_;
   return std::make_unique<FakeExecutor>(this);
 }
 

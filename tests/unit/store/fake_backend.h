@@ -24,16 +24,23 @@ class FakeBackend : public Backend {
     int64_t num_documents = 0;
   };
 
+  struct LoadCall {
+    Tier tier = Tier::kDevice;
+    int64_t num_documents = 0;
+  };
+
   explicit FakeBackend(std::string name = "cpu") { info_.name = std::move(name); }
 
   // --- Controls; thread-safe.
   void SetFreeBytes(uint64_t bytes);
-  void SetBytesPerToken(uint64_t bytes);  // of device memory; default 0
+  void SetBytesPerToken(uint64_t bytes);  // of device memory, for Tier::kHost of host memory; default 0
   void SetHealth(absl::Status health);
   void FailLoads(absl::Status status);      // OK: loads work again
   void OnLoad(std::function<void()> hook);  // runs in Load, without a lock
   // Decides about each TopK call; null: all succeed.
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
+  void OnAlign(std::function<absl::Status()> hook);  // the same of Align calls
+  void FailExecutors(absl::Status status);           // those that are made from now on; OK: they work again
   // Closed: TopK calls wait until Open.
   void Close();
   void Open();
@@ -42,6 +49,7 @@ class FakeBackend : public Backend {
 
   std::vector<Call> calls() const;
   int64_t num_loads() const;            // Load calls
+  std::vector<LoadCall> loads() const;  // in the order in which they began
   int64_t num_documents_alive() const;  // Documents objects from Load
   ExecutorOptions executor_options() const;
 
@@ -68,9 +76,11 @@ class FakeBackend : public Backend {
   absl::Status load_status_;
   std::function<void()> on_load_;
   std::function<absl::Status(absl::Span<const Query>)> on_top_k_;
+  std::function<absl::Status()> on_align_;
+  absl::Status executor_status_;
   bool closed_ = false;
   std::vector<Call> calls_;
-  int64_t num_loads_ = 0;
+  std::vector<LoadCall> loads_;
   ExecutorOptions executor_options_;
   std::shared_ptr<std::atomic<int64_t>> alive_ = std::make_shared<std::atomic<int64_t>>(0);
 };

@@ -1,0 +1,158 @@
+#include "server/engine/batch_queries.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace maxsim::engine {
+
+void BatchQueries::Assign(absl::Span<Job* const> jobs, const ExecutorOptions& limits, const std::atomic<bool>* stop) {
+  collection_ = jobs.front()->collection.get();
+  jobs_ = jobs;
+  stop_ = stop;
+  runs_.clear();
+  groups_.clear();
+  group_of_set_.clear();
+  if (alive_.size() < jobs.size()) alive_ = std::vector<std::atomic<bool>>(jobs.size());
+  for (size_t idx = 0; idx < jobs.size(); ++idx) alive_[idx].store(true, std::memory_order_relaxed);
+  num_alive_.store(jobs.size(), std::memory_order_relaxed);
+  statuses_.assign(jobs.size(), absl::OkStatus());
+  DropCancelledAndExpired();
+  for (size_t job_idx = 0; job_idx < jobs.size(); ++job_idx) AddJob(job_idx, limits);
+  GroupRuns();
+  SplitLists();
+}
+
+absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptions& limits) const {
+  if (query.candidates == nullptr) return absl::InvalidArgumentError("candidates are not set");
+  if (query.num_tokens < 1 || query.num_tokens > kMaxQueryTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("query has ", query.num_tokens, " tokens; it must have 1 to ", kMaxQueryTokens));
+  }
+  const auto num_tokens = static_cast<size_t>(query.num_tokens);
+  const size_t num_bytes =
+      num_tokens * static_cast<size_t>(collection_->dim()) * SizeOf(QueryType(collection_->storage()));
+  if (query.tokens.size() != num_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("query tokens are ", query.tokens.size(), " bytes; ", num_tokens,
+                                                   " tokens of dimension ", collection_->dim(), " are ", num_bytes));
+  }
+  if (!query.weights.empty() && query.weights.size() != num_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("query has ", query.weights.size(), " weights and ", num_tokens, " tokens"));
+  }
+  if (query.top_k < 1 || query.top_k > kMaxTopK) {
+    return absl::InvalidArgumentError(absl::StrCat("top_k is ", query.top_k, "; it must be 1 to ", kMaxTopK));
+  }
+  if (query.num_tokens > limits.max_query_tokens) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "query has ", query.num_tokens, " tokens; the engine's max_query_tokens is ", limits.max_query_tokens));
+  }
+  if (collection_->dim() > limits.max_dim) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("collection has dimension ", collection_->dim(), "; the engine's max_dim is ", limits.max_dim));
+  }
+  return absl::OkStatus();
+}
+
+void BatchQueries::AddJob(size_t job_idx, const ExecutorOptions& limits) {
+  const Job& job = *jobs_[job_idx];
+  if (job.collection.get() != collection_) {
+    Fail(job_idx, absl::InternalError("a batch mixes generations of collections"));
+  }
+  for (size_t query_idx = 0; query_idx < job.queries.size() && alive_[job_idx]; ++query_idx) {
+    const absl::Status status = CheckQuery(job.queries[query_idx], limits);
+    if (!status.ok()) {
+      Fail(job_idx, absl::Status(status.code(), absl::StrCat("queries[", query_idx, "]: ", status.message())));
+    }
+  }
+  if (!alive_[job_idx]) return;
+  for (size_t query_idx = 0; query_idx < job.queries.size(); ++query_idx) {
+    runs_.push_back({.job_idx = job_idx, .query_idx = query_idx, .query = &job.queries[query_idx]});
+  }
+}
+
+size_t BatchQueries::GroupOf(const CandidateSet* set) {
+  const bool whole = set->kind == CandidateSet::Kind::kWholeCollection;
+  const auto [found, inserted] = group_of_set_.try_emplace(whole ? nullptr : set, groups_.size());
+  if (inserted) groups_.push_back({.set = set});
+  return found->second;
+}
+
+// Runs of one group stand together, groups in the order of their first query.
+void BatchQueries::GroupRuns() {
+  for (const QueryRun& run : runs_) ++groups_[GroupOf(run.query->candidates.get())].num_runs;
+  std::stable_sort(runs_.begin(), runs_.end(), [this](const QueryRun& a, const QueryRun& b) {
+    return GroupOf(a.query->candidates.get()) < GroupOf(b.query->candidates.get());
+  });
+  size_t next_run = 0;
+  for (size_t group_idx = 0; group_idx < groups_.size(); ++group_idx) {
+    groups_[group_idx].first_run = next_run;
+    for (const size_t end = next_run + groups_[group_idx].num_runs; next_run < end; ++next_run) {
+      runs_[next_run].idx = next_run;
+      runs_[next_run].group_idx = group_idx;
+    }
+  }
+}
+
+void BatchQueries::SplitLists() {
+  size_t num_splits = 0;
+  for (QueryGroup& group : groups_) {
+    if (group.set->kind != CandidateSet::Kind::kOrdinals) continue;
+    group.split = num_splits++;
+    if (splits_.size() < num_splits) splits_.resize(num_splits);
+    const absl::Status status = splits_[group.split].Assign(*collection_, *group.set);
+    if (status.ok()) continue;
+    for (const QueryRun& run : RunsOf(group)) Fail(run.job_idx, status);
+  }
+}
+
+int64_t BatchQueries::LongestQuery(const QueryGroup& group) const {
+  int64_t longest = 1;
+  for (const QueryRun& run : RunsOf(group)) longest = std::max<int64_t>(longest, run.query->num_tokens);
+  return longest;
+}
+
+bool BatchQueries::AnyAlive(const QueryGroup& group) const {
+  const absl::Span<const QueryRun> runs = RunsOf(group);
+  return std::any_of(runs.begin(), runs.end(), [this](const QueryRun& run) { return Alive(run); });
+}
+
+void BatchQueries::Fail(size_t job_idx, const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (!statuses_[job_idx].ok()) return;
+  statuses_[job_idx] = status;
+  alive_[job_idx].store(false, std::memory_order_relaxed);
+  num_alive_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void BatchQueries::FailAll(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  for (size_t idx = 0; idx < statuses_.size(); ++idx) {
+    statuses_[idx] = status;
+    alive_[idx].store(false, std::memory_order_relaxed);
+  }
+  num_alive_.store(0, std::memory_order_relaxed);
+}
+
+void BatchQueries::DropCancelledAndExpired() {
+  const bool stopped = stop_ != nullptr && stop_->load(std::memory_order_relaxed);
+  const absl::Time now = absl::Now();
+  for (size_t idx = 0; idx < jobs_.size(); ++idx) {
+    const Job& job = *jobs_[idx];
+    if (stopped) {
+      Fail(idx, absl::UnavailableError("the server is shutting down"));
+    } else if (job.deadline <= now) {  // before the flag: gRPC cancels a call that expires
+      Fail(idx, absl::DeadlineExceededError("the deadline passed while the request was scored"));
+    } else if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
+      Fail(idx, absl::CancelledError("the request was cancelled while it was scored"));
+    }
+  }
+}
+
+absl::Status BatchQueries::StatusOf(size_t job_idx) const {
+  const std::lock_guard lock(mutex_);
+  return statuses_[job_idx];
+}
+
+}  // namespace maxsim::engine

@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/engine/device_run.h"
+#include "server/engine/engine.h"
+
+namespace maxsim::engine {
+
+DocumentsView DeviceRun::InlineView(const CandidateSet& set) const {
+  const store::Collection& collection = queries_->collection();
+  return {.type = collection.storage(),
+          .dim = collection.dim(),
+          .num_documents = static_cast<int64_t>(set.inline_offsets.size()) - 1,
+          .tokens = set.inline_tokens.data(),
+          .offsets = set.inline_offsets.data(),
+          .scales = set.inline_scales.empty() ? nullptr : set.inline_scales.data(),
+          .rotation_seed = collection.manifest().rotation_seed};
+}
+
+absl::Status DeviceRun::CheckInline(const CandidateSet& set) const {
+  if (set.inline_offsets.empty()) return absl::InvalidArgumentError("inline documents have no offsets");
+  const DocumentsView view = InlineView(set);
+  if (absl::Status status = ValidateDocuments(view); !status.ok()) return status;
+  const size_t row_bytes = static_cast<size_t>(view.dim) * SizeOf(view.type);
+  if (set.inline_tokens.size() != static_cast<size_t>(view.num_tokens()) * row_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("inline documents are ", set.inline_tokens.size(), " bytes; ",
+                                                   view.num_tokens(), " tokens of dimension ", view.dim, " are ",
+                                                   static_cast<size_t>(view.num_tokens()) * row_bytes));
+  }
+  if (view.scales != nullptr && set.inline_scales.size() != static_cast<size_t>(view.num_documents)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("inline documents have ", set.inline_scales.size(), " scales for ", view.num_documents));
+  }
+  for (int64_t idx = 0; idx < view.num_documents; ++idx) {
+    const int64_t bytes = StagedBytes(view.type, view.dim, view.offsets[idx + 1] - view.offsets[idx]);
+    if (bytes > limits_.max_staged_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("inline document ", idx, " is ", bytes,
+                                                       " bytes; the engine's max_staged_bytes is ",
+                                                       limits_.max_staged_bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t DeviceRun::EndOfStage(const QueryGroup& group, int64_t begin) const {
+  const DocumentsView view = InlineView(*group.set);
+  const int64_t max_tokens = std::min(limits_.max_staged_bytes / StagedBytes(view.type, view.dim, 1),
+                                      MaxTokens(queries_->LongestQuery(group)));
+  const int64_t max_documents = std::min(limits_.max_staged_documents, limits_.max_candidates);
+  const int64_t last = std::min(view.num_documents, begin + std::min(max_documents, view.num_documents));
+  return EndOfRange(view, begin, last, max_tokens);
+}
+
+const Documents* DeviceRun::Stage(const QueryGroup& group, int64_t begin, int64_t end) {
+  DocumentsView view = InlineView(*group.set);
+  view.num_documents = end - begin;
+  if (begin != 0) {
+    const int64_t first = view.offsets[begin];
+    offsets_.assign(view.offsets + begin, view.offsets + end + 1);
+    for (int64_t& offset : offsets_) offset -= first;
+    view.offsets = offsets_.data();
+    if (view.scales != nullptr) view.scales += begin;
+    const size_t row_bytes = static_cast<size_t>(view.dim) * SizeOf(view.type);
+    const std::byte* const rows = group.set->inline_tokens.data() + static_cast<size_t>(first) * row_bytes;
+    view.tokens = rows;
+    // i8 rows may begin anywhere; a backend takes them from an even address.
+    if (reinterpret_cast<uintptr_t>(rows) % 2 != 0) {
+      tokens_.assign(rows, rows + static_cast<size_t>(offsets_.back()) * row_bytes);
+      view.tokens = tokens_.data();
+    }
+  }
+  const absl::StatusOr<const Documents*> staged = executor_->Stage(view);
+  if (staged.ok()) return *staged;
+  for (const QueryRun& run : queries_->RunsOf(group)) FailCall(run.job_idx, staged.status());
+  return nullptr;
+}
+
+void DeviceRun::ScoreInline(const QueryGroup& group) {
+  if (const absl::Status status = CheckInline(*group.set); !status.ok()) {
+    for (const QueryRun& run : queries_->RunsOf(group)) queries_->Fail(run.job_idx, status);
+    return;
+  }
+  const DocumentsView view = InlineView(*group.set);
+  const Documents* staged = nullptr;
+  bool whole = false;
+  for (int64_t begin = 0; begin < view.num_documents && AnyAlive();) {
+    const int64_t end = EndOfStage(group, begin);
+    staged = Stage(group, begin, end);
+    if (staged == nullptr) return;
+    whole = begin == 0 && end == view.num_documents;
+    tasks_.clear();
+    for (const QueryRun& run : queries_->RunsOf(group)) {
+      tasks_.push_back({.run = &run,
+                        .num_candidates = end - begin,
+                        .base = static_cast<uint64_t>(begin),
+                        .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
+    }
+    RunTasks(*staged);
+    begin = end;
+  }
+  bool align = false;
+  for (const QueryRun& run : queries_->RunsOf(group)) {
+    if (!Alive(run)) continue;
+    DeviceHits& found = found_[run.idx];
+    FinishHits(run.query->top_k, found.num_lists, &found.hits);
+    found.num_lists = 1;
+    if (!run.query->want_alignments) continue;
+    found.matches.resize(found.hits.size() * static_cast<size_t>(run.query->num_tokens));
+    align = align || !found.hits.empty();
+  }
+  // Documents that took several stagings are staged once more; a single staging is still there.
+  for (int64_t begin = 0; align && begin < view.num_documents && AnyAlive();) {
+    const int64_t end = EndOfStage(group, begin);
+    if (!whole) staged = Stage(group, begin, end);
+    if (staged == nullptr) return;
+    AlignInlineHits(group, *staged, begin, end);
+    begin = end;
+  }
+}
+
+void DeviceRun::AlignInlineHits(const QueryGroup& group, const Documents& documents, int64_t begin, int64_t end) {
+  for (const QueryRun& run : queries_->RunsOf(group)) {
+    if (!Alive(run) || !run.query->want_alignments) continue;
+    DeviceHits& found = found_[run.idx];
+    inline_hits_.clear();
+    for (size_t idx = 0; idx < found.hits.size(); ++idx) {
+      const auto document = static_cast<int64_t>(found.hits[idx].ordinal);
+      if (document < begin || document >= end) continue;
+      inline_hits_.push_back({.run = &run,
+                              .ordinal = static_cast<uint32_t>(document - begin),
+                              .matches = found.matches.data() + idx * static_cast<size_t>(run.query->num_tokens)});
+    }
+    AlignHits(run, documents, inline_hits_);
+  }
+}
+
+}  // namespace maxsim::engine

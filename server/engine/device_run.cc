@@ -1,0 +1,108 @@
+#include "server/engine/device_run.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+
+namespace maxsim::engine {
+
+int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens) {
+  const int64_t* first = documents.offsets + begin;
+  const int64_t* end = documents.offsets + last;
+  // The first offset beyond what fits; the documents before it are whole.
+  const int64_t* beyond = std::upper_bound(
+      first + 1, end + 1, max_tokens, [first](int64_t tokens, int64_t offset) { return tokens < offset - *first; });
+  return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);
+}
+
+void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits) {
+  const size_t kept = std::min(hits->size(), static_cast<size_t>(top_k));
+  if (num_lists > 1) {
+    std::partial_sort(hits->begin(), hits->begin() + static_cast<ptrdiff_t>(kept), hits->end(), RanksBefore);
+  }
+  hits->resize(kept);
+}
+
+void DeviceRun::Begin(BatchQueries* queries) {
+  queries_ = queries;
+  if (found_.size() < queries->runs().size()) found_.resize(queries->runs().size());
+  Forget();
+}
+
+void DeviceRun::Forget() {
+  lost_ = absl::OkStatus();
+  parts_.clear();
+  inline_groups_.clear();
+  hits_to_align_.clear();
+  work_ = {};
+  for (size_t idx = 0; idx < queries_->runs().size(); ++idx) {
+    found_[idx].hits.clear();
+    found_[idx].num_lists = 0;
+    found_[idx].matches.clear();
+  }
+}
+
+void DeviceRun::FailCall(size_t job_idx, const absl::Status& status) {
+  if (absl::IsUnavailable(status)) {
+    lost_ = status;
+  } else {
+    queries_->Fail(job_idx, status);
+  }
+}
+
+Query DeviceRun::ToQuery(const QueryRun& run) {
+  Query query;
+  query.tokens = run.query->tokens.data();
+  query.weights = run.query->weights.empty() ? nullptr : run.query->weights.data();
+  query.num_tokens = run.query->num_tokens;
+  query.top_k = run.query->top_k;
+  return query;
+}
+
+void DeviceRun::Score() {
+  for (size_t idx = 0; idx < parts_.size() && AnyAlive(); ++idx) ScorePart(parts_[idx]);
+  for (size_t idx = 0; idx < inline_groups_.size() && AnyAlive(); ++idx) ScoreInline(*inline_groups_[idx]);
+  parts_.clear();
+  inline_groups_.clear();
+}
+
+void DeviceRun::Align() {
+  // One call a query and part.
+  std::stable_sort(hits_to_align_.begin(), hits_to_align_.end(), [](const HitToAlign& a, const HitToAlign& b) {
+    return a.run->idx != b.run->idx ? a.run->idx < b.run->idx : a.part < b.part;
+  });
+  const absl::Span<const HitToAlign> all = hits_to_align_;
+  for (size_t begin = 0, end = 0; begin < all.size() && AnyAlive(); begin = end) {
+    const HitToAlign& first = all[begin];
+    for (end = begin; end < all.size() && all[end].run == first.run && all[end].part == first.part;) ++end;
+    if (!Alive(*first.run)) continue;
+    AlignHits(*first.run, *queries_->collection().parts()[first.part].On(device_), all.subspan(begin, end - begin));
+  }
+  hits_to_align_.clear();
+}
+
+// Aligns hits of one query, documents of `documents`, and puts each row of matches where it belongs.
+void DeviceRun::AlignHits(const QueryRun& run, const Documents& documents, absl::Span<const HitToAlign> hits) {
+  const auto num_tokens = static_cast<size_t>(run.query->num_tokens);
+  const auto piece = static_cast<size_t>(limits_.max_candidates);
+  for (; !hits.empty(); hits.remove_prefix(std::min(piece, hits.size()))) {
+    const auto some = hits.first(std::min(piece, hits.size()));
+    queries_->DropCancelledAndExpired();
+    if (!Alive(run)) return;
+    ordinals_.clear();
+    for (const HitToAlign& hit : some) ordinals_.push_back(hit.ordinal);
+    matches_.resize(some.size() * num_tokens);
+    const absl::Time start = absl::Now();
+    const absl::Status status = executor_->Align(documents, ToQuery(run), ordinals_, absl::MakeSpan(matches_));
+    if (!status.ok()) {
+      FailCall(run.job_idx, status);
+      return;
+    }
+    work_.timings.kernel_seconds += absl::ToDoubleSeconds(absl::Now() - start);
+    for (size_t idx = 0; idx < some.size(); ++idx) {
+      std::copy_n(matches_.begin() + static_cast<ptrdiff_t>(idx * num_tokens), num_tokens, some[idx].matches);
+    }
+  }
+}
+
+}  // namespace maxsim::engine

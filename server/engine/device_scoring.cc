@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "server/engine/device_run.h"
+
+namespace maxsim::engine {
+namespace {
+
+int64_t Length(const DocumentsView& documents, uint32_t ordinal) {
+  return documents.offsets[ordinal + size_t{1}] - documents.offsets[ordinal];
+}
+
+}  // namespace
+
+// Whole-collection queries stand first and lists by group, so that queries which share documents meet in one call.
+void DeviceRun::ScorePart(uint32_t part_idx) {
+  const store::Collection::Part& part = queries_->collection().parts()[part_idx];
+  if (part.num_documents() == 0) return;
+  tasks_.clear();
+  for (const QueryGroup& group : queries_->groups()) {
+    if (group.set->kind != CandidateSet::Kind::kWholeCollection) continue;
+    if (part.num_documents() > limits_.max_candidates || part.num_tokens() > MaxTokens(queries_->LongestQuery(group))) {
+      ScoreWholePartInRanges(group, part);
+    } else {
+      AddWholePart(group, part);
+    }
+  }
+  for (const QueryGroup& group : queries_->groups()) {
+    if (group.set->kind == CandidateSet::Kind::kOrdinals) AddListedCandidates(group, part_idx);
+  }
+  RunTasks(*part.On(device_));
+}
+
+// How many document tokens one call may score against so many query tokens.
+int64_t DeviceRun::MaxTokens(int64_t query_tokens) const {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMost));
+}
+
+void DeviceRun::AddWholePart(const QueryGroup& group, const store::Collection::Part& part) {
+  for (const QueryRun& run : queries_->RunsOf(group)) {
+    tasks_.push_back({.run = &run,
+                      .num_candidates = part.num_documents(),
+                      .base = part.first_ordinal,
+                      .num_tokens = static_cast<uint64_t>(part.num_tokens())});
+  }
+}
+
+// A part of more documents or tokens than one call may score: in ranges so short that the queries still share their
+// documents.
+void DeviceRun::ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part) {
+  const auto num_sharing = std::min<int64_t>(static_cast<int64_t>(group.num_runs), limits_.max_queries);
+  const int64_t length = std::max<int64_t>(limits_.max_candidates / num_sharing, 1);
+  const int64_t shared_tokens = std::min(num_sharing * queries_->LongestQuery(group), limits_.max_query_tokens);
+  const int64_t max_tokens = MaxTokens(shared_tokens);
+  const DocumentsView& view = part.shard->documents();
+  int64_t end = 0;
+  for (int64_t begin = 0; begin < view.num_documents && AnyAlive(); begin = end) {
+    end = EndOfRange(view, begin, std::min(begin + length, view.num_documents), max_tokens);
+    ordinals_.resize(static_cast<size_t>(end - begin));
+    std::iota(ordinals_.begin(), ordinals_.end(), static_cast<uint32_t>(begin));
+    tasks_.clear();
+    for (const QueryRun& run : queries_->RunsOf(group)) {
+      tasks_.push_back({.run = &run,
+                        .ordinals = ordinals_.data(),
+                        .num_candidates = end - begin,
+                        .base = part.first_ordinal + static_cast<uint64_t>(begin),
+                        .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
+    }
+    RunTasks(*part.On(device_));
+  }
+  tasks_.clear();
+}
+
+void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) {
+  if (!queries_->AnyAlive(group)) return;
+  const CandidateSplit& split = queries_->split(group);
+  const DocumentsView& view = queries_->collection().parts()[part_idx].shard->documents();
+  const absl::Span<const uint32_t> ordinals = split.ordinals(part_idx);
+  const absl::Span<const uint32_t> indices = split.indices(part_idx);
+  const auto max_piece = static_cast<size_t>(limits_.max_candidates);
+  const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
+  size_t end = 0;
+  for (size_t begin = 0; begin < ordinals.size(); begin = end) {
+    int64_t num_tokens = Length(view, ordinals[begin]);
+    for (end = begin + 1; end < ordinals.size() && end - begin < max_piece; ++end) {
+      const int64_t length = Length(view, ordinals[end]);
+      if (length > max_tokens - num_tokens) break;
+      num_tokens += length;
+    }
+    for (const QueryRun& run : queries_->RunsOf(group)) {
+      tasks_.push_back({.run = &run,
+                        .ordinals = ordinals.data() + begin,
+                        .num_candidates = static_cast<int64_t>(end - begin),
+                        .indices = indices.data() + begin,
+                        .num_tokens = static_cast<uint64_t>(num_tokens)});
+    }
+  }
+}
+
+// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each task alone is within them,
+// or is a single document.
+void DeviceRun::RunTasks(const Documents& documents) {
+  size_t next = 0;
+  while (next < tasks_.size() && lost_.ok()) {
+    queries_->DropCancelledAndExpired();
+    wave_.clear();
+    int64_t query_tokens = 0;
+    int64_t candidates = 0;
+    uint64_t work = 0;
+    for (; next < tasks_.size(); ++next) {
+      const Task& task = tasks_[next];
+      if (!Alive(*task.run)) continue;
+      const uint64_t task_work = task.num_tokens * static_cast<uint64_t>(task.run->query->num_tokens);
+      const bool fits = static_cast<int64_t>(wave_.size()) < limits_.max_queries &&
+                        query_tokens + task.run->query->num_tokens <= limits_.max_query_tokens &&
+                        candidates + task.num_candidates <= limits_.max_candidates && work <= max_call_work_ &&
+                        task_work <= max_call_work_ - work;
+      if (!fits && !wave_.empty()) break;
+      work += task_work;
+      query_tokens += task.run->query->num_tokens;
+      candidates += task.num_candidates;
+      wave_.push_back(task);
+    }
+    if (!wave_.empty()) RunWave(documents, wave_);
+  }
+}
+
+void DeviceRun::RunWave(const Documents& documents, absl::Span<const Task> wave) {
+  calls_.clear();
+  for (const Task& task : wave) {
+    Query& query = calls_.emplace_back(ToQuery(*task.run));
+    query.ordinals = task.ordinals;
+    query.num_candidates = task.num_candidates;
+  }
+  if (results_.size() < wave.size()) results_.resize(wave.size());
+  const auto results = absl::MakeSpan(results_).first(wave.size());
+  CallTimings timings;
+  const absl::Status status = executor_->TopK(documents, calls_, results, &timings);
+  if (!status.ok()) {
+    if (wave.size() == 1 || absl::IsUnavailable(status)) {
+      FailCall(wave.front().run->job_idx, status);
+      return;
+    }
+    // One of them is to blame, and only it shall fail.
+    for (const Task& task : wave) {
+      if (Alive(*task.run)) RunWave(documents, absl::MakeConstSpan(&task, 1));
+    }
+    return;
+  }
+  work_.timings.copy_seconds += timings.copy_seconds;
+  work_.timings.kernel_seconds += timings.kernel_seconds;
+  for (size_t idx = 0; idx < wave.size(); ++idx) {
+    const Task& task = wave[idx];
+    work_.token_pairs += task.num_tokens * static_cast<uint64_t>(task.run->query->num_tokens);
+    if (idx == 0 || !SameCandidates(task, wave[idx - 1])) work_.document_tokens += task.num_tokens;
+    Absorb(task, results[idx]);
+  }
+}
+
+void DeviceRun::Absorb(const Task& task, absl::Span<const Scored> scored) {
+  if (scored.empty()) return;
+  const JobQuery& query = *task.run->query;
+  const auto top_k = static_cast<size_t>(query.top_k);
+  DeviceHits& found = found_[task.run->idx];
+  std::vector<Hit>& hits = found.hits;
+  hits.reserve(hits.size() + scored.size());
+  for (const Scored& one : scored) {
+    if (task.indices == nullptr) {
+      const uint64_t ordinal = task.base + one.position;
+      hits.push_back({one.score, ordinal, ordinal});
+    } else {
+      const uint32_t idx = task.indices[one.position];
+      hits.push_back({one.score, query.candidates->positions[idx], query.candidates->ordinals[idx]});
+    }
+  }
+  ++found.num_lists;
+  // Many parts of a long list each: keep no more than a few times top_k.
+  if (hits.size() > 4 * top_k) {
+    std::nth_element(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(top_k), hits.end(), RanksBefore);
+    hits.resize(top_k);
+  }
+}
+
+}  // namespace maxsim::engine

@@ -1,0 +1,83 @@
+#include "server/store/device_set.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/log_event.h"
+
+namespace maxsim::store {
+namespace {
+
+int64_t SteadyNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+DeviceSet::DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss)
+    : members_(std::move(members)),
+      on_loss_(on_loss),
+      alive_(members_.size()),
+      polled_ns_(std::numeric_limits<int64_t>::min() / 2),
+      lost_(members_.size()) {
+  for (std::atomic<bool>& alive : alive_) alive.store(true, std::memory_order_relaxed);
+}
+
+size_t DeviceSet::num_alive() const {
+  return static_cast<size_t>(std::count_if(alive_.begin(), alive_.end(), [](const std::atomic<bool>& alive) {
+    return alive.load(std::memory_order_acquire);
+  }));
+}
+
+absl::Status DeviceSet::StatusOf(size_t device) const {
+  if (alive(device)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  return lost_[device];
+}
+
+void DeviceSet::Lose(size_t device, const absl::Status& reason) {
+  size_t left = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_[device].ok()) return;
+    // Where there is one device, nobody asks which it was.
+    lost_[device] = absl::UnavailableError(
+        size() == 1 ? std::string(reason.message()) : absl::StrCat("device ", number(device), ": ", reason.message()));
+    if (first_lost_.ok()) first_lost_ = lost_[device];
+    alive_[device].store(false, std::memory_order_release);
+    left = num_alive();
+    if (on_loss_ == OnDeviceLoss::kExit || left == 0) ended_.store(true, std::memory_order_release);
+  }
+  log::Write(spdlog::level::critical, "device_lost",
+             {{"device", absl::StrCat(number(device))},
+              {"name", backend(device).info().device},
+              {"devices_left", absl::StrCat(left)},
+              {"error", reason.ToString()}});
+}
+
+void DeviceSet::Poll(absl::Duration max_age) {
+  const int64_t now = SteadyNanoseconds();
+  int64_t polled = polled_ns_.load(std::memory_order_relaxed);
+  if (now - polled < absl::ToInt64Nanoseconds(max_age)) return;
+  // Of threads that come here together one asks.
+  if (!polled_ns_.compare_exchange_strong(polled, now, std::memory_order_relaxed) && max_age > absl::ZeroDuration()) {
+    return;
+  }
+  for (size_t device = 0; device < size(); ++device) {
+    if (!alive(device)) continue;
+    if (const absl::Status health = backend(device).Health(); !health.ok()) Lose(device, health);
+  }
+}
+
+absl::Status DeviceSet::Health() const {
+  if (!ended_.load(std::memory_order_acquire)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  return first_lost_;
+}
+
+}  // namespace maxsim::store
