@@ -107,6 +107,15 @@ struct CallTimings {
   int64_t streamed_bytes = 0;  // of rows that came over
   int64_t cache_hits = 0;      // listed documents that the device still had ...
   int64_t cache_misses = 0;    // ... and those that it had not
+
+  CallTimings& operator+=(const CallTimings& other) {
+    copy_seconds += other.copy_seconds;
+    kernel_seconds += other.kernel_seconds;
+    streamed_bytes += other.streamed_bytes;
+    cache_hits += other.cache_hits;
+    cache_misses += other.cache_misses;
+    return *this;
+  }
 };
 
 // Where a backend keeps documents that it scores again and again. A score has the same bits whichever it is.

@@ -161,6 +161,12 @@ struct Metrics::Families {
       AddCounter(registry, "maxsim_device_copy_seconds_total", "Time in transfers, summed over lanes.");
   Family<Counter>& device_kernel =
       AddCounter(registry, "maxsim_device_kernel_seconds_total", "Time in scoring and selection, summed over lanes.");
+  Family<Counter>& device_streamed = AddCounter(registry, "maxsim_device_streamed_bytes_total",
+                                                "Bytes of documents that came from host memory or disk to be scored.");
+  Family<Counter>& device_cache_hits = AddCounter(registry, "maxsim_device_cache_hits_total",
+                                                  "Listed documents outside of a device's memory that its cache had.");
+  Family<Counter>& device_cache_misses = AddCounter(registry, "maxsim_device_cache_misses_total",
+                                                    "Listed documents outside of a device's memory that had to come.");
 
   Family<Gauge>& gpu_utilization =
       AddGauge(registry, "maxsim_gpu_utilization_ratio", "Share of time in which a kernel ran, 0 to 1.");
@@ -198,6 +204,9 @@ struct Metrics::Families {
     Counter* pairs = nullptr;
     Counter* copy = nullptr;
     Counter* kernel = nullptr;
+    Counter* streamed = nullptr;
+    Counter* cache_hits = nullptr;
+    Counter* cache_misses = nullptr;
   };
   absl::flat_hash_map<int, DeviceSeries> devices;
 
@@ -212,6 +221,9 @@ struct Metrics::Families {
     series.pairs = &device_pairs.Add(labels);
     series.copy = &device_copy.Add(labels);
     series.kernel = &device_kernel.Add(labels);
+    series.streamed = &device_streamed.Add(labels);
+    series.cache_hits = &device_cache_hits.Add(labels);
+    series.cache_misses = &device_cache_misses.Add(labels);
     return series;
   }
 };
@@ -269,13 +281,16 @@ void Metrics::ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t docum
   families_->scored_bytes.Increment(static_cast<double>(document_bytes));
 }
 
-void Metrics::ObserveDevice(int device, uint64_t token_pairs, double copy_seconds, double kernel_seconds) {
+void Metrics::ObserveDevice(int device, const DeviceBatch& batch) {
   std::lock_guard lock(families_->mutex);
   const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
   series.batches->Increment();
-  series.pairs->Increment(static_cast<double>(token_pairs));
-  series.copy->Increment(copy_seconds);
-  series.kernel->Increment(kernel_seconds);
+  series.pairs->Increment(static_cast<double>(batch.token_pairs));
+  series.copy->Increment(batch.copy_seconds);
+  series.kernel->Increment(batch.kernel_seconds);
+  series.streamed->Increment(static_cast<double>(batch.streamed_bytes));
+  series.cache_hits->Increment(static_cast<double>(batch.cache_hits));
+  series.cache_misses->Increment(static_cast<double>(batch.cache_misses));
 }
 
 void Metrics::SetDevice(int device, bool up, int lanes_busy) {

@@ -40,7 +40,15 @@ class Metrics {
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
   // What one device did for a batch.
-  void ObserveDevice(int device, uint64_t token_pairs, double copy_seconds, double kernel_seconds);
+  struct DeviceBatch {
+    uint64_t token_pairs = 0;
+    double copy_seconds = 0;
+    double kernel_seconds = 0;
+    int64_t streamed_bytes = 0;  // of documents that are not in its memory
+    int64_t cache_hits = 0;      // such documents of lists that it still had ...
+    int64_t cache_misses = 0;    // ... and had not
+  };
+  void ObserveDevice(int device, const DeviceBatch& batch);
   // A device's state; its series exist from the first call on.
   void SetDevice(int device, bool up, int lanes_busy);
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);

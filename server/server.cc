@@ -55,6 +55,9 @@ void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
               {"parallelism", absl::StrCat(info.parallelism)},
               {"memory", config::FormatBytes(info.memory_bytes)},
               {"lanes", absl::StrCat(engine.num_lanes())}});
+  if (!info.link.empty()) {
+    log::Write(spdlog::level::info, "link", {{"number", absl::StrCat(numbered.number)}, {"measured", info.link}});
+  }
 }
 
 std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,

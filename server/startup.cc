@@ -41,12 +41,17 @@ bool IsAbsent(const absl::Status& status) {
          absl::StartsWith(status.message(), "no usable CUDA device");
 }
 
+CudaOptions OnDevice(int number, CudaOptions options) {
+  options.device = number;
+  return options;
+}
+
 // Every device that works; those that do not are logged. The status of the first where none does.
-absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda() {
+absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda(const CudaOptions& common) {
   std::vector<NumberedBackend> backends;
   absl::Status first;
   for (int number = 0;; ++number) {
-    auto backend = CreateCudaBackend({.device = number});
+    auto backend = CreateCudaBackend(OnDevice(number, common));
     if (backend.ok()) {
       backends.push_back({*std::move(backend), number});
       continue;
@@ -62,11 +67,11 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda() {
   return backends;
 }
 
-absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& numbers) {
-  if (numbers.empty()) return CreateEveryCuda();
+absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& numbers, const CudaOptions& common) {
+  if (numbers.empty()) return CreateEveryCuda(common);
   std::vector<NumberedBackend> backends;
   for (const int number : numbers) {
-    auto backend = CreateCudaBackend({.device = number});
+    auto backend = CreateCudaBackend(OnDevice(number, common));
     if (!backend.ok()) {
       // Nobody who names several devices wants to be served by fewer.
       return backends.empty() ? backend.status()
@@ -109,7 +114,7 @@ std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> 
 
 absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config) {
   if (config.backend.kind == config::BackendKind::kCpu) return CreateCpu(config);
-  auto cuda = CreateCuda(config.backend.devices);
+  auto cuda = CreateCuda(config.backend.devices, config.backend.cuda);
   if (cuda.ok()) return cuda;
   if (config.backend.kind == config::BackendKind::kCuda || absl::IsInvalidArgument(cuda.status())) {
     return absl::Status(cuda.status().code(), absl::StrCat("backend.kind cuda: ", cuda.status().message()));

@@ -325,8 +325,12 @@ void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch)
                            stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
   }
   for (const engine::BatchStats::Device& device : stats.devices) {
-    metrics_->ObserveDevice(engine_->devices().number(device.device), device.token_pairs, device.timings.copy_seconds,
-                            device.timings.kernel_seconds);
+    metrics_->ObserveDevice(engine_->devices().number(device.device), {.token_pairs = device.token_pairs,
+                                                                       .copy_seconds = device.timings.copy_seconds,
+                                                                       .kernel_seconds = device.timings.kernel_seconds,
+                                                                       .streamed_bytes = device.timings.streamed_bytes,
+                                                                       .cache_hits = device.timings.cache_hits,
+                                                                       .cache_misses = device.timings.cache_misses});
   }
   const bool stopped = stop_now_.load(std::memory_order_relaxed);
   const auto unavailable = std::find_if(results.begin(), results.end(),

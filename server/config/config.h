@@ -50,6 +50,7 @@ struct Config {
     std::vector<int> devices = {0};  // CUDA device ordinals; none: all that there are
     int cpu_threads = 0;             // 0: one a core
     std::string cpu_isa;             // "": the best there is
+    CudaOptions cuda;                // of every CUDA device; its `device` does not count
   } backend;
 
   store::StoreOptions store;

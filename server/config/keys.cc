@@ -244,6 +244,16 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "backend.cpu_isa", "name", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
       "Instruction set of the CPU backend; empty takes the best the machine has."));
   keys.push_back(Bytes(
+      "backend.stream_block_bytes", +[](Config& c) -> int64_t& { return c.backend.cuda.stream_block_bytes; }, 0,
+      16 * kGi,
+      "Documents in host memory or on disk come to a CUDA device in blocks of this size, two a lane; 0 allows none."));
+  keys.push_back(Bytes(
+      "backend.document_cache_bytes", +[](Config& c) -> int64_t& { return c.backend.cuda.document_cache_bytes; }, 0,
+      kHuge, "Device memory in which each lane keeps such documents that candidate lists name again and again."));
+  keys.push_back(Count(
+      "backend.reader_threads", +[](Config& c) -> int& { return c.backend.cuda.reader_threads; }, 1, 256,
+      "Threads a CUDA device that read documents on disk."));
+  keys.push_back(Bytes(
       "memory.budget", +[](Config& c) -> size_t& { return c.store.memory_budget_bytes; }, 0, kHuge,
       "Memory of each device (the CPU backend: of the host) that collections may take; 0 is what is free, less the "
       "reserve."));

@@ -273,8 +273,7 @@ std::vector<absl::StatusOr<JobResult>> Lane::Batch::Assemble() {
     stats_.devices.push_back({run->device(), work.token_pairs, work.timings});
     stats_.token_pairs += work.token_pairs;
     stats_.document_tokens += work.document_tokens;
-    stats_.timings.copy_seconds += work.timings.copy_seconds;
-    stats_.timings.kernel_seconds += work.timings.kernel_seconds;
+    stats_.timings += work.timings;
     longest.copy_seconds = std::max(longest.copy_seconds, work.timings.copy_seconds);
     longest.kernel_seconds = std::max(longest.kernel_seconds, work.timings.kernel_seconds);
   }

@@ -149,8 +149,7 @@ void DeviceRun::RunWave(const Documents& documents, absl::Span<const Task> wave)
     }
     return;
   }
-  work_.timings.copy_seconds += timings.copy_seconds;
-  work_.timings.kernel_seconds += timings.kernel_seconds;
+  work_.timings += timings;
   for (size_t idx = 0; idx < wave.size(); ++idx) {
     const Task& task = wave[idx];
     work_.token_pairs += task.num_tokens * static_cast<uint64_t>(task.run->query->num_tokens);

@@ -36,7 +36,7 @@ struct StoreOptions {
   // Collections that take less than this are copied to every device, unless their configuration says otherwise.
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
-  int load_threads = 2;          // shards read at the same time
+  int load_threads = 4;          // shards read at the same time
   // Widest collection accepted: ExecutorOptions::max_dim of the engine that will score it, so that a collection no
   // query could be scored on fails when it is loaded.
   int32_t max_dim = kMaxDim;

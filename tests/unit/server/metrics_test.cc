@@ -77,14 +77,17 @@ TEST(MetricsTest, DevicesHaveSeriesOfTheirOwn) {
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_up{device=\"3\"}"), "1");
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_lanes_busy{device=\"3\"}"), "2");
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_batches_total{device=\"3\"}"), "0") << "there from the start";
-  metrics.ObserveDevice(3, 1000, 0.25, 0.5);
-  metrics.ObserveDevice(3, 500, 0.25, 0.5);
+  metrics.ObserveDevice(3, {1000, 0.25, 0.5, 4000, 3, 1});
+  metrics.ObserveDevice(3, {500, 0.25, 0.5, 6000, 4, 2});
   metrics.SetDevice(3, false, 0);
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_up{device=\"3\"}"), "0");
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_batches_total{device=\"3\"}"), "2");
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_scored_token_pairs_total{device=\"3\"}"), "1500");
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_copy_seconds_total{device=\"3\"}"), "0.5");
   EXPECT_EQ(ValueOf(metrics, "maxsim_device_kernel_seconds_total{device=\"3\"}"), "1");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_streamed_bytes_total{device=\"3\"}"), "10000");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_cache_hits_total{device=\"3\"}"), "7");
+  EXPECT_EQ(ValueOf(metrics, "maxsim_device_cache_misses_total{device=\"3\"}"), "3");
 }
 
 TEST(MetricsTest, ARemovedCollectionHasNoSeries) {
