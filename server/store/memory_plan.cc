@@ -1,7 +1,6 @@
 #include "server/store/memory_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -13,21 +12,6 @@
 
 namespace maxsim::store {
 namespace {
-
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
-  return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
-}
-
-Tier TierOf(Residency residency) {
-  switch (residency) {
-    case Residency::kHost:
-      return Tier::kHost;
-    case Residency::kDisk:
-      return Tier::kDisk;
-    default:
-      return Tier::kDevice;
-  }
-}
 
 // The tiers that a shard may go to, best first.
 absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Residency residency) {
