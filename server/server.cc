@@ -172,7 +172,7 @@ absl::Status Server::LoadCollections() {
     }
     auto found = store_->Find(collection.name);
     absl::Status warmed =
-        found.ok() ? WarmUp(*std::move(found), *scheduler_, config_.engine.executor.max_query_tokens) : found.status();
+        found.ok() ? WarmUp(*found, *scheduler_, config_.engine.executor.max_query_tokens) : found.status();
     if (!warmed.ok()) {
       return absl::Status(warmed.code(),
                           absl::StrCat("collection ", collection.name, ": the first query failed: ", warmed.message()));

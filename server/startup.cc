@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   return CreateCpu(config);
 }
 
-absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler,
+absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));

@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
 // Scores a small query against documents of every shard, on every device that has copies, so that what is done once
 // (loading kernels, touching memory, starting threads) is done before a client waits for it. `max_query_tokens` is the
 // engine's. Blocks.
-absl::Status WarmUp(std::shared_ptr<const store::Collection> collection, batching::Scheduler& scheduler,
+absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens);
 
 // {"grpc_port": N, "http_port": N, "pid": N}, written to a temporary name and renamed: a reader sees all of it or none.

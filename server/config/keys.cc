@@ -195,7 +195,7 @@ Key DevicesKey(std::string name, Field<std::vector<int>> field, std::string help
           .set =
               [=](std::string_view text, Config& config) {
                 absl::StatusOr<std::vector<int>> numbers = ParseDevices(text);
-                if (numbers.ok()) field(config) = *std::move(numbers);
+                if (numbers.ok()) field(config) = *numbers;
                 return numbers.status();
               },
           .get = [=](const Config& config) { return FormatDevices(Read(field, config)); }};

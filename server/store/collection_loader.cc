@@ -38,17 +38,6 @@ absl::Status CheckValues(const shard::Shard& shard) {
                                         : shard::Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
 }
 
-Tier TierOf(Residency tier) {
-  switch (tier) {
-    case Residency::kHost:
-      return Tier::kHost;
-    case Residency::kDisk:
-      return Tier::kDisk;
-    default:
-      return Tier::kDevice;
-  }
-}
-
 // What one shard takes where the plan puts it.
 MemoryDemand DemandOf(const ShardPlace& place, size_t num_devices) {
   MemoryDemand demand;

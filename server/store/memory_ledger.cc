@@ -14,10 +14,6 @@ namespace {
 
 uint64_t LessOrZero(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
-  return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
-}
-
 // Bytes of one memory that reservations stand for.
 struct Account {
   uint64_t held_bytes = 0;

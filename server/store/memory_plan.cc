@@ -1,7 +1,6 @@
 #include "server/store/memory_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -13,21 +12,6 @@
 
 namespace maxsim::store {
 namespace {
-
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
-  return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
-}
-
-Tier TierOf(Residency residency) {
-  switch (residency) {
-    case Residency::kHost:
-      return Tier::kHost;
-    case Residency::kDisk:
-      return Tier::kDisk;
-    default:
-      return Tier::kDevice;
-  }
-}
 
 // The tiers that a shard may go to, best first.
 absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Residency residency) {
@@ -47,6 +31,15 @@ bool IsCopied(const DeviceSet& devices, const shard::Manifest& manifest, Residen
   if (replication == Replication::kOn) return true;
   const MemoryNeed need = CollectionNeed(devices, manifest, best);
   return SaturatingAdd(need.device_bytes, need.host_bytes) < below_bytes;
+}
+
+// Ids, offsets and payloads of all shards.
+uint64_t BytesBeside(const shard::Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const shard::ShardEntry& entry : manifest.shards) {
+    bytes = SaturatingAdd(bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
+  }
+  return bytes;
 }
 
 std::string MemoryLine(std::string_view name, uint64_t needed, const MemoryLedger::Availability& memory) {
@@ -136,6 +129,12 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Man
   const absl::StatusOr<std::vector<Residency>> tiers = TiersFor(devices, residency);
   if (!tiers.ok()) return tiers.status();
   Room room{.device_bytes = {}, .host_bytes = memory.host.available_bytes};
+  if (memory.host.budget_bytes == 0) {
+    // What is loaded beside the tokens comes out of the same memory.
+    const uint64_t beside_bytes =
+        SaturatingAdd(BytesBeside(manifest), IdIndex::NumBytes(static_cast<uint64_t>(manifest.num_documents)));
+    room.host_bytes -= std::min(room.host_bytes, beside_bytes);
+  }
   absl::Status lost;
   for (const MemoryLedger::Availability& device : memory.devices) {
     lost.Update(device.status);
@@ -164,13 +163,11 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& ma
                              size_t max_shards) {
   std::vector<Row> rows;
   Row total{.shard = "total", .num_documents = manifest.num_documents, .num_tokens = manifest.num_tokens};
-  uint64_t beside_bytes = 0;
   for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
     const shard::ShardEntry& entry = manifest.shards[idx];
     const ShardPlace& place = plan.placement.shards[idx];
     const auto copies = static_cast<uint64_t>(place.devices.size());
     total.file_bytes = SaturatingAdd(total.file_bytes, static_cast<uint64_t>(entry.num_bytes));
-    beside_bytes = SaturatingAdd(beside_bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
     if (idx >= max_shards) continue;
     rows.push_back({entry.file, entry.num_documents, entry.num_tokens, static_cast<uint64_t>(entry.num_bytes),
                     place.tier.need.device_bytes * copies, place.tier.need.host_bytes * copies,
@@ -188,8 +185,8 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& ma
                                      plan.copied ? ", each on every device" : "");
   text += FormatRows(rows, devices.is_gpu(), manifest.shards.size() - (rows.size() - 1));
   if (devices.is_gpu()) {
-    text +=
-        shard::Cat("  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(beside_bytes), "\n");
+    text += shard::Cat(
+        "  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(BytesBeside(manifest)), "\n");
   }
   text += shard::Cat("  id index (host memory, outside the budget): ",
                      FormatBytes(IdIndex::NumBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");

@@ -1,16 +1,11 @@
 #include "server/store/placement.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace maxsim::store {
 namespace {
-
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
-  return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
-}
 
 bool HoldsMore(uint64_t room, uint64_t taken, uint64_t need) { return need <= room && taken <= room - need; }
 
@@ -154,6 +149,17 @@ std::vector<ShardPlace> PlaceCopies(absl::Span<const ShardToPlace> shards, const
 }
 
 }  // namespace
+
+Tier TierOf(Residency tier) {
+  switch (tier) {
+    case Residency::kHost:
+      return Tier::kHost;
+    case Residency::kDisk:
+      return Tier::kDisk;
+    default:
+      return Tier::kDevice;
+  }
+}
 
 Placement Place(absl::Span<const ShardToPlace> shards, const Room& room, bool copy) {
   Placement placement;

@@ -13,6 +13,9 @@
 
 namespace maxsim::store {
 
+// What backends call a tier (not kAuto).
+Tier TierOf(Residency tier);
+
 // A tier that a shard may go to, and what one copy of it takes there: of the memory of the device that scores it, and
 // of the host's beside that.
 struct TierChoice {
