@@ -42,6 +42,17 @@ class Answer:
     places: np.ndarray  # [n, k], in the candidates
 
 
+@dataclasses.dataclass
+class Request:
+    """A Work on the device: parts of the batch's tensors."""
+
+    queries: torch.Tensor  # [n, tokens, dim] f16, rotated where the collection is
+    values: Optional[torch.Tensor]  # int8 on CUDA: the same quantised, and a scale a token
+    scales: Optional[torch.Tensor]
+    ordinals: Optional[torch.Tensor] = None  # None: the whole collection
+    gathered: Optional[tuple] = None  # its documents and their scales, where the batch gathered them
+
+
 class Scorer:
     """One collection on one device. Used by one thread at a time, on that thread's stream."""
 
@@ -69,6 +80,7 @@ class Scorer:
         self.reads_in_place = collection.num_tokens * collection.dim < 2**31
         self._upload()
         self.ramp = torch.arange(self.max_length, device=self.device)
+        self.full_lengths = torch.full((collection.num_documents,), self.max_length, dtype=torch.int32, device=self.device)
 
     def _upload(self):
         rows, dim = self.collection.num_tokens, self.collection.dim
@@ -107,10 +119,9 @@ class Scorer:
     def score(self, batch: List[Work]) -> List[Answer]:
         """Answers in order. Every query of a batch has its own top-k, all of them are selected at once."""
         with torch.inference_mode():
-            queries, ordinals = self._to_device(batch)
             rows = []
-            for work, query, mine in zip(batch, queries, ordinals):
-                rows += list(self._scores(query, mine).unbind(0))
+            for request in self._to_device(batch):
+                rows += list(self._scores(request).unbind(0))
             widest = max(len(row) for row in rows)
             if all(len(row) == widest for row in rows):
                 table = torch.stack(rows)
@@ -138,71 +149,93 @@ class Scorer:
         return host.copy_(tensor, non_blocking=True)
 
     def _to_device(self, batch):
-        """The queries [n, tokens, dim] and ordinals of each request: two copies for the whole batch."""
-        flat = torch.from_numpy(np.concatenate([work.queries.reshape(-1) for work in batch]).astype(np.float16, copy=False))
+        """What each request is scored with. Two uploads for the whole batch; rotation, quantisation and, where documents
+        are of one length and have to be gathered anyway, the gathering are one call for all requests too."""
+        flat = np.concatenate([work.queries.reshape(-1, self.collection.dim) for work in batch])
+        flat = torch.from_numpy(flat.astype(np.float16, copy=False))
         lists = [work.ordinals for work in batch if work.ordinals is not None]
         ids = torch.from_numpy(np.concatenate(lists)) if lists else torch.empty(0, dtype=torch.int64)
         if self.on_gpu:
             flat, ids = flat.pin_memory(), ids.pin_memory()
         flat, ids = flat.to(self.device, non_blocking=True), ids.to(self.device, non_blocking=True)
-        queries, ordinals, begin, first = [], [], 0, 0
-        for work in batch:
-            size = work.queries.size
-            queries.append(flat[begin : begin + size].view(work.queries.shape))
-            begin += size
-            if work.ordinals is None:
-                ordinals.append(None)
-            else:
-                ordinals.append(ids[first : first + len(work.ordinals)])
-                first += len(work.ordinals)
-        return queries, ordinals
-
-    def _scores(self, queries, ordinals):
-        """[queries, candidates] scores of one request."""
         if self.matrix is not None:
-            queries = (queries.float() @ self.matrix).half()
-        if not self.on_gpu:
-            return self._plain(queries, ordinals)
-        if self.storage == "i8":
-            return self._int8(queries, ordinals)
-        if len(queries) == 1 and ordinals is not None and self.reads_in_place:
-            return flash_maxsim_rerank_direct(
-                queries[0], self.tokens, self.offsets32[ordinals], self.lengths32[ordinals], self.max_length
-            ).unsqueeze(0)
-        if ordinals is None and not self.same_length and self.reads_in_place:
-            return torch.stack(
-                [
-                    flash_maxsim_rerank_direct(query, self.tokens, self.offsets32, self.lengths32, self.max_length)
-                    for query in queries
-                ]
+            flat = (flat.float() @ self.matrix).half()
+        values = scales = documents = document_scales = None
+        if self.storage == "i8" and self.on_gpu:
+            values, scales = flash_maxsim_quant.quantize_query_int8(flat)
+        bytes_each = self.max_length * self.collection.dim * self.tokens.element_size()
+        gathers = self.storage == "i8" or not self.reads_in_place or any(len(work.queries) > 1 for work in batch)
+        if self.same_length and gathers and lists and len(ids) * bytes_each <= MAX_GATHERED_BYTES:
+            documents = self.tokens.view(-1, self.max_length, self.collection.dim)[ids]
+            if self.scales is not None:
+                document_scales = self.scales.view(-1, self.max_length)[ids]
+        requests, row, first = [], 0, 0
+        for work in batch:
+            number, tokens, _ = work.queries.shape
+            part = slice(row, row + number * tokens)
+            row += number * tokens
+            request = Request(
+                queries=flat[part].view(number, tokens, -1),
+                values=None if values is None else values[part].view(number, tokens, -1),
+                scales=None if scales is None else scales[part].view(number, tokens),
             )
+            if work.ordinals is not None:
+                mine = slice(first, first + len(work.ordinals))
+                first += len(work.ordinals)
+                request.ordinals = ids[mine]
+                if documents is not None:
+                    request.gathered = documents[mine], None if document_scales is None else document_scales[mine]
+            requests.append(request)
+        return requests
+
+    def _scores(self, request):
+        """[queries, candidates] scores of one request."""
+        queries, ordinals = request.queries, request.ordinals
+        if not self.on_gpu:
+            return self._plain(request)
+        if self.storage == "i8":
+            return self._int8(request)
+        if self.reads_in_place and request.gathered is None and (len(queries) == 1 or ordinals is None):
+            if ordinals is not None or not self.same_length:
+                part = slice(None) if ordinals is None else ordinals
+                offsets, lengths = self.offsets32[part], self.lengths32[part]
+                return torch.stack(
+                    [
+                        flash_maxsim_rerank_direct(query, self.tokens, offsets, lengths, self.max_length)
+                        for query in queries
+                    ]
+                )
         parts = []
-        for documents, lengths, _ in self._gathered(ordinals):
+        for documents, lengths, _ in self._gathered(request):
             # Not padded to 128 query tokens, which would save tuning for lengths that warm_up covers.
             parts.append(
                 flash_maxsim.flash_maxsim_batched(queries, documents, doc_lengths=lengths, shared_docs=True, pad_lq=False)
             )
         return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
-    def _int8(self, queries, ordinals):
-        quantised, query_scales = zip(*(flash_maxsim_quant.quantize_query_int8(query) for query in queries))
+    def _int8(self, request):
         columns = []
-        for documents, lengths, scales in self._gathered(ordinals):
+        for documents, lengths, scales in self._gathered(request):
+            if lengths is None:
+                lengths = self.full_lengths[: len(documents)]
             columns.append(
                 torch.stack(
                     [
                         flash_maxsim_quant.flash_maxsim_int8x8(
                             query, documents, scales, Q_int8=values, q_scales=scale, doc_lengths=lengths
                         )
-                        for query, values, scale in zip(queries, quantised, query_scales)
+                        for query, values, scale in zip(request.queries, request.values, request.scales)
                     ]
                 )
             )
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
-    def _gathered(self, ordinals):
+    def _gathered(self, request):
         """Documents side by side, [documents, tokens, dim], with their lengths (None: all full) and, for int8, scales."""
-        dim, longest = self.collection.dim, self.max_length
+        dim, longest, ordinals = self.collection.dim, self.max_length, request.ordinals
+        if request.gathered is not None:
+            yield request.gathered[0], None, request.gathered[1]
+            return
         if self.same_length:
             documents = self.tokens.view(-1, longest, dim)
             scales = None if self.scales is None else self.scales.view(-1, longest)
@@ -221,10 +254,10 @@ class Scorer:
             rows = self.offsets[part, None] + torch.minimum(self.ramp[None, :], lengths[:, None] - 1)
             yield self.tokens[rows], lengths.int(), None if self.scales is None else self.scales[rows]
 
-    def _plain(self, queries, ordinals):
+    def _plain(self, request):
         """Without flash-maxsim: gather, multiply, mask, reduce."""
-        parts = []
-        for documents, lengths, scales in self._gathered(ordinals):
+        queries, parts = request.queries, []
+        for documents, lengths, scales in self._gathered(request):
             values = documents.float()
             if scales is not None:
                 values = values * scales.float()[..., None]

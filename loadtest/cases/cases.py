@@ -295,7 +295,7 @@ def start(run):
         plan = server.log.read_text(errors="replace").count("memory_plan") or None
         command = " ".join(server.command)
     run.rows.append({"case": "start", "command": command, "seconds": round(seconds, 3), "bytes": num_bytes,
-                     "gbs": round(num_bytes / seconds / 1e9, 2), "memory_plans": plan, "errors": 0, "rejected": 0})  # fmt: skip
+                     "gbs": float(f"{num_bytes / seconds / 1e9:.4g}"), "memory_plans": plan, "errors": 0, "rejected": 0})  # fmt: skip
 
 
 def soak(run):

@@ -133,8 +133,8 @@ class Data:
     def make(self, names):
         """Makes several at a time: each build is one thread that reads and hashes."""
         f16 = sorted({name.replace("-i8", "-f16") for name in names})
-        for rows in {self.scale.rows, self.scale.shard * self.scale.passage_tokens}:
-            self._tokens(rows)
+        for small in {name.startswith("shard") for name in names}:
+            self._tokens(self.scale.shard * self.scale.passage_tokens if small else self.scale.rows)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(self.collection, f16))
             list(pool.map(self.collection, sorted(set(names) - set(f16))))

@@ -186,7 +186,7 @@ absl::Status Scheduler::Impl::CheckWait(const engine::Job& job, absl::Time now) 
                                   absl::FormatDuration(options_.max_queue_time),
                                   " (batching.max_queue_time) are accepted"));
   }
-  if (wait >= job.deadline - now) {
+  if (job.deadline != absl::InfiniteFuture() && wait >= job.deadline - now) {
     return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and its deadline is ",
                                   Rounded(job.deadline - now), " away"));
   }

@@ -67,9 +67,8 @@ int64_t IntId(Ids ids, int64_t document) {
 }
 
 std::string StringId(int64_t document) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "passage-%012lld", static_cast<long long>(document * 7919));
-  return text;
+  const std::string number = std::to_string(document * 7919);
+  return "passage-" + std::string(12 - std::min<size_t>(number.size(), 12), '0') + number;
 }
 
 std::shared_ptr<const store::Collection> MakeCollection(store::CollectionStore* store, const std::string& folder,

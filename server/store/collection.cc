@@ -111,14 +111,14 @@ uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {
     return static_cast<uint64_t>(offsets[ordinal + 1] - offsets[ordinal]);
   };
   uint64_t tokens = 0;
-  if (contents_.parts.size() == 1) {
-    const int64_t* const offsets = contents_.parts.front().shard->documents().offsets;
+  if (parts().size() == 1) {
+    const int64_t* const offsets = parts().front().shard->documents().offsets;
     for (const uint64_t ordinal : ordinals) tokens += length(offsets, ordinal);
     return tokens;
   }
   std::vector<const int64_t*> offsets;
-  offsets.reserve(contents_.parts.size());
-  for (const Part& part : contents_.parts) offsets.push_back(part.shard->documents().offsets);
+  offsets.reserve(parts().size());
+  for (const Part& part : parts()) offsets.push_back(part.shard->documents().offsets);
   for (const uint64_t ordinal : ordinals) {
     const Location place = Locate(ordinal);
     tokens += length(offsets[place.part], place.ordinal);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -41,11 +42,12 @@ uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
 void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
   constexpr size_t kHugePageBytes = size_t{2} << 20;
   slots->reserve(count);
-  const auto begin = reinterpret_cast<uintptr_t>(slots->data());
-  const uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  const uintptr_t last = (begin + count * sizeof(uint64_t)) / kHugePageBytes * kHugePageBytes;
-  // Its result is of no use: without huge pages lookups are only slower.
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  void* begin = slots->data();
+  size_t num_bytes = count * sizeof(uint64_t);
+  if (std::align(kHugePageBytes, kHugePageBytes, begin, num_bytes) != nullptr) {
+    // Its result is of no use: without huge pages lookups are only slower.
+    madvise(begin, num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
+  }
   slots->assign(count, value);
 }
 

@@ -10,15 +10,16 @@
 #include "server/shard/text.h"
 
 namespace maxsim::store {
-namespace {
-
-uint64_t LessOrZero(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
 // Bytes of one memory that reservations stand for.
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;
 };
+
+namespace {
+
+uint64_t LessOrZero(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
 MemoryLedger::Availability Judge(const Account& account, const MemoryBudget& budget,
                                  const absl::StatusOr<uint64_t>& free_bytes) {

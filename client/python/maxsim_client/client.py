@@ -123,10 +123,12 @@ class Client:
         *,
         timeout: float = 30.0,
         token: Optional[str] = None,
+        client_id: Optional[str] = None,
         credentials: Optional[grpc.ChannelCredentials] = None,
         options: Mapping[str, Any] = (),
     ):
-        """`timeout`: seconds a call may take, retries included. `credentials`: e.g. grpc.ssl_channel_credentials();
+        """`timeout`: seconds a call may take, retries included. `client_id`: whose share of a busy server the calls
+        take, in place of this machine's address (the server's batching.client_key, x-client-id). `credentials`: e.g. grpc.ssl_channel_credentials();
         without them the connection, and the bearer `token`, are not encrypted. `options`: further channel options."""
         arguments = {
             "grpc.max_send_message_length": _MAX_MESSAGE_BYTES,
@@ -138,7 +140,9 @@ class Client:
             self._channel = grpc.insecure_channel(target, options=list(arguments.items()))
         else:
             self._channel = grpc.secure_channel(target, credentials, options=list(arguments.items()))
-        self._metadata = [("authorization", f"Bearer {token}")] if token else None
+        self._metadata = [("authorization", f"Bearer {token}")] if token else []
+        if client_id:
+            self._metadata.append(("x-client-id", client_id))
         self._timeout = timeout
         self.reranker = rerank_pb2_grpc.RerankerStub(self._channel)  # the generated stubs, for everything else
         self.admin = admin_pb2_grpc.AdminStub(self._channel)

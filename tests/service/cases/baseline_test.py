@@ -32,8 +32,12 @@ def documents():
     return rows.astype(np.float16)
 
 
-def reference(query, ordinals):
-    ends = np.concatenate([[0], np.cumsum(LENGTHS)])
+# Documents of one length, cut from the same vectors, are gathered in another way.
+SAME = np.full(60, 5)
+
+
+def reference(query, ordinals, lengths):
+    ends = np.concatenate([[0], np.cumsum(lengths)])
     rows = documents().astype(np.float64)
     return np.array([(query.astype(np.float64) @ rows[ends[n] : ends[n + 1]].T).max(axis=1).sum() for n in ordinals])
 
@@ -50,15 +54,22 @@ class BaselineTest(unittest.TestCase):
         cls.pb = rerank_pb2
         np.save(folder / "tokens.npy", documents())
         np.save(folder / "lengths.npy", LENGTHS)
+        np.save(folder / "same-tokens.npy", documents()[: SAME.sum()])
+        np.save(folder / "same-lengths.npy", SAME)
         (folder / "ids.jsonl").write_text("".join(json.dumps({"id": f"doc-{n}"}) + "\n" for n in range(len(LENGTHS))))
-        build = [PROGRAMS / "maxsim-shard", "build", "--tokens", folder / "tokens.npy", "--lengths", folder / "lengths.npy",
-                 "--quiet"]  # fmt: skip
+        shard = PROGRAMS / "maxsim-shard"
+        build = [shard, "build", "--tokens", folder / "tokens.npy", "--lengths", folder / "lengths.npy", "--quiet"]
+        subprocess.run([shard, "build", "--tokens", folder / "same-tokens.npy", "--lengths", folder / "same-lengths.npy",
+                        "--quiet", "--output", folder / "same"], check=True)  # fmt: skip
         subprocess.run([*build, "--output", folder / "ints"], check=True)
         subprocess.run([*build, "--output", folder / "strings", "--ids", folder / "ids.jsonl"], check=True)
-        subprocess.run([PROGRAMS / "maxsim-shard", "quantize", folder / "ints", folder / "quantised", "--quiet",
-                        "--no-comparison"], check=True)  # fmt: skip
+        for source, target in (("ints", "quantised"), ("same", "same-quantised")):
+            subprocess.run([shard, "quantize", folder / source, folder / target, "--quiet", "--no-comparison"], check=True)
         cls.servers, cls.stubs = [], {}
-        for name, storage, collections in (("f16", "f16", ("ints", "strings")), ("i8", "i8", ("ints", "quantised"))):
+        for name, storage, collections in (
+            ("f16", "f16", ("ints", "strings", "same")),
+            ("i8", "i8", ("ints", "quantised", "same", "same-quantised")),
+        ):
             port, ready = free_port(), folder / f"{name}.ready"
             command = [sys.executable, ROOT / "loadtest/baseline/server.py", "--port", port, "--storage", storage,
                        "--device", "cpu", "--ready-file", ready, "--warm-candidates", 5, "--warm-query-tokens", 4]  # fmt: skip
@@ -98,8 +109,8 @@ class BaselineTest(unittest.TestCase):
         rows = np.random.default_rng(number).standard_normal((number, tokens, DIM))
         return (rows / np.linalg.norm(rows, axis=2, keepdims=True)).astype(np.float16).astype(dtype)
 
-    def check(self, result, query, ordinals, tolerance, positions=None):
-        expected = reference(query, ordinals)
+    def check(self, result, query, ordinals, tolerance, positions=None, lengths=LENGTHS):
+        expected = reference(query, ordinals, lengths)
         order = np.argsort(-expected, kind="stable")[: len(result.scores)]
         np.testing.assert_allclose(result.scores, expected[order], atol=tolerance)
         places = np.arange(len(ordinals)) if positions is None else np.asarray(positions)
@@ -108,13 +119,15 @@ class BaselineTest(unittest.TestCase):
             self.assertAlmostEqual(score, by_position[position], delta=tolerance)
 
     def test_lists_of_integer_ids_in_the_order_that_was_sent(self):
-        for name, collection, tolerance in (("f16", "ints", 2e-3), ("i8", "ints", 5e-2), ("i8", "quantised", 5e-2)):
+        for name, collection, tolerance in (("f16", "ints", 2e-3), ("i8", "ints", 5e-2), ("i8", "quantised", 5e-2),
+                                            ("f16", "same", 2e-3), ("i8", "same", 5e-2), ("i8", "same-quantised", 5e-2)):  # fmt: skip
             with self.subTest(name=name, collection=collection):
                 (query,) = self.queries(1)
                 ids = [7, 3, 59, 0, 21, 4]
                 response = self.stubs[name].Rerank(self.request(collection, [query], ids))
                 self.assertEqual((response.request_id, response.generation), ("r", 1))
-                self.check(response.results[0], query, ids, tolerance)
+                lengths = SAME if collection.startswith("same") else LENGTHS
+                self.check(response.results[0], query, ids, tolerance, lengths=lengths)
                 self.assertEqual([ids[position] for position in response.results[0].positions],
                                  list(response.results[0].int_ids.ids))  # fmt: skip
 
@@ -128,19 +141,21 @@ class BaselineTest(unittest.TestCase):
 
     def test_several_queries_and_the_whole_collection(self):
         queries = self.queries(3)
-        for name, collection, tolerance in (("f16", "ints", 2e-3), ("i8", "quantised", 5e-2)):
+        for name, collection, tolerance in (("f16", "ints", 2e-3), ("i8", "quantised", 5e-2), ("f16", "same", 2e-3)):
             response = self.stubs[name].Rerank(self.request(collection, queries, top_k=100))
+            lengths = SAME if collection == "same" else LENGTHS
             for query, result in zip(queries, response.results):
                 self.assertEqual(len(result.scores), len(LENGTHS))
-                self.check(result, query, list(range(len(LENGTHS))), tolerance)
+                self.check(result, query, list(range(len(LENGTHS))), tolerance, lengths=lengths)
 
     def test_requests_that_come_together_get_their_own_answers(self):
         queries = self.queries(20)
         lists = [list(np.random.default_rng(n).permutation(60)[: 3 + n]) for n in range(20)]
-        calls = [self.stubs["f16"].Rerank.future(self.request("ints", [query], [int(i) for i in ids], top_k=2))
-                 for query, ids in zip(queries, lists)]  # fmt: skip
-        for call, query, ids in zip(calls, queries, lists):
-            self.check(call.result().results[0], query, ids, 2e-3)
+        for collection, lengths in (("ints", LENGTHS), ("same", SAME)):
+            calls = [self.stubs["f16"].Rerank.future(self.request(collection, [query], [int(i) for i in ids], top_k=2))
+                     for query, ids in zip(queries, lists)]  # fmt: skip
+            for call, query, ids in zip(calls, queries, lists):
+                self.check(call.result().results[0], query, ids, 2e-3, lengths=lengths)
 
     def test_a_request_without_a_known_candidate_is_answered_empty(self):
         result = self.stubs["f16"].Rerank(self.request("strings", self.queries(1), ["nobody"])).results[0]
@@ -161,7 +176,7 @@ class BaselineTest(unittest.TestCase):
     def test_the_collections_are_listed(self):
         info = self.stubs["f16"].GetInfo(self.pb.GetInfoRequest())
         self.assertEqual({(one.name, one.num_documents, one.dim) for one in info.collections},
-                         {("ints", 60, DIM), ("strings", 60, DIM)})  # fmt: skip
+                         {("ints", 60, DIM), ("strings", 60, DIM), ("same", 60, DIM)})  # fmt: skip
 
 
 if __name__ == "__main__":

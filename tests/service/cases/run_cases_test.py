@@ -41,7 +41,7 @@ class RunCasesTest(unittest.TestCase):
 
     def test_a_case_that_fails_leaves_its_row_and_the_others_go_on(self):
         self.assertEqual(self.result.returncode, 1, self.result.stderr)
-        self.assertIn("told to fail", self.rows["shard32"]["failed"])
+        self.assertIn("told to fail", self.rows["shard32"]["failed"], self.result.stdout)
         self.assertEqual([row["case"] for row in self.serving["rows"] if "failed" in row], ["shard32"], self.result.stderr)
 
     def test_every_other_case_has_a_row_with_its_command(self):
@@ -72,8 +72,8 @@ class RunCasesTest(unittest.TestCase):
 
     def test_the_soak_reloads(self):
         row = self.rows["soak"]
-        self.assertGreaterEqual(row["reloads"], 1)
-        self.assertEqual(row["failed_reloads"], 0)
+        self.assertGreaterEqual(row["reloads"], 1, self.result.stdout)
+        self.assertEqual(row["failed_reloads"], 0, self.result.stdout)
         self.assertGreater(row["host_bytes_after"], 0)
 
     def test_two_gpus_are_skipped_where_there_are_none(self):

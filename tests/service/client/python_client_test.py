@@ -141,6 +141,31 @@ class PythonClientTest(unittest.TestCase):
         for ranking, query, w in zip(rankings, self.queries, weights):
             self.expect(self.text, ranking, query, range(len(self.text.ids)), 10, w)
 
+    def test_calls_carry_the_clients_name(self):
+        import concurrent.futures
+
+        import grpc
+        from maxsim.v1 import rerank_pb2, rerank_pb2_grpc
+        from maxsim_client import Client
+
+        calls = []
+
+        class Recorder(rerank_pb2_grpc.RerankerServicer):
+            def GetInfo(self, request, context):
+                calls.append(dict(context.invocation_metadata()))
+                return rerank_pb2.GetInfoResponse()
+
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+        rerank_pb2_grpc.add_RerankerServicer_to_server(Recorder(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(server.stop, None)
+        for arguments in ({}, {"client_id": "shop"}, {"client_id": "shop", "token": "secret"}):
+            with Client(f"127.0.0.1:{port}", **arguments) as client:
+                client.info()
+        self.assertEqual([call.get("x-client-id") for call in calls], [None, "shop", "shop"])
+        self.assertEqual([call.get("authorization") for call in calls], [None, None, "Bearer secret"])
+
     def test_queries_are_rounded_to_the_storage_type(self):
         query = np.random.default_rng(4).standard_normal((5, DIM))  # float64
         ranking = self.client.rerank("text", query, top_k=5)
