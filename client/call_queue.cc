@@ -15,7 +15,7 @@
 namespace maxsim::client {
 namespace {
 
-class UnaryQueue : public CallQueue {
+class UnaryQueue final : public CallQueue {
  public:
   UnaryQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
       : timeout_(options.timeout), authorization_(AuthorizationOf(options)) {

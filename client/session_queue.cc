@@ -22,7 +22,7 @@ constexpr char kRerankStreamMethod[] = "/maxsim.v1.Reranker/RerankStream";
 
 // The mutex is met by the two threads of this queue alone. gRPC's operations are started outside it: by the thread that
 // set the flag of the operation under it, so never twice, and counted in `pending`, so that the stream outlives them.
-class SessionQueue : public CallQueue {
+class SessionQueue final : public CallQueue {
  public:
   SessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
       : authorization_(AuthorizationOf(options)), streams_(channels.size()) {
@@ -119,7 +119,7 @@ class SessionQueue : public CallQueue {
   bool TakeWrite(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!stream.is_open || stream.writing || stream.waiting.empty()) return false;
     stream.writing = true;
-    stream.outgoing = std::move(stream.waiting.front());
+    stream.outgoing.Swap(&stream.waiting.front());
     stream.waiting.pop_front();
     ++stream.pending;
     return true;

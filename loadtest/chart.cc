@@ -78,7 +78,8 @@ class Drawing {
     std::vector<double> rows = Ticks(y_low_, y_high_);
     if (chart_.log_y) {
       rows.clear();
-      for (double y = y_low_; y <= y_high_ * 1.001; y *= 10) rows.push_back(y);
+      const auto decades = static_cast<int>(std::lround(std::log10(y_high_ / y_low_)));
+      for (int i = 0; i <= decades; ++i) rows.push_back(y_low_ * std::pow(10, i));
     }
     for (const double y : rows) {
       absl::StrAppendFormat(&svg,

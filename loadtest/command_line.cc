@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -59,7 +58,7 @@ TokenCounts ParseTokens(const std::string& flag, const std::string& text) {
 struct Texts {
   std::string candidates = "1000", query_tokens = "32", document_tokens = "180", dtype = "f16";
   std::string mode = "closed", arrivals = "poisson", priority = "normal", check = "exact";
-  std::string target_p99, warmup = "2s", duration = "10s", timeout = "10s", late_after = "1ms";
+  std::string id_prefix, target_p99, warmup = "2s", duration = "10s", timeout = "10s", late_after = "1ms";
   bool sweep = false;
 };
 
@@ -77,6 +76,7 @@ class Given {
 };
 
 void AddServer(CLI::App& app, Options& options, Texts& texts) {
+  app.option_defaults()->group("Server");
   app.add_option("--target", options.client.target, "The server's gRPC port")->required()->type_name("HOST:PORT");
   app.add_option("--collection", options.workload.collection, "The collection to ask")->required()->type_name("NAME");
   app.add_option("--timeout", texts.timeout, "Of one request; beyond it is DEADLINE_EXCEEDED, an error")
@@ -93,6 +93,7 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
 }
 
 void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
+  app.option_defaults()->group("Requests");
   app.add_option("--candidates", texts.candidates,
                  "Of each query: N distinct ids, all (the whole collection), or inline:N documents in the request")
       ->capture_default_str()
@@ -101,7 +102,7 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
   ids->type_name("FILE");
   CLI::Option* int_ids = app.add_option("--int-ids", workload.int_ids, "Draw candidates from the ids 0 .. N-1");
   int_ids->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40))->excludes(ids)->type_name("N");
-  app.add_option("--id-prefix", workload.id_prefix, "With --int-ids: string ids P0, P1, ...")
+  app.add_option("--id-prefix", texts.id_prefix, "With --int-ids: string ids P0, P1, ...")
       ->needs(int_ids)
       ->type_name("P");
   app.add_option("--zipf", workload.zipf_exponent, "Popularity of ids: rank r has weight 1/r^S; 0: all alike")
@@ -129,7 +130,7 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--shared-candidates", workload.shared_candidates, "Do the queries of a request share one list?")
-      ->capture_default_str()
+      ->default_str("true")
       ->type_name("true|false");
   app.add_option("--top-k", workload.top_k, "Results of a query")
       ->check(CLI::Range(1u, 1u << 20))
@@ -153,6 +154,7 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
 
 void AddLoad(CLI::App& app, Options& options, Texts& texts) {
   LoadOptions& load = options.load;
+  app.option_defaults()->group("Load");
   app.add_option("--mode", texts.mode, "closed or open")
       ->check(CLI::IsMember({"closed", "open"}))
       ->capture_default_str()
@@ -196,6 +198,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
 }
 
 void AddOutput(CLI::App& app, OutputOptions& output) {
+  app.option_defaults()->group("Output");
   app.add_option("--json", output.json_file, "Write the report as JSON")->type_name("FILE");
   app.add_option("--html", output.html_file, "Write the report as a page")->type_name("FILE");
   app.add_option("--metrics", output.metrics_url, "The server's metrics, read every second: http://HOST:7071/metrics")
@@ -262,6 +265,7 @@ void SetValues(const CLI::App& app, const Texts& texts, Options& options) {
   const Given given(app);
   WorkloadOptions& workload = options.workload;
   SetCandidates(given, texts.candidates, workload);
+  if (given("--id-prefix")) workload.id_prefix = texts.id_prefix;  // which may be empty
   SetLoad(given, texts, options.load);
   workload.query_tokens = ParseTokens("--query-tokens", texts.query_tokens);
   workload.document_tokens = ParseTokens("--document-tokens", texts.document_tokens);

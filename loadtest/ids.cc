@@ -32,11 +32,11 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
   return ids;
 }
 
-IdSet IdSet::Numbered(uint64_t count, const std::string& prefix) {
+IdSet IdSet::Numbered(uint64_t count, const std::optional<std::string>& prefix) {
   IdSet ids;
-  ids.type_ = prefix.empty() ? v1::ID_TYPE_INT64 : v1::ID_TYPE_STRING;
+  ids.type_ = prefix.has_value() ? v1::ID_TYPE_STRING : v1::ID_TYPE_INT64;
   ids.size_ = count;
-  ids.prefix_ = prefix;
+  ids.prefix_ = prefix.value_or("");
   return ids;
 }
 

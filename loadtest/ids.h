@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ class IdSet {
   // INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has those).
   static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
   // 0 .. count-1 as integers; with a prefix as strings: "doc-0", "doc-1", ...
-  static IdSet Numbered(uint64_t count, const std::string& prefix);
+  static IdSet Numbered(uint64_t count, const std::optional<std::string>& prefix);
 
   uint64_t size() const { return size_; }
   v1::IdType type() const { return type_; }

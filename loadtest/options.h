@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -25,8 +26,9 @@ struct WorkloadOptions {
   CandidateKind candidates = CandidateKind::kIds;
   uint64_t num_candidates = 1000;  // ids, or inline documents, of one query
   std::string ids_file;
-  uint64_t int_ids = 0;      // ids 0 .. int_ids - 1; 0: those of ids_file
-  std::string id_prefix;     // not empty: string ids, this and a number below int_ids
+  uint64_t int_ids = 0;  // ids 0 .. int_ids - 1; 0: those of ids_file
+  // String ids, this and a number below int_ids; none: the numbers themselves.
+  std::optional<std::string> id_prefix;
   double zipf_exponent = 0;  // of the candidates' popularity
   TokenCounts document_tokens{180};
 

@@ -133,7 +133,8 @@ Chart PercentileChart(const Histogram& latency) {
               .y_rule = 0,
               .x_ticks = {}};
   const double nines = std::log10(static_cast<double>(std::max<int64_t>(latency.count(), 2)));
-  for (double x = 0; x <= nines; x += 0.05) {
+  for (int i = 0; i <= static_cast<int>(20 * nines); ++i) {
+    const double x = 0.05 * i;
     chart.lines[0].points.emplace_back(x, QuantileUs(latency, 1 - std::pow(10, -x)) * 1e-3);
   }
   for (const auto& [x, text] : {std::pair{0.30103, "50"}, std::pair{1.0, "90"}, std::pair{2.0, "99"},

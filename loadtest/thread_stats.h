@@ -30,24 +30,25 @@ struct ThreadTime {
   double busy() const { return wall_ns > 0 ? static_cast<double>(cpu_ns) / static_cast<double>(wall_ns) : 0; }
 };
 
-struct alignas(64) ThreadStats {
-  // By the thread that sends. `late` and `unsent` are of the measured part of the run.
+// What the two threads of an open loop write lies on either side of the recorders, in no common cache line.
+struct ThreadStats {
+  // By the thread that sends. All but `sent` are of the measured part of the run.
   Counter sent;
   Counter late;           // sent more than LoadOptions::late_after after the intended time
   Counter late_at_limit;  // of these, because max_in_flight requests were under way
   Counter unsent;         // due, and not sent by the end at max_in_flight, or a timeout after it by a thread that lags
+  ThreadTime sender;      // to be read when the threads have ended; a closed loop has no sender of its own
 
   // By the thread that takes answers.
-  alignas(64) Counter done;
-  Counter all_answered, all_rejected, all_errors;  // of the whole run
-  Counter answered, queries, rejected;             // of its measured part, as all below
-  std::array<Counter, kNumCodes> errors;
-  Recorder latency;                                   // of answered requests
+  Recorder latency;                                   // of answered requests, of the measured part, as these:
   Recorder server_total, server_queue, copy, kernel;  // as the server timed them
-
+  Counter done;
+  Counter all_answered, all_rejected, all_errors;  // of the whole run
+  Counter answered, queries, rejected;             // of its measured part
+  std::array<Counter, kNumCodes> errors;
   // To be read when the threads have ended.
   std::array<std::string, kNumCodes> first_error;  // message of the first error of a code, in the whole run
-  ThreadTime sender, receiver;                     // a closed loop has no sender of its own
+  ThreadTime receiver;
 };
 
 // Sums over threads.

@@ -40,7 +40,7 @@ class AnswerCheckTest : public testing::Test {
     return std::string(status.message());
   }
 
-  const IdSet ids_ = IdSet::Numbered(100, "");
+  const IdSet ids_ = IdSet::Numbered(100, std::nullopt);
   v1::RerankRequest request_;
   v1::RerankResponse right_;
 };

@@ -160,6 +160,11 @@ TEST(CommandLineTest, CandidatesAreIdsAllOrInline) {
   EXPECT_THAT(Refused(With({"--document-tokens", "9"})), HasSubstr("inline:N only"));
 }
 
+TEST(CommandLineTest, AnEmptyPrefixMakesStringIdsToo) {
+  EXPECT_EQ(Parsed(With({})).workload.id_prefix, std::nullopt);
+  EXPECT_EQ(Parsed(With({"--id-prefix", ""})).workload.id_prefix, "");
+}
+
 TEST(CommandLineTest, ASweepIsAnOpenLoopWithATarget) {
   const LoadOptions load = Parsed(With({"--sweep", "--target-p99", "20ms"})).load;
   EXPECT_EQ(load.mode, Mode::kSweep);

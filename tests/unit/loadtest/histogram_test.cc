@@ -68,7 +68,8 @@ TEST(HistogramTest, MergedHistogramsAreTheHistogramOfAllValues) {
   EXPECT_EQ(merged.count(), whole.count());
   EXPECT_EQ(merged.max_ns(), whole.max_ns());
   EXPECT_EQ(merged.MeanNs(), whole.MeanNs());
-  for (double quantile = 0; quantile <= 1; quantile += 0.01) {
+  for (int i = 0; i <= 100; ++i) {
+    const double quantile = 0.01 * i;
     EXPECT_EQ(merged.PercentileNs(quantile), whole.PercentileNs(quantile)) << quantile;
   }
 }

@@ -167,7 +167,10 @@ TEST(WorkloadTest, IdsComeFromAFileOrFromAPrefix) {
   options.id_prefix = "doc-";
   EXPECT_THAT(Message((*Prepare(options, Info(v1::ID_TYPE_STRING)))[0]).candidates().string_ids().ids(0),
               testing::StartsWith("doc-"));
-  options.id_prefix.clear();
+  options.id_prefix = "";
+  EXPECT_THAT(Message((*Prepare(options, Info(v1::ID_TYPE_STRING)))[0]).candidates().string_ids().ids(0),
+              testing::MatchesRegex("[0-9]+"));
+  options.id_prefix.reset();
   options.int_ids = 0;
   const TemporaryFile file("17\n\n  4 \r\n-2041\n");
   options.ids_file = file.path();
