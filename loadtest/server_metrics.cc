@@ -95,11 +95,13 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
   second.copy_seconds = per_second("maxsim_batch_copy_duration_seconds_sum");
   second.scored_bytes_per_second = per_second("maxsim_scored_document_bytes_total");
   second.requests_per_second = per_second("maxsim_requests_total");
-  constexpr std::string_view kQueueFull = "reason=\"queue_full\"";
-  const std::optional<double> refused = now.WithLabel("maxsim_rejections_total", kQueueFull);
-  if (refused.has_value()) {
-    const double earlier = before.WithLabel("maxsim_rejections_total", kQueueFull).value_or(0);
-    second.queue_full_per_second = Per(std::max(0.0, *refused - earlier), seconds);
+  // Whatever the queue refuses is RESOURCE_EXHAUSTED to the client.
+  for (const std::string_view reason : {"reason=\"queue_full\"", "reason=\"queue_time\"", "reason=\"displaced\""}) {
+    const std::optional<double> refused = now.WithLabel("maxsim_rejections_total", reason);
+    if (!refused.has_value()) continue;
+    const double earlier = before.WithLabel("maxsim_rejections_total", reason).value_or(0);
+    second.queue_full_per_second =
+        second.queue_full_per_second.value_or(0) + Per(std::max(0.0, *refused - earlier), seconds).value_or(0);
   }
   second.gpu_utilization = now.Mean("maxsim_gpu_utilization_ratio");
   second.gpu_power_watts = now.Sum("maxsim_gpu_power_watts");

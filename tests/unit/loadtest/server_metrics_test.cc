@@ -24,6 +24,7 @@ constexpr char kLater[] = R"(maxsim_requests_total{code="OK",method="Rerank"} 30
 maxsim_requests_total{code="OK",method="GetInfo"} 5
 maxsim_requests_total{code="INTERNAL",method="a {b} \"c\""} 3 1700000000000
 maxsim_rejections_total{reason="queue_full"} 11
+maxsim_rejections_total{reason="queue_time"} 6
 maxsim_rejections_total{reason="deadline"} 2000
 maxsim_batch_queries_sum 400
 maxsim_batch_queries_count 70
@@ -54,7 +55,7 @@ TEST(ScrapeTest, TwoOfThemGiveRatesAndMeans) {
   EXPECT_EQ(second.at_s, 12);
   EXPECT_EQ(second.queue_jobs, 4);
   EXPECT_EQ(second.requests_per_second, 101.5);
-  EXPECT_EQ(second.queue_full_per_second, 2);
+  EXPECT_EQ(second.queue_full_per_second, 5) << "4 and 6 in two seconds; deadlines are no refusals";
   EXPECT_EQ(second.batch_queries_mean, 8);
   EXPECT_EQ(second.batches_per_second, 15);
   EXPECT_DOUBLE_EQ(*second.kernel_seconds, 0.8);
