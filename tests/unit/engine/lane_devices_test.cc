@@ -11,7 +11,6 @@
 namespace maxsim::engine {
 namespace {
 
-using testing::ElementsAre;
 using testing::SizeIs;
 
 // --- On the CPU backend.
