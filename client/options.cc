@@ -108,6 +108,7 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(const C
   const absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials = MakeCredentials(options.tls);
   if (!credentials.ok()) return credentials.status();
   std::vector<std::shared_ptr<grpc::Channel>> channels;
+  channels.reserve(static_cast<size_t>(options.num_channels));
   for (int i = 0; i < options.num_channels; ++i) {
     channels.push_back(grpc::CreateCustomChannel(options.target, *credentials, MakeChannelArguments(options)));
   }
