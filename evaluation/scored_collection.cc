@@ -18,7 +18,8 @@ absl::StatusOr<ScoredCollection> ScoredCollection::Open(const std::string& folde
     absl::StatusOr<std::shared_ptr<const shard::Shard>> opened =
         shard::Shard::Open(folder, collection.manifest_, entry, shard::Access::kMapped, /*check_checksum=*/false);
     if (!opened.ok()) return opened.status();
-    absl::StatusOr<std::unique_ptr<Documents>> documents = backend->Load((*opened)->documents(), Tier::kDevice, *opened);
+    absl::StatusOr<std::unique_ptr<Documents>> documents =
+        backend->Load((*opened)->documents(), Tier::kDevice, *opened);
     if (!documents.ok()) return shard::Prefix(shard::Cat((*opened)->path(), ": "), documents.status());
     collection.parts_.push_back({*std::move(opened), *std::move(documents), first});
     first += static_cast<uint64_t>(entry.num_documents);

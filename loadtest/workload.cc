@@ -28,6 +28,8 @@ constexpr size_t kTableRows = 8192;
 // Seeds of what is drawn.
 enum Stream : uint64_t { kTokenValues = 1, kQueryTokens, kDocumentTokens, kCandidateIds, kRanks };
 
+}  // namespace
+
 // Random unit vectors, [kTableRows, dim] of one type.
 class TokenTable {
  public:
@@ -61,6 +63,8 @@ class TokenTable {
   const ScalarType type_;
   std::string rows_;
 };
+
+namespace {
 
 absl::StatusOr<v1::CollectionInfo> FindCollection(const v1::GetInfoResponse& info, const std::string& name) {
   std::string names;

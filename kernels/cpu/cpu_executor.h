@@ -9,8 +9,8 @@
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/query_stack.h"
-#include "kernels/thread_pool.h"
 #include "kernels/maxsim.h"
+#include "kernels/thread_pool.h"
 #include "kernels/topk.h"
 
 namespace maxsim::cpu {

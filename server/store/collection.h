@@ -110,7 +110,9 @@ class Collection {
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const {
     contents_.index.FindAll(ids, ordinals);
   }
-  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const { contents_.index.FindAll(ids, ordinals); }
+  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const {
+    contents_.index.FindAll(ids, ordinals);
+  }
 
   // All of these take a collection ordinal < num_documents().
   Location Locate(uint64_t ordinal) const;
