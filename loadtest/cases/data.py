@@ -9,6 +9,7 @@ import subprocess
 import numpy as np
 
 BLOCK_ROWS = 1 << 16
+SHARDS = 16  # of the collections many-*, about
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,16 +106,19 @@ class Data:
         if not (folder / "collection.json").exists():
             lengths = self.folder / f"{name}.lengths.npy"
             np.save(lengths, _lengths(rows, tokens_each))
+            # One shard, so that a request is one call; but for what is to be spread over threads and devices.
+            most = rows * self.scale.dim * 2 // SHARDS if name.startswith("many") else 16 << 30
             self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", folder,
-                      "--name", name, "--quiet")  # fmt: skip
+                      "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip
         return folder
 
     def collection(self, name):
-        """The folder of one of: passages-f16, passages-i8, shard-f16, pages-f16, pages-i8, lists-f16."""
+        """The folder of one of: passages-f16, passages-i8, many-f16, shard-f16, pages-f16, pages-i8, lists-f16."""
         scale = self.scale
         kind, _, storage = name.partition("-")
         tokens = {
             "passages": scale.passage_tokens,
+            "many": scale.passage_tokens,
             "shard": scale.passage_tokens,
             "pages": scale.page_tokens,
             "lists": scale.list_tokens,
