@@ -58,7 +58,7 @@ class RunCasesTest(unittest.TestCase):
         self.assertRegex(self.serving["commit"], r"\d")
 
     def test_overload_is_twice_the_capacity_with_a_bounded_wait(self):
-        capacity = self.rows["saturated:i8-1000x180"]["rps"]
+        capacity = self.rows["overload:capacity"]["rps"]
         row = self.rows["overload"]
         self.assertAlmostEqual(row["rate"], 2 * capacity, places=1)
         self.assertEqual(row["max_queue_time"], "450us")
