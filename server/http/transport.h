@@ -60,7 +60,7 @@ struct TransportOptions {
   // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more gets 429.
   int max_requests = 64;
   // Header whose value goes to Request::client_id; "" for none.
-  std::string client_header;
+  std::string client_header = {};
   // Connections without such a request. One more, and the one that has been so for longest is closed: a new
   // connection, as a probe's, is always served.
   int max_idle_connections = 256;

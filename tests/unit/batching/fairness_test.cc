@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr BatchLimits kOne = {UINT64_MAX / 2, 1};
-constexpr BatchLimits kNoLimits = {UINT64_MAX / 2, 1 << 30};
+constexpr BatchLimits kUnlimited = {UINT64_MAX / 2, 1 << 30};
 
 // Generations are compared by address only.
 std::shared_ptr<const store::Collection> Generation(int number) {
@@ -79,7 +79,7 @@ TEST_F(FairnessTest, JobsOfOneClientAreBatchedWithThoseOfOthersInTurn) {
   for (int idx = 0; idx < 2; ++idx) Push(2, 7);
   // A turn is worth 7, one job.
   EXPECT_THAT(Take({UINT64_MAX / 2, 5}), ElementsAre(1, 2, 1, 2, 1));
-  EXPECT_THAT(Take(kNoLimits), ElementsAre(1, 1, 1));
+  EXPECT_THAT(Take(kUnlimited), ElementsAre(1, 1, 1));
 }
 
 TEST_F(FairnessTest, OneClientAloneIsServedInOrderOfArrival) {
