@@ -32,4 +32,6 @@ def generate(target: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
+    if any(argument.startswith("-") for argument in sys.argv[1:]):
+        raise SystemExit(__doc__)
     generate(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent)
