@@ -36,7 +36,7 @@ class Run:
 
     def server(self, name, collections, residency=None, **keys):
         """A maxsimd over `collections`; the one that runs where it is the same."""
-        keys = {"backend.kind": "cuda" if self.gpu else "cpu", "engine.lanes": 3 if self.gpu else 2, **keys}
+        keys = {"backend.kind": "cuda" if self.gpu else "cpu", "engine.lanes": 6 if self.gpu else 2, **keys}
         description = (tuple(collections), residency, tuple(sorted(keys.items())))
         if self._server is not None and self._server[0] == description and self._server[1].process.poll() is None:
             return self._server[1]

@@ -110,6 +110,8 @@ def make(result):
                  number(row.get("p99_us")), number(row.get("gbs"), 1), number(row.get("link_gbs"), 1),
                  number(row.get("errors")), number(row.get("rejected")), more(row)]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
+    if result.get("notes"):  # written by hand into the JSON
+        lines += ["", "## Notes", ""] + [f"- {note}" for note in result["notes"]]
     lines += ["", "## Commands", ""]
     for case, row in rows.items():
         if row.get("command"):
