@@ -121,12 +121,12 @@ class DocumentStream {
                           Block& block);
   absl::Status KeepAdmitted(const Tables& tables, int64_t first_piece, int64_t num_pieces, const Block& block);
 
+  std::optional<CudaDocuments> memory_;  // the arena, described for the documents of the last load
   const Device* const device_;
   const int64_t block_bytes_;
   Stream stream_;
   // Both blocks and the cache: one array of rows, so that a call finds all of its documents from one address.
   DeviceBuffer arena_;
-  std::optional<CudaDocuments> memory_;  // the arena, described for the documents of the last load
   DocumentCache cache_;
   StreamCounts counts_;
   std::array<Block, 2> blocks_;
