@@ -61,7 +61,8 @@ TEST(StreamServiceTest, ManyPipelinedRequestsEachGetTheirAnswerWrongOnesAmongThe
               "");
   }
   writer.join();
-  EXPECT_TRUE(stream->Finish().ok());
+  const grpc::Status end = stream->Finish();
+  EXPECT_TRUE(end.ok()) << end.error_code() << ": " << end.error_message();
   EXPECT_EQ(answered.size(), static_cast<size_t>(kRequests));
 }
 
