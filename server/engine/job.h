@@ -84,7 +84,8 @@ struct Job {
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;
 
-  // Price in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork.
+  // Price in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork, or by
+  // whoever has the sum already.
   uint64_t work = 0;
   // Host memory that stays held as long as the job: its own (JobBytes), and whatever its owner keeps for the answer.
   // Filled by the caller.
