@@ -155,8 +155,7 @@ TEST_F(ReportTest, JsonHasEveryMemberWithItsValue) {
       (ordered_json{{"second", 1.0}, {"queue_jobs", 4.0}, {"batch_queries_mean", 12.5}, {"kernel_seconds", 0.8}}));
   EXPECT_EQ(json["steps"], ordered_json::array());
   // What the server wrote is not UTF-8.
-  EXPECT_NO_THROW(
-      static_cast<void>(ordered_json::parse(json.dump(2, ' ', false, ordered_json::error_handler_t::replace))));
+  EXPECT_TRUE(ordered_json::accept(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)));
 }
 
 TEST_F(ReportTest, ASweepHasItsSteps) {
