@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/batching/answer_threads.h"
 #include "server/batching/job_queue.h"
 #include "server/batching/rate_meter.h"
 #include "spdlog/spdlog.h"
@@ -72,7 +74,8 @@ class Scheduler::Impl {
         options_(options),
         queue_(options.starvation_limit),
         rate_(kRateTimeConstant),
-        running_lanes_(engine->num_lanes()) {
+        running_lanes_(engine->num_lanes()),
+        answer_threads_(std::in_place, engine->num_lanes()) {
     for (int idx = 0; idx < engine->num_lanes(); ++idx) lanes_.emplace_back([this, idx] { LaneLoop(idx); });
     reaper_ = std::thread([this] { ReaperLoop(); });
   }
@@ -89,6 +92,9 @@ class Scheduler::Impl {
   void LaneLoop(int lane_idx);
   absl::Duration HoldBack(absl::Time now) const;
   void RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch);
+  void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
+
+  // A lane's thread, or one that answers.
   void Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start, absl::Time end);
 
   // The reaper's thread.
@@ -128,7 +134,8 @@ class Scheduler::Impl {
   std::atomic<bool> stop_now_{false};  // Shutdown's deadline has passed
 
   std::mutex shutdown_mutex_;
-  bool joined_ = false;  // guarded by shutdown_mutex_
+  bool joined_ = false;                          // guarded by shutdown_mutex_
+  std::optional<AnswerThreads> answer_threads_;  // one a lane; none once the lanes have ended
   std::vector<std::thread> lanes_;
   std::thread reaper_;
 };
@@ -318,24 +325,12 @@ void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch)
   std::vector<absl::StatusOr<engine::JobResult>> results = lane->Execute(jobs, &stats, &stop_now_);
   const absl::Time end = absl::Now();
 
-  const store::Collection& collection = *batch.front().job->collection;
-  if (stats.num_queries > 0) {
-    const uint64_t row_bytes = static_cast<uint64_t>(collection.dim()) * SizeOf(collection.storage());
-    metrics_->ObserveBatch(stats.num_queries, stats.token_pairs, stats.document_tokens,
-                           stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
-  }
-  for (const engine::BatchStats::Device& device : stats.devices) {
-    metrics_->ObserveDevice(engine_->devices().number(device.device), {.token_pairs = device.token_pairs,
-                                                                       .copy_seconds = device.timings.copy_seconds,
-                                                                       .kernel_seconds = device.timings.kernel_seconds,
-                                                                       .streamed_bytes = device.timings.streamed_bytes,
-                                                                       .cache_hits = device.timings.cache_hits,
-                                                                       .cache_misses = device.timings.cache_misses});
-  }
+  ObserveBatch(*batch.front().job->collection, stats);
   const bool stopped = stop_now_.load(std::memory_order_relaxed);
   const auto unavailable = std::find_if(results.begin(), results.end(),
                                         [](const auto& result) { return absl::IsUnavailable(result.status()); });
   const absl::Status health = unavailable == results.end() ? absl::OkStatus() : engine_->Health();
+  bool more_waits = false;
   {
     const std::lock_guard lock(mutex_);
     rate_.Add(stats.token_pairs, end);
@@ -350,8 +345,31 @@ void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch)
       }
     }
     QueueChanged();
+    more_waits = !queue_.empty();
   }
-  for (size_t idx = 0; idx < batch.size(); ++idx) Answer(&batch[idx], std::move(results[idx]), start, end);
+  // Building and sending the answers of a full batch takes longer than its kernels, and the lane is better used for the
+  // next batch. A job that is alone is answered without waking another thread first.
+  const bool hand_over = more_waits || batch.size() > 1;
+  AnswerThreads::Work answer = [this, batch = std::move(batch), results = std::move(results), start, end]() mutable {
+    for (size_t idx = 0; idx < batch.size(); ++idx) Answer(&batch[idx], std::move(results[idx]), start, end);
+  };
+  if (!hand_over || !answer_threads_->TryStart(answer)) answer();
+}
+
+void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats) {
+  if (stats.num_queries > 0) {
+    const uint64_t row_bytes = static_cast<uint64_t>(collection.dim()) * SizeOf(collection.storage());
+    metrics_->ObserveBatch(stats.num_queries, stats.token_pairs, stats.document_tokens,
+                           stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
+  }
+  for (const engine::BatchStats::Device& device : stats.devices) {
+    metrics_->ObserveDevice(engine_->devices().number(device.device), {.token_pairs = device.token_pairs,
+                                                                       .copy_seconds = device.timings.copy_seconds,
+                                                                       .kernel_seconds = device.timings.kernel_seconds,
+                                                                       .streamed_bytes = device.timings.streamed_bytes,
+                                                                       .cache_hits = device.timings.cache_hits,
+                                                                       .cache_misses = device.timings.cache_misses});
+  }
 }
 
 void Scheduler::Impl::Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start,
@@ -435,6 +453,7 @@ int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {
     }
   }
   for (std::thread& lane : lanes_) lane.join();
+  answer_threads_.reset();
   reaper_.join();
   joined_ = true;
   const std::lock_guard lock(mutex_);

@@ -63,8 +63,9 @@ bool TakeQueueFullMark(absl::Status& status);
 // holds most are displaced for it. max_queue_time is fair by itself: what the other clients have waiting counts against
 // a job only as far as it would be served first. A client that waits alone may fill every bound.
 //
-// `done` runs on a thread of the scheduler: one of a lane for jobs that were scored, the reaper's for those that were
-// dropped. It must not block, and must not call Shutdown or destroy the scheduler.
+// `done` runs on a thread of the scheduler: for jobs that were scored the lane's when the job is alone, and one that
+// answers, while there is a free one, when it is not; the reaper's for those that were dropped. It must not block, and
+// must not call Shutdown or destroy the scheduler.
 //
 // Metrics: counts a rejection (kQueueFull, kQueueTime, kDisplaced, kDeadline, kCancelled, kDevice, kShutdown, kInvalid)
 // for every error that Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is
@@ -72,8 +73,8 @@ bool TakeQueueFullMark(absl::Status& status);
 // failed, INTERNAL); queue and in-flight gauges, queue times and batches.
 class Scheduler {
  public:
-  // Starts one thread a lane, and one that drops what must leave the queue. `engine` and `metrics` must outlive the
-  // scheduler.
+  // Starts two threads a lane, one of which answers, and one that drops what must leave the queue. `engine` and
+  // `metrics` must outlive the scheduler.
   Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions options);
   // Drains without a time limit if Shutdown was not called.
   ~Scheduler();

@@ -194,7 +194,7 @@ TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   EXPECT_LE(most_tries, 40);
 }
 
-// Two clients, one of which floods: the other's requests are answered about as if it were alone.
+// Two clients, one of which floods: the other's requests are scored about as if it were alone.
 TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   Start({.max_queue_time = absl::ZeroDuration(), .max_batch_queries = 1});
   OccupyLanes();
@@ -202,8 +202,8 @@ TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   for (int32_t number = 11; number <= 15; ++number) ASSERT_TRUE(SubmitFor(2, number).ok());
   backend_.Open();
   for (int32_t number = 11; number <= 15; ++number) ASSERT_TRUE(WaitFor(number).ok());
-  const std::vector<int32_t> order = AnswerOrder();
-  const auto last = std::find(order.begin(), order.end(), 15);
+  const std::vector<std::vector<int32_t>> order = Batches(0);
+  const auto last = std::find(order.begin(), order.end(), std::vector<int32_t>{15});
   ASSERT_NE(last, order.end());
   // 65 tokens of the second client, as many of the first, and a turn more of either.
   EXPECT_LT(last - order.begin(), 1 + 5 + (65 + 2 * 15) / 2 + 1);

@@ -58,7 +58,6 @@ class SchedulerTest : public testing::Test {
     auto job = engine::MakeJob(collection_, std::move(queries));
     job->done = [this, number](absl::StatusOr<engine::JobResult> result) {
       const std::lock_guard lock(mutex_);
-      order_.push_back(number);
       answers_[number].push_back(std::move(result));
       answered_.notify_all();
     };
@@ -102,11 +101,6 @@ class SchedulerTest : public testing::Test {
     return !answers_[number].empty();
   }
 
-  std::vector<int32_t> AnswerOrder() {
-    const std::lock_guard lock(mutex_);
-    return order_;
-  }
-
   // Query tokens of every call from the `first` on: which jobs ran together.
   std::vector<std::vector<int32_t>> Batches(size_t first) {
     std::vector<std::vector<int32_t>> batches;
@@ -142,7 +136,6 @@ class SchedulerTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable answered_;
   std::map<int32_t, std::vector<absl::StatusOr<engine::JobResult>>> answers_;
-  std::vector<int32_t> order_;
 
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<Scheduler> scheduler_;
