@@ -35,6 +35,11 @@ std::string_view MessageOf(const absl::Status& status) {
   return std::string_view(status.message().data(), status.message().size());
 }
 
+// Of a read or a look at a file that is in use.
+absl::Status AsDataLoss(const absl::Status& status) {
+  return status.ok() ? status : absl::DataLossError(status.message());
+}
+
 absl::StatusOr<std::string> HashBytes(const FileBytes& bytes, const std::atomic<bool>* stop) {
   Checksum checksum;
   for (size_t begin = 0; begin < bytes.size(); begin += kStopBlockBytes) {
@@ -148,16 +153,17 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, co
   return shard;
 }
 
+// A file that fails is no device that is lost, which is what UNAVAILABLE would say to who scores from it.
 absl::Status Shard::Check() const {
   if (!state_->file.has_value()) return absl::OkStatus();
-  if (absl::Status status = state_->file->CheckUnchanged(); !status.ok()) return status;
+  if (absl::Status status = state_->file->CheckUnchanged(); !status.ok()) return AsDataLoss(status);
   if (state_->bytes.lost()) return DataLoss(state_->path, "a part of it could not be read while it was in use");
   return absl::OkStatus();
 }
 
 absl::Status Shard::Read(const void* from, size_t num_bytes, void* to) const {
   if (!state_->file.has_value()) return MemorySource::Read(from, num_bytes, to);
-  return state_->file->ReadAt(static_cast<const uint8_t*>(from) - state_->bytes.data(), to, num_bytes);
+  return AsDataLoss(state_->file->ReadAt(static_cast<const uint8_t*>(from) - state_->bytes.data(), to, num_bytes));
 }
 
 void Shard::ReleaseTokens() {

@@ -62,7 +62,7 @@ class Shard final : public MemorySource {
   // read. Always OK for kCopied.
   absl::Status Check() const override;
 
-  // Of token bytes: reads the file where they are mapped from it.
+  // Of token bytes: reads the file where they are mapped from it. DATA_LOSS, naming it, when it cannot be read.
   absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
 
   // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -144,6 +145,31 @@ TEST_P(MappedShardTest, CopiesDoNotDependOnTheFile) {
   EXPECT_TRUE(released->Check().ok());
   EXPECT_EQ(released->documents().source, nullptr);
   ExpectOwnIdsOffsetsAndPayloads(*released);
+}
+
+// UNAVAILABLE would say of a device that it is lost.
+TEST_P(MappedShardTest, AReadThatFailsIsDataLossThatNamesTheFile) {
+  const std::shared_ptr<Shard> shard = Open(Access::kMapped);
+  ASSERT_NE(shard, nullptr);
+  std::vector<char> bytes(64);
+  EXPECT_TRUE(shard->Read(shard->documents().tokens, bytes.size(), bytes.data()).ok());
+  // In place of the shard's descriptor stands one that cannot be read from.
+  const int unreadable = ::open(path_.c_str(), O_WRONLY);
+  ASSERT_GE(unreadable, 0);
+  int replaced = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    std::error_code gone;  // the iterator's own descriptor
+    const std::filesystem::path target = std::filesystem::read_symlink(entry.path(), gone);
+    if (fd == unreadable || target != std::filesystem::canonical(path_)) continue;
+    ASSERT_EQ(::dup2(unreadable, fd), fd);
+    ++replaced;
+  }
+  ::close(unreadable);
+  ASSERT_EQ(replaced, 1);
+  const absl::Status status = shard->Read(shard->documents().tokens, bytes.size(), bytes.data());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr("cannot read")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ids, MappedShardTest, ::testing::Values(IdType::kString, IdType::kInt64));
