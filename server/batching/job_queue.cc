@@ -1,8 +1,9 @@
 #include "server/batching/job_queue.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
+
+#include "server/saturating.h"
 
 namespace maxsim::batching {
 namespace {
@@ -11,16 +12,7 @@ namespace {
 // collection stand between two of this one; beyond it a batch is merely smaller.
 constexpr int kMaxScan = 4096;
 
-constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-
 size_t LineOf(engine::Priority priority) { return std::min<size_t>(static_cast<size_t>(priority), 2); }
-
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > kMax - b ? kMax : a + b; }
-
-uint64_t SaturatingMultiply(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kMax : product;
-}
 
 // One of the three quantities that are bounded.
 uint64_t Jobs(const Amount& amount) { return static_cast<uint64_t>(amount.jobs); }

@@ -1,19 +1,11 @@
 #include "server/engine/job.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
+#include "server/saturating.h"
+
 namespace maxsim::engine {
-namespace {
-
-constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > kMax - b ? kMax : a + b; }
-uint64_t SaturatingMultiply(uint64_t a, uint64_t b) { return a != 0 && b > kMax / a ? kMax : a * b; }
-
-}  // namespace
-
 uint64_t CandidateSet::num_documents(const store::Collection& collection) const {
   switch (kind) {
     case Kind::kWholeCollection:

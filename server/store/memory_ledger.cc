@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "server/saturating.h"
 #include "server/shard/text.h"
 
 namespace maxsim::store {

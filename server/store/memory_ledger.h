@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,11 +20,6 @@ namespace maxsim::store {
 std::string FormatBytes(uint64_t bytes);
 // "1,234,567".
 std::string FormatGrouped(uint64_t value);
-
-// The sum, or the largest number where that is more: sizes come from manifests, which may lie.
-constexpr uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
-  return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
-}
 
 // Memory of each device, and of the host beside that: pinned, on GPUs.
 struct MemoryDemand {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "server/saturating.h"
 #include "server/shard/text.h"
 #include "server/store/id_index.h"
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "server/saturating.h"
+
 namespace maxsim::store {
 namespace {
 

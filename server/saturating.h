@@ -1,0 +1,19 @@
+// Sums and products of sizes that somebody else names, and which may lie: the largest number where there are more.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace maxsim {
+
+constexpr uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
+}
+
+constexpr uint64_t SaturatingMultiply(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
+}
+
+}  // namespace maxsim
