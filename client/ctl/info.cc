@@ -20,6 +20,7 @@ std::vector<Limit> ListLimits(const v1::Limits& limits) {
           {"max_top_k", limits.max_top_k()},
           {"default_top_k", limits.default_top_k()},
           {"max_request_bytes", limits.max_request_bytes()},
+          {"max_answer_bytes", limits.max_answer_bytes()},
           {"max_request_work", limits.max_request_work()},
           {"max_queue_work", limits.max_queue_work()}};
 }

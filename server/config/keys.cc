@@ -252,7 +252,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
       kHuge, "Device memory in which each lane keeps such documents that candidate lists name again and again."));
   keys.push_back(Count(
       "backend.reader_threads", +[](Config& c) -> int& { return c.backend.cuda.reader_threads; }, 1, 256,
-      "Threads a CUDA device that read documents on disk."));
+      "Threads per CUDA device that read documents on disk."));
   keys.push_back(Bytes(
       "memory.budget", +[](Config& c) -> size_t& { return c.store.memory_budget_bytes; }, 0, kHuge,
       "Memory of each device (the CPU backend: of the host) that collections may take; 0 is what is free, less the "
@@ -324,7 +324,7 @@ void AddEngineKeys(std::vector<Key>& keys) {
       "does."));
   keys.push_back(Duration(
       "batching.max_batch_delay", +[](Config& c) -> absl::Duration& { return c.batching.max_batch_delay; },
-      absl::Seconds(1), "How long a free lane may hold a small batch back for company; 0 never does."));
+      absl::Seconds(1), "How long a free lane may hold back a small batch so that others can join; 0 never does."));
   keys.push_back(Count(
       "batching.max_batch_work", +[](Config& c) -> uint64_t& { return c.batching.max_batch_work; }, 1, kHuge,
       "Token pairs at which a batch is full."));
@@ -367,6 +367,9 @@ void AddLimitKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "limits.max_request_bytes", +[](Config& c) -> uint64_t& { return c.limits.max_request_bytes; }, kKi, 2 * kGi - 1,
       "One gRPC message on the wire."));
+  keys.push_back(Bytes(
+      "limits.max_answer_bytes", +[](Config& c) -> uint64_t& { return c.limits.max_answer_bytes; }, kKi, kGi,
+      "One answer, with its payloads, ids and alignments; a request for more is refused."));
 }
 
 void AddServerKeys(std::vector<Key>& keys) {

@@ -14,20 +14,17 @@
 #include "kernels/quantize.h"
 #include "server/engine/engine.h"
 #include "server/rpc/ordinal_set.h"
+#include "server/rpc/status.h"
 #include "server/shard/shard_contents.h"
 
 namespace maxsim::rpc {
 namespace {
 
-absl::Status Invalid(const std::string& path, const std::string& message) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
-}
-
 absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath path, const char* field) {
   if (size >= 1 && size <= limits.max_candidates_per_query) return absl::OkStatus();
-  return Invalid(absl::StrCat(path(), ".", field, ".ids"),
-                 absl::StrCat("has ", size, " ids, and 1 to ", limits.max_candidates_per_query,
-                              " (limits.max_candidates_per_query) are accepted"));
+  return InvalidField(absl::StrCat(path(), ".", field, ".ids"),
+                      absl::StrCat("has ", size, " ids, and 1 to ", limits.max_candidates_per_query,
+                                   " (limits.max_candidates_per_query) are accepted"));
 }
 
 // Finds the ids, drops repeated ones and adds up what is left. `add_missing` is called with the index of each id that
@@ -60,7 +57,7 @@ void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, 
 absl::Status CheckIdKind(const store::Collection& collection, shard::IdType sent, FieldPath path) {
   const shard::IdType held = collection.manifest().id_type;
   if (held == sent) return absl::OkStatus();
-  return Invalid(
+  return InvalidField(
       absl::StrCat(path(), sent == shard::IdType::kString ? ".string_ids" : ".int_ids"),
       absl::StrCat("the ids of collection ", collection.name(), " are of type ", std::string(shard::Name(held))));
 }
@@ -88,8 +85,8 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
     }
   });
   if (wrong.has_value()) {
-    return Invalid(absl::StrCat(path(), ".string_ids.ids[", *wrong, "]"),
-                   absl::StrCat("has ", ids[*wrong]->size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+    return InvalidField(absl::StrCat(path(), ".string_ids.ids[", *wrong, "]"),
+                        absl::StrCat("has ", ids[*wrong]->size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
   }
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
   return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),
@@ -124,9 +121,10 @@ absl::Status AppendQuantized(const v1::TokenMatrix& document, const TokenMatrixR
   const float scale = QuantizeDocument(rotation_seed, rules.dim, absl::MakeSpan(rows),
                                        reinterpret_cast<int8_t*>(set.inline_tokens.data() + begin));
   if (scale > shard::kMaxScale) {
-    return Invalid(absl::StrCat(path(), ".data"),
-                   absl::StrCat("holds values that reach ", scale * static_cast<float>(kMaxInt8),
-                                " in the collection's rotation; their magnitude there must be at most ", kMaxAbsValue));
+    return InvalidField(
+        absl::StrCat(path(), ".data"),
+        absl::StrCat("holds values that reach ", scale * static_cast<float>(kMaxInt8),
+                     " in the collection's rotation; their magnitude there must be at most ", kMaxAbsValue));
   }
   set.inline_scales.push_back(scale);
   return absl::OkStatus();
@@ -137,9 +135,9 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
                            ResolvedCandidates& resolved) {
   const int count = list.documents_size();
   if (count < 1 || count > limits.max_inline_documents) {
-    return Invalid(absl::StrCat(path(), ".inline_documents.documents"),
-                   absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
-                                " (limits.max_inline_documents) are accepted"));
+    return InvalidField(absl::StrCat(path(), ".inline_documents.documents"),
+                        absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
+                                     " (limits.max_inline_documents) are accepted"));
   }
   const ScalarType storage = collection.storage();
   // What is quantised comes in as a query does.
@@ -156,7 +154,7 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
     if (absl::Status status = CheckShape(list.documents(i), rules, document_path); !status.ok()) return status;
     const int64_t bytes = engine::StagedBytes(storage, rules.dim, list.documents(i).num_tokens());
     if (bytes > limits.max_staged_bytes) {
-      return Invalid(
+      return InvalidField(
           absl::StrCat(document_path(), ".num_tokens"),
           absl::StrCat("is ", list.documents(i).num_tokens(), ", which is ", bytes,
                        " bytes in the collection's storage type ", std::string(Name(storage)), ", and at most ",
@@ -205,7 +203,7 @@ absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(cons
       status = ResolveInline(candidates.inline_documents(), collection, limits, path, *set, *resolved);
       break;
     case v1::Candidates::KIND_NOT_SET:
-      status = Invalid(path(), "names none of string_ids, int_ids, whole_collection, inline_documents");
+      status = InvalidField(path(), "names none of string_ids, int_ids, whole_collection, inline_documents");
       break;
   }
   if (!status.ok()) return status;

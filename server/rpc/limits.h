@@ -20,10 +20,11 @@ struct RequestLimits {
   int64_t max_alignments = 1 << 22;                 // top_k x query tokens, summed over a request that wants alignments
   uint64_t max_request_bytes = uint64_t{64} << 20;  // of one message on the wire
 
-  // No keys of their own. The first follows from the engine's executor.
+  // Of the message of one answer, from above: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
+  uint64_t max_answer_bytes = uint64_t{64} << 20;
+
+  // No key of its own: it follows from the engine's executor.
   int64_t max_staged_bytes = ExecutorOptions{}.max_staged_bytes;  // of one inline document, as StagedBytes counts it
-  // Payloads of one answer. A message above 2 GiB cannot be sent at all; the rest is room for ids and alignments.
-  uint64_t max_answer_payload_bytes = uint64_t{1} << 30;
 };
 
 // Bytes of a request_id. Fixed: it is echoed, never stored.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/any.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/unknown_field_set.h"
@@ -27,6 +28,10 @@ std::string Serialize(const google::protobuf::UnknownFieldSet& fields) {
 }
 
 }  // namespace
+
+absl::Status InvalidField(std::string_view path, std::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(path), ": ", std::string(message)));
+}
 
 void SetRetryDelay(absl::Duration delay, absl::Status& status) {
   google::protobuf::Duration proto;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -12,6 +13,9 @@ namespace maxsim::rpc {
 
 // Trailing metadata that gRPC's own retries obey: milliseconds as text.
 inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
+
+// INVALID_ARGUMENT about one field of a request, "queries[3].weights" for example.
+absl::Status InvalidField(std::string_view path, std::string_view message);
 
 // Attaches a google.rpc.RetryInfo (as the payload of that type) to a status that is not OK.
 void SetRetryDelay(absl::Duration delay, absl::Status& status);

@@ -2,43 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/limits.h"
+#include "server/rpc/status.h"
 #include "server/rpc/token_matrix.h"
+#include "server/saturating.h"
 
 namespace maxsim::rpc {
 namespace {
-
-absl::Status Invalid(const std::string& path, const std::string& message) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
-}
-
-uint64_t SaturatingMultiply(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
-}
-
-uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
-}
 
 std::string QueryPath(int idx, const char* field) { return absl::StrCat("queries[", idx, "].", field); }
 
 absl::Status CheckWeights(const v1::Query& query, int idx) {
   if (query.weights().empty()) return absl::OkStatus();
   if (query.weights_size() != static_cast<int64_t>(query.tokens().num_tokens())) {
-    return Invalid(QueryPath(idx, "weights"),
-                   absl::StrCat("has ", query.weights_size(), " weights for ", query.tokens().num_tokens(), " tokens"));
+    return InvalidField(QueryPath(idx, "weights"), absl::StrCat("has ", query.weights_size(), " weights for ",
+                                                                query.tokens().num_tokens(), " tokens"));
   }
   for (int i = 0; i < query.weights_size(); ++i) {
     const float weight = query.weights(i);
     if (std::isfinite(weight) && std::abs(weight) <= kMaxAbsWeight) continue;
-    return Invalid(absl::StrCat(QueryPath(idx, "weights"), "[", i, "]"),
-                   absl::StrCat("is ", weight, "; weights must be finite and their magnitude at most ", kMaxAbsWeight));
+    return InvalidField(
+        absl::StrCat(QueryPath(idx, "weights"), "[", i, "]"),
+        absl::StrCat("is ", weight, "; weights must be finite and their magnitude at most ", kMaxAbsWeight));
   }
   return absl::OkStatus();
 }
@@ -60,7 +48,7 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
     }
     if (shared == nullptr) {
       if (!request.has_candidates()) {
-        return Invalid("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
+        return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
       }
       auto resolved = ResolveCandidates(request.candidates(), collection, limits, fail_on_missing,
                                         [] { return std::string("candidates"); });
@@ -84,15 +72,16 @@ absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top
     matches += tokens * std::min<uint64_t>(static_cast<uint64_t>(top_k), candidates.num_documents);
   }
   if (work > limits.max_request_work) {
-    return Invalid("queries",
-                   absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens), and at most ",
-                                limits.max_request_work, " (limits.max_request_work) are accepted"));
+    return InvalidField("queries",
+                        absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens), and at most ",
+                                     limits.max_request_work, " (limits.max_request_work) are accepted"));
   }
   if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
-    return Invalid("return_alignments", absl::StrCat("asks for ", matches,
-                                                     " token matches (top_k x query tokens), and at "
-                                                     "most ",
-                                                     limits.max_alignments, " (limits.max_alignments) are accepted"));
+    return InvalidField("return_alignments",
+                        absl::StrCat("asks for ", matches,
+                                     " token matches (top_k x query tokens), and at "
+                                     "most ",
+                                     limits.max_alignments, " (limits.max_alignments) are accepted"));
   }
   return work;
 }
@@ -131,80 +120,30 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrix
   return absl::OkStatus();
 }
 
-void FillIds(const store::Collection& collection, const engine::JobQueryResult& scored, v1::QueryResult& result) {
-  if (collection.manifest().id_type == shard::IdType::kString) {
-    auto* ids = result.mutable_string_ids()->mutable_ids();
-    ids->Reserve(static_cast<int>(scored.hits.size()));
-    for (const engine::Hit& hit : scored.hits) {
-      const std::string_view id = collection.string_id(hit.ordinal);
-      ids->Add()->assign(id.data(), id.size());
-    }
-  } else {
-    auto* ids = result.mutable_int_ids()->mutable_ids();
-    ids->Reserve(static_cast<int>(scored.hits.size()));
-    for (const engine::Hit& hit : scored.hits) ids->Add(collection.int_id(hit.ordinal));
-  }
-}
-
-void FillAlignments(const engine::JobQueryResult& scored, v1::QueryResult& result) {
-  if (scored.hits.empty()) return;
-  const size_t num_tokens = scored.matches.size() / scored.hits.size();
-  for (size_t h = 0; h < scored.hits.size(); ++h) {
-    v1::Alignment& alignment = *result.add_alignments();
-    alignment.mutable_document_tokens()->Reserve(static_cast<int>(num_tokens));
-    alignment.mutable_similarities()->Reserve(static_cast<int>(num_tokens));
-    for (size_t t = 0; t < num_tokens; ++t) {
-      const TokenMatch& match = scored.matches[h * num_tokens + t];
-      alignment.add_document_tokens(static_cast<uint32_t>(match.document_token));
-      alignment.add_similarities(match.similarity);
-    }
-  }
-}
-
-void FillResult(const PendingAnswer& answer, const ResolvedCandidates& candidates, const engine::JobQueryResult& scored,
-                v1::QueryResult& result) {
-  const store::Collection& collection = *answer.collection;
-  if (!candidates.is_inline) FillIds(collection, scored, result);
-  const int count = static_cast<int>(scored.hits.size());
-  result.mutable_scores()->Reserve(count);
-  result.mutable_positions()->Reserve(count);
-  for (const engine::Hit& hit : scored.hits) {
-    result.add_scores(hit.score);
-    result.add_positions(hit.position);
-    if (!answer.return_payloads) continue;
-    const std::string_view payload = candidates.is_inline ? std::string_view() : collection.payload(hit.ordinal);
-    result.add_payloads(payload.data(), payload.size());
-  }
-  if (answer.return_alignments) FillAlignments(scored, result);
-  for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
-  for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
-  result.set_unavailable_documents(scored.num_unavailable);
-}
-
 }  // namespace
 
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits) {
   if (request.request_id().size() > static_cast<size_t>(kMaxRequestIdBytes)) {
-    return Invalid("request_id", absl::StrCat("has ", request.request_id().size(), " bytes, and at most ",
-                                              kMaxRequestIdBytes, " are accepted"));
+    return InvalidField("request_id", absl::StrCat("has ", request.request_id().size(), " bytes, and at most ",
+                                                   kMaxRequestIdBytes, " are accepted"));
   }
-  if (request.collection().empty()) return Invalid("collection", "is empty");
+  if (request.collection().empty()) return InvalidField("collection", "is empty");
   if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
-    return Invalid("queries",
-                   absl::StrCat("has ", request.queries_size(), " queries, and 1 to ", limits.max_queries_per_request,
+    return InvalidField(
+        "queries", absl::StrCat("has ", request.queries_size(), " queries, and 1 to ", limits.max_queries_per_request,
                                 " (limits.max_queries_per_request) are accepted"));
   }
   if (request.top_k() > limits.max_top_k) {
-    return Invalid("top_k", absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k,
-                                         " (limits.max_top_k) is accepted"));
+    return InvalidField("top_k", absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k,
+                                              " (limits.max_top_k) is accepted"));
   }
   if (!v1::MissingPolicy_IsValid(request.missing_policy())) {
-    return Invalid("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",
-                                                  static_cast<int>(v1::MissingPolicy_MAX), " are accepted"));
+    return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",
+                                                       static_cast<int>(v1::MissingPolicy_MAX), " are accepted"));
   }
   if (!v1::Priority_IsValid(request.priority())) {
-    return Invalid("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
-                                            static_cast<int>(v1::Priority_MAX), " are accepted"));
+    return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
+                                                 static_cast<int>(v1::Priority_MAX), " are accepted"));
   }
   return absl::OkStatus();
 }
@@ -229,6 +168,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   answer.return_alignments = request.return_alignments();
   answer.queries.resize(static_cast<size_t>(request.queries_size()));
   if (absl::Status status = ResolveAll(request, *collection, limits, answer); !status.ok()) return status;
+  if (absl::Status status = CheckMissing(answer, limits); !status.ok()) return status;
   const auto top_k = static_cast<int32_t>(request.top_k() == 0 ? limits.default_top_k : request.top_k());
   const absl::StatusOr<uint64_t> work = CheckWork(request, top_k, limits, answer);
   if (!work.ok()) return work.status();
@@ -243,52 +183,6 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   job->work = *work;
   translated.job = std::move(job);
   return translated;
-}
-
-uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
-  // A missing id's string, with what the allocator adds.
-  constexpr uint64_t kBytesPerString = sizeof(std::string) + 16;
-  uint64_t bytes = engine::JobBytes(job) + answer.queries.capacity() * sizeof(PendingAnswer::Query);
-  const ResolvedCandidates* last = nullptr;
-  for (const PendingAnswer::Query& query : answer.queries) {
-    const ResolvedCandidates* const candidates = query.candidates.get();
-    if (std::exchange(last, candidates) == candidates) continue;  // queries that share theirs mostly stand together
-    bytes += sizeof(ResolvedCandidates) + candidates->missing_int_ids.capacity() * sizeof(int64_t);
-    for (const std::string& id : candidates->missing_string_ids) bytes += kBytesPerString + id.size();
-  }
-  return bytes;
-}
-
-absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result,
-                             const RequestLimits& limits) {
-  if (!answer.return_payloads) return absl::OkStatus();
-  uint64_t bytes = 0;
-  for (const PendingAnswer::Query& query : answer.queries) {
-    if (query.job_query < 0 || query.candidates->is_inline) continue;
-    for (const engine::Hit& hit : result.queries[static_cast<size_t>(query.job_query)].hits) {
-      bytes += answer.collection->payload(hit.ordinal).size();
-    }
-  }
-  if (bytes <= limits.max_answer_payload_bytes) return absl::OkStatus();
-  return Invalid("return_payloads", absl::StrCat("asks for ", bytes, " bytes of payloads, and at most ",
-                                                 limits.max_answer_payload_bytes, " fit an answer; lower top_k"));
-}
-
-v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result) {
-  static const engine::JobQueryResult kNothing;
-  v1::RerankResponse response;
-  response.set_request_id(answer.request_id);
-  response.set_generation(static_cast<uint64_t>(answer.collection->manifest().generation));
-  for (const PendingAnswer::Query& query : answer.queries) {
-    const engine::JobQueryResult& scored =
-        query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
-    FillResult(answer, *query.candidates, scored, *response.add_results());
-  }
-  v1::Timings& timings = *response.mutable_timings();
-  timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));
-  timings.set_copy_us(absl::ToDoubleMicroseconds(result.copy_time));
-  timings.set_kernel_us(absl::ToDoubleMicroseconds(result.kernel_time));
-  return response;
 }
 
 }  // namespace maxsim::rpc

@@ -214,13 +214,13 @@ TEST_F(RerankServiceTest, HealthAnswersForTheServerAndEachService) {
 }
 
 TEST(RerankLimitsTest, AnAnswerTooLargeToSendIsRefused) {
-  RunningServer server([](config::Config* config) { config->limits.max_answer_payload_bytes = 10; });
+  RunningServer server([](config::Config* config) { config->limits.max_answer_bytes = 60; });
   v1::RerankRequest request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
   request.set_return_payloads(true);
   v1::RerankResponse response;
   const grpc::Status refused = server.Rerank(request, &response);
   EXPECT_EQ(refused.error_code(), grpc::INVALID_ARGUMENT);
-  EXPECT_THAT(refused.error_message(), HasSubstr("return_payloads: asks for "));
+  EXPECT_THAT(refused.error_message(), HasSubstr("return_payloads: the results and their payloads take "));
   request.set_top_k(1);
   const grpc::Status accepted = server.Rerank(request, &response);
   EXPECT_TRUE(accepted.ok()) << accepted.error_message();

@@ -259,7 +259,7 @@ TEST_F(TranslateTest, WhatADeviceLossTookIsReportedOrFailsByThePolicy) {
   EXPECT_TRUE(Accept(request).job->fail_on_unavailable);
 }
 
-TEST_F(TranslateTest, AnAnswerWhosePayloadsPassTheBoundIsRefusedOnlyWhereTheyAreWanted) {
+TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   Build(shard::IdType::kString, /*payloads=*/true);
   v1::RerankRequest request =
       test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 2), {"doc-3", "doc-7"}, 3);
@@ -267,13 +267,65 @@ TEST_F(TranslateTest, AnAnswerWhosePayloadsPassTheBoundIsRefusedOnlyWhereTheyAre
   engine::JobResult result;
   result.queries.resize(1);
   result.queries[0].hits = {{.score = 2, .position = 0, .ordinal = 3}, {.score = 1, .position = 1, .ordinal = 7}};
-  EXPECT_TRUE(CheckAnswerSize(Accept(request).answer, result, {.max_answer_payload_bytes = 14}).ok());
-  const absl::Status refused = CheckAnswerSize(Accept(request).answer, result, {.max_answer_payload_bytes = 13});
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(refused.message(),
-            "return_payloads: asks for 14 bytes of payloads, and at most 13 fit an answer; lower top_k");
+  // Two scores and positions of 14 bytes, ids of 5 and payloads of 7, and 6 for each string.
+  const uint64_t bytes = 2 * (14 + (5 + 6) + (7 + 6));
+  const auto check = [&](uint64_t limit) {
+    return CheckAnswerSize(Accept(request).answer, result, {.max_answer_bytes = limit});
+  };
+  EXPECT_TRUE(check(bytes).ok());
+  EXPECT_EQ(check(bytes - 1).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(check(bytes - 1).message(),
+            "return_payloads: the results and their payloads take 76 bytes, and an answer has at most 75 "
+            "(limits.max_answer_bytes); lower top_k");
   request.set_return_payloads(false);
-  EXPECT_TRUE(CheckAnswerSize(Accept(request).answer, result, {.max_answer_payload_bytes = 0}).ok());
+  const uint64_t without = bytes - 2 * (7 + 6);
+  EXPECT_TRUE(check(without).ok());
+  EXPECT_EQ(check(without - 1).message(),
+            "top_k: the results of all queries take 50 bytes, and an answer has at most 49 (limits.max_answer_bytes); "
+            "lower it, or send fewer queries");
+  // No message is larger than what was counted.
+  request.set_return_payloads(true);
+  const Translated accepted = Accept(request);
+  EXPECT_LE(BuildResponse(accepted.answer, result).results(0).ByteSizeLong(), bytes);
+}
+
+// Queries that share their candidates each list what is unknown of them.
+TEST_F(TranslateTest, UnknownIdsAreCountedForEveryQuery) {
+  for (const shard::IdType type : {shard::IdType::kString, shard::IdType::kInt64}) {
+    Build(type);
+    v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 2), {}, 3);
+    uint64_t of_one = 0;
+    for (int i = 0; i < 100; ++i) {
+      if (type == shard::IdType::kString) {
+        request.mutable_candidates()->mutable_string_ids()->add_ids("no-" + std::to_string(100 + i));
+        of_one += 6 + 6;
+      } else {
+        request.mutable_candidates()->mutable_int_ids()->add_ids(-1 - i);
+        of_one += 10;
+      }
+    }
+    for (int query = 1; query < 64; ++query) {
+      test::AddQuery(test::MakeQuery(2, ScalarType::kF16, kDim, 2), &request);
+    }
+    EXPECT_TRUE(Translate(request, collection_, {.max_answer_bytes = 64 * of_one}).ok());
+    const absl::Status refused = Translate(request, collection_, {.max_answer_bytes = 64 * of_one - 1}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(refused.message(),
+                HasSubstr("candidates: the unknown ids, which the answer repeats for every query, take " +
+                          std::to_string(64 * of_one) + " bytes"));
+  }
+}
+
+TEST_F(TranslateTest, AlignmentsThatNoAnswerHoldsAreRefused) {
+  Build(shard::IdType::kString);
+  v1::RerankRequest request =
+      test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 5), {"doc-3", "doc-7"}, 3);
+  request.set_return_alignments(true);
+  // Two documents of five matches.
+  EXPECT_TRUE(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9}).ok());
+  EXPECT_EQ(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9 - 1}).status().message(),
+            "return_alignments: 10 token matches (top_k x query tokens) take 90 bytes, and an answer has at most 89 "
+            "(limits.max_answer_bytes); lower top_k");
 }
 
 TEST_F(TranslateTest, WhatIsHeldGrowsWithDocumentsAndMissingIds) {
