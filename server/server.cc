@@ -353,7 +353,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   // 3. and 4.
   if (grpc_.server != nullptr) CloseGrpcPort(deadline, grace);
   // HTTP goes last: probes and metrics are answered until everything else is done.
-  if (http_ != nullptr) http_->Stop();
+  if (http_ != nullptr) http_->Stop(std::max(deadline - absl::Now(), std::min(kMaxLinger, grace)));
   {
     std::lock_guard lock(mutex_);
     monitor_stop_ = true;

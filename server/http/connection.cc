@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <limits>
@@ -28,6 +29,9 @@ using beast::http::field;
 
 // Bytes read ahead of the parser; a whole header must fit.
 constexpr size_t kBufferBytes = 64 * 1024;
+
+// That an answer has to be read when the server is about to end.
+constexpr absl::Duration kHurriedWrite = absl::Seconds(1);
 
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -77,6 +81,10 @@ void Connection::Close() {
 
 void Connection::Drain() {
   if (phase_ != Phase::kHandling && phase_ != Phase::kWriting) Close();
+}
+
+void Connection::EndGrace() {
+  if (phase_ != Phase::kHandling) Close();
 }
 
 void Connection::ReturnSlot() {
@@ -240,7 +248,8 @@ void Connection::Refuse(int status, const absl::Status& why) {
 void Connection::Answer(Response response, bool more_to_come) {
   request_.cancelled = nullptr;
   parser_.reset();
-  Enter(Phase::kWriting, connections_.options.write_timeout);
+  const absl::Duration limit = connections_.options.write_timeout;
+  Enter(Phase::kWriting, connections_.in_a_hurry ? std::min(limit, kHurriedWrite) : limit);
   message_ = {};
   message_.version(version_);
   message_.result(static_cast<unsigned>(response.status));

@@ -38,6 +38,7 @@ struct Connections {
   List idle{};                             // the one that has been so for longest first
   List busy{};                             // those that have a slot
   bool draining = false;                   // no connection gets another request
+  bool in_a_hurry = false;                 // no answer has long to be read
 };
 
 // Reads a request, has it answered, and goes on with the next. All members run on the loop's thread; operations in
@@ -55,6 +56,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes unless a request is being answered.
   void Drain();
 
+  // Closes unless the application still has the request: whose client reads slowly has had its time.
+  void EndGrace();
+
  private:
   using Error = boost::system::error_code;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -71,7 +75,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void AcceptBody();
   void ReadBody();
   void OnBody(Error error);
-  void Handle();
   void WatchForHangup();
   void OnReadError(Error error);
   void Refuse(int status, const absl::Status& why);

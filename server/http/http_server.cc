@@ -65,7 +65,7 @@ class HttpServer::Impl final : private Application {
                     .client_header = options.client_header},
                    this) {}
 
-  ~Impl() override { Stop(); }
+  ~Impl() override { Stop(absl::ZeroDuration()); }
 
   absl::StatusOr<int> Start() {
     absl::StatusOr<int> port = transport_.Start();
@@ -73,8 +73,8 @@ class HttpServer::Impl final : private Application {
     return absl::Status(port.status().code(), absl::StrCat("http.address: ", port.status().message()));
   }
 
-  void Stop() {
-    transport_.Stop();
+  void Stop(absl::Duration grace) {
+    transport_.Stop(grace);
     pool_.join();
   }
 
@@ -149,7 +149,8 @@ class HttpServer::Impl final : private Application {
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = rpc::ClientOf(request.client_id, request.peer),
-                          .cancelled = std::move(request.cancelled)},
+                          .cancelled = std::move(request.cancelled),
+                          .keeps_request = false},
                          [this, collection = parsed->collection(),
                           reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {
                            if (!response.ok()) return reply(Error(response.status()));
@@ -173,6 +174,6 @@ HttpServer::HttpServer(HttpOptions options, HttpDependencies dependencies)
     : impl_(std::make_unique<Impl>(options, std::move(dependencies))) {}
 HttpServer::~HttpServer() = default;
 absl::StatusOr<int> HttpServer::Start() { return impl_->Start(); }
-void HttpServer::Stop() { impl_->Stop(); }
+void HttpServer::Stop(absl::Duration grace) { impl_->Stop(grace); }
 
 }  // namespace maxsim::http

@@ -41,13 +41,14 @@ struct HttpDependencies {
 class HttpServer {
  public:
   HttpServer(HttpOptions options, HttpDependencies dependencies);
-  ~HttpServer();  // stops
+  ~HttpServer();  // stops, without grace
 
   // Binds and begins to serve; returns the port. UNAVAILABLE when the address cannot be had, with the system's reason.
   absl::StatusOr<int> Start();
 
-  // Answers the requests that have arrived, closes the port, joins the threads. Idempotent.
-  void Stop();
+  // Closes the port, answers the requests that have arrived, cuts off those whose clients have not read their answers
+  // after `grace`, joins the threads. Idempotent.
+  void Stop(absl::Duration grace);
 
  private:
   class Impl;

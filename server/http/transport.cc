@@ -1,5 +1,6 @@
 #include "server/http/transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -21,6 +22,8 @@ using ErrorCode = boost::system::error_code;
 // After an accept that failed, as for want of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 
+constexpr absl::Duration kLongestGrace = absl::Hours(24);  // so that no time overflows the clock
+
 }  // namespace
 
 class Transport::Impl {
@@ -29,7 +32,7 @@ class Transport::Impl {
       : connections_{.options = std::move(options), .application = application, .on_removed = [this] { EndIfDone(); }} {
   }
 
-  ~Impl() { Stop(); }
+  ~Impl() { Stop(absl::ZeroDuration()); }
 
   absl::StatusOr<int> Start() {
     ErrorCode error = Listen();
@@ -44,9 +47,9 @@ class Transport::Impl {
     return local.port();
   }
 
-  void Stop() {
+  void Stop(absl::Duration grace) {
     if (!thread_.joinable()) return;
-    asio::post(loop_, [this] {
+    asio::post(loop_, [this, grace] {
       connections_.draining = true;
       ErrorCode ignored;
       acceptor_.close(ignored);
@@ -54,6 +57,13 @@ class Transport::Impl {
       Connections::List all = connections_.idle;
       all.insert(all.end(), connections_.busy.begin(), connections_.busy.end());
       for (const std::shared_ptr<Connection>& connection : all) connection->Drain();
+      end_of_grace_.expires_after(absl::ToChronoNanoseconds(std::clamp(grace, absl::ZeroDuration(), kLongestGrace)));
+      end_of_grace_.async_wait([this](ErrorCode error) {
+        if (error) return;
+        connections_.in_a_hurry = true;
+        const Connections::List left = connections_.busy;
+        for (const std::shared_ptr<Connection>& connection : left) connection->EndGrace();
+      });
       EndIfDone();
     });
     thread_.join();
@@ -119,13 +129,16 @@ class Transport::Impl {
   }
 
   void EndIfDone() {
-    if (connections_.draining && connections_.idle.empty() && connections_.busy.empty()) work_.reset();
+    if (!connections_.draining || !connections_.idle.empty() || !connections_.busy.empty()) return;
+    end_of_grace_.cancel();
+    work_.reset();
   }
 
   asio::io_context loop_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_);
   Tcp::acceptor acceptor_{loop_};
   asio::steady_timer accept_pause_{loop_};
+  asio::steady_timer end_of_grace_{loop_};
   Connections connections_;
   std::thread thread_;
 };
@@ -134,6 +147,6 @@ Transport::Transport(TransportOptions options, Application* application)
     : impl_(std::make_unique<Impl>(std::move(options), application)) {}
 Transport::~Transport() = default;
 absl::StatusOr<int> Transport::Start() { return impl_->Start(); }
-void Transport::Stop() { impl_->Stop(); }
+void Transport::Stop(absl::Duration grace) { impl_->Stop(grace); }
 
 }  // namespace maxsim::http

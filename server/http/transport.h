@@ -78,14 +78,15 @@ class Transport {
  public:
   // `application` must outlive the transport.
   Transport(TransportOptions options, Application* application);
-  ~Transport();  // stops
+  ~Transport();  // stops, without grace
 
   // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason.
   absl::StatusOr<int> Start();
 
   // Closes the port and every connection but those whose request Handle has or whose answer is on its way, waits for
-  // these, joins the thread. Idempotent.
-  void Stop();
+  // these, joins the thread. An answer that is not read by the end of `grace`, or within a second when it comes later,
+  // is cut off. Idempotent.
+  void Stop(absl::Duration grace);
 
  private:
   class Impl;

@@ -1,4 +1,5 @@
 // Connections, framing, limits and time of the HTTP port, with an application that tests control.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -77,8 +78,14 @@ class EchoApplication final : public Application {
       held = std::move(held_);
       held_.clear();
     }
-    for (Held& one : held) one.reply({.content_type = "text/plain", .body = one.request.body});
+    for (Held& one : held) {
+      one.request.body.resize(std::max(one.request.body.size(), answer_bytes_));
+      one.reply({.content_type = "text/plain", .body = one.request.body});
+    }
   }
+
+  // Bodies of the answers to what is held are this long, at least.
+  void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
 
  private:
   struct Held {
@@ -89,13 +96,14 @@ class EchoApplication final : public Application {
   std::condition_variable changed_;
   std::vector<std::string> begun_;
   std::vector<Held> held_;
+  size_t answer_bytes_ = 0;
 };
 
 class HttpTransportTest : public testing::Test {
  protected:
   void TearDown() override {
     application_.AnswerHeld();
-    if (transport_ != nullptr) transport_->Stop();
+    if (transport_ != nullptr) transport_->Stop(absl::Seconds(20));
   }
 
   void Serve(TransportOptions options = {}) {
@@ -380,7 +388,7 @@ TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
   RawConnection waiting(port_);
   waiting.Send(Post("/held", "body"));
   ASSERT_TRUE(application_.WaitForHeld(1));
-  std::thread stop([this] { transport_->Stop(); });
+  std::thread stop([this] { transport_->Stop(absl::Seconds(20)); });
   bool closed = false;
   EXPECT_EQ(idle.ReadToEnd(&closed), "");
   EXPECT_TRUE(closed);
@@ -393,6 +401,28 @@ TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
   EXPECT_THAT(text, HasSubstr("Connection: close\r\n"));
   EXPECT_THAT(text, HasSubstr("\r\n\r\nbody"));
   stop.join();
+}
+
+TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
+  Serve();
+  RawConnection deaf(port_);
+  // More than the sockets' buffers hold, so that the answer is not all sent.
+  deaf.SetReceiveBuffer(4096);
+  application_.set_answer_bytes(64 << 20);
+  deaf.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  application_.AnswerHeld();
+  RawConnection late(port_);
+  late.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  const Clock::time_point begin = Clock::now();
+  std::thread stop([this] { transport_->Stop(absl::Milliseconds(300)); });
+  std::this_thread::sleep_for(600ms);
+  // Answered after the grace: it has a second more.
+  application_.AnswerHeld();
+  stop.join();
+  EXPECT_GE(Clock::now() - begin, 300ms);
+  EXPECT_LT(Clock::now() - begin, 15s) << "the write timeout is 30 s";
 }
 
 TEST_F(HttpTransportTest, ManyClientsAtOnceAreServed) {

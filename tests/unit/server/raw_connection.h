@@ -33,6 +33,8 @@ class RawConnection {
 
   bool connected() const { return fd_ >= 0; }
 
+  void SetReceiveBuffer(int bytes) { setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); }
+
   // False when the server has closed the connection.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
