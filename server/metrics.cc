@@ -62,6 +62,8 @@ std::string_view Name(Rejection reason) {
       return "cancelled";
     case Rejection::kInvalid:
       return "invalid";
+    case Rejection::kLoading:
+      return "loading";
     case Rejection::kNotFound:
       return "not_found";
     case Rejection::kDevice:
@@ -76,9 +78,9 @@ std::string_view Name(Rejection reason) {
   return "other";
 }
 
-constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
-                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
-                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced};
+constexpr std::array kRejections = {
+    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
+    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading};
 
 constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 

@@ -23,6 +23,7 @@ enum class Rejection {
   kShutdown,
   kQueueTime,  // would have waited for longer than is allowed, or than its client does
   kDisplaced,  // accepted, and pushed out of a full queue for another client
+  kLoading,    // the server is loading, or the collection is, or could not be loaded
 };
 
 // Thread-safe; every call is cheap enough for the hot path.
@@ -55,7 +56,7 @@ class Metrics {
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
 
-  // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "workspace", "staging").
+  // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "id_index").
   void SetMemory(std::string_view kind, std::string_view purpose, double bytes);
 
   // A collection that is served.

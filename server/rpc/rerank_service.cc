@@ -44,13 +44,14 @@ absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& 
 
 absl::StatusOr<Translated> RerankService::Prepare(const v1::RerankRequest& request) const {
   if (const State state = state_; state != State::kServing) {
-    if (state == State::kDraining) metrics_->CountRejection(Rejection::kShutdown);
+    metrics_->CountRejection(state == State::kLoading ? Rejection::kLoading : Rejection::kShutdown);
     return absl::UnavailableError(state == State::kLoading ? "the server is loading" : "the server is draining");
   }
   absl::StatusOr<Translated> translated = TranslateFor(request);
   // Only what is refused here is counted here; the scheduler counts what it refuses.
   if (translated.status().code() == absl::StatusCode::kInvalidArgument) metrics_->CountRejection(Rejection::kInvalid);
   if (translated.status().code() == absl::StatusCode::kNotFound) metrics_->CountRejection(Rejection::kNotFound);
+  if (translated.status().code() == absl::StatusCode::kUnavailable) metrics_->CountRejection(Rejection::kLoading);
   return translated;
 }
 

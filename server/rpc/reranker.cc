@@ -65,8 +65,11 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
 
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  return StartRerankStream(context, deps_.rerank, Authenticate(*deps_.authenticator, *context),
-                           ClientOf(*context, deps_.client_key), deps_.stream_in_flight, &streams_, deps_.calls);
+  const absl::Time arrival = absl::Now();
+  const absl::Status status = Authenticate(*deps_.authenticator, *context);
+  if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), absl::Now() - arrival);
+  return StartRerankStream(context, deps_.rerank, status, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
+                           &streams_, deps_.calls);
 }
 
 grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,

@@ -152,7 +152,7 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
   auto backend = std::make_unique<FakeBackend>();
   Server* server = nullptr;
   std::once_flag once;
-  grpc::Status loaded, reloaded, unloaded;
+  grpc::Status loaded, reloaded, unloaded, reranked;
   backend->OnLoad([&] {
     std::call_once(once, [&] {
       auto admin = v1::Admin::NewStub(
@@ -164,6 +164,12 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
       loaded = admin->LoadCollection(&load, {}, &load_response);
       reloaded = admin->ReloadCollection(&reload, {}, &reload_response);
       unloaded = admin->UnloadCollection(&unload, {}, &unload_response);
+      auto reranker = v1::Reranker::NewStub(
+          grpc::CreateChannel("127.0.0.1:" + std::to_string(server->grpc_port()), grpc::InsecureChannelCredentials()));
+      grpc::ClientContext rerank;
+      v1::RerankResponse rerank_response;
+      reranked = reranker->Rerank(&rerank, MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5),
+                                  &rerank_response);
     });
   });
   config::Config config = TestConfig();
@@ -179,6 +185,9 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
     EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
     EXPECT_EQ(status.error_message(), "the server is loading its configured collections");
   }
+  EXPECT_EQ(reranked.error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(reranked.error_message(), "the server is loading");
+  EXPECT_THAT(server->metrics().Expose(), HasSubstr("maxsim_rejections_total{reason=\"loading\"} 1"));
 }
 
 TEST(AdminServiceTest, ASmallEngineIsWarmedUpWithAQueryThatFits) {
@@ -270,6 +279,8 @@ TEST(AdminServiceTest, WithTokensOnlyTheirBearersAreServed) {
     auto stream = server.stub().RerankStream(&context);
     stream->Write(request);
     EXPECT_EQ(stream->Finish().error_code(), grpc::UNAUTHENTICATED);
+    EXPECT_THAT(server.server().metrics().Expose(),
+                HasSubstr("maxsim_requests_total{code=\"UNAUTHENTICATED\",method=\"RerankStream\"} 1"));
   }
   {
     grpc::ClientContext context;
