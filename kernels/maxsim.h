@@ -238,7 +238,12 @@ struct CudaOptions {
   int reader_threads = 8;  // that read kDisk's documents, and copy kHost's while they load; at least 1
 };
 
-// UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no usable device; the message says which.
+// CUDA devices of this machine, numbered from 0 on, whether they work or not. UNIMPLEMENTED when built without CUDA,
+// UNAVAILABLE where there is no driver or no device.
+absl::StatusOr<int> CountCudaDevices();
+
+// UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no such device or it cannot be used,
+// RESOURCE_EXHAUSTED when its memory is full; the message says which.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
 // True when this build contains the CUDA backend.

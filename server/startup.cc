@@ -35,12 +35,6 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateCpu(const config::Config& con
   return backends;
 }
 
-// Whether a CUDA device is not there, as opposed to there and of no use.
-bool IsAbsent(const absl::Status& status) {
-  return !absl::IsUnavailable(status) || absl::StartsWith(status.message(), "there is no CUDA device") ||
-         absl::StartsWith(status.message(), "no usable CUDA device");
-}
-
 CudaOptions OnDevice(int number, CudaOptions options) {
   options.device = number;
   return options;
@@ -48,20 +42,19 @@ CudaOptions OnDevice(int number, CudaOptions options) {
 
 // Every device that works; those that do not are logged. The status of the first where none does.
 absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda(const CudaOptions& common) {
+  const absl::StatusOr<int> count = CountCudaDevices();
+  if (!count.ok()) return count.status();
   std::vector<NumberedBackend> backends;
   absl::Status first;
-  for (int number = 0;; ++number) {
+  for (int number = 0; number < *count; ++number) {
     auto backend = CreateCudaBackend(OnDevice(number, common));
     if (backend.ok()) {
       backends.push_back({*std::move(backend), number});
       continue;
     }
-    if (!IsAbsent(backend.status())) {
-      log::Write(spdlog::level::warn, "device_left_out",
-                 {{"device", absl::StrCat(number)}, {"reason", std::string(backend.status().message())}});
-    }
+    log::Write(spdlog::level::warn, "device_left_out",
+               {{"device", absl::StrCat(number)}, {"reason", std::string(backend.status().message())}});
     first.Update(backend.status());
-    if (IsAbsent(backend.status())) break;
   }
   if (backends.empty()) return first;
   return backends;
@@ -121,7 +114,9 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   }
   std::string reason(cuda.status().message());
   if (absl::StrContains(reason, "driver version is insufficient")) reason += " (or no driver is installed)";
-  log::Write(spdlog::level::info, "using_cpu", {{"reason", reason}});
+  // Somebody who has a GPU wants to know why it is not taken.
+  const bool has_device = CountCudaDevices().ok();
+  log::Write(has_device ? spdlog::level::warn : spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
 }
 

@@ -30,7 +30,7 @@ absl::Status NoDevice(cudaError_t error) {
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   const int ordinal = options.device;
   int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return NoDevice(error);
+  MAXSIM_ASSIGN_OR_RETURN(count, CountCudaDevices());
   if (ordinal < 0 || ordinal >= count) {
     return absl::UnavailableError(absl::StrCat("there is no CUDA device ", ordinal, ": this machine has ", count));
   }
@@ -187,6 +187,12 @@ absl::Status CudaBackend::Health() const { return FreeBytes().status(); }
 }  // namespace maxsim::cuda
 
 namespace maxsim {
+
+absl::StatusOr<int> CountCudaDevices() {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return cuda::NoDevice(error);
+  return count;
+}
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
   absl::StatusOr<std::unique_ptr<cuda::CudaBackend>> backend = cuda::CudaBackend::Create(options);

@@ -143,6 +143,15 @@ TEST(CpuBackendTest, ReportsTheTimeOfACall) {
 TEST(CudaBackendTest, IsUnimplementedInABuildWithoutCuda) {
   if (BuiltWithCuda()) GTEST_SKIP() << "this build has CUDA";
   EXPECT_EQ(CreateCudaBackend({}).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(CountCudaDevices().status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(CudaBackendTest, EveryNumberBeyondTheDevicesIsRefused) {
+  if (!BuiltWithCuda()) GTEST_SKIP() << "this build has no CUDA";
+  const absl::StatusOr<int> count = CountCudaDevices();
+  const absl::Status status = CreateCudaBackend({.device = count.value_or(0)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  if (!count.ok()) EXPECT_EQ(status, count.status());
 }
 
 }  // namespace
