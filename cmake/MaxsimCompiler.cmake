@@ -38,8 +38,8 @@ if(MAXSIM_SANITIZE)
   add_link_options(-fsanitize=${MAXSIM_SANITIZE})
 endif()
 
-# maxsim_optimize_little(TARGET): for command lines, most of whose compiling is the templates of CLI11 and JSON, and whose
-# speed is that of the libraries they call: half the time at -O1.
+# maxsim_optimize_little(TARGET): for command lines and benchmarks, most of whose compiling is the templates of CLI11 and
+# JSON, and whose speed is that of the libraries they call: half the time at -O1.
 function(maxsim_optimize_little target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()

@@ -83,9 +83,10 @@ void AnyAlignment(Backend& backend) {
 
 void Reruns(Backend& backend) {
   constexpr int kReruns = kSanitized ? 3 : 20;
+  constexpr int64_t kDocuments = kSanitized ? 30 : 200;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 100, RandomLengths(TestSeed(), 200, 1, 150));
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 100, RandomLengths(TestSeed(), kDocuments, 1, 150));
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 100, 33);
     runner.Load(documents);
     const std::vector<Scored> expected = runner.TopK(query.view(kMaxTopK));
@@ -115,12 +116,15 @@ void AnyCandidates(Backend& backend) {
 
 // Queries of all lengths together, with lists that are equal, overlapping and whole, against each one alone.
 void AnyBatch(Backend& backend) {
+  constexpr uint32_t kDocuments = kSanitized ? 10 : 50;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 50, 1, 140));
+    const RandomDocuments documents =
+        MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), kDocuments, 1, 140));
     runner.Load(documents);
-    const std::vector<uint32_t> first_list = Shuffled(TestSeed(), 50);
-    const std::vector<uint32_t> second_list(first_list.begin() + 10, first_list.begin() + 35);
+    const std::vector<uint32_t> first_list = Shuffled(TestSeed(), kDocuments);
+    const std::vector<uint32_t> second_list(first_list.begin() + kDocuments / 5,
+                                            first_list.begin() + kDocuments * 7 / 10);
     const std::vector<uint32_t> copy_of_second = second_list;
     const std::vector<uint32_t>* const lists[] = {nullptr, &first_list, &second_list, &copy_of_second};
     std::vector<RandomQuery> queries;
@@ -180,7 +184,7 @@ void SignedZeros(Backend& backend) {
 
 void ConcurrentExecutors(Backend& backend) {
   const RandomDocuments documents =
-      MakeDocuments(TestSeed(), ScalarType::kF16, 64, RandomLengths(TestSeed(), 200, 1, 60));
+      MakeDocuments(TestSeed(), ScalarType::kF16, 64, RandomLengths(TestSeed(), kSanitized ? 70 : 200, 1, 60));
   ContractRunner runner(backend);
   const Documents& loaded = runner.Load(documents);
   std::vector<RandomQuery> queries;
