@@ -1,11 +1,13 @@
 #include "client/messages.h"
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "client/options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "maxsim/v1/admin.pb.h"
 
 namespace maxsim::client {
 namespace {
@@ -65,6 +67,13 @@ TEST(MessagesTest, CandidatesKeepOrderAndRepeats) {
   const std::vector<int64_t> ints = {3, INT64_MIN, 3};
   EXPECT_THAT(IntCandidates(ints).int_ids().ids(), ElementsAre(3, INT64_MIN, 3));
   EXPECT_TRUE(WholeCollection().has_whole_collection());
+}
+
+// protoc-gen-go refuses a file that names no package, and files of one proto package belong into one of Go's.
+TEST(ProtoTest, EveryFileNamesItsGoPackage) {
+  for (const auto* file : {v1::RerankRequest::descriptor()->file(), v1::LoadCollectionRequest::descriptor()->file()}) {
+    EXPECT_EQ(file->options().go_package(), "maxsim/v1;maxsimv1") << file->name();
+  }
 }
 
 TEST(ClientOptionsTest, NamesTheOptionThatIsWrong) {
