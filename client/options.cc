@@ -39,6 +39,10 @@ int Milliseconds(absl::Duration duration) {
 
 absl::Status ValidateClientOptions(const ClientOptions& options) {
   if (options.target.empty()) return absl::InvalidArgumentError("target is empty; it must be host:port");
+  if (options.load_balancing != "round_robin" && options.load_balancing != "pick_first") {
+    return absl::InvalidArgumentError(absl::StrCat("load_balancing is \"", options.load_balancing,
+                                                   "\"; it must be \"round_robin\" or \"pick_first\""));
+  }
   if (options.timeout <= absl::ZeroDuration() || options.admin_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat("timeout is ", absl::FormatDuration(options.timeout),
                                                    " and admin_timeout ", absl::FormatDuration(options.admin_timeout),
@@ -87,6 +91,8 @@ grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // Each channel begins at another address, by chance. A service config that the name's records carry goes before this.
+  arguments.SetLoadBalancingPolicyName(options.load_balancing);
   // Without its own pool every channel of one target would share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // gRPC's 1 s would make every retry within it fail without trying to connect.

@@ -77,7 +77,10 @@ class Given {
 
 void AddServer(CLI::App& app, Options& options, Texts& texts) {
   app.option_defaults()->group("Server");
-  app.add_option("--target", options.client.target, "The server's gRPC port")->required()->type_name("HOST:PORT");
+  app.add_option("--target", options.client.target,
+                 "The server's gRPC port; dns:///NAME:PORT takes all addresses of a name in turn")
+      ->required()
+      ->type_name("HOST:PORT");
   app.add_option("--collection", options.workload.collection, "The collection to ask")->required()->type_name("NAME");
   app.add_option("--timeout", texts.timeout, "Of one request; beyond it is DEADLINE_EXCEEDED, an error")
       ->capture_default_str()
@@ -184,7 +187,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
       ->check(CLI::Range(1, kMaxThreads))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--channels", options.client.num_channels, "Connections [two a thread]")
+  app.add_option("--channels", options.client.num_channels, "Connections to each address [two a thread]")
       ->check(CLI::Range(1, kMaxThreads))
       ->type_name("N");
   app.add_option("--max-in-flight", load.max_in_flight, "Open loop: requests under way; beyond it sends are late")

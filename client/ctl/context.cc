@@ -42,6 +42,8 @@ absl::StatusOr<Client*> Context::Connect() {
   if (client_ != nullptr) return client_.get();
   ClientOptions client_options;
   client_options.target = options.server;
+  // What one command asks belongs together: of several replicas it is one that answers all of it.
+  client_options.load_balancing = "pick_first";
   client_options.timeout = absl::Seconds(options.timeout_seconds);
   client_options.admin_timeout = std::max(client_options.admin_timeout, client_options.timeout);
   client_options.tls = options.tls;

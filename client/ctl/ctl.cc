@@ -24,7 +24,7 @@ Results go to standard output, remarks and errors to standard error.
 Exit codes: 0 done; 1 failed (or a check did not pass); 2 the command line is wrong.)";
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
-  app.add_option("--server", options.server, "Address of maxsimd")
+  app.add_option("--server", options.server, "Address of maxsimd; of several that a name has, the first that answers")
       ->envname("MAXSIM_SERVER")
       ->capture_default_str()
       // The transform comes first: it adds the port, and leaves what is wrong to the check.
