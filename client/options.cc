@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpc/compression.h"
 #include "grpc/grpc.h"
@@ -28,6 +29,30 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option)
     return absl::NotFoundError(absl::StrCat("tls.", option, ": cannot read '", path, "'"));
   }
   return std::move(text).str();
+}
+
+// A header value; gRPC would refuse a wrong one at every call with a message that names neither the header nor the
+// cause.
+absl::Status CheckHeaderValue(const char* option, const std::string& value) {
+  for (const char c : value) {
+    if (c < 0x21 || c > 0x7e) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " holds a space, a control character or a byte beyond ASCII"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What gRPC accepts as a key of metadata that is text, as the server's configuration checks it.
+absl::Status CheckClientKey(const std::string& key) {
+  constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
+  if (key.empty() || key.find_first_not_of(kLetters) != std::string::npos || absl::StartsWith(key, "grpc-") ||
+      absl::EndsWith(key, "-bin")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "client_key is \"", key,
+        "\"; it must be a metadata key: a-z, 0-9, - _ . without -bin at the end or grpc- at the beginning"));
+  }
+  return absl::OkStatus();
 }
 
 int Milliseconds(absl::Duration duration) {
@@ -59,12 +84,9 @@ absl::Status ValidateClientOptions(const ClientOptions& options) {
   if (options.keepalive_time < absl::ZeroDuration() || options.keepalive_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("keepalive_time must be 0 or more, and keepalive_timeout more than 0");
   }
-  // A header value; gRPC would refuse it at every call with a message that names neither the header nor the cause.
-  for (const char c : options.bearer_token) {
-    if (c < 0x21 || c > 0x7e) {
-      return absl::InvalidArgumentError("bearer_token holds a space, a control character or a byte beyond ASCII");
-    }
-  }
+  if (absl::Status valid = CheckHeaderValue("bearer_token", options.bearer_token); !valid.ok()) return valid;
+  if (absl::Status valid = CheckHeaderValue("client_id", options.client_id); !valid.ok()) return valid;
+  if (absl::Status valid = CheckClientKey(options.client_key); !valid.ok()) return valid;
   return ValidateRetryOptions(options.retry);
 }
 

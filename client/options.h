@@ -42,6 +42,10 @@ struct ClientOptions {
   TlsOptions tls;
   // Sent as `authorization: Bearer ...`. Without TLS it travels in the clear.
   std::string bearer_token;
+  // Whose share of a busy server the calls take. Sent as the metadata `client_key`, which must be the server's
+  // batching.client_key; empty: none is sent, and the server goes by the address that the connection comes from.
+  std::string client_id;
+  std::string client_key = "x-client-id";
 
   // Largest message that is sent or received. The server has its own limit (Limits.max_request_bytes).
   int64_t max_message_bytes = int64_t{256} << 20;

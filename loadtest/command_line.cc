@@ -86,6 +86,12 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
       ->capture_default_str()
       ->type_name("D");
   app.add_option("--token-file", options.token_file, "File whose first token is sent")->type_name("FILE");
+  app.add_option("--client-id", options.client.client_id, "Name whose share of a busy server the requests take")
+      ->type_name("NAME");
+  app.add_option("--client-key", options.client.client_key,
+                 "Metadata key of --client-id: the server's batching.client_key")
+      ->capture_default_str()
+      ->type_name("KEY");
   CLI::Option* tls = app.add_flag("--tls", options.client.tls.enabled, "Connect with TLS");
   app.add_option("--tls-ca", options.client.tls.ca_file, "Certificates that may sign the server's (PEM)")
       ->needs(tls)

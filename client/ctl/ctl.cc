@@ -37,7 +37,13 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--token-file", options.token_file,
                  "File whose first token is sent; lines that begin with # are comments")
       ->type_name("FILE");
-  app.add_option("--timeout", options.timeout_seconds, "Seconds one call may take, retries included")
+  app.add_option("--client-id", options.client_id, "Name whose share of a busy server the calls take")
+      ->type_name("NAME");
+  app.add_option("--client-key", options.client_key, "Metadata key of --client-id: the server's batching.client_key")
+      ->capture_default_str()
+      ->type_name("KEY");
+  app.add_option("--timeout", options.timeout_seconds,
+                 "Seconds one call may take, retries included; load, reload and unload may take 600 at least")
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str()
       ->type_name("SECONDS");
