@@ -43,7 +43,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->capture_default_str()
       ->type_name("KEY");
   app.add_option("--timeout", options.timeout_seconds,
-                 "Seconds one call may take, retries included; load, reload and unload may take 600 at least")
+                 "Seconds one call may take, retries included; for load, reload and unload at least 600")
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str()
       ->type_name("SECONDS");
