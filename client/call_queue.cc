@@ -18,7 +18,7 @@ namespace {
 class UnaryQueue final : public CallQueue {
  public:
   UnaryQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
-      : timeout_(options.timeout), authorization_(AuthorizationOf(options)) {
+      : timeout_(options.timeout), metadata_(options) {
     for (const std::shared_ptr<grpc::Channel>& channel : channels) stubs_.emplace_back(channel);
   }
 
@@ -33,7 +33,7 @@ class UnaryQueue final : public CallQueue {
     auto* call = new Call;
     call->tag = tag;
     if (timeout_ != absl::InfiniteDuration()) call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
-    if (!authorization_.empty()) call->context.AddMetadata("authorization", authorization_);
+    metadata_.AddTo(call->context);
     next_stub_ = next_stub_ + 1 < stubs_.size() ? next_stub_ + 1 : 0;
     call->reader = stubs_[next_stub_].PrepareUnaryCall(&call->context, method_, request.Buffer(), &queue_);
     call->reader->StartCall();
@@ -76,7 +76,7 @@ class UnaryQueue final : public CallQueue {
 
   const std::string method_ = "/maxsim.v1.Reranker/Rerank";
   const absl::Duration timeout_;
-  const std::string authorization_;
+  const CallMetadata metadata_;
   std::vector<grpc::GenericStub> stubs_;
   size_t next_stub_ = 0;
   bool closed_ = false;
@@ -98,8 +98,15 @@ grpc::Slice RequestIdField(std::string_view request_id) {
 
 }  // namespace
 
-std::string AuthorizationOf(const ClientOptions& options) {
-  return options.bearer_token.empty() ? std::string() : absl::StrCat("Bearer ", options.bearer_token);
+CallMetadata::CallMetadata(const ClientOptions& options) {
+  if (!options.bearer_token.empty()) {
+    entries_.emplace_back("authorization", absl::StrCat("Bearer ", options.bearer_token));
+  }
+  if (!options.client_id.empty()) entries_.emplace_back(options.client_key, options.client_id);
+}
+
+void CallMetadata::AddTo(grpc::ClientContext& context) const {
+  for (const auto& [key, value] : entries_) context.AddMetadata(key, value);
 }
 
 grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok) {

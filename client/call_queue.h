@@ -79,7 +79,7 @@ class CallQueue {
 };
 
 // One Rerank call a request, each bounded by options.timeout. `channels` may be shared by several queues and must not
-// be empty. Of `options`, timeout and bearer_token count.
+// be empty. Of `options`, timeout, bearer_token, client_id and client_key count.
 std::unique_ptr<CallQueue> MakeCallQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                          const ClientOptions& options);
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/status.h"
+#include "client/wire.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/create_channel.h"
 #include "maxsim/v1/admin.grpc.pb.h"
@@ -58,7 +58,7 @@ struct Client::Core {
     std::unique_ptr<v1::Admin::Stub> admin;
   };
 
-  explicit Core(const ClientOptions& client_options) : options(client_options) {}
+  explicit Core(const ClientOptions& client_options) : options(client_options), metadata(client_options) {}
 
   const Connection& Next() { return connections[next.fetch_add(1, std::memory_order_relaxed) % connections.size()]; }
 
@@ -70,7 +70,7 @@ struct Client::Core {
 
   void Prepare(absl::Time deadline, grpc::ClientContext& context) const {
     if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
-    if (!options.bearer_token.empty()) context.AddMetadata("authorization", authorization);
+    metadata.AddTo(context);
   }
 
   // One synchronous call: `method` of the stub that `stub_of` picks from each attempt's connection.
@@ -101,7 +101,7 @@ struct Client::Core {
   }
 
   const ClientOptions options;
-  std::string authorization;
+  const CallMetadata metadata;
   std::vector<Connection> connections;
   std::atomic<size_t> next{0};
 
@@ -209,7 +209,6 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
   absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> channels = MakeChannels(options);
   if (!channels.ok()) return channels.status();
   auto core = std::make_shared<Core>(options);
-  core->authorization = absl::StrCat("Bearer ", options.bearer_token);
   for (std::shared_ptr<grpc::Channel>& channel : *channels) {
     Core::Connection& connection = core->connections.emplace_back();
     connection.channel = std::move(channel);

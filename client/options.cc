@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpc/compression.h"
 #include "grpc/grpc.h"
@@ -30,6 +31,30 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option)
   return std::move(text).str();
 }
 
+// A header value; gRPC would refuse a wrong one at every call with a message that names neither the header nor the
+// cause.
+absl::Status CheckHeaderValue(const char* option, const std::string& value) {
+  for (const char c : value) {
+    if (c < 0x21 || c > 0x7e) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " holds a space, a control character or a byte beyond ASCII"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What gRPC accepts as a key of metadata that is text, as the server's configuration checks it.
+absl::Status CheckClientKey(const std::string& key) {
+  constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
+  if (key.empty() || key.find_first_not_of(kLetters) != std::string::npos || absl::StartsWith(key, "grpc-") ||
+      absl::EndsWith(key, "-bin")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "client_key is \"", key,
+        "\"; it must be a metadata key: a-z, 0-9, - _ . without -bin at the end or grpc- at the beginning"));
+  }
+  return absl::OkStatus();
+}
+
 int Milliseconds(absl::Duration duration) {
   const int64_t limit = std::numeric_limits<int>::max();
   return static_cast<int>(std::min(absl::ToInt64Milliseconds(duration), limit));
@@ -39,6 +64,10 @@ int Milliseconds(absl::Duration duration) {
 
 absl::Status ValidateClientOptions(const ClientOptions& options) {
   if (options.target.empty()) return absl::InvalidArgumentError("target is empty; it must be host:port");
+  if (options.load_balancing != "round_robin" && options.load_balancing != "pick_first") {
+    return absl::InvalidArgumentError(absl::StrCat("load_balancing is \"", options.load_balancing,
+                                                   "\"; it must be \"round_robin\" or \"pick_first\""));
+  }
   if (options.timeout <= absl::ZeroDuration() || options.admin_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat("timeout is ", absl::FormatDuration(options.timeout),
                                                    " and admin_timeout ", absl::FormatDuration(options.admin_timeout),
@@ -55,12 +84,9 @@ absl::Status ValidateClientOptions(const ClientOptions& options) {
   if (options.keepalive_time < absl::ZeroDuration() || options.keepalive_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("keepalive_time must be 0 or more, and keepalive_timeout more than 0");
   }
-  // A header value; gRPC would refuse it at every call with a message that names neither the header nor the cause.
-  for (const char c : options.bearer_token) {
-    if (c < 0x21 || c > 0x7e) {
-      return absl::InvalidArgumentError("bearer_token holds a space, a control character or a byte beyond ASCII");
-    }
-  }
+  if (absl::Status valid = CheckHeaderValue("bearer_token", options.bearer_token); !valid.ok()) return valid;
+  if (absl::Status valid = CheckHeaderValue("client_id", options.client_id); !valid.ok()) return valid;
+  if (absl::Status valid = CheckClientKey(options.client_key); !valid.ok()) return valid;
   return ValidateRetryOptions(options.retry);
 }
 
@@ -87,6 +113,8 @@ grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // Each channel begins at another address, by chance. A service config that the name's records carry goes before this.
+  arguments.SetLoadBalancingPolicyName(options.load_balancing);
   // Without its own pool every channel of one target would share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // gRPC's 1 s would make every retry within it fail without trying to connect.

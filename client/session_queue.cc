@@ -25,7 +25,7 @@ constexpr char kRerankStreamMethod[] = "/maxsim.v1.Reranker/RerankStream";
 class SessionQueue final : public CallQueue {
  public:
   SessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
-      : authorization_(AuthorizationOf(options)), streams_(channels.size()) {
+      : metadata_(options), streams_(channels.size()) {
     for (const std::shared_ptr<grpc::Channel>& channel : channels) stubs_.emplace_back(channel);
   }
 
@@ -110,7 +110,7 @@ class SessionQueue final : public CallQueue {
   };
 
   void Open(Stream& stream) {
-    if (!authorization_.empty()) stream.context.AddMetadata("authorization", authorization_);
+    metadata_.AddTo(stream.context);
     stream.call = stubs_[stream.channel].PrepareCall(&stream.context, kRerankStreamMethod, &queue_);
     stream.call->StartCall(&stream.open);
   }
@@ -185,7 +185,7 @@ class SessionQueue final : public CallQueue {
     if (--num_streams_ == 0 && closed_) queue_.Shutdown();
   }
 
-  const std::string authorization_;
+  const CallMetadata metadata_;
   std::vector<grpc::GenericStub> stubs_;
   size_t next_ = 0;  // of the thread that starts
   // Of the thread that takes answers:

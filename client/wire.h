@@ -1,18 +1,31 @@
-// What the two kinds of CallQueue share: messages as gRPC's buffers hold them.
+// What the Client and the two kinds of CallQueue share: what every call carries, and messages as gRPC's buffers hold
+// them.
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
 namespace maxsim::client {
 
-// Value of the header `authorization`; empty without a token.
-std::string AuthorizationOf(const ClientOptions& options);
+// The metadata of every call: the bearer token and the client's name, where the options have them. Immutable.
+class CallMetadata {
+ public:
+  explicit CallMetadata(const ClientOptions& options);
+
+  // Before the call begins.
+  void AddTo(grpc::ClientContext& context) const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> entries_;
+};
 
 // CompletionQueue::AsyncNext with abseil's time; InfiniteFuture blocks.
 grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);

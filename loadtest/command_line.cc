@@ -77,12 +77,21 @@ class Given {
 
 void AddServer(CLI::App& app, Options& options, Texts& texts) {
   app.option_defaults()->group("Server");
-  app.add_option("--target", options.client.target, "The server's gRPC port")->required()->type_name("HOST:PORT");
+  app.add_option("--target", options.client.target,
+                 "The server's gRPC port; dns:///NAME:PORT takes all addresses of a name in turn")
+      ->required()
+      ->type_name("HOST:PORT");
   app.add_option("--collection", options.workload.collection, "The collection to ask")->required()->type_name("NAME");
   app.add_option("--timeout", texts.timeout, "Of one request; beyond it is DEADLINE_EXCEEDED, an error")
       ->capture_default_str()
       ->type_name("D");
   app.add_option("--token-file", options.token_file, "File whose first token is sent")->type_name("FILE");
+  app.add_option("--client-id", options.client.client_id, "Name whose share of a busy server the requests take")
+      ->type_name("NAME");
+  app.add_option("--client-key", options.client.client_key,
+                 "Metadata key of --client-id: the server's batching.client_key")
+      ->capture_default_str()
+      ->type_name("KEY");
   CLI::Option* tls = app.add_flag("--tls", options.client.tls.enabled, "Connect with TLS");
   app.add_option("--tls-ca", options.client.tls.ca_file, "Certificates that may sign the server's (PEM)")
       ->needs(tls)
@@ -184,7 +193,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
       ->check(CLI::Range(1, kMaxThreads))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--channels", options.client.num_channels, "Connections [two a thread]")
+  app.add_option("--channels", options.client.num_channels, "Connections to each address [two a thread]")
       ->check(CLI::Range(1, kMaxThreads))
       ->type_name("N");
   app.add_option("--max-in-flight", load.max_in_flight, "Open loop: requests under way; beyond it sends are late")

@@ -72,7 +72,7 @@ struct OutputOptions {
 };
 
 struct Options {
-  client::ClientOptions client;  // target, timeout, num_channels, TLS, token
+  client::ClientOptions client;  // target, timeout, num_channels, TLS, token, client's name
   std::string token_file;
   WorkloadOptions workload;
   LoadOptions load;

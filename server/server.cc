@@ -104,7 +104,7 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
       authenticator_(config_.auth.tokens_file),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
-      rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits),
+      rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
       worker_(std::make_unique<rpc::Worker>()),
       reranker_(
           RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),

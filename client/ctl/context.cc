@@ -30,6 +30,11 @@ const char* ReachHint(absl::string_view message, bool tls) {
   return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
 }
 
+// Loading takes as long as the collection is large: --timeout lengthens it and does not shorten it.
+absl::Duration AdminTimeout(const GlobalOptions& options) {
+  return std::max(ClientOptions().admin_timeout, absl::Seconds(options.timeout_seconds));
+}
+
 }  // namespace
 
 bool Context::use_color() const {
@@ -42,8 +47,12 @@ absl::StatusOr<Client*> Context::Connect() {
   if (client_ != nullptr) return client_.get();
   ClientOptions client_options;
   client_options.target = options.server;
+  // What one command asks belongs together: of several replicas it is one that answers all of it.
+  client_options.load_balancing = "pick_first";
   client_options.timeout = absl::Seconds(options.timeout_seconds);
-  client_options.admin_timeout = std::max(client_options.admin_timeout, client_options.timeout);
+  client_options.admin_timeout = AdminTimeout(options);
+  client_options.client_id = options.client_id;
+  client_options.client_key = options.client_key;
   client_options.tls = options.tls;
   if (!options.token_file.empty()) {
     absl::StatusOr<std::string> token = ReadTokenFile(options.token_file);
@@ -57,6 +66,12 @@ absl::StatusOr<Client*> Context::Connect() {
 }
 
 absl::Status Context::Explain(const absl::Status& status) const {
+  return Explain(status, absl::Seconds(options.timeout_seconds));
+}
+
+absl::Status Context::ExplainAdmin(const absl::Status& status) const { return Explain(status, AdminTimeout(options)); }
+
+absl::Status Context::Explain(const absl::Status& status, absl::Duration deadline) const {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (client_ != nullptr && client_->connected()) return status;
@@ -68,7 +83,7 @@ absl::Status Context::Explain(const absl::Status& status) const {
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(absl::StrCat("no answer from ", options.server, " within ",
-                                                      options.timeout_seconds,
+                                                      absl::ToDoubleSeconds(deadline),
                                                       " s (see --timeout): ", status.message()));
     default:
       return status;

@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 struct GlobalOptions {
   std::string server = "localhost:7070";
   std::string token_file;
+  std::string client_id, client_key = ClientOptions().client_key;
   double timeout_seconds = 60;
   TlsOptions tls;
   bool json = false;
@@ -43,6 +44,9 @@ class Context {
   // Adds to a failed call's status what its user can do about it.
   absl::Status Explain(const absl::Status& status) const;
 
+  // The same for load, reload and unload, whose deadline is another.
+  absl::Status ExplainAdmin(const absl::Status& status) const;
+
   // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND lists
   // the names it does have.
   absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
@@ -50,6 +54,8 @@ class Context {
   void Print(const Json& json) const;
 
  private:
+  absl::Status Explain(const absl::Status& status, absl::Duration deadline) const;
+
   const Environment& environment_;
   std::unique_ptr<Client> client_;
 };

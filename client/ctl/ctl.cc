@@ -24,7 +24,7 @@ Results go to standard output, remarks and errors to standard error.
 Exit codes: 0 done; 1 failed (or a check did not pass); 2 the command line is wrong.)";
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
-  app.add_option("--server", options.server, "Address of maxsimd")
+  app.add_option("--server", options.server, "Address of maxsimd; of several that a name has, the first that answers")
       ->envname("MAXSIM_SERVER")
       ->capture_default_str()
       // The transform comes first: it adds the port, and leaves what is wrong to the check.
@@ -37,7 +37,13 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--token-file", options.token_file,
                  "File whose first token is sent; lines that begin with # are comments")
       ->type_name("FILE");
-  app.add_option("--timeout", options.timeout_seconds, "Seconds one call may take, retries included")
+  app.add_option("--client-id", options.client_id, "Name whose share of a busy server the calls take")
+      ->type_name("NAME");
+  app.add_option("--client-key", options.client_key, "Metadata key of --client-id: the server's batching.client_key")
+      ->capture_default_str()
+      ->type_name("KEY");
+  app.add_option("--timeout", options.timeout_seconds,
+                 "Seconds one call may take, retries included; for load, reload and unload at least 600")
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str()
       ->type_name("SECONDS");

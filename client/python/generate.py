@@ -3,11 +3,15 @@
     python generate.py [TARGET_FOLDER]
 
 Writes TARGET_FOLDER/maxsim/v1/*_pb2.py and *_pb2_grpc.py (by default beside this file: `maxsim/` next to
-`maxsim_client/`). The protobuf version installed where they are used must not be older than the one that made them.
+`maxsim_client/`). The protobuf and grpcio installed where they are used must not be older than those that made them:
+runtime_requirements() says which these are.
 """
 
 import pathlib
+import re
 import sys
+from importlib import metadata
+from typing import List
 
 PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto"]
 
@@ -29,6 +33,22 @@ def generate(target: pathlib.Path) -> None:
     arguments = ["protoc", f"-I{folder}", f"--python_out={target}", f"--grpc_python_out={target}", *PROTOS]
     if protoc.main(arguments) != 0:
         raise SystemExit("protoc failed")
+
+
+def runtime_requirements() -> List[str]:
+    """What the generated files need to be imported, as requirements for pip.
+
+    The stubs of a grpcio-tools are refused by an older grpcio and an older protobuf. It requires of both, for itself,
+    at least what its stubs do. Of protobuf the next major release takes them too, and the one after it may not."""
+    minimum = {}
+    for requirement in metadata.requires("grpcio-tools") or []:
+        parsed = re.match(r"(grpcio|protobuf)(?![\w-])[^;]*?>=\s*([\w.]+)", requirement)
+        if parsed:
+            minimum[parsed[1]] = parsed[2]
+    if minimum.keys() != {"grpcio", "protobuf"}:
+        raise SystemExit(f"grpcio-tools {metadata.version('grpcio-tools')} names no least grpcio and protobuf")
+    too_new = int(minimum["protobuf"].split(".")[0]) + 2
+    return [f"grpcio>={minimum['grpcio']}", f"protobuf>={minimum['protobuf']},<{too_new}"]
 
 
 if __name__ == "__main__":

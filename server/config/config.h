@@ -81,6 +81,7 @@ struct Config {
   struct {
     std::string level = "info";
     std::string format = "text";
+    absl::Duration slow_request = absl::ZeroDuration();  // rerank requests this long are warned of; zero: none
   } log;
 
   struct {

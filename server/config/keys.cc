@@ -401,6 +401,9 @@ void AddServerKeys(std::vector<Key>& keys) {
   keys.push_back(Choice<std::string>(
       "log.format", {"text", "json"}, {"text", "json"}, +[](Config& c) -> std::string& { return c.log.format; },
       "Lines for people, or one JSON object per line."));
+  keys.push_back(Duration(
+      "log.slow_request", +[](Config& c) -> absl::Duration& { return c.log.slow_request; }, absl::Hours(1),
+      "A rerank request that takes this long or longer is warned of, at most ten times a second; 0 warns of none."));
   keys.push_back(Bool(
       "admin.enabled", +[](Config& c) -> bool& { return c.admin.enabled; },
       "Serve the Admin service (load, reload, unload)."));

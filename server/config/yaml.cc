@@ -1,6 +1,7 @@
 // The file format: reading, and writing what --print-config shows. yaml-cpp throws; nothing of that leaves this file.
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "server/config/keys.h"
 #include "server/config/load.h"
 #include "server/config/values.h"
+#include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/yaml.h"
 
 namespace maxsim::config {
@@ -172,6 +174,36 @@ absl::Status ApplyDocument(const YAML::Node& document, const std::string& origin
   return absl::OkStatus();
 }
 
+// Keeps the place where a document begins; what it holds is read by YAML::Load.
+class DocumentStart : public YAML::EventHandler {
+ public:
+  const YAML::Mark& mark() const { return mark_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { mark_ = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  YAML::Mark mark_;
+};
+
+// YAML::Load reads the first document and says nothing of what follows it, which would be settings that are not in
+// force.
+absl::Status CheckOneDocument(const std::string& text, const std::string& origin) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStart document;
+  if (!parser.HandleNextDocument(document) || !parser.HandleNextDocument(document)) return absl::OkStatus();
+  return Fail(absl::StrCat(origin, ":", document.mark().line + 1),
+              "a second YAML document begins here; the file must hold one");
+}
+
 // A scalar that YAML reads back as the same text.
 std::string Quoted(const std::string& value) {
   const bool plain = !value.empty() && value.find_first_not_of(
@@ -204,6 +236,7 @@ std::string KeyLine(const Key& key, const Loaded& loaded) {
 
 absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loaded& loaded) {
   try {
+    if (absl::Status status = CheckOneDocument(text, origin); !status.ok()) return status;
     return ApplyDocument(YAML::Load(text), origin, loaded);
   } catch (const YAML::Exception& error) {
     return Fail(error.mark.is_null() ? origin : absl::StrCat(origin, ":", error.mark.line + 1),

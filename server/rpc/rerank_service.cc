@@ -10,29 +10,25 @@
 namespace maxsim::rpc {
 namespace {
 
-void LogCall(const CallContext& context, const std::string& collection, const absl::Status& status,
-             absl::Duration duration) {
-  if (!log::DebugEnabled()) return;
-  log::Write(spdlog::level::debug, "request",
-             {{"method", std::string(context.method)},
-              {"collection", collection},
-              {"code", CodeName(status.code())},
-              {"duration_us", absl::StrCat(absl::ToInt64Microseconds(duration))},
-              {"error", std::string(status.message())}});
-}
+// Between lines about slow requests. Under overload every request is slow, and lines by the thousand would make it
+// worse.
+constexpr absl::Duration kSlowLineInterval = absl::Milliseconds(100);
+
+std::string WholeMicroseconds(double us) { return absl::StrCat(static_cast<int64_t>(us)); }
 
 }  // namespace
 
 struct RerankService::Call {
   CallContext context;
+  std::string request_id;  // for the log; one that is too long is cut
   std::string collection;
   PendingAnswer answer;
   Done done;
 };
 
 RerankService::RerankService(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
-                             RequestLimits limits)
-    : store_(store), scheduler_(scheduler), metrics_(metrics), limits_(limits) {}
+                             RequestLimits limits, absl::Duration slow_request)
+    : store_(store), scheduler_(scheduler), metrics_(metrics), limits_(limits), slow_request_(slow_request) {}
 
 absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& request) const {
   // A request without a collection's name is wrong, not one for a collection that is not there.
@@ -58,6 +54,7 @@ absl::StatusOr<Translated> RerankService::Prepare(const v1::RerankRequest& reque
 void RerankService::Rerank(const v1::RerankRequest& request, CallContext context, Done done) {
   auto call = std::make_unique<Call>();
   call->context = std::move(context);
+  call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
   call->collection = request.collection();
   call->done = std::move(done);
   absl::StatusOr<Translated> translated = Prepare(request);
@@ -96,8 +93,37 @@ void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::Rerank
   }
   if (response.ok()) response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
   metrics_->CountRequest(call->context.method, response.status().code(), duration);
-  LogCall(call->context, call->collection, response.status(), duration);
+  Log(*call, response, now);
   call->done(std::move(response));
+}
+
+void RerankService::Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now) {
+  const absl::Duration duration = now - call.context.arrival;
+  const bool slow = slow_request_ > absl::ZeroDuration() && duration >= slow_request_ && TakeSlowLine(now);
+  if (!slow && !log::DebugEnabled()) return;
+  const v1::Timings& timings = response.ok() ? response->timings() : v1::Timings::default_instance();
+  const auto write = [&](spdlog::level::level_enum level, const char* event) {
+    log::Write(level, event,
+               {{"method", std::string(call.context.method)},
+                {"request_id", call.request_id},
+                {"collection", call.collection},
+                {"code", CodeName(response.status().code())},
+                {"duration_us", absl::StrCat(absl::ToInt64Microseconds(duration))},
+                {"queue_us", WholeMicroseconds(timings.queue_us())},
+                {"kernel_us", WholeMicroseconds(timings.kernel_us())},
+                {"error", std::string(response.status().message())}});
+  };
+  if (slow) write(spdlog::level::warn, "slow_request");
+  if (log::DebugEnabled()) write(spdlog::level::debug, "request");
+}
+
+bool RerankService::TakeSlowLine(absl::Time now) {
+  const int64_t now_us = absl::ToUnixMicros(now);
+  const int64_t interval_us = absl::ToInt64Microseconds(kSlowLineInterval);
+  int64_t next_us = next_slow_line_us_;
+  // More than an interval ahead: the clock was set back, and must not silence the lines until it has caught up.
+  if (now_us < next_us && next_us - now_us <= interval_us) return false;
+  return next_slow_line_us_.compare_exchange_strong(next_us, now_us + interval_us);
 }
 
 }  // namespace maxsim::rpc

@@ -32,9 +32,10 @@ class RerankService {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<v1::RerankResponse>)>;
 
-  // All must outlive the service and every call.
+  // All must outlive the service and every call. A request that takes `slow_request` or longer is logged as a warning,
+  // at most one each 100 ms; zero: none is.
   RerankService(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
-                RequestLimits limits);
+                RequestLimits limits, absl::Duration slow_request);
 
   // Validates on the calling thread, queues, and calls `done` exactly once: before it returns where nothing was queued,
   // else from one of the scheduler's threads, which `done` must not hold up. The request may be gone when Rerank
@@ -52,6 +53,9 @@ class RerankService {
  private:
   struct Call;
   void Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response);
+  void Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now);
+  // True for the one caller that may write the next line about a slow request.
+  bool TakeSlowLine(absl::Time now);
   absl::StatusOr<Translated> TranslateFor(const v1::RerankRequest& request) const;
   absl::StatusOr<Translated> Prepare(const v1::RerankRequest& request) const;
 
@@ -59,6 +63,8 @@ class RerankService {
   batching::Scheduler* const scheduler_;
   Metrics* const metrics_;
   const RequestLimits limits_;
+  const absl::Duration slow_request_;
+  std::atomic<int64_t> next_slow_line_us_{0};  // since the epoch
   std::atomic<State> state_{State::kLoading};
 };
 

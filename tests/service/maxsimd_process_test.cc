@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -132,6 +134,30 @@ class ProcessTest : public testing::Test {
     Process process(folder_ / "run.log", std::move(args));
     const int code = process.Wait();
     return {code, process.Log()};
+  }
+
+  // Sends one request to the server of the port file; whether it was answered.
+  bool Ask(const std::string& collection, const std::string& request_id) const {
+    const std::string address = "127.0.0.1:" + std::to_string(Ports()["grpc_port"].get<int>());
+    const auto stub = v1::Reranker::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::RerankRequest request = MakeRequest(collection, MakeQuery(TestSeed(), ScalarType::kF16, kDim, 8), AllIds(), 20);
+    request.set_request_id(request_id);
+    grpc::ClientContext context;
+    v1::RerankResponse response;
+    return stub->Rerank(&context, request, &response).ok();
+  }
+
+  // Stops a server that logs JSON; the lines of this event in its log.
+  static std::vector<json> StopAndFind(Process& process, const std::string& event) {
+    process.Signal(SIGTERM);
+    EXPECT_EQ(process.Wait(), 0) << process.Log();
+    std::vector<json> found;
+    std::istringstream lines(process.Log());
+    for (std::string line; std::getline(lines, line);) {
+      json one = json::parse(line, nullptr, false);
+      if (one.is_object() && one.value("message", "") == event) found.push_back(std::move(one));
+    }
+    return found;
   }
 
   TemporaryFolder folder_;
@@ -260,6 +286,47 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   EXPECT_EQ(last["memory_plan"].value("fits", ""), "true");
   EXPECT_GT(std::stoll(last["memory_plan"].value("needed_bytes", "0")), 0);
   EXPECT_THAT(last["memory_plan"].value("table", ""), HasSubstr("generation 2: 200 documents"));
+}
+
+TEST_F(ProcessTest, RequestsAreLoggedByTheirIdAndSlowOnesAreWarnedOf) {
+  for (const auto& [event, level, flag] : {std::tuple("request", "debug", "--log.level=debug"),
+                                           std::tuple("slow_request", "warning", "--log.slow_request=1us")}) {
+    Process process(folder_ / "log", Args({"--log.format=json", flag}));
+    EXPECT_TRUE(Ask("corpus", "a-17"));
+    std::this_thread::sleep_for(150ms);  // past the bound on warnings a second
+    EXPECT_FALSE(Ask("gone", "a-18"));
+    const std::vector<json> lines = StopAndFind(process, event);
+    ASSERT_EQ(lines.size(), 2u) << event;
+    EXPECT_EQ(lines[0].value("level", ""), level);
+    EXPECT_EQ(lines[0].value("request_id", ""), "a-17");
+    EXPECT_EQ(lines[0].value("collection", ""), "corpus");
+    EXPECT_EQ(lines[0].value("code", ""), "OK");
+    const int64_t kernel_us = std::stoll(lines[0].value("kernel_us", "0"));
+    EXPECT_GT(kernel_us, 0);
+    EXPECT_GE(std::stoll(lines[0].value("duration_us", "0")), kernel_us);
+    EXPECT_GE(std::stoll(lines[0].value("queue_us", "-1")), 0);
+    EXPECT_EQ(lines[1].value("request_id", ""), "a-18");
+    EXPECT_EQ(lines[1].value("code", ""), "NOT_FOUND");
+    EXPECT_THAT(lines[1].value("error", ""), HasSubstr("gone"));
+  }
+}
+
+TEST_F(ProcessTest, WarningsOfSlowRequestsAreBoundedAndOnlyOfThose) {
+  {
+    Process process(folder_ / "log", Args({"--log.format=json", "--log.slow_request=1us"}));
+    Ports();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 50; ++i) Ask("corpus", "b");
+    const auto took = std::chrono::steady_clock::now() - begin;
+    const auto lines = StopAndFind(process, "slow_request").size();
+    EXPECT_GE(lines, 1u);
+    EXPECT_LE(lines, static_cast<size_t>(took / 100ms) + 1);
+  }
+  for (const char* flag : {"--log.slow_request=1h", "--log.slow_request=0"}) {
+    Process process(folder_ / "log", Args({"--log.format=json", flag}));
+    EXPECT_TRUE(Ask("corpus", "c"));
+    EXPECT_TRUE(StopAndFind(process, "slow_request").empty()) << flag;
+  }
 }
 
 TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {

@@ -12,6 +12,12 @@ from maxsim.v1 import admin_pb2, admin_pb2_grpc, rerank_pb2, rerank_pb2_grpc
 Id = Union[str, int]
 
 _DTYPES = {np.dtype("float32"): rerank_pb2.DATA_TYPE_F32, np.dtype("float16"): rerank_pb2.DATA_TYPE_F16}
+_PRIORITIES = {
+    "low": rerank_pb2.PRIORITY_LOW,
+    "normal": rerank_pb2.PRIORITY_NORMAL,
+    "high": rerank_pb2.PRIORITY_HIGH,
+}
+_MISSING_POLICIES = {"report": rerank_pb2.MISSING_POLICY_REPORT, "fail": rerank_pb2.MISSING_POLICY_FAIL}
 _MAX_MESSAGE_BYTES = 256 << 20
 _RETRIES = {
     "methodConfig": [
@@ -114,38 +120,85 @@ def _ranking(result: rerank_pb2.QueryResult, generation: int) -> Ranking:
     return Ranking(documents, missing, generation, result.unavailable_documents)
 
 
+class _CallDetails(grpc.ClientCallDetails):
+    """Those of a call, with other metadata."""
+
+    def __init__(self, details, metadata):
+        self.method, self.timeout, self.metadata = details.method, details.timeout, metadata
+        self.credentials, self.wait_for_ready = details.credentials, details.wait_for_ready
+        self.compression = details.compression
+
+
+class _Metadata(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Gives every call of a channel these pairs, whichever stub makes it, unless it carries the key already."""
+
+    def __init__(self, pairs):
+        self._pairs = pairs
+
+    def _call(self, continuation, details, request):
+        metadata = list(details.metadata or ())
+        present = {key for key, _ in metadata}
+        metadata += [pair for pair in self._pairs if pair[0] not in present]
+        return continuation(_CallDetails(details, metadata), request)
+
+    intercept_unary_unary = intercept_unary_stream = intercept_stream_unary = intercept_stream_stream = _call
+
+
+def _enum(value: str, option: str, names: Mapping[str, int]) -> int:
+    if value not in names:
+        raise ValueError(f"{option} is {value!r}; it is one of {', '.join(names)}")
+    return names[value]
+
+
 class Client:
-    """A connection to one maxsimd. Thread-safe. Calls raise grpc.RpcError with the server's code and message."""
+    """A connection to maxsimd, or to each of several. Thread-safe. Calls raise grpc.RpcError with the server's code and
+    message.
+
+    `reranker` and `admin` are the generated stubs, for everything that has no method here. Their calls carry the token
+    and the client's name too; they have no timeout but the one that is given them."""
 
     def __init__(
         self,
         target: str = "localhost:7070",
         *,
         timeout: float = 30.0,
+        admin_timeout: float = 600.0,
         token: Optional[str] = None,
         client_id: Optional[str] = None,
+        client_key: str = "x-client-id",
         credentials: Optional[grpc.ChannelCredentials] = None,
         options: Mapping[str, Any] = (),
     ):
-        """`timeout`: seconds a call may take, retries included. `client_id`: whose share of a busy server the calls
-        take, in place of this machine's address (the server's batching.client_key, x-client-id). `credentials`: e.g. grpc.ssl_channel_credentials();
-        without them the connection, and the bearer `token`, are not encrypted. `options`: further channel options."""
+        """`target`: host:port, or any gRPC name; where it has several addresses ("dns:///maxsimd:7070",
+        "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. `timeout`: seconds a call may take, retries
+        included; `admin_timeout`: the same for load, reload and unload. `client_id`: whose share of a busy server the
+        calls take, in place of this machine's address; sent as the metadata `client_key`, the server's
+        batching.client_key. `credentials`: e.g. grpc.ssl_channel_credentials(); without them the connection, and the
+        bearer `token`, are not encrypted. `options`: further channel options, which go before those of this class."""
         arguments = {
             "grpc.max_send_message_length": _MAX_MESSAGE_BYTES,
             "grpc.max_receive_message_length": _MAX_MESSAGE_BYTES,
             "grpc.service_config": json.dumps(_RETRIES),
+            "grpc.lb_policy_name": "round_robin",
             **dict(options),
         }
         if credentials is None:
             self._channel = grpc.insecure_channel(target, options=list(arguments.items()))
         else:
             self._channel = grpc.secure_channel(target, credentials, options=list(arguments.items()))
-        self._metadata = [("authorization", f"Bearer {token}")] if token else []
+        metadata = [("authorization", f"Bearer {token}")] if token else []
         if client_id:
-            self._metadata.append(("x-client-id", client_id))
+            metadata.append((client_key, client_id))
+        channel = grpc.intercept_channel(self._channel, _Metadata(metadata)) if metadata else self._channel
         self._timeout = timeout
-        self.reranker = rerank_pb2_grpc.RerankerStub(self._channel)  # the generated stubs, for everything else
-        self.admin = admin_pb2_grpc.AdminStub(self._channel)
+        self._admin_timeout = admin_timeout
+        self.reranker = rerank_pb2_grpc.RerankerStub(channel)
+        self.admin = admin_pb2_grpc.AdminStub(channel)
 
     def __enter__(self) -> "Client":
         return self
@@ -172,30 +225,52 @@ class Client:
         top_k: int = 10,
         payloads: bool = False,
         alignments: bool = False,
+        priority: str = "normal",
+        missing_policy: str = "report",
+        request_id: str = "",
         timeout: Optional[float] = None,
     ) -> List[Ranking]:
         """Ranks the same candidates for several queries: the collection's documents `ids`, token matrices that come
-        with the call (`documents`), or, with neither, the whole collection."""
+        with the call (`documents`), or, with neither, the whole collection. `priority`: "low", "normal" or "high".
+        `missing_policy`: "report" lists ids that the collection lacks in Ranking.missing, "fail" raises NOT_FOUND.
+        `request_id`: names the call in the server's log."""
         request = rerank_pb2.RerankRequest(
             collection=collection,
             candidates=_candidates(ids, documents),
             top_k=top_k,
             return_payloads=payloads,
             return_alignments=alignments,
+            priority=_enum(priority, "priority", _PRIORITIES),
+            missing_policy=_enum(missing_policy, "missing_policy", _MISSING_POLICIES),
+            request_id=request_id,
         )
         if weights is not None and len(weights) != len(queries):
             raise ValueError(f"{len(weights)} lists of weights for {len(queries)} queries")
         for i, query in enumerate(queries):
             request.queries.add(tokens=token_matrix(query), weights=weights[i] if weights is not None else None)
-        response = self.reranker.Rerank(request, timeout=timeout or self._timeout, metadata=self._metadata)
+        response = self.reranker.Rerank(request, timeout=timeout or self._timeout)
         return [_ranking(result, response.generation) for result in response.results]
 
     def info(self) -> rerank_pb2.GetInfoResponse:
         """Version, limits, devices and collections."""
-        return self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=self._timeout, metadata=self._metadata)
+        return self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=self._timeout)
 
     def collections(self) -> List[rerank_pb2.CollectionInfo]:
-        response = self.admin.ListCollections(
-            admin_pb2.ListCollectionsRequest(), timeout=self._timeout, metadata=self._metadata
-        )
-        return list(response.collections)
+        return list(self.admin.ListCollections(admin_pb2.ListCollectionsRequest(), timeout=self._timeout).collections)
+
+    # Each of the following is one server's: of several that `target` names, give it the one that is meant.
+
+    def load(
+        self, name: str, path: str, *, residency: str = "auto", replicate: bool = False
+    ) -> rerank_pb2.CollectionInfo:
+        """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded."""
+        request = admin_pb2.LoadCollectionRequest(name=name, path=path, residency=residency, replicate=replicate)
+        return self.admin.LoadCollection(request, timeout=self._admin_timeout).collection
+
+    def reload(self, name: str) -> bool:
+        """Swaps in the generation that is published now; False where it was the one being served."""
+        request = admin_pb2.ReloadCollectionRequest(name=name)
+        return self.admin.ReloadCollection(request, timeout=self._admin_timeout).changed
+
+    def unload(self, name: str) -> None:
+        self.admin.UnloadCollection(admin_pb2.UnloadCollectionRequest(name=name), timeout=self._admin_timeout)

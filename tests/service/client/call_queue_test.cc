@@ -38,6 +38,7 @@ class CallQueueTest : public testing::TestWithParam<bool> {
     options.num_channels = num_channels;
     options.timeout = timeout;
     options.bearer_token = "secret";
+    options.client_id = "shop";
     const auto channels = MakeChannels(options);
     EXPECT_TRUE(channels.ok()) << channels.status();
     return sessions() ? MakeSessionQueue(*channels, options) : MakeCallQueue(*channels, options);
@@ -60,9 +61,11 @@ class CallQueueTest : public testing::TestWithParam<bool> {
 
 TEST_P(CallQueueTest, EveryRequestGetsItsOwnAnswer) {
   server_.on_rerank = [](grpc::ServerContext& context, const v1::RerankRequest& request, v1::RerankResponse& response) {
-    const auto sent = context.client_metadata().find("authorization");
-    if (sent == context.client_metadata().end() || sent->second != "Bearer secret") {
-      return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "no token");
+    for (const auto& [key, value] : {std::pair("authorization", "Bearer secret"), std::pair("x-client-id", "shop")}) {
+      const auto sent = context.client_metadata().find(key);
+      if (sent == context.client_metadata().end() || sent->second != value) {
+        return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, absl::StrCat("no ", key));
+      }
     }
     response.set_generation(request.top_k());
     return grpc::Status::OK;

@@ -1,10 +1,12 @@
 // The client against a server that misbehaves as told, over real connections.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/blocking_counter.h"
@@ -159,19 +161,52 @@ TEST(ClientServiceTest, RetriesReachAServerThatStartsLate) {
   late.join();
 }
 
-TEST(ClientServiceTest, TheBearerTokenTravelsWithEveryCall) {
-  FakeServer server;
-  std::string authorization;
-  server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
-    const auto& metadata = context.client_metadata();
-    const auto found = metadata.find("authorization");
-    if (found != metadata.end()) authorization = std::string(found->second.data(), found->second.size());
-    return grpc::Status::OK;
+// Every kind of call that a Client makes, once.
+std::vector<std::pair<std::string, std::function<void(Client&)>>> EveryKindOfCall() {
+  return {
+      {"Rerank", [](Client& client) { EXPECT_TRUE(client.Rerank(Request("r")).ok()); }},
+      {"RerankAsync",
+       [](Client& client) {
+         absl::Notification done;
+         client.RerankAsync(std::make_shared<v1::RerankRequest>(Request("r")), {}, [&done](auto response) {
+           EXPECT_TRUE(response.ok()) << response.status();
+           done.Notify();
+         });
+         done.WaitForNotification();
+       }},
+      {"RerankStream",
+       [](Client& client) {
+         const auto session = client.OpenSession();
+         v1::RerankStreamResponse answer;
+         EXPECT_TRUE(session->Send(Request("r")).ok());
+         EXPECT_TRUE(session->Receive(answer));
+         session->Cancel();
+       }},
+      {"GetInfo", [](Client& client) { EXPECT_TRUE(client.GetInfo().ok()); }},
+      {"ListCollections", [](Client& client) { EXPECT_TRUE(client.ListCollections().ok()); }},
+      {"LoadCollection", [](Client& client) { EXPECT_TRUE(client.LoadCollection({}).ok()); }},
+      {"ReloadCollection", [](Client& client) { EXPECT_TRUE(client.ReloadCollection({}).ok()); }},
+      {"UnloadCollection", [](Client& client) { EXPECT_TRUE(client.UnloadCollection({}).ok()); }},
   };
-  ClientOptions options;
-  options.bearer_token = "s3cret";
-  EXPECT_TRUE(Connect(server, options)->Rerank(Request("r")).ok());
-  EXPECT_EQ(authorization, "Bearer s3cret");
+}
+
+TEST(ClientServiceTest, TheBearerTokenAndTheClientsNameTravelWithEveryCall) {
+  for (const auto& [name, call] : EveryKindOfCall()) {
+    FakeServer server;
+    ClientOptions options;
+    options.bearer_token = "s3cret";
+    options.client_id = "shop";
+    call(*Connect(server, options));
+    EXPECT_EQ(server.metadata("authorization"), "Bearer s3cret") << name;
+    EXPECT_EQ(server.metadata("x-client-id"), "shop") << name;
+    options.client_key = "x-tenant";
+    call(*Connect(server, options));
+    EXPECT_EQ(server.metadata("x-tenant"), "shop") << name;
+    EXPECT_EQ(server.metadata("x-client-id"), "") << name;
+    call(*Connect(server));
+    EXPECT_EQ(server.metadata("authorization"), "") << name;
+    EXPECT_EQ(server.metadata("x-client-id"), "") << name;
+  }
 }
 
 TEST(ClientServiceTest, MessagesBeyondGrpcsOwnFourMegabytesPass) {

@@ -189,7 +189,46 @@ TEST_F(CtlTest, IntegerCollectionsWantIntegers) {
 TEST_F(CtlTest, TheFirstTokenOfTheServersOwnFileIsSent) {
   WriteFile("tokens", "# of the team\n\n  first \r\nsecond\n");
   ASSERT_EQ(Run({"info", "--token-file", Path("tokens")}).code, 0);
-  EXPECT_EQ(server_.authorization(), "Bearer first");
+  EXPECT_EQ(server_.metadata("authorization"), "Bearer first");
+}
+
+TEST_F(CtlTest, TheClientsNameIsSentUnderTheServersKey) {
+  ASSERT_EQ(Run({"info", "--client-id", "nightly"}).code, 0);
+  EXPECT_EQ(server_.metadata("x-client-id"), "nightly");
+  ASSERT_EQ(Run({"reload", "passages", "--client-id", "nightly", "--client-key", "x-tenant"}).code, 0);
+  EXPECT_EQ(server_.metadata("x-tenant"), "nightly");
+  EXPECT_EQ(server_.metadata("x-client-id"), "");
+  const Outcome run = Run({"info", "--client-id", "two words"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, HasSubstr("client_id holds a space"));
+}
+
+TEST_F(CtlTest, OfSeveralServersOneAnswersTheWholeCommand) {
+  FakeServer other;
+  other.info = server_.info;
+  for (int i = 0; i < 5; ++i) {
+    std::ostringstream out, err;
+    const std::string both = "ipv4:" + server_.target() + "," + other.target();
+    ASSERT_EQ(RunCtl({"--server", both, "rerank", "--query", Path("q.npy"), "--all"}, {.out = out, .err = err}), 0)
+        << err.str();
+  }
+  EXPECT_EQ(server_.num_reranks, 5);
+  EXPECT_EQ(other.num_reranks, 0);
+}
+
+TEST_F(CtlTest, ADeadlineThatPassedIsTheOneThatWasUsed) {
+  const grpc::Status late(grpc::StatusCode::DEADLINE_EXCEEDED, "late");
+  server_.on_rerank = [&late](auto&, auto&, auto&) { return late; };
+  EXPECT_THAT(Run({"rerank", "--query", Path("q.npy"), "--all"}).err, HasSubstr(" within 60 s (see --timeout): late"));
+  EXPECT_THAT(Run({"rerank", "--query", Path("q.npy"), "--all", "--timeout", "1.5"}).err, HasSubstr(" within 1.5 s "));
+  server_.admin_status = late;
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"load", "n", "/n"}, {"reload", "n"}, {"unload", "n"}}) {
+    std::vector<std::string> arguments = command;
+    EXPECT_THAT(Run(arguments).err, HasSubstr(" within 600 s (see --timeout): late")) << command[0];
+    arguments.insert(arguments.end(), {"--timeout", "1800"});
+    EXPECT_THAT(Run(arguments).err, HasSubstr(" within 1800 s (see --timeout): late")) << command[0];
+  }
 }
 
 TEST_F(CtlTest, ACollectionThatFailedIsNotCalledHeld) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,10 +36,11 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
   std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
-  // Of the last GetInfo.
-  std::string authorization() const {
+  // The metadata `key` of the last call, whichever it was; "" without it.
+  std::string metadata(const std::string& key) const {
     const std::lock_guard lock(mutex_);
-    return authorization_;
+    const auto found = metadata_.find(key);
+    return found == metadata_.end() ? "" : found->second;
   }
 
   RerankHandler on_rerank;
@@ -50,6 +52,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   grpc::Status Rerank(grpc::ServerContext* context, const v1::RerankRequest* request,
                       v1::RerankResponse* response) override {
     ++num_reranks;
+    Note(*context);
     response->set_request_id(request->request_id());
     return on_rerank ? on_rerank(*context, *request, *response) : grpc::Status::OK;
   }
@@ -71,45 +74,54 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
   grpc::Status GetInfo(grpc::ServerContext* context, const v1::GetInfoRequest*,
                        v1::GetInfoResponse* response) override {
-    const auto sent = context->client_metadata().find("authorization");
-    const std::lock_guard lock(mutex_);
-    authorization_ =
-        sent == context->client_metadata().end() ? "" : std::string(sent->second.data(), sent->second.size());
+    Note(*context);
     *response = info;
     return grpc::Status::OK;
   }
 
-  grpc::Status ListCollections(grpc::ServerContext*, const v1::ListCollectionsRequest*,
+  grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,
                                v1::ListCollectionsResponse* response) override {
     ++num_admin_calls;
+    Note(*context);
     *response->mutable_collections() = info.collections();
     return admin_status;
   }
-  grpc::Status LoadCollection(grpc::ServerContext*, const v1::LoadCollectionRequest* request,
+  grpc::Status LoadCollection(grpc::ServerContext* context, const v1::LoadCollectionRequest* request,
                               v1::LoadCollectionResponse* response) override {
     ++num_admin_calls;
+    Note(*context);
     response->mutable_collection()->set_name(request->name());
     response->mutable_collection()->set_path(request->path());
     response->mutable_collection()->set_residency(request->residency());
     return admin_status;
   }
-  grpc::Status ReloadCollection(grpc::ServerContext*, const v1::ReloadCollectionRequest* request,
+  grpc::Status ReloadCollection(grpc::ServerContext* context, const v1::ReloadCollectionRequest* request,
                                 v1::ReloadCollectionResponse* response) override {
     ++num_admin_calls;
+    Note(*context);
     response->mutable_collection()->set_name(request->name());
     response->set_changed(true);
     return admin_status;
   }
-  grpc::Status UnloadCollection(grpc::ServerContext*, const v1::UnloadCollectionRequest*,
+  grpc::Status UnloadCollection(grpc::ServerContext* context, const v1::UnloadCollectionRequest*,
                                 v1::UnloadCollectionResponse*) override {
     ++num_admin_calls;
+    Note(*context);
     return admin_status;
   }
 
  private:
+  void Note(const grpc::ServerContext& context) {
+    const std::lock_guard lock(mutex_);
+    metadata_.clear();
+    for (const auto& [key, value] : context.client_metadata()) {
+      metadata_.emplace(std::string(key.data(), key.size()), std::string(value.data(), value.size()));
+    }
+  }
+
   int port_ = 0;
   mutable std::mutex mutex_;
-  std::string authorization_;  // guarded by mutex_
+  std::map<std::string, std::string> metadata_;  // guarded by mutex_
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -5,6 +5,7 @@ python python_client_test.py FOLDER_OF_THE_PROGRAMS
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,10 +65,11 @@ class Collection:
 class Server:
     """maxsimd on free ports."""
 
-    def __init__(self, folder, collections):
+    def __init__(self, folder, collections, flags=()):
         ports = folder / "ports.json"
         command = [PROGRAMS / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0"]
         command += ["--backend", "cpu", "--server.shutdown_delay", "0s", "--server.port_file", ports]
+        command += flags
         for name, path in collections.items():
             command += ["--collection", f"{name}={path}"]
         self.log = open(folder / "maxsimd.log", "w+b")
@@ -100,8 +102,12 @@ class PythonClientTest(unittest.TestCase):
 
         cls.text = Collection(seed=1, num_documents=90, int_ids=False)
         cls.numbers = Collection(seed=2, num_documents=60, int_ids=True)
-        collections = {"text": cls.text.build(folder, "text", "f16"), "numbers": cls.numbers.build(folder, "numbers", "f32")}
-        cls.server = Server(folder, collections)
+        cls.stubs = stubs
+        cls.collections = {
+            "text": cls.text.build(folder, "text", "f16"),
+            "numbers": cls.numbers.build(folder, "numbers", "f32"),
+        }
+        cls.server = Server(folder, cls.collections)
         cls.addClassCleanup(cls.server.stop)
         cls.client = maxsim_client.Client(cls.server.address)
         cls.addClassCleanup(cls.client.close)
@@ -141,30 +147,176 @@ class PythonClientTest(unittest.TestCase):
         for ranking, query, w in zip(rankings, self.queries, weights):
             self.expect(self.text, ranking, query, range(len(self.text.ids)), 10, w)
 
-    def test_calls_carry_the_clients_name(self):
+    def recorder(self, **methods):
+        """The port of a server in this process whose methods are these functions of a request and its context."""
         import concurrent.futures
 
         import grpc
-        from maxsim.v1 import rerank_pb2, rerank_pb2_grpc
+        from maxsim.v1 import rerank_pb2_grpc
+
+        servicer = rerank_pb2_grpc.RerankerServicer()
+        vars(servicer).update(methods)
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+        rerank_pb2_grpc.add_RerankerServicer_to_server(servicer, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(server.stop, None)
+        return port
+
+    def test_calls_carry_the_clients_name(self):
+        from maxsim.v1 import rerank_pb2
         from maxsim_client import Client
 
         calls = []
 
-        class Recorder(rerank_pb2_grpc.RerankerServicer):
-            def GetInfo(self, request, context):
-                calls.append(dict(context.invocation_metadata()))
-                return rerank_pb2.GetInfoResponse()
+        def record(request, context):
+            calls.append(dict(context.invocation_metadata()))
+            return rerank_pb2.GetInfoResponse()
 
-        server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
-        rerank_pb2_grpc.add_RerankerServicer_to_server(Recorder(), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        self.addCleanup(server.stop, None)
-        for arguments in ({}, {"client_id": "shop"}, {"client_id": "shop", "token": "secret"}):
+        port = self.recorder(GetInfo=record)
+        for arguments in (
+            {},
+            {"client_id": "shop"},
+            {"client_id": "shop", "token": "secret"},
+            {"client_id": "shop", "client_key": "x-tenant"},
+        ):
             with Client(f"127.0.0.1:{port}", **arguments) as client:
                 client.info()
-        self.assertEqual([call.get("x-client-id") for call in calls], [None, "shop", "shop"])
-        self.assertEqual([call.get("authorization") for call in calls], [None, None, "Bearer secret"])
+        self.assertEqual([call.get("x-client-id") for call in calls], [None, "shop", "shop", None])
+        self.assertEqual([call.get("x-tenant") for call in calls], [None, None, None, "shop"])
+        self.assertEqual([call.get("authorization") for call in calls], [None, None, "Bearer secret", None])
+
+    def secured_server(self):
+        """A server of "text" that wants the token "secret" and may load what lies in the folder of the tests."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.temporary.name))
+        (folder / "tokens").write_text("secret\n")
+        flags = ["--auth.tokens_file", folder / "tokens", "--store.allowed_roots", self.temporary.name]
+        server = Server(folder, {"text": self.collections["text"]}, flags)
+        self.addCleanup(server.stop)
+        return server
+
+    def test_every_call_carries_the_token(self):
+        import grpc
+        from maxsim.v1 import admin_pb2, rerank_pb2
+        from maxsim_client import Client
+
+        server = self.secured_server()
+        request = rerank_pb2.RerankRequest(request_id="s-1", collection="nowhere")
+
+        def raw_calls(client):
+            """Each as a function that makes it and returns what the server says of it."""
+            listing = admin_pb2.ListCollectionsRequest()
+            return {
+                "blocking": lambda: client.admin.ListCollections(listing).collections[0].name,
+                "future": lambda: client.admin.ListCollections.future(listing).result().collections[0].name,
+                "with_call": lambda: client.admin.ListCollections.with_call(listing)[0].collections[0].name,
+                "GetInfo": lambda: client.reranker.GetInfo(rerank_pb2.GetInfoRequest()).collections[0].name,
+                "stream": lambda: next(client.reranker.RerankStream(iter([request]))).request_id,
+                "helper": lambda: client.rerank("text", self.queries[0], top_k=1).documents[0].id[:4],
+            }
+
+        with Client(server.address, token="secret", client_id="shop") as client:
+            answers = {name: call() for name, call in raw_calls(client).items()}
+            self.assertEqual(answers.pop("stream"), "s-1")
+            self.assertEqual(answers.pop("helper"), "doc/")
+            self.assertEqual(set(answers.values()), {"text"})
+            # A call's own metadata wins, and is not sent beside the client's.
+            with self.assertRaises(grpc.RpcError) as raised:
+                client.admin.ListCollections(
+                    admin_pb2.ListCollectionsRequest(), metadata=[("authorization", "Bearer wrong")]
+                )
+            self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
+        with Client(server.address) as client:
+            for name, call in raw_calls(client).items():
+                with self.subTest(name), self.assertRaises(grpc.RpcError) as raised:
+                    call()
+                self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
+
+    def test_collections_are_loaded_reloaded_and_unloaded(self):
+        import grpc
+        from maxsim_client import Client
+
+        with Client(self.secured_server().address, token="secret") as client:
+            info = client.load("second", str(self.collections["numbers"]), residency="host")
+            self.assertEqual((info.name, info.num_documents, info.residency), ("second", 60, "host"))
+            self.expect(self.numbers, client.rerank("second", self.queries[1]), self.queries[1], range(60), 10)
+            self.assertFalse(client.reload("second"))
+            client.unload("second")
+            self.assertEqual([c.name for c in client.collections()], ["text"])
+            for call in (lambda: client.reload("second"), lambda: client.unload("second")):
+                with self.assertRaises(grpc.RpcError) as raised:
+                    call()
+                self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    def test_unknown_ids_may_be_an_error(self):
+        import grpc
+
+        query = self.queries[0]
+        self.assertEqual(self.client.rerank("text", query, ["nobody"], missing_policy="report").missing, ["nobody"])
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.client.rerank("text", query, ["nobody"], missing_policy="fail")
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
+        for wrong in ({"missing_policy": "ignore"}, {"priority": "urgent"}):
+            self.assertRaises(ValueError, self.client.rerank, "text", query, **wrong)
+
+    def test_options_of_a_request_arrive(self):
+        from maxsim.v1 import rerank_pb2
+        from maxsim_client import Client
+
+        requests = []
+
+        def record(request, context):
+            requests.append(request)
+            return rerank_pb2.RerankResponse(results=[rerank_pb2.QueryResult()])
+
+        with Client(f"127.0.0.1:{self.recorder(Rerank=record)}") as client:
+            client.rerank("c", self.queries[0])
+            client.rerank("c", self.queries[0], priority="low", missing_policy="fail", request_id="r-7")
+        self.assertEqual([r.priority for r in requests], [rerank_pb2.PRIORITY_NORMAL, rerank_pb2.PRIORITY_LOW])
+        self.assertEqual(
+            [r.missing_policy for r in requests], [rerank_pb2.MISSING_POLICY_REPORT, rerank_pb2.MISSING_POLICY_FAIL]
+        )
+        self.assertEqual([r.request_id for r in requests], ["", "r-7"])
+
+    def test_calls_go_to_all_addresses_in_turn(self):
+        from maxsim.v1 import rerank_pb2
+        from maxsim_client import Client
+
+        calls = []
+
+        def recorder(number):
+            def record(request, context):
+                calls.append(number)
+                return rerank_pb2.GetInfoResponse()
+
+            return self.recorder(GetInfo=record)
+
+        with Client(f"ipv4:127.0.0.1:{recorder(1)},127.0.0.1:{recorder(2)}") as client:
+            limit = time.monotonic() + 30
+            while set(calls) != {1, 2} and time.monotonic() < limit:
+                client.info()
+        self.assertEqual(set(calls), {1, 2})
+
+    def test_the_wheel_requires_what_its_stubs_do(self):
+        import generate
+
+        requirements = dict(r.split(">=") for r in generate.runtime_requirements())
+        grpcio, protobuf = requirements["grpcio"], requirements["protobuf"].split(",")[0]
+        self.assertIn("<", requirements["protobuf"])
+
+        def parts(version):
+            return [int(number) for number in version.split(".")[:3]]
+
+        # What they check when they are imported; those of older generators check nothing.
+        messages = (self.stubs / "maxsim" / "v1" / "rerank_pb2.py").read_text()
+        wanted = re.search(r"ValidateProtobufRuntimeVersion\(\s*\S+,\s*(\d+),\s*(\d+),\s*(\d+)", messages)
+        self.assertEqual(wanted is not None, "ValidateProtobufRuntimeVersion(" in messages)
+        if wanted:
+            self.assertGreaterEqual(parts(protobuf), [int(number) for number in wanted.groups()])
+        stubs = (self.stubs / "maxsim" / "v1" / "rerank_pb2_grpc.py").read_text()
+        wanted = re.search(r"^GRPC_GENERATED_VERSION = '([\d.]+)'", stubs, re.MULTILINE)
+        if wanted:
+            self.assertGreaterEqual(parts(grpcio), parts(wanted[1]))
 
     def test_queries_are_rounded_to_the_storage_type(self):
         query = np.random.default_rng(4).standard_normal((5, DIM))  # float64

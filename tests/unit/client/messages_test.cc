@@ -1,11 +1,13 @@
 #include "client/messages.h"
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "client/options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "maxsim/v1/admin.pb.h"
 
 namespace maxsim::client {
 namespace {
@@ -67,6 +69,13 @@ TEST(MessagesTest, CandidatesKeepOrderAndRepeats) {
   EXPECT_TRUE(WholeCollection().has_whole_collection());
 }
 
+// protoc-gen-go refuses a file that names no package, and files of one proto package belong into one of Go's.
+TEST(ProtoTest, EveryFileNamesItsGoPackage) {
+  for (const auto* file : {v1::RerankRequest::descriptor()->file(), v1::LoadCollectionRequest::descriptor()->file()}) {
+    EXPECT_EQ(file->options().go_package(), "maxsim/v1;maxsimv1") << file->name();
+  }
+}
+
 TEST(ClientOptionsTest, NamesTheOptionThatIsWrong) {
   const auto message = [](auto change) {
     ClientOptions options;
@@ -82,6 +91,14 @@ TEST(ClientOptionsTest, NamesTheOptionThatIsWrong) {
   EXPECT_THAT(message([](ClientOptions& o) { o.keepalive_time = -absl::Seconds(1); }), HasSubstr("keepalive_time"));
   EXPECT_THAT(message([](ClientOptions& o) { o.bearer_token = "two words"; }), HasSubstr("bearer_token"));
   EXPECT_THAT(message([](ClientOptions& o) { o.bearer_token = "line\n"; }), HasSubstr("bearer_token"));
+  EXPECT_THAT(message([](ClientOptions& o) { o.client_id = "two words"; }), HasSubstr("client_id holds"));
+  for (const char* key : {"", "X-Client-Id", "a b", "ids-bin", "grpc-timeout"}) {
+    EXPECT_THAT(message([key](ClientOptions& o) { o.client_key = key; }),
+                HasSubstr(std::string("client_key is \"") + key + "\"; it must be a metadata key"));
+  }
+  EXPECT_THAT(message([](ClientOptions& o) { o.load_balancing = "ring_hash"; }),
+              HasSubstr("load_balancing is \"ring_hash\"; it must be \"round_robin\" or \"pick_first\""));
+  EXPECT_EQ(message([](ClientOptions& o) { o.load_balancing = "pick_first"; }), "");
   EXPECT_THAT(message([](ClientOptions& o) { o.retry.jitter = 2; }), HasSubstr("jitter"));
 }
 

@@ -73,6 +73,10 @@ TEST(CommandLineTest, EveryFlagReachesItsOption) {
                                        "5",
                                        "--timeout",
                                        "250ms",
+                                       "--client-id",
+                                       "load",
+                                       "--client-key",
+                                       "x-tenant",
                                        "--priority",
                                        "high",
                                        "--stream",
@@ -107,6 +111,9 @@ TEST(CommandLineTest, EveryFlagReachesItsOption) {
                                        "order",
                                        "--pool-requests",
                                        "12"}));
+  EXPECT_EQ(options.client.client_id, "load");
+  EXPECT_EQ(options.client.client_key, "x-tenant");
+  EXPECT_EQ(options.client.load_balancing, "round_robin");
   const WorkloadOptions& workload = options.workload;
   EXPECT_EQ(workload.id_prefix, "doc-");
   EXPECT_EQ(workload.num_candidates, 77u);

@@ -136,6 +136,18 @@ TEST(ConfigTest, MalformedFilesAreErrorsWithALine) {
   EXPECT_TRUE(Apply("grpc:\n", &loaded).ok());
 }
 
+TEST(ConfigTest, ASecondDocumentIsAnErrorAndNotLeftOut) {
+  const std::string wanted = "conf.yaml:3: a second YAML document begins here; the file must hold one";
+  EXPECT_EQ(YamlError("grpc:\n  address: a:1\n---\nauth:\n  tokens_file: /tokens\n"), wanted);
+  EXPECT_EQ(YamlError("grpc:\n  address: a:1\n--- {auth: {tokens_file: /tokens}}\n"), wanted);
+  EXPECT_EQ(YamlError("---\n# nothing\n---\nauth:\n  tokens_file: /tokens\n"), wanted) << "after an empty one";
+  EXPECT_EQ(YamlError("---\ngrpc:\n---\n"), wanted);
+  EXPECT_THAT(YamlError("grpc:\n  address: a:1\n...\nauth:\n"), HasSubstr("a second YAML document"));
+  Loaded loaded;
+  ASSERT_TRUE(Apply("# where it listens\n---\ngrpc:\n  address: a:1\n...\n# the end\n", &loaded).ok());
+  EXPECT_EQ(loaded.config.grpc.address, "a:1");
+}
+
 TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
   const auto loaded = LoadWith({"--config", "/no/such/file.yaml"});
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kNotFound);
