@@ -102,7 +102,7 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       store_(std::make_unique<store::CollectionStore>(devices_.get(), config_.store)),
       engine_(std::move(engine)),
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
-      authenticator_(config_.auth.tokens_file),
+      authenticator_(config_.auth.tokens_file, config_.auth.admin_tokens_file),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
       rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
@@ -154,7 +154,8 @@ absl::Status Server::OpenPorts() {
              {{"grpc_port", absl::StrCat(grpc_.port)},
               {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
               {"tls", config_.tls.cert_file.empty() ? "off" : "on"},
-              {"authentication", authenticator_.enabled() ? "on" : "off"}});
+              {"authentication", authenticator_.enabled(rpc::Scope::kSearch) ? "on" : "off"},
+              {"admin_authentication", authenticator_.enabled(rpc::Scope::kAdmin) ? "on" : "off"}});
   return absl::OkStatus();
 }
 

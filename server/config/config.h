@@ -69,7 +69,8 @@ struct Config {
   } server;
 
   struct {
-    std::string tokens_file;  // "": no authentication
+    std::string tokens_file;        // "": everyone may search
+    std::string admin_tokens_file;  // "": who may search may administer
   } auth;
 
   struct {

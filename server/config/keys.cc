@@ -383,6 +383,10 @@ void AddServerKeys(std::vector<Key>& keys) {
       "auth.tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.tokens_file; },
       "Bearer tokens, one per line, that calls must carry; empty: no authentication."));
   keys.push_back(Text(
+      "auth.admin_tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.admin_tokens_file; },
+      "Bearer tokens that may do everything; those of auth.tokens_file then may only search; empty: they may do "
+      "everything."));
+  keys.push_back(Text(
       "tls.cert_file", "path", +[](Config& c) -> std::string& { return c.tls.cert_file; },
       "Certificate chain of the gRPC port, PEM; empty: plain text."));
   keys.push_back(Text(
