@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -49,6 +50,11 @@ absl::Status CheckBindable(const std::string& text) {
   return status;
 }
 
+// gRPC counts in milliseconds, up to INT_MAX; no key's range goes that far.
+int ToMilliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
+}
+
 }  // namespace
 
 absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertificates& certificates,
@@ -71,6 +77,11 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertifica
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+  if (config.grpc.max_connection_age > absl::ZeroDuration()) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ToMilliseconds(config.grpc.max_connection_age));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                               ToMilliseconds(config.grpc.max_connection_age_grace));
+  }
   for (grpc::Service* service : services) builder.RegisterService(service);
   opened.server = builder.BuildAndStart();
   if (opened.server == nullptr || opened.port == 0) {

@@ -211,6 +211,13 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "grpc.max_concurrent_streams", +[](Config& c) -> int& { return c.grpc.max_concurrent_streams; }, 1, 1'000'000,
       "Calls of one connection at a time."));
+  keys.push_back(Duration(
+      "grpc.max_connection_age", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_age; },
+      absl::Hours(24),
+      "Age at which a connection takes no new calls, so that its client looks for servers again; 0 is none."));
+  keys.push_back(Duration(
+      "grpc.max_connection_age_grace", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_age_grace; },
+      absl::Hours(24), "From that age on: time that calls in progress have to finish before they are cut off."));
   keys.push_back(AddressKey(
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
       "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));
