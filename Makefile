@@ -9,6 +9,8 @@ CUDA ?= auto
 CMAKE_FLAGS ?=
 CONFIG ?=
 ARGS ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
 
 BUILD := build/release
 cmake_cuda_0 := -DMAXSIM_CUDA=OFF
@@ -20,7 +22,8 @@ $(error CUDA=$(CUDA): must be auto, 1 or 0)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: print-jobs help setup configure programs build demo serve test bench bundle docker format check ci clean
+.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench bundle docker format \
+        check ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -40,14 +43,21 @@ configure: setup
 build: configure ## Build everything, in build/release
 	@cmake --build --preset release -j $(JOBS)
 
-# The three programs without tests and benchmarks: what a first look needs.
-programs: configure
+programs: configure ## Build the four programs, without tests and benchmarks
+	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard maxsim-loadtest
+
+# What a first look needs.
+demo-programs: configure
 	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard
 
-demo: programs ## Rank the bundled passages for a few questions, on a server of its own (ARGS='--backend cpu ...')
+# Builds nothing, so that it can be root's while the build is somebody else's.
+install: ## Install the programs that `make programs` built, and a systemd unit (PREFIX=/usr/local DESTDIR=)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+demo: demo-programs ## Rank the bundled passages for a few questions, on a server of its own (ARGS='--backend cpu ...')
 	@demo/run.sh $(if $(ARGS),-- $(ARGS))
 
-serve: programs ## Serve the bundled collection until Ctrl-C (ARGS=flags of maxsimd; CONFIG=FILE serves that instead)
+serve: demo-programs ## Serve the bundled collection until Ctrl-C (ARGS=flags of maxsimd; CONFIG=FILE serves that instead)
 	@exec $(if $(CONFIG),$(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS),demo/run.sh --serve $(if $(ARGS),-- $(ARGS)))
 
 test: build ## Run every test (tests that need a GPU skip themselves without one)
@@ -61,8 +71,9 @@ bundle: build ## Relocatable binaries, tests and libraries in build/bundle
 	@scripts/setup.sh bundle
 	@scripts/bundle.sh $(BUILD) build/bundle
 
+# JOBS only as it was given: the layer that compiles is cached by it, and the default follows the free memory.
 docker: ## Build the image maxsim:latest (with CUDA; CUDA=0 for the CPU image)
-	@scripts/docker-build.sh $(CUDA)
+	@scripts/docker-build.sh $(CUDA) $(if $(filter-out file,$(origin JOBS)),--build-arg JOBS=$(JOBS))
 
 format: ## Format every source file
 	@scripts/setup.sh check

@@ -4,6 +4,8 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
+# What gRPC encrypts with, asked whether certificates are in order.
+find_package(OpenSSL REQUIRED)
 find_library(GRPCPP_REFLECTION grpc++_reflection REQUIRED)
 find_package(absl REQUIRED)
 find_package(spdlog REQUIRED)

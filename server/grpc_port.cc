@@ -6,12 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -51,48 +50,23 @@ absl::Status CheckBindable(const std::string& text) {
   return status;
 }
 
-absl::Status ReadFile(const char* key, const std::string& path, std::string& text) {
-  errno = 0;
-  std::ifstream file(path);
-  std::ostringstream content;
-  if (file) content << file.rdbuf();
-  if (!file || content.str().empty()) {
-    const std::string message =
-        absl::StrCat(key, ": cannot read ", path, ": ", errno == 0 ? "the file is empty" : std::strerror(errno));
-    return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
-  }
-  text = content.str();
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const config::Config& config) {
-  if (config.tls.cert_file.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options;
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  if (absl::Status status = ReadFile("tls.cert_file", config.tls.cert_file, pair.cert_chain); !status.ok())
-    return status;
-  if (absl::Status status = ReadFile("tls.key_file", config.tls.key_file, pair.private_key); !status.ok())
-    return status;
-  options.pem_key_cert_pairs.push_back(std::move(pair));
-  if (!config.tls.client_ca_file.empty()) {
-    absl::Status status = ReadFile("tls.client_ca_file", config.tls.client_ca_file, options.pem_root_certs);
-    if (!status.ok()) return status;
-    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
-  }
-  return grpc::SslServerCredentials(options);
+// gRPC counts in milliseconds, up to INT_MAX; no key's range goes that far.
+int ToMilliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
 }
 
 }  // namespace
 
-absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::vector<grpc::Service*>& services) {
+absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertificates& certificates,
+                                      const std::vector<grpc::Service*>& services) {
   if (absl::Status status = CheckBindable(config.grpc.address); !status.ok()) return status;
-  auto credentials = Credentials(config);
-  if (!credentials.ok()) return credentials.status();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcPort opened;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(config.grpc.address, *credentials, &opened.port);
+  builder.AddListeningPort(config.grpc.address,
+                           certificates.enabled() ? certificates.Credentials() : grpc::InsecureServerCredentials(),
+                           &opened.port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
   // A compressed message would unfold to any size before its length is looked at: such calls end in UNIMPLEMENTED.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
@@ -103,11 +77,16 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::v
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+  if (config.grpc.max_connection_age > absl::ZeroDuration()) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ToMilliseconds(config.grpc.max_connection_age));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                               ToMilliseconds(config.grpc.max_connection_age_grace));
+  }
   for (grpc::Service* service : services) builder.RegisterService(service);
   opened.server = builder.BuildAndStart();
   if (opened.server == nullptr || opened.port == 0) {
     return absl::UnavailableError(absl::StrCat("grpc.address: cannot listen on ", config.grpc.address,
-                                               config.tls.cert_file.empty() ? "" : " with the files of tls.*"));
+                                               certificates.enabled() ? " with the files of tls.*" : ""));
   }
   opened.health_names = {"", v1::Reranker::service_full_name()};
   if (config.admin.enabled) opened.health_names.emplace_back(v1::Admin::service_full_name());

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/server.h"
 #include "server/config/config.h"
+#include "server/tls_certificates.h"
 
 namespace maxsim {
 
@@ -17,10 +18,11 @@ struct GrpcPort {
   std::vector<std::string> health_names;  // that the health service knows; "" is the server as a whole
 };
 
-// Listens on config.grpc.address and serves `services` (not owned; they must outlive the server), the standard health
-// service with every name NOT_SERVING, and reflection. UNAVAILABLE with the system's reason when the address cannot be
-// had; NOT_FOUND or PERMISSION_DENIED naming the key and the path of a TLS file that cannot be read.
-absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, const std::vector<grpc::Service*>& services);
+// Listens on config.grpc.address, encrypted where `certificates` are enabled (they must be loaded), and serves
+// `services`, the standard health service with every name NOT_SERVING, and reflection. `certificates` and `services`
+// must outlive the server. UNAVAILABLE with the system's reason when the address cannot be had.
+absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertificates& certificates,
+                                      const std::vector<grpc::Service*>& services);
 
 // Sets the health of the whole server and of each service that is enabled. `port` must be open.
 void SetHealth(const GrpcPort& port, bool serving);

@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   std::unique_ptr<Server> server(
       new Server(std::move(config), std::move(backends), std::move(devices), *std::move(engine)));
   if (absl::Status status = server->authenticator_.Load(); !status.ok()) return status;
+  if (absl::Status status = server->certificates_.Load().status(); !status.ok()) return status;
   for (const NumberedBackend& one : server->backends_) LogBackend(one, *server->engine_);
   return server;
 }
@@ -102,7 +103,8 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       store_(std::make_unique<store::CollectionStore>(devices_.get(), config_.store)),
       engine_(std::move(engine)),
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
-      authenticator_(config_.auth.tokens_file),
+      authenticator_(config_.auth.tokens_file, config_.auth.admin_tokens_file),
+      certificates_(config_),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
       rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
       worker_(std::make_unique<rpc::Worker>()),
@@ -122,7 +124,7 @@ Server::~Server() {
 absl::Status Server::OpenPorts() {
   std::vector<grpc::Service*> services = {&reranker_};
   if (config_.admin.enabled) services.push_back(&admin_);
-  auto grpc = OpenGrpcPort(config_, services);
+  auto grpc = OpenGrpcPort(config_, certificates_, services);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   if (!config_.http.address.empty()) {
@@ -153,8 +155,9 @@ absl::Status Server::OpenPorts() {
   log::Write(spdlog::level::info, "listening",
              {{"grpc_port", absl::StrCat(grpc_.port)},
               {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
-              {"tls", config_.tls.cert_file.empty() ? "off" : "on"},
-              {"authentication", authenticator_.enabled() ? "on" : "off"}});
+              {"tls", certificates_.enabled() ? "on" : "off"},
+              {"authentication", authenticator_.enabled(rpc::Scope::kSearch) ? "on" : "off"},
+              {"admin_authentication", authenticator_.enabled(rpc::Scope::kAdmin) ? "on" : "off"}});
   return absl::OkStatus();
 }
 
@@ -309,6 +312,11 @@ void Server::RequestStop(const std::string& reason) {
 void Server::RequestReload() {
   if (absl::Status status = authenticator_.Load(); !status.ok()) {
     log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
+  }
+  if (const auto changed = certificates_.Load(); !changed.ok()) {
+    log::Write(spdlog::level::err, "certificates_not_reloaded", {{"error", changed.status().ToString()}});
+  } else if (*changed) {
+    log::Write(spdlog::level::info, "certificates_reloaded", {});
   }
   if (!has_served()) return;  // the first loads are not done yet
   worker_->Post([this](const absl::Status& turn) {

@@ -30,6 +30,7 @@
 #include "server/startup.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
+#include "server/tls_certificates.h"
 
 namespace maxsim {
 
@@ -63,8 +64,8 @@ class Server {
   // Begins the shutdown; the first call's reason is logged.
   void RequestStop(const std::string& reason);
 
-  // Reads the tokens again before it returns, so that a revoked one is not valid for as long as a load takes; then,
-  // once the server has been ready, reloads every collection on the worker. Outcomes are logged.
+  // Reads the tokens and the certificates again before it returns, so that a revoked one is not valid for as long as a
+  // load takes; then, once the server has been ready, reloads every collection on the worker. Outcomes are logged.
   void RequestReload();
 
   // OK, or why a load balancer should send requests elsewhere.
@@ -106,6 +107,7 @@ class Server {
   const std::unique_ptr<engine::Engine> engine_;
   const std::unique_ptr<batching::Scheduler> scheduler_;
   rpc::Authenticator authenticator_;
+  TlsCertificates certificates_;
   rpc::CollectionAdmin collections_;
   rpc::RerankService rerank_;
   std::unique_ptr<rpc::Worker> worker_;

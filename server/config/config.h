@@ -35,6 +35,8 @@ struct Config {
     std::string address = "0.0.0.0:7070";  // host:port; port 0 picks a free one
     int stream_in_flight = 64;             // requests of one RerankStream that are unanswered at a time
     int max_concurrent_streams = 4096;     // calls of one connection at a time
+    absl::Duration max_connection_age;     // zero: none; gRPC makes it up to 10 % more or less, by chance
+    absl::Duration max_connection_age_grace = absl::Seconds(30);  // from that age on, for calls in progress
   } grpc;
 
   struct {
@@ -69,7 +71,8 @@ struct Config {
   } server;
 
   struct {
-    std::string tokens_file;  // "": no authentication
+    std::string tokens_file;        // "": everyone may search
+    std::string admin_tokens_file;  // "": who may search may administer
   } auth;
 
   struct {

@@ -211,6 +211,13 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "grpc.max_concurrent_streams", +[](Config& c) -> int& { return c.grpc.max_concurrent_streams; }, 1, 1'000'000,
       "Calls of one connection at a time."));
+  keys.push_back(Duration(
+      "grpc.max_connection_age", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_age; },
+      absl::Hours(24),
+      "Age at which a connection takes no new calls, so that its client looks for servers again; 0 is none."));
+  keys.push_back(Duration(
+      "grpc.max_connection_age_grace", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_age_grace; },
+      absl::Hours(24), "From that age on: time that calls in progress have to finish before they are cut off."));
   keys.push_back(AddressKey(
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
       "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));
@@ -385,6 +392,10 @@ void AddServerKeys(std::vector<Key>& keys) {
   keys.push_back(Text(
       "auth.tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.tokens_file; },
       "Bearer tokens, one per line, that calls must carry; empty: no authentication."));
+  keys.push_back(Text(
+      "auth.admin_tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.admin_tokens_file; },
+      "Bearer tokens that may do everything; those of auth.tokens_file then may only search; empty: they may do "
+      "everything."));
   keys.push_back(Text(
       "tls.cert_file", "path", +[](Config& c) -> std::string& { return c.tls.cert_file; },
       "Certificate chain of the gRPC port, PEM; empty: plain text."));

@@ -92,7 +92,8 @@ class HttpServer::Impl final : private Application {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = deps_.metrics->Expose()};
       }
       if (request.path == "/v1/collections") {
-        if (absl::Status status = deps_.authenticator->Check(request.authorization); !status.ok()) {
+        if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch);
+            !status.ok()) {
           return Error(status);
         }
         return Json(200, FormatCollections(deps_.collections->List()));
@@ -103,7 +104,7 @@ class HttpServer::Impl final : private Application {
 
   // What can be refused is, before the body is received.
   std::optional<Response> BeginRerank(const Request& request) {
-    if (absl::Status status = deps_.authenticator->Check(request.authorization); !status.ok()) {
+    if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch); !status.ok()) {
       return CountedError(rpc::ToHttp(status.code()), status, absl::Now());
     }
     if (request.content_encoding.empty()) return std::nullopt;

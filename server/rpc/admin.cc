@@ -17,7 +17,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
     metrics_->CountRequest(method, status.code(), absl::Now() - arrival);
     reactor->Finish(ToGrpc(status));
   };
-  if (absl::Status status = Authenticate(*authenticator_, *context); !status.ok()) {
+  if (absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin); !status.ok()) {
     finish(status);
     return reactor;
   }
@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* Admin::ListCollections(grpc::CallbackServerContext* co
                                                  const v1::ListCollectionsRequest*,
                                                  v1::ListCollectionsResponse* response) {
   const absl::Time arrival = absl::Now();
-  const absl::Status status = Authenticate(*authenticator_, *context);
+  const absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin);
   if (status.ok()) {
     for (v1::CollectionInfo& info : collections_->List()) *response->add_collections() = std::move(info);
   }

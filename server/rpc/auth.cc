@@ -23,15 +23,20 @@ bool EqualInConstantTime(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
+bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
+  bool known = false;
+  for (const std::string& candidate : tokens) known |= EqualInConstantTime(candidate, token);
+  return known;
+}
+
 }  // namespace
 
-absl::Status Authenticator::Load() {
-  if (!enabled()) return absl::OkStatus();
+absl::Status Authenticator::Load(TokenFile& wanted) {
+  if (wanted.path.empty()) return absl::OkStatus();
   errno = 0;
-  std::ifstream file(tokens_file_);
+  std::ifstream file(wanted.path);
   if (!file) {
-    const std::string message =
-        absl::StrCat("auth.tokens_file: cannot read ", tokens_file_, ": ", std::strerror(errno));
+    const std::string message = absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": ", std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
   std::vector<std::string> tokens;
@@ -41,28 +46,42 @@ absl::Status Authenticator::Load() {
     if (token.empty() || token.front() == '#') continue;
     if (token.find_first_of(" \t") != std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("auth.tokens_file: ", tokens_file_, ":", number, ": a token holds no spaces"));
+          absl::StrCat(wanted.key, ": ", wanted.path, ":", number, ": a token holds no spaces"));
     }
     tokens.push_back(std::move(token));
   }
-  if (tokens.empty())
-    return absl::InvalidArgumentError(absl::StrCat("auth.tokens_file: ", tokens_file_, " holds no token"));
+  if (tokens.empty()) return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, " holds no token"));
   std::lock_guard lock(mutex_);
-  tokens_ = std::move(tokens);
+  wanted.tokens = std::move(tokens);
   return absl::OkStatus();
 }
 
-absl::Status Authenticator::Check(std::string_view authorization) const {
-  if (!enabled()) return absl::OkStatus();
+absl::Status Authenticator::Load() {
+  absl::Status search = Load(search_);
+  absl::Status admin = Load(admin_);
+  if (search.ok()) return admin;
+  if (admin.ok()) return search;
+  return absl::Status(search.code(), absl::StrCat(search.message(), "; ", admin.message()));
+}
+
+absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
+  if (!enabled(scope)) return absl::OkStatus();
   const std::string scheme = absl::AsciiStrToLower(std::string(authorization.substr(0, kScheme.size())));
   if (scheme != kScheme) {
     return absl::UnauthenticatedError("the call carries no bearer token (metadata or header `authorization`)");
   }
   const std::string_view token = authorization.substr(kScheme.size());
-  bool known = false;
-  std::lock_guard lock(mutex_);
-  for (const std::string& candidate : tokens_) known |= EqualInConstantTime(candidate, token);
-  return known ? absl::OkStatus() : absl::UnauthenticatedError("the bearer token is not known");
+  bool may_search = false;
+  bool may_administer = false;
+  {
+    std::lock_guard lock(mutex_);
+    may_search = Holds(search_.tokens, token);
+    may_administer = Holds(admin_.tokens, token);
+  }
+  if (may_administer) return absl::OkStatus();
+  if (!may_search) return absl::UnauthenticatedError("the bearer token is not known");
+  if (scope == Scope::kSearch || admin_.path.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError("the bearer token may search; this call is for those of auth.admin_tokens_file");
 }
 
 }  // namespace maxsim::rpc

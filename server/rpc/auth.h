@@ -10,26 +10,44 @@
 
 namespace maxsim::rpc {
 
-// Knows which tokens may call. Thread-safe.
+// What a call is for: asking, or changing what is served.
+enum class Scope { kSearch, kAdmin };
+
+// Knows which tokens may call what. Thread-safe.
 class Authenticator {
  public:
-  // An empty path lets everyone in. Call Load before Check.
-  explicit Authenticator(std::string tokens_file) : tokens_file_(std::move(tokens_file)) {}
+  // The tokens of `tokens_file` may search, those of `admin_tokens_file` may do everything. Without the former (an
+  // empty path) everyone may search; without the latter, who may search may do everything. Call Load before Check.
+  explicit Authenticator(std::string tokens_file, std::string admin_tokens_file = "")
+      : search_{"auth.tokens_file", std::move(tokens_file), {}},
+        admin_{"auth.admin_tokens_file", std::move(admin_tokens_file), {}} {}
 
-  // Reads the file: one token a line; blank lines and lines that begin with # do not count. On an error the tokens stay
-  // as they were. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for a file without a token or a token with spaces.
+  // Reads the files: one token a line; blank lines and lines that begin with # do not count. A file with an error keeps
+  // the tokens that it had, whatever the other one has. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for a file
+  // without a token or a token with spaces; with two wrong files the code is the first one's, and the message both's.
   absl::Status Load();
 
-  // `authorization` is the header's value, "Bearer TOKEN", or "" without one. UNAUTHENTICATED says which of the two was
-  // wrong, never what was expected. Takes the same time for every wrong token of a length.
-  absl::Status Check(std::string_view authorization) const;
+  // `authorization` is the header's value, "Bearer TOKEN", or "" without one. UNAUTHENTICATED says whether there was no
+  // token or an unknown one, never what was expected; PERMISSION_DENIED for a token that may search, and no more, where
+  // kAdmin is asked for. Takes the same time for every wrong token of a length.
+  absl::Status Check(std::string_view authorization, Scope scope) const;
 
-  bool enabled() const { return !tokens_file_.empty(); }
+  // False where everyone may.
+  bool enabled(Scope scope) const { return !search_.path.empty() || (scope == Scope::kAdmin && !admin_.path.empty()); }
 
  private:
-  const std::string tokens_file_;
-  mutable std::mutex mutex_;
-  std::vector<std::string> tokens_;
+  struct TokenFile {
+    const char* const key;   // of the configuration
+    const std::string path;  // "": none
+    std::vector<std::string> tokens;
+  };
+
+  // Reads one file into its tokens.
+  absl::Status Load(TokenFile& wanted);
+
+  mutable std::mutex mutex_;  // guards the tokens
+  TokenFile search_;
+  TokenFile admin_;
 };
 
 }  // namespace maxsim::rpc

@@ -10,12 +10,12 @@
 
 namespace maxsim::rpc {
 
-absl::Status Authenticate(const Authenticator& authenticator, const grpc::CallbackServerContext& context) {
-  if (!authenticator.enabled()) return absl::OkStatus();
+absl::Status Authenticate(const Authenticator& authenticator, const grpc::CallbackServerContext& context, Scope scope) {
+  if (!authenticator.enabled(scope)) return absl::OkStatus();
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find("authorization");
-  return authenticator.Check(it == metadata.end() ? std::string_view()
-                                                  : std::string_view(it->second.data(), it->second.size()));
+  return authenticator.Check(
+      it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size()), scope);
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {

@@ -28,8 +28,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   CallTracker::Call call_;
 };
 
-// UNAUTHENTICATED unless the call's metadata carries a known token.
-absl::Status Authenticate(const Authenticator& authenticator, const grpc::CallbackServerContext& context);
+// UNAUTHENTICATED unless the call's metadata carries a known token, PERMISSION_DENIED where it is not one for `scope`.
+absl::Status Authenticate(const Authenticator& authenticator, const grpc::CallbackServerContext& context, Scope scope);
 
 // InfiniteFuture for a call without a deadline.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);

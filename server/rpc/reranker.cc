@@ -54,7 +54,7 @@ grpc::ServerUnaryReactor* AnswerNow(CallTracker* tracker, const absl::Status& st
 grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context, const v1::RerankRequest* request,
                                            v1::RerankResponse* response) {
   const absl::Time arrival = absl::Now();
-  if (absl::Status status = Authenticate(*deps_.authenticator, *context); !status.ok()) {
+  if (absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch); !status.ok()) {
     deps_.metrics->CountRequest("Rerank", status.code(), absl::Now() - arrival);
     return AnswerNow(deps_.calls, status);
   }
@@ -66,7 +66,7 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::RerankStream(
     grpc::CallbackServerContext* context) {
   const absl::Time arrival = absl::Now();
-  const absl::Status status = Authenticate(*deps_.authenticator, *context);
+  const absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch);
   if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), absl::Now() - arrival);
   return StartRerankStream(context, deps_.rerank, status, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
                            &streams_, deps_.calls);
@@ -75,7 +75,7 @@ grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::
 grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,
                                             v1::GetInfoResponse* response) {
   const absl::Time arrival = absl::Now();
-  absl::Status status = Authenticate(*deps_.authenticator, *context);
+  absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch);
   if (status.ok()) *response = BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work);
   deps_.metrics->CountRequest("GetInfo", status.code(), absl::Now() - arrival);
   return AnswerNow(deps_.calls, status);

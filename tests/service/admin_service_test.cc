@@ -302,6 +302,79 @@ TEST(AdminServiceTest, WithTokensOnlyTheirBearersAreServed) {
   EXPECT_EQ(call("Bearer secret"), grpc::UNAUTHENTICATED);
 }
 
+TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
+  TemporaryFolder folder;
+  Publish(folder / "second", ServedDocuments(77));
+  WriteFile(folder / "tokens", "searcher\n");
+  WriteFile(folder / "admin_tokens", "operator\n");
+  RunningServer server([&](config::Config* config) {
+    config->auth.tokens_file = folder / "tokens";
+    config->auth.admin_tokens_file = folder / "admin_tokens";
+    config->allowed_roots = {folder.path()};
+  });
+  // The four calls of the service, in an order in which all of them succeed for those who may make them.
+  const auto administer = [&](const std::string& token) {
+    std::vector<grpc::Status> statuses;
+    const auto call = [&](const auto& make) {
+      grpc::ClientContext context;
+      if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+      statuses.push_back(make(&context));
+    };
+    call([&](grpc::ClientContext* context) {
+      v1::LoadCollectionRequest request;
+      request.set_name("second");
+      request.set_path(folder / "second");
+      v1::LoadCollectionResponse response;
+      return server.admin().LoadCollection(context, request, &response);
+    });
+    call([&](grpc::ClientContext* context) {
+      v1::ListCollectionsResponse response;
+      return server.admin().ListCollections(context, {}, &response);
+    });
+    call([&](grpc::ClientContext* context) {
+      v1::ReloadCollectionRequest request;
+      request.set_name("second");
+      v1::ReloadCollectionResponse response;
+      return server.admin().ReloadCollection(context, request, &response);
+    });
+    call([&](grpc::ClientContext* context) {
+      v1::UnloadCollectionRequest request;
+      request.set_name("second");
+      v1::UnloadCollectionResponse response;
+      return server.admin().UnloadCollection(context, request, &response);
+    });
+    return statuses;
+  };
+  for (const grpc::Status& status : administer("")) EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED);
+  for (const grpc::Status& status : administer("wrong")) EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED);
+  for (const grpc::Status& status : administer("searcher")) {
+    EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
+    EXPECT_THAT(status.error_message(), HasSubstr("auth.admin_tokens_file"));
+  }
+  for (const grpc::Status& status : administer("operator")) EXPECT_TRUE(status.ok()) << status.error_message();
+
+  // Both search, over both ports.
+  const auto request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
+  for (const char* token : {"searcher", "operator"}) {
+    grpc::ClientContext rerank, get_info;
+    rerank.AddMetadata("authorization", std::string("Bearer ") + token);
+    get_info.AddMetadata("authorization", std::string("Bearer ") + token);
+    v1::RerankResponse response;
+    EXPECT_TRUE(server.stub().Rerank(&rerank, request, &response).ok()) << token;
+    v1::GetInfoResponse info;
+    EXPECT_TRUE(server.stub().GetInfo(&get_info, {}, &info).ok()) << token;
+    EXPECT_EQ(HttpGet(server.http_port(), "/v1/collections", token).status, 200) << token;
+    EXPECT_EQ(HttpPost(server.http_port(), "/v1/rerank", "{}", "application/json", token).status, 400) << token;
+  }
+
+  // A reload reads both files.
+  WriteFile(folder / "admin_tokens", "successor\n");
+  server.server().RequestReload();
+  for (const grpc::Status& status : administer("operator")) EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED);
+  for (const grpc::Status& status : administer("successor")) EXPECT_TRUE(status.ok()) << status.error_message();
+  for (const grpc::Status& status : administer("searcher")) EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
+}
+
 TEST(AdminServiceTest, ARevokedTokenEndsAtOnceWhileACollectionLoads) {
   TemporaryFolder folder;
   WriteFile(folder / "tokens", "secret\n");

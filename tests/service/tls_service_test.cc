@@ -9,17 +9,21 @@
 
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
+#include "server/tls_certificates.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
 namespace {
 
+using testing::HasSubstr;
+
 class TlsServiceTest : public testing::Test {
  protected:
   void SetUp() override {
     if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no openssl program to make certificates";
-    Make("server", "-addext subjectAltName=IP:127.0.0.1");
+    Make("server", kForThisMachine);
     Make("client", "");
+    old_certificate_ = ReadFile(folder_ / "server.pem");
   }
 
   // A self-signed certificate, which is its own authority.
@@ -41,6 +45,12 @@ class TlsServiceTest : public testing::Test {
         .error_code();
   }
 
+  static std::shared_ptr<grpc::ChannelCredentials> TrustingOnly(const std::string& authority) {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = authority;
+    return grpc::SslCredentials(options);
+  }
+
   std::shared_ptr<grpc::ChannelCredentials> Trusting(bool with_certificate) {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = ReadFile(folder_ / "server.pem");
@@ -56,7 +66,10 @@ class TlsServiceTest : public testing::Test {
     config->tls.key_file = folder_ / "server.key";
   }
 
+  static constexpr char kForThisMachine[] = "-addext subjectAltName=IP:127.0.0.1";
+
   TemporaryFolder folder_;
+  std::string old_certificate_;  // the server's, as it was made first
 };
 
 TEST_F(TlsServiceTest, OnlyEncryptedCallsAreServed) {
@@ -79,11 +92,88 @@ TEST_F(TlsServiceTest, FilesThatAreNoCertificatesAreRefusedAtTheStart) {
   config::Config config = TestConfig();
   Configure(&config);
   config.tls.cert_file = folder_ / "nonsense.pem";
-  auto server = Server::Create(config);
-  ASSERT_TRUE(server.ok());
-  const absl::Status status = (*server)->Start();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("tls.*"));
+  const auto server = Server::Create(config);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("tls.cert_file"));
+}
+
+TEST_F(TlsServiceTest, AReloadGivesNewConnectionsTheNewCertificateAndKeepsTheOpenOnes) {
+  RunningServer server([this](config::Config* config) { Configure(config); });
+  auto open = v1::Reranker::NewStub(grpc::CreateChannel(server.grpc_address(), Trusting(false)));
+  const auto call_open = [&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::GetInfoResponse info;
+    return open->GetInfo(&context, {}, &info).error_code();
+  };
+  ASSERT_EQ(call_open(), grpc::OK);
+  Make("server", kForThisMachine);
+  EXPECT_EQ(Call(server, Trusting(false)), grpc::UNAVAILABLE) << "nobody asked for a reload";
+  server.server().RequestReload();
+  EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);
+  // Credentials made anew, or the call could take the connection that is open.
+  EXPECT_EQ(Call(server, TrustingOnly(old_certificate_)), grpc::UNAVAILABLE);
+  EXPECT_EQ(call_open(), grpc::OK);
+}
+
+TEST_F(TlsServiceTest, AReloadTakesTheNewAuthoritiesOfClients) {
+  Make("authorities", "");
+  RunningServer server([this](config::Config* config) {
+    Configure(config);
+    config->tls.client_ca_file = folder_ / "authorities.pem";
+  });
+  EXPECT_EQ(Call(server, Trusting(true)), grpc::UNAVAILABLE);
+  WriteFile(folder_ / "authorities.pem", ReadFile(folder_ / "client.pem"));
+  server.server().RequestReload();
+  EXPECT_EQ(Call(server, Trusting(true)), grpc::OK);
+  EXPECT_EQ(Call(server, Trusting(false)), grpc::UNAVAILABLE);
+}
+
+TEST_F(TlsServiceTest, WrongFilesLeaveTheOldCertificateInForce) {
+  RunningServer server([this](config::Config* config) { Configure(config); });
+  // Halfway through a replacement: another key, and the old certificate still.
+  WriteFile(folder_ / "server.key", ReadFile(folder_ / "client.key"));
+  server.server().RequestReload();
+  EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);
+  WriteFile(folder_ / "server.pem", "");
+  server.server().RequestReload();
+  EXPECT_EQ(Call(server, TrustingOnly(old_certificate_)), grpc::OK);
+}
+
+TEST_F(TlsServiceTest, WhatIsWrongWithAFileIsSaid) {
+  config::Config config = TestConfig();
+  Configure(&config);
+  config.tls.client_ca_file = folder_ / "client.pem";
+  TlsCertificates certificates(config);
+  const std::string cert = ReadFile(folder_ / "server.pem");
+  const std::string key = ReadFile(folder_ / "server.key");
+  const std::string client = ReadFile(folder_ / "client.pem");
+  const absl::StatusOr<bool> first = certificates.Load();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(*first);
+  const absl::StatusOr<bool> again = certificates.Load();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(*again) << "the files are what they were";
+  const auto expect = [&](const std::string& file, const std::string& content, absl::StatusCode code,
+                          const std::string& text) {
+    const std::string before = ReadFile(folder_ / file);
+    WriteFile(folder_ / file, content);
+    const absl::Status status = certificates.Load().status();
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder_ / file));
+    WriteFile(folder_ / file, before);
+  };
+  expect("server.pem", "", absl::StatusCode::kNotFound, "tls.cert_file: cannot read ");
+  expect("server.pem", key, absl::StatusCode::kInvalidArgument, "tls.cert_file: ");
+  expect("server.key", cert, absl::StatusCode::kInvalidArgument, "tls.key_file: ");
+  expect("server.key", ReadFile(folder_ / "client.key"), absl::StatusCode::kInvalidArgument,
+         "is not the key of the certificate");
+  expect("client.pem", key, absl::StatusCode::kInvalidArgument, "tls.client_ca_file: ");
+  WriteFile(folder_ / "client.pem", client + cert);
+  const absl::StatusOr<bool> more = certificates.Load();
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_TRUE(*more);
 }
 
 }  // namespace

@@ -11,12 +11,15 @@ namespace maxsim::rpc {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(AuthenticatorTest, WithoutAFileEveryoneMayCall) {
   Authenticator authenticator("");
   EXPECT_TRUE(authenticator.Load().ok());
-  EXPECT_FALSE(authenticator.enabled());
-  EXPECT_TRUE(authenticator.Check("").ok());
+  EXPECT_FALSE(authenticator.enabled(Scope::kSearch));
+  EXPECT_FALSE(authenticator.enabled(Scope::kAdmin));
+  EXPECT_TRUE(authenticator.Check("", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("", Scope::kAdmin).ok());
 }
 
 TEST(AuthenticatorTest, OnlyTokensOfTheFileMayCall) {
@@ -24,12 +27,80 @@ TEST(AuthenticatorTest, OnlyTokensOfTheFileMayCall) {
   test::WriteFile(folder / "tokens", "# team a\nsecret-a\n\n  secret-b \r\n");
   Authenticator authenticator(folder / "tokens");
   ASSERT_TRUE(authenticator.Load().ok());
-  EXPECT_TRUE(authenticator.Check("Bearer secret-a").ok());
-  EXPECT_TRUE(authenticator.Check("bearer secret-b").ok());
+  EXPECT_TRUE(authenticator.Check("Bearer secret-a", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("bearer secret-b", Scope::kSearch).ok());
   for (const char* wrong : {"", "Bearer", "Bearer ", "secret-a", "Basic secret-a", "Bearer secret-c",
                             "Bearer secret-aa", "Bearer # team a", "Bearer secret-a "}) {
-    EXPECT_EQ(authenticator.Check(wrong).code(), absl::StatusCode::kUnauthenticated) << wrong;
+    EXPECT_EQ(authenticator.Check(wrong, Scope::kSearch).code(), absl::StatusCode::kUnauthenticated) << wrong;
   }
+}
+
+TEST(AuthenticatorTest, WithoutTokensForAdministrationWhoMaySearchMayAdminister) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "secret\n");
+  Authenticator authenticator(folder / "tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  EXPECT_TRUE(authenticator.enabled(Scope::kAdmin));
+  EXPECT_TRUE(authenticator.Check("Bearer secret", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator.Check("Bearer wrong", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST(AuthenticatorTest, WithTokensForAdministrationOnlyThoseAdministerAndBothSearch) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "searcher\nboth\n");
+  test::WriteFile(folder / "admin_tokens", "# operators\noperator\nboth\n");
+  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  for (const char* searches : {"Bearer searcher", "Bearer operator", "Bearer both"}) {
+    EXPECT_TRUE(authenticator.Check(searches, Scope::kSearch).ok()) << searches;
+  }
+  EXPECT_TRUE(authenticator.Check("Bearer operator", Scope::kAdmin).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer both", Scope::kAdmin).ok());
+  const absl::Status denied = authenticator.Check("Bearer searcher", Scope::kAdmin);
+  EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(denied.message()), HasSubstr("auth.admin_tokens_file"));
+  EXPECT_THAT(std::string(denied.message()), Not(HasSubstr("searcher")));
+  for (const Scope scope : {Scope::kSearch, Scope::kAdmin}) {
+    EXPECT_EQ(authenticator.Check("", scope).code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_EQ(authenticator.Check("Bearer ", scope).code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_EQ(authenticator.Check("Bearer operator1", scope).code(), absl::StatusCode::kUnauthenticated);
+  }
+}
+
+TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "admin_tokens", "operator\n");
+  Authenticator authenticator("", folder / "admin_tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  EXPECT_FALSE(authenticator.enabled(Scope::kSearch));
+  EXPECT_TRUE(authenticator.enabled(Scope::kAdmin));
+  EXPECT_TRUE(authenticator.Check("", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer whatever", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer operator", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator.Check("", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST(AuthenticatorTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "searcher\n");
+  test::WriteFile(folder / "admin_tokens", "operator\n");
+  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  test::WriteFile(folder / "tokens", "# nothing\n");
+  test::WriteFile(folder / "admin_tokens", "successor\n");
+  const absl::Status status = authenticator.Load();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("auth.tokens_file: "));
+  EXPECT_TRUE(authenticator.Check("Bearer searcher", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer successor", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator.Check("Bearer operator", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+  test::WriteFile(folder / "admin_tokens", "two words\n");
+  const std::string both(authenticator.Load().message());
+  EXPECT_THAT(both, HasSubstr("auth.tokens_file: "));
+  EXPECT_THAT(both, HasSubstr("auth.admin_tokens_file: "));
+  EXPECT_THAT(both, HasSubstr("admin_tokens:1: a token holds no spaces"));
+  EXPECT_THAT(both, Not(HasSubstr("two words")));
 }
 
 TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
@@ -39,13 +110,13 @@ TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
   ASSERT_TRUE(authenticator.Load().ok());
   test::WriteFile(folder / "tokens", "new\n");
   ASSERT_TRUE(authenticator.Load().ok());
-  EXPECT_TRUE(authenticator.Check("Bearer new").ok());
-  EXPECT_FALSE(authenticator.Check("Bearer old").ok());
+  EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
+  EXPECT_FALSE(authenticator.Check("Bearer old", Scope::kSearch).ok());
   test::WriteFile(folder / "tokens", "# nothing\n");
   EXPECT_EQ(authenticator.Load().code(), absl::StatusCode::kInvalidArgument);
   test::WriteFile(folder / "tokens", "fine\ntwo words\n");
   EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("tokens:2: a token holds no spaces"));
-  EXPECT_TRUE(authenticator.Check("Bearer new").ok());
+  EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
 }
 
 TEST(AuthenticatorTest, AFileThatIsNotThereIsNamed) {

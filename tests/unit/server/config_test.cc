@@ -303,7 +303,7 @@ TEST(ConfigTest, WhatLeavesTheServerOpenIsWarnedOf) {
   EXPECT_THAT(LoadWith({"--store.allowed_roots=/srv"})->warnings,
               ElementsAre(HasSubstr("grpc.address 0.0.0.0:7070 may load, reload and unload")));
   for (const char* closed : {"--grpc.address=127.0.0.1:7070", "--grpc.address=[::1]:7070", "--auth.tokens_file=/tokens",
-                             "--admin.enabled=false"}) {
+                             "--auth.admin_tokens_file=/tokens", "--admin.enabled=false"}) {
     EXPECT_THAT(LoadWith({closed})->warnings, IsEmpty()) << closed;
   }
   const std::vector<std::string> tls = {"--tls.cert_file=c", "--tls.key_file=k", "--tls.client_ca_file=a"};
