@@ -87,7 +87,17 @@ class Session {
   }
 
   absl::Status Prepare() {
-    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_);
+    absl::Time next_line = absl::Now() + absl::Seconds(1);
+    const auto go_on = [&](size_t num_prepared) {
+      if (!options_.output.quiet && absl::Now() >= next_line) {
+        environment_.err << "preparing requests: " << num_prepared << " so far, " << options_.workload.pool_requests
+                         << " at most\n"
+                         << std::flush;
+        next_line = absl::Now() + absl::Seconds(1);
+      }
+      return !environment_.stop;
+    };
+    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_, go_on);
     if (!workload.ok()) return workload.status();
     workload_ = *std::move(workload);
     report_.workload = workload_->description();
