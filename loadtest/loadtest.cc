@@ -141,6 +141,7 @@ class Session {
       if (scraper_ != nullptr) scraper_->Request(interval.end_s);
       if (!options_.output.quiet) PrintProgress(interval);
     };
+    if (scraper_ != nullptr) scraper_->Begin();
     absl::StatusOr<RunResult> result = RunLoad(
         load, *workload_, [this](int thread) { return MakeQueue(thread); }, observe, environment_.stop);
     if (scraper_ != nullptr) {
