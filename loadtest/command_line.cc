@@ -87,6 +87,10 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--tls-ca", options.client.tls.ca_file, "Certificates that may sign the server's (PEM)")
       ->needs(tls)
       ->type_name("FILE");
+  CLI::Option* cert = app.add_option("--tls-cert", options.client.tls.cert_file, "This client's certificate (PEM)");
+  CLI::Option* key = app.add_option("--tls-key", options.client.tls.key_file, "This client's private key (PEM)");
+  cert->needs(tls)->needs(key)->type_name("FILE");
+  key->needs(tls)->needs(cert)->type_name("FILE");
   app.add_option("--tls-server-name", options.client.tls.server_name, "Name expected in the server's certificate")
       ->needs(tls)
       ->type_name("NAME");
