@@ -12,6 +12,7 @@
 #include "client/ctl/terminal.h"
 #include "client/ctl/token_file.h"
 #include "loadtest/command_line.h"
+#include "loadtest/first_request.h"
 #include "loadtest/report.h"
 #include "loadtest/run.h"
 #include "loadtest/server_metrics.h"
@@ -121,19 +122,21 @@ class Session {
                                 : client::MakeCallQueue(own, options_.client);
   }
 
-  // A request that is wrong, or too large for the server, would fail a million times.
   absl::Status AskOnce() {
+    const auto on_busy = [this](const absl::Status& status) {
+      if (options_.output.quiet) return;
+      environment_.err << "the server is busy, trying the first request again: "
+                       << Printable(std::string(status.message())) << '\n'
+                       << std::flush;
+    };
     const std::unique_ptr<CallQueue> queue = MakeQueue(0);
-    const PreparedRequest& request = (*workload_)[0];
-    CallQueue::Answer answer;
-    queue->Start(request.encoded(), 0);
-    if (queue->Next(absl::Now() + options_.load.timeout, answer) != CallQueue::Event::kAnswer) {
-      answer.status = absl::DeadlineExceededError("no answer");
-    }
-    absl::Status status = answer.status.ok() ? request.Check(answer.response) : answer.status;
-    ++report_.whole.sent;
+    const FirstRequestResult first =
+        SendFirstRequest({.timeout = options_.load.timeout}, (*workload_)[0], *queue, on_busy, environment_.stop);
+    if (!first.status.ok()) return shard::Prefix("the first request, before the clock starts: ", first.status);
+    report_.whole.sent += first.sent;
+    report_.whole.rejected += first.rejected;
     ++report_.whole.answered;
-    return status.ok() ? status : shard::Prefix("the first request, before the clock starts: ", status);
+    return absl::OkStatus();
   }
 
   absl::StatusOr<RunResult> RunAt(const LoadOptions& load) {
