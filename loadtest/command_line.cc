@@ -31,7 +31,8 @@ Examples:
 
 The report goes to standard output, progress and remarks to standard error.
 Exit codes: 0 every answer was right, or a rejection; 1 errors; 2 the command line is wrong; 3 the load tester itself was
-the bound.)";
+the bound. Of a sweep, 1 says that no rate held, or that an answer was wrong: requests that time out beyond the rate that
+held are what it looks for.)";
 
 constexpr int kMaxThreads = 256;
 constexpr absl::Duration kLongestRun = absl::Hours(4);  // what a request's tag has room for

@@ -58,7 +58,7 @@ class Session {
   }
 
   int exit_code() const {
-    if (report_.whole.errors > 0) return kExitFailed;
+    if (report_.failed()) return kExitFailed;
     return report_.client_bound() ? kExitClientBound : kExitOk;
   }
 
@@ -158,6 +158,7 @@ class Session {
     report_.whole.answered += result->all_answered;
     report_.whole.rejected += result->all_rejected;
     report_.whole.errors += result->all_errors;
+    report_.whole.wrong += result->all_wrong;
     return result;
   }
 
