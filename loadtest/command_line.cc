@@ -31,7 +31,8 @@ Examples:
 
 The report goes to standard output, progress and remarks to standard error.
 Exit codes: 0 every answer was right, or a rejection; 1 errors; 2 the command line is wrong; 3 the load tester itself was
-the bound.)";
+the bound. Of a sweep, 1 says that no rate held, or that an answer was wrong: requests that time out beyond the rate that
+held are what it looks for.)";
 
 constexpr int kMaxThreads = 256;
 constexpr absl::Duration kLongestRun = absl::Hours(4);  // what a request's tag has room for
@@ -96,6 +97,10 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--tls-ca", options.client.tls.ca_file, "Certificates that may sign the server's (PEM)")
       ->needs(tls)
       ->type_name("FILE");
+  CLI::Option* cert = app.add_option("--tls-cert", options.client.tls.cert_file, "This client's certificate (PEM)");
+  CLI::Option* key = app.add_option("--tls-key", options.client.tls.key_file, "This client's private key (PEM)");
+  cert->needs(tls)->needs(key)->type_name("FILE");
+  key->needs(tls)->needs(cert)->type_name("FILE");
   app.add_option("--tls-server-name", options.client.tls.server_name, "Name expected in the server's certificate")
       ->needs(tls)
       ->type_name("NAME");

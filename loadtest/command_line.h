@@ -10,6 +10,7 @@
 
 namespace maxsim::loadtest {
 
+// Report::failed says what failing is to a sweep.
 inline constexpr int kExitOk = 0;           // every answer was right, or a rejection
 inline constexpr int kExitFailed = 1;       // errors, wrong answers, or the run could not be made
 inline constexpr int kExitUsage = 2;        // the command line itself is wrong

@@ -1,7 +1,9 @@
 #include "loadtest/ids.h"
 
+#include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "client/messages.h"
 #include "evaluation/judgements.h"
@@ -15,16 +17,29 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
   if (!text.ok()) return text.status();
   IdSet ids;
   ids.type_ = type == v1::ID_TYPE_INT64 ? type : v1::ID_TYPE_STRING;
+  // Lines of the ids so far; strings are those of `text`.
+  absl::flat_hash_map<absl::string_view, int64_t> string_lines;
+  absl::flat_hash_map<int64_t, int64_t> int_lines;
+  const auto twice = [&path](int64_t number, std::string_view id, int64_t first) {
+    return shard::Invalid(path, ":", number, ": the id ", shard::Quote(id), " is that of line ", first,
+                          " too: ids must differ");
+  };
   absl::Status read = evaluation::ForEachLine(*text, [&](int64_t number, std::string_view line) {
     if (line.back() == '\r') line.remove_suffix(1);
     if (ids.type_ == v1::ID_TYPE_STRING) {
+      const auto [found, is_new] = string_lines.try_emplace(absl::string_view(line.data(), line.size()), number);
+      if (!is_new) return twice(number, line, found->second);
       ids.strings_.emplace_back(line);
       return absl::OkStatus();
     }
+    const std::string_view trimmed = evaluation::Trim(line);
     int64_t& id = ids.ints_.emplace_back();
-    if (evaluation::ParseNumber(evaluation::Trim(line), id)) return absl::OkStatus();
-    return shard::Invalid(path, ":", number, ": ", shard::Quote(line),
-                          " is not a 64-bit integer, as this collection's ids are");
+    if (!evaluation::ParseNumber(trimmed, id)) {
+      return shard::Invalid(path, ":", number, ": ", shard::Quote(line),
+                            " is not a 64-bit integer, as this collection's ids are");
+    }
+    const auto [found, is_new] = int_lines.try_emplace(id, number);
+    return is_new ? absl::OkStatus() : twice(number, trimmed, found->second);
   });
   if (!read.ok()) return read;
   ids.size_ = ids.type_ == v1::ID_TYPE_STRING ? ids.strings_.size() : ids.ints_.size();

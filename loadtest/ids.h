@@ -14,7 +14,8 @@ namespace maxsim::loadtest {
 class IdSet {
  public:
   // One id a line, of the collection's kind (strings where that is not known); empty lines are skipped. NOT_FOUND or
-  // INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has those).
+  // INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has those,
+  // or both lines of one that is there twice: a server scores it once, so that its answers would be too short).
   static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
   // 0 .. count-1 as integers; with a prefix as strings: "doc-0", "doc-1", ...
   static IdSet Numbered(uint64_t count, const std::optional<std::string>& prefix);

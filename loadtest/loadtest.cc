@@ -12,6 +12,7 @@
 #include "client/ctl/terminal.h"
 #include "client/ctl/token_file.h"
 #include "loadtest/command_line.h"
+#include "loadtest/first_request.h"
 #include "loadtest/report.h"
 #include "loadtest/run.h"
 #include "loadtest/server_metrics.h"
@@ -57,7 +58,7 @@ class Session {
   }
 
   int exit_code() const {
-    if (report_.whole.errors > 0) return kExitFailed;
+    if (report_.failed()) return kExitFailed;
     return report_.client_bound() ? kExitClientBound : kExitOk;
   }
 
@@ -87,7 +88,17 @@ class Session {
   }
 
   absl::Status Prepare() {
-    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_);
+    absl::Time next_line = absl::Now() + absl::Seconds(1);
+    const auto go_on = [&](size_t num_prepared) {
+      if (!options_.output.quiet && absl::Now() >= next_line) {
+        environment_.err << "preparing requests: " << num_prepared << " so far, " << options_.workload.pool_requests
+                         << " at most\n"
+                         << std::flush;
+        next_line = absl::Now() + absl::Seconds(1);
+      }
+      return !environment_.stop;
+    };
+    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_, go_on);
     if (!workload.ok()) return workload.status();
     workload_ = *std::move(workload);
     report_.workload = workload_->description();
@@ -111,19 +122,21 @@ class Session {
                                 : client::MakeCallQueue(own, options_.client);
   }
 
-  // A request that is wrong, or too large for the server, would fail a million times.
   absl::Status AskOnce() {
+    const auto on_busy = [this](const absl::Status& status) {
+      if (options_.output.quiet) return;
+      environment_.err << "the server is busy, trying the first request again: "
+                       << Printable(std::string(status.message())) << '\n'
+                       << std::flush;
+    };
     const std::unique_ptr<CallQueue> queue = MakeQueue(0);
-    const PreparedRequest& request = (*workload_)[0];
-    CallQueue::Answer answer;
-    queue->Start(request.encoded(), 0);
-    if (queue->Next(absl::Now() + options_.load.timeout, answer) != CallQueue::Event::kAnswer) {
-      answer.status = absl::DeadlineExceededError("no answer");
-    }
-    absl::Status status = answer.status.ok() ? request.Check(answer.response) : answer.status;
-    ++report_.whole.sent;
+    const FirstRequestResult first =
+        SendFirstRequest({.timeout = options_.load.timeout}, (*workload_)[0], *queue, on_busy, environment_.stop);
+    if (!first.status.ok()) return shard::Prefix("the first request, before the clock starts: ", first.status);
+    report_.whole.sent += first.sent;
+    report_.whole.rejected += first.rejected;
     ++report_.whole.answered;
-    return status.ok() ? status : shard::Prefix("the first request, before the clock starts: ", status);
+    return absl::OkStatus();
   }
 
   absl::StatusOr<RunResult> RunAt(const LoadOptions& load) {
@@ -131,6 +144,7 @@ class Session {
       if (scraper_ != nullptr) scraper_->Request(interval.end_s);
       if (!options_.output.quiet) PrintProgress(interval);
     };
+    if (scraper_ != nullptr) scraper_->Begin();
     absl::StatusOr<RunResult> result = RunLoad(
         load, *workload_, [this](int thread) { return MakeQueue(thread); }, observe, environment_.stop);
     if (scraper_ != nullptr) {
@@ -144,6 +158,7 @@ class Session {
     report_.whole.answered += result->all_answered;
     report_.whole.rejected += result->all_rejected;
     report_.whole.errors += result->all_errors;
+    report_.whole.wrong += result->all_wrong;
     return result;
   }
 

@@ -1,4 +1,4 @@
-// What one run of maxsim-loadtest was asked for. Plain values; ParseOptions (command_line.h) fills and checks them.
+// What one run of maxsim-loadtest was asked for. Plain values; ParseCommandLine (command_line.h) fills and checks them.
 #pragma once
 
 #include <cstdint>

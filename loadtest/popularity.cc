@@ -5,10 +5,13 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
-
 namespace maxsim::loadtest {
 namespace {
+
+// Beyond this many draws for each rank that is wanted, most are of ranks that were drawn before, and FillUp is faster.
+constexpr uint64_t kDrawsEach = 2;
+// FillUp looks at this many ranks, from the first, for each that is wanted.
+constexpr uint64_t kHeadEach = 2;
 
 // log1p(x) / x and expm1(x) / x, continuous at 0.
 double LogRatio(double x) { return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x / 2; }
@@ -16,13 +19,29 @@ double ExpRatio(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + 
 
 }  // namespace
 
-ZipfRank::ZipfRank(uint64_t n, double exponent) : n_(n), exponent_(exponent) {
-  integral_first_ = Integral(1.5) - 1;
-  integral_last_ = Integral(static_cast<double>(n) + 0.5);
-  shortcut_ = 2 - InverseIntegral(Integral(2.5) - Weight(2));
+// Everything is in units of the first rank and of its weight: the weights of far ranks are too small, and too much
+// alike, to be told apart as parts of the integral from rank 1 on.
+ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
+    : first_(first), last_(last), scale_(static_cast<double>(first)), exponent_(exponent) {
+  integral_first_ = Integral((scale_ + 0.5) / scale_) - RelativeWeight(scale_);
+  integral_last_ = Integral((static_cast<double>(last) + 0.5) / scale_);
+  const double second = scale_ + 1;
+  shortcut_ = second - scale_ * InverseIntegral(Integral((second + 0.5) / scale_) - RelativeWeight(second));
 }
 
 double ZipfRank::Weight(uint64_t rank) const { return std::exp(-exponent_ * std::log(static_cast<double>(rank))); }
+
+// Of one rank, as the integral has it.
+double ZipfRank::RelativeWeight(double rank) const { return std::exp(-exponent_ * std::log(rank / scale_)) / scale_; }
+
+// Euler and Maclaurin: the integral, half of both ends, and a twelfth of the difference of their slopes. What is left
+// is of the third derivative, which from rank 128 on is less than 1e-6 of the first weight for exponents up to 10.
+double ZipfRank::TotalWeight() const {
+  const double end = static_cast<double>(last_) / scale_;
+  const double end_weight = std::exp(-exponent_ * std::log(end));
+  const double sum = scale_ * Integral(end) + (1 + end_weight) / 2 + exponent_ / scale_ * (1 - end_weight / end) / 12;
+  return Weight(first_) * sum;
+}
 
 // Of x^-exponent, with a constant that lets exponent 1 join continuously: (x^(1-e) - 1) / (1 - e).
 double ZipfRank::Integral(double x) const {
@@ -38,11 +57,10 @@ double ZipfRank::InverseIntegral(double y) const {
 uint64_t ZipfRank::Sample(Random& random) const {
   while (true) {
     const double u = integral_last_ + random.Uniform() * (integral_first_ - integral_last_);
-    const double x = InverseIntegral(u);
-    const auto rank = static_cast<uint64_t>(std::clamp(x + 0.5, 1.0, static_cast<double>(n_)));
-    if (static_cast<double>(rank) - x <= shortcut_ || u >= Integral(static_cast<double>(rank) + 0.5) - Weight(rank)) {
-      return rank;
-    }
+    const double x = scale_ * InverseIntegral(u);
+    const auto rank = static_cast<uint64_t>(std::clamp(x + 0.5, scale_, static_cast<double>(last_)));
+    const auto r = static_cast<double>(rank);
+    if (r - x <= shortcut_ || u >= Integral((r + 0.5) / scale_) - RelativeWeight(r)) return rank;
   }
 }
 
@@ -65,29 +83,54 @@ uint64_t Permutation::operator()(uint64_t index) const {
   return index;
 }
 
-Popularity::Popularity(uint64_t n, double exponent, uint64_t seed) : n_(n), rank_(n, exponent), permutation_(n, seed) {}
+Popularity::Popularity(uint64_t n, double exponent, uint64_t seed)
+    : n_(n), exponent_(exponent), rank_(n, exponent), permutation_(n, seed) {}
 
 std::vector<uint64_t> Popularity::SampleDistinct(uint64_t count, Random& random) const {
   std::vector<uint64_t> documents;
   documents.reserve(count);
   absl::flat_hash_set<uint64_t> drawn;
   drawn.reserve(count);
-  // A rank that was drawn before is drawn again, at most some times as often as ranks are wanted: the last ones of a
-  // steep distribution would take for ever.
-  for (uint64_t draws = 0; documents.size() < count && draws < 8 * count + 64; ++draws) {
+  for (uint64_t draws = 0; documents.size() < count && draws < kDrawsEach * count + 64; ++draws) {
     const uint64_t rank = rank_.Sample(random);
     if (drawn.insert(rank).second) documents.push_back(DocumentOfRank(rank));
   }
-  if (documents.size() == count) return documents;
-  // Exponential arrivals with the weights as rates come in the order in which drawing one by one takes them.
+  if (documents.size() < count) FillUp(count, random, drawn, documents);
+  return documents;
+}
+
+// Drawing one by one from those that are left takes ranks in the order in which independent Poisson processes, with the
+// weights as rates, have their first arrivals. Of the first ranks, the head, each has its first arrival computed. All
+// others are one process whose arrivals are of a rank by its weight, and count when they are that rank's first.
+//
+// A rank whose weight would let it arrive once on the average has arrived with a chance of 1 - 1/e, so that by the time
+// at which `count` have, only the first 1.6 * count can expect that. The ranks behind a head of 2 * count cannot: few
+// of their arrivals are of a rank that was there before, and there are fewer than 1.6 * count of them.
+void Popularity::FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
+                        std::vector<uint64_t>& documents) const {
+  const uint64_t head = std::min(n_, std::max(kHeadEach * count, ZipfRank::kLeastFirstOfSum));
   std::vector<std::pair<double, uint64_t>> arrivals;
-  for (uint64_t rank = 1; rank <= n_; ++rank) {
+  arrivals.reserve(head);
+  for (uint64_t rank = 1; rank <= head; ++rank) {
     if (!drawn.contains(rank)) arrivals.emplace_back(random.Exponential() / rank_.Weight(rank), rank);
   }
   const auto end = arrivals.begin() + static_cast<std::ptrdiff_t>(count - documents.size());
   std::partial_sort(arrivals.begin(), end, arrivals.end());
-  for (auto it = arrivals.begin(); it != end; ++it) documents.push_back(DocumentOfRank(it->second));
-  return documents;
+  auto next = arrivals.begin();
+  if (head < n_) {
+    const ZipfRank tail(head + 1, n_, exponent_);
+    const double mean_gap = 1 / tail.TotalWeight();
+    for (double time = mean_gap * random.Exponential(); documents.size() < count;) {
+      if (next->first <= time) {
+        documents.push_back(DocumentOfRank(next++->second));
+        continue;
+      }
+      const uint64_t rank = tail.Sample(random);
+      if (drawn.insert(rank).second) documents.push_back(DocumentOfRank(rank));
+      time += mean_gap * random.Exponential();
+    }
+  }
+  for (; documents.size() < count; ++next) documents.push_back(DocumentOfRank(next->second));
 }
 
 }  // namespace maxsim::loadtest

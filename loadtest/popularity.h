@@ -5,24 +5,35 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "loadtest/random.h"
 
 namespace maxsim::loadtest {
 
-// Ranks 1 .. n with weights 1 / r^exponent, in constant time and memory: rejection-inversion (W. Hörmann, G.
+// Ranks first .. last with weights 1 / r^exponent, in constant time and memory: rejection-inversion (W. Hörmann, G.
 // Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996). Immutable.
 class ZipfRank {
  public:
-  // n >= 1, exponent >= 0.
-  ZipfRank(uint64_t n, double exponent);
+  // 1 <= first <= last, exponent >= 0.
+  ZipfRank(uint64_t first, uint64_t last, double exponent);
+  // 1 .. n.
+  ZipfRank(uint64_t n, double exponent) : ZipfRank(1, n, exponent) {}
+
   uint64_t Sample(Random& random) const;
   double Weight(uint64_t rank) const;
+
+  // The sum of the weights of all ranks, without adding them up. Where `first` is at least kLeastFirstOfSum, within
+  // 1e-6 of the sum for exponents up to 10, which are those that the command line takes.
+  static constexpr uint64_t kLeastFirstOfSum = 128;
+  double TotalWeight() const;
 
  private:
   double Integral(double x) const;
   double InverseIntegral(double y) const;
+  double RelativeWeight(double rank) const;
 
-  const uint64_t n_;
+  const uint64_t first_, last_;
+  const double scale_;  // `first`
   const double exponent_;
   double integral_first_, integral_last_, shortcut_;
 };
@@ -50,14 +61,19 @@ class Popularity {
   uint64_t size() const { return n_; }
 
   // `count` <= size() documents, one after the other, each from those that are left with their weights. In the order
-  // drawn.
+  // drawn. Takes time and memory for `count`, whatever size() and the exponent are.
   std::vector<uint64_t> SampleDistinct(uint64_t count, Random& random) const;
 
   // The document of rank 1, 2, ...
   uint64_t DocumentOfRank(uint64_t rank) const { return permutation_(rank - 1); }
 
  private:
+  // The same for those that are missing in `documents`, by a way that no exponent makes long.
+  void FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
+              std::vector<uint64_t>& documents) const;
+
   const uint64_t n_;
+  const double exponent_;
   const ZipfRank rank_;
   const Permutation permutation_;
 };

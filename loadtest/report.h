@@ -29,6 +29,7 @@ struct Report {
   // server's own counters must agree with.
   struct {
     int64_t sent = 0, answered = 0, rejected = 0, errors = 0;
+    int64_t wrong = 0;  // of the errors: answers that were wrong
   } whole;
 
   // Was the load tester itself the bound of what is reported?
@@ -36,6 +37,9 @@ struct Report {
   const std::string& client_bound_reason() const {
     return sweep.has_value() ? sweep->client_bound_reason : result.client_bound_reason;
   }
+  // Did it fail? A sweep goes beyond what the server can do on purpose, and requests time out there: it fails when no
+  // rate held (one that has errors does not), and for a wrong answer at any rate.
+  bool failed() const { return sweep.has_value() ? sweep->best < 0 || whole.wrong > 0 : whole.errors > 0; }
 };
 
 // Durations in microseconds in members that end in _us, or are below one. docs/operations.md describes the members.

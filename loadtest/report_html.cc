@@ -64,6 +64,10 @@ std::string Head(const Report& report) {
   if (!result.stability.stable) {
     absl::StrAppend(&html, "<p class=\"warn\">Not stable: ", EscapeHtml(result.stability.reason), "</p>\n");
   }
+  if (report.sweep.has_value() && !report.sweep->converged) {
+    absl::StrAppend(&html, "<p class=\"warn\">The sweep did not converge: ", EscapeHtml(report.sweep->converged_reason),
+                    report.sweep->best < 0 ? "" : "; a higher rate may hold", "</p>\n");
+  }
   absl::StrAppend(&html, "<div class=\"figures\">\n");
   if (report.sweep.has_value()) {
     absl::StrAppend(&html,

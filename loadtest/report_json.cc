@@ -181,7 +181,8 @@ void AddResult(const Report& report, Json& json) {
   json["whole_run"] = {{"sent", report.whole.sent},
                        {"answered", report.whole.answered},
                        {"rejected", report.whole.rejected},
-                       {"errors", report.whole.errors}};
+                       {"errors", report.whole.errors},
+                       {"wrong", report.whole.wrong}};
 }
 
 }  // namespace
@@ -201,6 +202,8 @@ Json ToJson(const Report& report) {
     const SweepResult& sweep = *report.sweep;
     json["target_p99_us"] = absl::ToDoubleMicroseconds(report.options->load.target_p99);
     json["held_rate"] = sweep.best < 0 ? Json() : Json(sweep.steps[static_cast<size_t>(sweep.best)].rate);
+    json["converged"] = sweep.converged;
+    json["converged_reason"] = sweep.converged_reason;
     for (const SweepStep& step : sweep.steps) json["steps"].push_back(StepJson(step));
   }
   return json;

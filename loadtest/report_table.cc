@@ -62,6 +62,10 @@ void PrintSteps(const Report& report, std::ostream& out) {
          absl::StrFormat("%.1f requests/s (%.1f queries/s) hold p99 <= %s", best.rate, best.result.qps(),
                          absl::FormatDuration(report.options->load.target_p99)));
   }
+  Fact(out, "converged",
+       sweep.converged
+           ? "yes"
+           : absl::StrCat("no: ", sweep.converged_reason, sweep.best < 0 ? "" : "; a higher rate may hold"));
 }
 
 std::string ErrorsText(const RunResult& result) {

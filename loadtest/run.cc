@@ -178,6 +178,7 @@ class Run {
       result_.all_answered += stats->all_answered.value();
       result_.all_rejected += stats->all_rejected.value();
       result_.all_errors += stats->all_errors.value();
+      result_.all_wrong += stats->all_wrong.value();
       result_.threads_busy.push_back(std::max(stats->sender.busy(), stats->receiver.busy()));
       for (size_t code = 0; code < kNumCodes; ++code) {
         result_.errors[code] += stats->errors[code].value();

@@ -45,6 +45,7 @@ struct RunResult {
   Histogram latency, server_total, server_queue, copy, kernel;
   // Of the whole run, warm-up included.
   int64_t all_sent = 0, all_answered = 0, all_rejected = 0, all_errors = 0;
+  int64_t all_wrong = 0;  // of the errors: answers that were wrong
 
   std::vector<Interval> series;  // by second
   Stability stability;

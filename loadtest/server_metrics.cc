@@ -121,8 +121,6 @@ absl::StatusOr<std::unique_ptr<MetricsScraper>> MetricsScraper::Create(const std
   std::unique_ptr<MetricsScraper> scraper(new MetricsScraper(std::move(origin), std::move(path)));
   absl::StatusOr<Scrape> first = scraper->Get();
   if (!first.ok()) return first.status();
-  scraper->before_ = *std::move(first);
-  scraper->before_ns_ = NowNs();
   scraper->thread_ = std::thread([scraper = scraper.get()] { scraper->Loop(); });
   return scraper;
 }
@@ -145,6 +143,24 @@ absl::StatusOr<Scrape> MetricsScraper::Get() const {
     return absl::FailedPreconditionError(absl::StrCat("--metrics: ", origin_, path_, " answers ", result->status));
   }
   return Scrape(result->body);
+}
+
+void MetricsScraper::Begin() {
+  const auto idle = [this] {
+    mutex_.AssertHeld();
+    return !busy_ && !wanted_.has_value();
+  };
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&idle));
+  // Under the lock: the thread has nothing to do until this run's first Request.
+  absl::StatusOr<Scrape> scrape = Get();
+  before_.reset();
+  if (!scrape.ok()) {
+    ++failures_;
+    return;
+  }
+  before_ = *std::move(scrape);
+  before_ns_ = NowNs();
 }
 
 void MetricsScraper::Request(double at_s) {
@@ -175,7 +191,9 @@ void MetricsScraper::Loop() {
       ++failures_;
       continue;
     }
-    seconds_.push_back(Compare(*before_, *scrape, at_s, static_cast<double>(now_ns - before_ns_) * 1e-9));
+    if (before_.has_value()) {
+      seconds_.push_back(Compare(*before_, *scrape, at_s, static_cast<double>(now_ns - before_ns_) * 1e-9));
+    }
     before_ = *std::move(scrape);
     before_ns_ = now_ns;
   }

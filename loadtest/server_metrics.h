@@ -51,10 +51,14 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
 // Scrapes on a thread of its own, so that a slow server delays no one.
 class MetricsScraper {
  public:
-  // Scrapes once, to see that it can. INVALID_ARGUMENT for a URL that is not http://HOST[:PORT][/PATH]; UNAVAILABLE
-  // when nothing answers, FAILED_PRECONDITION when it is not 200.
+  // Scrapes once, to see that it can, and keeps nothing of it. INVALID_ARGUMENT for a URL that is not
+  // http://HOST[:PORT][/PATH]; UNAVAILABLE when nothing answers, FAILED_PRECONDITION when it is not 200.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url);
   ~MetricsScraper();
+
+  // A run begins: waits for a scrape of now, and the next one is compared with that. Where it fails, the next one is
+  // what those after it are compared with, and leaves no second.
+  void Begin();
 
   // Asks for a scrape, soon; one that is asked for while the last is under way is left out.
   void Request(double at_s);
@@ -74,9 +78,8 @@ class MetricsScraper {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<ServerSecond> seconds_ ABSL_GUARDED_BY(mutex_);
-  // Of the thread:
-  std::optional<Scrape> before_;
-  int64_t before_ns_ = 0;
+  std::optional<Scrape> before_ ABSL_GUARDED_BY(mutex_);
+  int64_t before_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

@@ -39,7 +39,8 @@ absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
     absl::StatusOr<RunResult> result = measure(rate);
     if (!result.ok()) {
       if (sweep.steps.empty()) return result.status();
-      break;
+      sweep.converged_reason = std::string(result.status().message());
+      return sweep;
     }
     SweepStep step{.rate = rate, .held = false, .reason = WhyNotHeld(*result, options.target_p99), .result = {}};
     step.held = step.reason.empty();
@@ -59,11 +60,15 @@ absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
     } else if (held == 0) {
       rate /= 2;
     } else if (failed <= (1 + options.precision) * held) {
-      break;
+      sweep.converged = true;
+      return sweep;
     } else {
       rate = (held + failed) / 2;
     }
   }
+  sweep.converged_reason = sweep.best < 0
+                               ? absl::StrFormat("no rate from %g down to a thousandth of it held", options.first_rate)
+                               : absl::StrFormat("rates above %g are not tried", kHighestRate);
   return sweep;
 }
 

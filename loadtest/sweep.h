@@ -22,6 +22,10 @@ struct SweepStep {
 struct SweepResult {
   std::vector<SweepStep> steps;  // as they were tried
   int best = -1;                 // index of the highest rate that held; -1: none did
+  // True when the lowest rate that failed is within the precision above `best`. Otherwise the reason says why the limit
+  // was not found.
+  bool converged = false;
+  std::string converged_reason;  // when not
   // True when a rate above `best` failed because of the load tester: the server's own limit may be higher.
   bool client_bound = false;
   std::string client_bound_reason;
@@ -39,7 +43,7 @@ std::string WhyNotHeld(const RunResult& result, absl::Duration target_p99);
 
 // `measure` runs one rate; `on_step` hears of each step when it is done. Rates below a thousandth of the first are not
 // tried. Errors are those of `measure`; after an error that comes later than the first step, CANCELLED among them, the
-// result holds the steps so far.
+// result holds the steps so far and has not converged.
 absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
                                             const std::function<absl::StatusOr<RunResult>(double rate)>& measure,
                                             const std::function<void(const SweepStep&)>& on_step);

@@ -44,6 +44,7 @@ struct ThreadStats {
   Recorder server_total, server_queue, copy, kernel;  // as the server timed them
   Counter done;
   Counter all_answered, all_rejected, all_errors;  // of the whole run
+  Counter all_wrong;                               // of its errors: answers that were wrong
   Counter answered, queries, rejected;             // of its measured part
   std::array<Counter, kNumCodes> errors;
   // To be read when the threads have ended.

@@ -200,7 +200,10 @@ void Worker::Count(const client::CallQueue::Answer& answer, int64_t now_ns) {
   const int64_t counted_ns = options_.mode == Mode::kClosed ? now_ns : intended_ns;
   const bool measured = counted_ns >= clock_.begin_ns && counted_ns < end_ns;
   absl::Status status = answer.status;
-  if (status.ok()) status = request.Check(answer.response);
+  if (status.ok()) {
+    status = request.Check(answer.response);
+    if (!status.ok()) stats_.all_wrong.Add();
+  }
   last_ = Last::kAnswer;
   if (status.ok()) {
     stats_.all_answered.Add();

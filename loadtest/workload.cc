@@ -94,7 +94,7 @@ class WorkloadBuilder {
         document_random_(MixSeed(options.seed, kDocumentTokens)),
         id_random_(MixSeed(options.seed, kCandidateIds)) {}
 
-  absl::StatusOr<std::unique_ptr<Workload>> Build() {
+  absl::StatusOr<std::unique_ptr<Workload>> Build(const Workload::GoOn& go_on) {
     if (absl::Status status = CheckLimits(); !status.ok()) return status;
     if (absl::Status status = ReadQueries(); !status.ok()) return status;
     if (absl::Status status = ReadIds(); !status.ok()) return status;
@@ -105,6 +105,10 @@ class WorkloadBuilder {
     while (workload_->size() < options_.pool_requests &&
            (workload_->size() < kMinRequests ||
             (workload_->total_bytes_ < options_.pool_bytes && drawn_ids < kMaxDrawnIds))) {
+      if (go_on && !go_on(workload_->size())) {
+        return absl::CancelledError(
+            Cat("ended when ", workload_->size(), " requests were prepared, before the clock starts"));
+      }
       std::vector<std::vector<uint64_t>> lists;
       const v1::RerankRequest request = MakeRequest(lists);
       const uint64_t size_bytes = request.ByteSizeLong();
@@ -267,10 +271,10 @@ class WorkloadBuilder {
 };
 
 absl::StatusOr<std::unique_ptr<Workload>> Workload::Prepare(const WorkloadOptions& options,
-                                                            const v1::GetInfoResponse& info) {
+                                                            const v1::GetInfoResponse& info, const GoOn& go_on) {
   absl::StatusOr<v1::CollectionInfo> collection = FindCollection(info, options.collection);
   if (!collection.ok()) return collection.status();
-  return WorkloadBuilder(options, info, *std::move(collection)).Build();
+  return WorkloadBuilder(options, info, *std::move(collection)).Build(go_on);
 }
 
 }  // namespace maxsim::loadtest

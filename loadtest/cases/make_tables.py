@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Makes docs/performance/serving.md from serving.json.
 
     loadtest/cases/make_tables.py docs/performance/serving.json [--output docs/performance/serving.md]
@@ -8,6 +9,22 @@ import json
 import pathlib
 import sys
 
+# What device memory may change by and still be flat: nothing is allocated for a request, and a generation of the soak's
+# collection (1,024 x 180 tokens x 128 columns, FP16) is 45 MiB, which is there twice while one is swapped in.
+DEVICE_MIB_ALLOWED = 64
+# What host memory may have grown by over the soak, however many reloads there were: two generations, since the one that
+# is swapped in is built beside the one that serves and the allocator keeps that room, and 64 MiB of buffers and stacks.
+HOST_MIB_ALLOWED = 2 * 45 + 64
+
+
+def flat_device_memory(row):
+    return row["device_mib_most"] - row["device_mib_least"] <= DEVICE_MIB_ALLOWED
+
+
+def flat_host_memory(row):
+    return row["host_bytes_after"] - row["host_bytes_before"] <= HOST_MIB_ALLOWED << 20
+
+
 # Case, what it is, the goal as text, and the goal as a test of its row: None where a row cannot tell.
 GOALS = [
     ("engine:f16-1000of100000", "1,000 of 100,000 documents x 180 tokens, FP16, inside the engine: host memory to host memory",
@@ -17,7 +34,7 @@ GOALS = [
     ("saturated:i8-1000x180", "the same, saturated, one query a request", ">= 25,000 queries/s",
      lambda row: row["qps"] >= 25_000),
     ("saturated8:i8-1000x180", "the same, 8 queries a request",
-     ">= 80,000 queries/s, kernels >= 70 % of the time", lambda row: row["qps"] >= 80_000 and row["gpu_busy"] >= 0.7),
+     ">= 80,000 queries/s, kernel time >= 0.7 s a second", lambda row: row["qps"] >= 80_000 and row["gpu_busy"] >= 0.7),
     ("shard32:f16-1024x180", "a whole shard of 1,024 x 180, FP16, 32 queries a request", ">= 150,000 queries/s",
      lambda row: row["qps"] >= 150_000),
     ("baseline", "the Python baseline, INT8, at its own best", "", None),
@@ -28,8 +45,8 @@ GOALS = [
      lambda row: row["times_baseline"] >= 5),
     *[(f"host-scan:{storage}-{queries}",
        f"whole collection in host memory, pages of 1,024 tokens, {storage}, {queries} quer{'y' if queries == 1 else 'ies'} a request",
-       ">= 95 % of the link, flat device memory",
-       lambda row: row["link_share"] >= 0.95 and row["device_mib_most"] - row["device_mib_least"] <= 64)
+       f">= 95 % of the link, device memory within {DEVICE_MIB_ALLOWED} MiB",
+       lambda row: row["link_share"] >= 0.95 and flat_device_memory(row))
       for storage in ("f16", "i8") for queries in (1, 32)],
     ("host-lists:f16-1000x300", "1,000 scattered candidates x 300 tokens from host memory, FP16",
      ">= 80 % of the link", lambda row: row["link_share"] >= 0.8),
@@ -40,8 +57,10 @@ GOALS = [
     ("overload", "twice that, open loop", "accepted p99 <= 2 x that at 80 %, nothing lost",
      lambda row: row["p99_ratio"] <= 2 and row["errors"] == 0 and row["errors_after"] == 0),
     ("start", "shards from the page cache until ready", ">= 5 GB/s", lambda row: row["gbs"] >= 5),
-    ("soak", "80 % load with reloads", "no error, flat memory",
-     lambda row: row["errors"] == 0 and row["failed_reloads"] == 0),
+    ("soak", "80 % load with reloads",
+     f"no error, device memory within {DEVICE_MIB_ALLOWED} MiB, host memory grown by at most {HOST_MIB_ALLOWED} MiB "
+     "(two generations and 64 MiB)",
+     lambda row: row["errors"] == 0 and row["failed_reloads"] == 0 and flat_device_memory(row) and flat_host_memory(row)),
 ]  # fmt: skip
 
 
@@ -60,10 +79,15 @@ def outcome(row, test):
         return "cannot tell"
 
 
+def kernel_time(seconds):
+    """Of the batches, in a second of the run: lanes run at the same time, and so the sum may pass one."""
+    return f"kernel time {seconds:.2f} s a second{' (lanes overlap)' if seconds > 1 else ''}"
+
+
 def more(row):
     """What has no column of its own."""
     shown = {
-        "gpu_busy": lambda value: f"kernels {100 * value:.0f} % of the time",
+        "gpu_busy": kernel_time,
         "times_baseline": lambda value: f"{value:.1f} x the baseline",
         "times_one": lambda value: f"{value:.2f} x one",
         "p99_ratio": lambda value: f"p99 {value:.2f} x that at 80 %",
@@ -80,6 +104,9 @@ def more(row):
     texts = [text(row[key]) for key, text in shown.items() if row.get(key) is not None]
     if row.get("device_mib_most") is not None:
         texts.append(f"device memory {row['device_mib_least']:,} to {row['device_mib_most']:,} MiB")
+    if row.get("host_bytes_before") and row.get("host_bytes_after"):
+        before, after = (row[f"host_bytes_{when}"] / (1 << 20) for when in ("before", "after"))
+        texts.append(f"host memory {before:,.0f} MiB before and {after:,.0f} after")
     return "; ".join(text for text in texts if text).replace("|", "\\|").replace("\n", " ")
 
 

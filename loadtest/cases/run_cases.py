@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Runs the cases of docs/performance/serving.md that go through the wire, and writes serving.json.
 
     loadtest/cases/run_cases.py --bin build/release/bin --out results [--case NAME ...] [--scale small|full]

@@ -15,7 +15,7 @@ import grpc
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAMS = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/dev/bin").resolve()
+PROGRAMS = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/bin").resolve()
 sys.path.insert(0, str(ROOT / "client/python"))
 sys.path.insert(0, str(ROOT / "loadtest/cases"))
 

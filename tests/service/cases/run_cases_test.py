@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAMS = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/dev/bin").resolve()
+PROGRAMS = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/bin").resolve()
 CASES = ["latency", "saturated", "saturated8", "shard32", "overload", "host-scan", "host-lists", "start", "two-gpus", "soak"]
 
 

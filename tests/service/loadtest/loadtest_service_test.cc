@@ -2,6 +2,7 @@
 #include "loadtest/loadtest.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -191,20 +192,126 @@ TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
         config->batching.max_batch_queries = 1;
       },
       SlowBackend(absl::Milliseconds(10)));
-  EXPECT_TRUE(Fine(RunIds({"--sweep", "--target-p99", "200ms", "--rate", "20", "--sweep-precision", "1", "--warmup",
-                           "200ms", "--duration", "2s"})))
+  EXPECT_TRUE(Fine(RunIds({"--sweep", "--target-p99", "200ms", "--timeout", "400ms", "--rate", "20",
+                           "--sweep-precision", "1", "--warmup", "200ms", "--duration", "2s"})))
       << err_.str();
   EXPECT_EQ(report_["mode"], "sweep");
+  EXPECT_EQ(report_["converged"], true);
   ASSERT_GE(report_["steps"].size(), 2u);
   const json& held = report_["held_rate"];
   ASSERT_TRUE(held.is_number()) << report_.dump(1);
   EXPECT_LE(held, 100);
-  bool failed_above = false;
-  for (const json& step : report_["steps"]) failed_above |= !step["held"] && step["rate"] > held;
+  bool failed_above = false, timed_out = false;
+  for (const json& step : report_["steps"]) {
+    failed_above |= !step["held"] && step["rate"] > held;
+    timed_out |= step["errors"].contains("DEADLINE_EXCEEDED");
+  }
   EXPECT_TRUE(failed_above);
+  EXPECT_TRUE(timed_out) << "beyond the rate, so that it is no failure";
   EXPECT_EQ(report_["rate"], held);
   EXPECT_THAT(out_.str(), HasSubstr("hold p99 <= 200ms"));
-  ExpectCountsAgree("Rerank");
+  EXPECT_LE(report_["whole_run"]["answered"], Counted("Rerank", "OK")) << "some came when their time was over";
+}
+
+TEST_F(LoadtestServiceTest, ASweepThatFindsNoRateFails) {
+  Serve(nullptr, SlowBackend(absl::Milliseconds(20)));
+  EXPECT_EQ(RunIds({"--sweep", "--target-p99", "2ms", "--rate", "40", "--warmup", "0", "--duration", "200ms"}),
+            kExitFailed);
+  EXPECT_TRUE(report_["held_rate"].is_null());
+  EXPECT_EQ(report_["converged"], false);
+  EXPECT_THAT(out_.str(), HasSubstr("no rate held the target"));
+  EXPECT_EQ(report_["whole_run"]["errors"], 0) << "all answers were right, and slow";
+}
+
+TEST_F(LoadtestServiceTest, ASweepThatIsEndedSaysThatItDidNotConverge) {
+  Serve();
+  // 11 requests are the first step and the one before it, 20 more the second.
+  std::thread stopper([this] {
+    while (Counted("Rerank", "OK") < 20) absl::SleepFor(absl::Milliseconds(5));
+    stop_ = true;
+  });
+  const int exit_code = RunIds(
+      {"--sweep", "--target-p99", "5s", "--rate", "20", "--arrivals", "fixed", "--warmup", "0", "--duration", "500ms"});
+  stopper.join();
+  EXPECT_TRUE(Fine(exit_code)) << err_.str();
+  ASSERT_GE(report_["steps"].size(), 1u) << out_.str();
+  EXPECT_EQ(report_["held_rate"], report_["steps"].back()["rate"]);
+  EXPECT_EQ(report_["converged"], false);
+  EXPECT_EQ(report_["converged_reason"], "the sweep was ended");
+  EXPECT_THAT(out_.str(), HasSubstr("converged     no: the sweep was ended; a higher rate may hold"));
+}
+
+TEST_F(LoadtestServiceTest, ABusyServerIsWaitedForBeforeTheClockStarts) {
+  auto backend = std::make_unique<FakeBackend>();
+  FakeBackend* const gate = backend.get();
+  Serve(
+      [](config::Config* config) {
+        config->engine.num_lanes = 1;
+        config->batching.max_queue_jobs = 1;
+      },
+      std::move(backend));
+  gate->Close();
+  const auto send = [this] {
+    v1::RerankResponse response;
+    const grpc::Status status = server_->Rerank(
+        test::MakeRequest("corpus", test::MakeQuery(1, ScalarType::kF16, test::kDim, 2), {"doc-1"}, 5), &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  };
+  const size_t calls_before = gate->calls().size();
+  std::thread in_the_lane(send);
+  EXPECT_TRUE(gate->WaitForCalls(calls_before + 1));
+  std::thread in_the_queue(send);
+  const auto queued = [this] { return server_->server().scheduler().stats().queued_jobs; };
+  for (const absl::Time until = absl::Now() + absl::Seconds(20); queued() == 0 && absl::Now() < until;) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  EXPECT_EQ(queued(), 1);
+  std::atomic<bool> ended{false};
+  std::thread opener([&] {
+    while (Counted("Rerank", "RESOURCE_EXHAUSTED") < 2 && !ended) absl::SleepFor(absl::Milliseconds(5));
+    gate->Open();
+  });
+  EXPECT_TRUE(Fine(RunIds({"--concurrency", "1", "--warmup", "0", "--duration", "300ms"}))) << err_.str();
+  ended = true;
+  for (std::thread* thread : {&in_the_lane, &in_the_queue, &opener}) thread->join();
+  EXPECT_THAT(err_.str(), HasSubstr("the server is busy, trying the first request again"));
+  EXPECT_GE(report_["whole_run"]["rejected"], 2);
+  EXPECT_EQ(report_["whole_run"]["rejected"], Counted("Rerank", "RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(report_["rejected"], 0) << "before the clock started";
+  EXPECT_GT(report_["requests"], 0);
+}
+
+TEST_F(LoadtestServiceTest, PreparingIsEndedToo) {
+  Serve();
+  stop_ = true;
+  EXPECT_EQ(RunIds({"--concurrency", "2"}), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("CANCELLED: ended when 0 requests were prepared"));
+  EXPECT_EQ(Counted("Rerank", "OK"), 0);
+}
+
+TEST_F(LoadtestServiceTest, AServerThatWantsACertificateIsShownOne) {
+  if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no openssl program to make certificates";
+  const auto file = [this](const std::string& name) { return folder_ / name; };
+  for (const char* name : {"server", "client"}) {  // each its own authority
+    const std::string command = absl::StrCat(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=", name,
+        " -addext subjectAltName=IP:127.0.0.1 -keyout ", file(absl::StrCat(name, ".key")), " -out ",
+        file(absl::StrCat(name, ".pem")), " > /dev/null 2>&1");
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  Serve([&](config::Config* config) {
+    config->tls.cert_file = file("server.pem");
+    config->tls.key_file = file("server.key");
+    config->tls.client_ca_file = file("client.pem");
+  });
+  std::vector<std::string> flags = {"--concurrency", "1",     "--warmup", "0",        "--duration",      "200ms",
+                                    "--timeout",     "500ms", "--tls",    "--tls-ca", file("server.pem")};
+  EXPECT_EQ(RunIds(flags), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("GetInfo"));
+  flags[7] = "20s";
+  flags.insert(flags.end(), {"--tls-cert", file("client.pem"), "--tls-key", file("client.key")});
+  EXPECT_TRUE(Fine(RunIds(flags))) << err_.str();
+  EXPECT_GT(report_["requests"], 0);
 }
 
 TEST_F(LoadtestServiceTest, WhatCannotBeRunIsSaidBeforeTheClockStarts) {

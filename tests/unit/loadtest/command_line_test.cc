@@ -167,6 +167,20 @@ TEST(CommandLineTest, CandidatesAreIdsAllOrInline) {
   EXPECT_THAT(Refused(With({"--document-tokens", "9"})), HasSubstr("inline:N only"));
 }
 
+TEST(CommandLineTest, ACertificateIsForTlsAndComesWithItsKey) {
+  const client::TlsOptions tls = Parsed(With({"--tls", "--tls-ca", "ca.pem", "--tls-cert", "me.pem", "--tls-key",
+                                              "me.key", "--tls-server-name", "rerank"}))
+                                     .client.tls;
+  EXPECT_TRUE(tls.enabled);
+  EXPECT_EQ(tls.ca_file, "ca.pem");
+  EXPECT_EQ(tls.cert_file, "me.pem");
+  EXPECT_EQ(tls.key_file, "me.key");
+  EXPECT_EQ(tls.server_name, "rerank");
+  EXPECT_THAT(Refused(With({"--tls-cert", "me.pem", "--tls-key", "me.key"})), HasSubstr("requires --tls"));
+  EXPECT_THAT(Refused(With({"--tls", "--tls-cert", "me.pem"})), HasSubstr("requires --tls-key"));
+  EXPECT_THAT(Refused(With({"--tls", "--tls-key", "me.key"})), HasSubstr("requires --tls-cert"));
+}
+
 TEST(CommandLineTest, AnEmptyPrefixMakesStringIdsToo) {
   EXPECT_EQ(Parsed(With({})).workload.id_prefix, std::nullopt);
   EXPECT_EQ(Parsed(With({"--id-prefix", ""})).workload.id_prefix, "");

@@ -1,7 +1,9 @@
 #include "loadtest/popularity.h"
 
+#include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -40,6 +42,44 @@ TEST(ZipfRankTest, OneRankAndVeryManyWork) {
     for (int i = 0; i < 1000; ++i) {
       const uint64_t rank = zipf.Sample(random);
       ASSERT_TRUE(rank >= 1 && rank <= many) << rank;
+    }
+  }
+}
+
+TEST(ZipfRankTest, RanksThatBeginLaterComeAsOftenAsTheirWeights) {
+  // With exponent 10 the weights of these are less than 1e-20 of the first rank's, and so lost in a sum that has it.
+  for (const auto& [first, exponent] : {std::pair{uint64_t{2}, 1.0}, std::pair{uint64_t{200}, 0.0},
+                                        std::pair{uint64_t{200}, 2.5}, std::pair{uint64_t{200}, 10.0}}) {
+    constexpr uint64_t kRanks = 40;
+    constexpr int kDraws = 200'000;
+    const ZipfRank zipf(first, first + kRanks - 1, exponent);
+    Random random(12);
+    std::vector<int> counts(kRanks);
+    for (int i = 0; i < kDraws; ++i) {
+      const uint64_t rank = zipf.Sample(random);
+      ASSERT_GE(rank, first);
+      ASSERT_LT(rank, first + kRanks);
+      ++counts[rank - first];
+    }
+    double sum = 0;
+    for (uint64_t i = 0; i < kRanks; ++i) sum += zipf.Weight(first + i);
+    for (uint64_t i = 0; i < kRanks; ++i) {
+      const double expected = kDraws * zipf.Weight(first + i) / sum;
+      EXPECT_NEAR(counts[i], expected, 5 * std::sqrt(expected) + 1) << first + i << ", exponent " << exponent;
+    }
+  }
+  Random random(1);
+  EXPECT_EQ(ZipfRank(1'000'000, 1'000'000, 3).Sample(random), 1'000'000u);
+}
+
+TEST(ZipfRankTest, TheSumOfWeightsIsThatOfAddingThemUp) {
+  constexpr uint64_t kFirst = ZipfRank::kLeastFirstOfSum;
+  for (const double exponent : {0.0, 0.5, 1.0, 1.3, 2.0, 10.0}) {
+    for (const uint64_t last : {kFirst, kFirst + 1, kFirst + 2, uint64_t{1000}, uint64_t{100'000}}) {
+      const ZipfRank zipf(kFirst, last, exponent);
+      double sum = 0;
+      for (uint64_t rank = last; rank >= kFirst; --rank) sum += zipf.Weight(rank);
+      EXPECT_NEAR(zipf.TotalWeight() / sum, 1, 1e-6) << last << ", exponent " << exponent;
     }
   }
 }
@@ -102,6 +142,81 @@ TEST(PopularityTest, ASmallDrawFollowsTheWeightsWhicheverWayItIsDrawn) {
   };
   EXPECT_NEAR(third_first(1, 40), 4.0 / 7, 0.04);
   EXPECT_NEAR(third_first(6, 40), 4096.0 / (4096 + 729), 0.03);
+}
+
+// By the definition: of all that are left, the next one by its weight.
+std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent, uint64_t count, Random& random) {
+  std::vector<double> weights(popularity.size());
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::pow(static_cast<double>(i + 1), -exponent);
+  std::vector<uint64_t> documents;
+  while (documents.size() < count) {
+    double sum = 0;
+    for (const double weight : weights) sum += weight;
+    double left = random.Uniform() * sum;
+    size_t rank_idx = 0;
+    while (rank_idx + 1 < weights.size() && (left -= weights[rank_idx]) >= 0) ++rank_idx;
+    if (weights[rank_idx] == 0) continue;  // by rounding
+    weights[rank_idx] = 0;
+    documents.push_back(popularity.DocumentOfRank(rank_idx + 1));
+  }
+  return documents;
+}
+
+TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
+  // More than 128 ranks, so that some are drawn as one process; and 60 distinct ones need hundreds of draws.
+  constexpr uint64_t kDocuments = 400, kCount = 60;
+  constexpr int kSamples = 1000;
+  constexpr double kExponent = 1.8;
+  const Popularity popularity(kDocuments, kExponent, 1);
+  std::vector<uint64_t> rank_of(kDocuments);
+  for (uint64_t rank = 1; rank <= kDocuments; ++rank) rank_of[popularity.DocumentOfRank(rank)] = rank;
+  // By a sample: its ranks behind the head, their places in it, and ranks 20 to 60 that it has.
+  const auto figures = [&](const std::vector<uint64_t>& documents) {
+    std::array<double, 3> sums{};
+    for (size_t place = 0; place < documents.size(); ++place) {
+      const uint64_t rank = rank_of[documents[place]];
+      sums[0] += rank > 128 ? 1 : 0;
+      sums[1] += rank > 128 ? static_cast<double>(place) : 0;
+      sums[2] += rank >= 20 && rank <= 60 ? 1 : 0;
+    }
+    return sums;
+  };
+  Random random(21), reference(22);
+  std::array<double, 3> mean{}, expected{}, square{};
+  for (int i = 0; i < kSamples; ++i) {
+    const std::array<double, 3> one = figures(popularity.SampleDistinct(kCount, random));
+    const std::array<double, 3> other = figures(DrawOneByOne(popularity, kExponent, kCount, reference));
+    for (size_t k = 0; k < mean.size(); ++k) {
+      mean[k] += one[k] / kSamples;
+      expected[k] += other[k] / kSamples;
+      square[k] += other[k] * other[k] / kSamples;
+    }
+  }
+  for (size_t k = 0; k < mean.size(); ++k) {
+    const double deviation = std::sqrt((square[k] - expected[k] * expected[k]) * 2 / kSamples);
+    EXPECT_GT(expected[k], 2);
+    EXPECT_NEAR(mean[k], expected[k], 5 * deviation) << k;
+  }
+}
+
+TEST(PopularityTest, NoExponentMakesADrawOfVeryManyDocumentsLong) {
+  // A pass over all of them would take hours, and 16 TB.
+  const uint64_t many = uint64_t{1} << 40;
+  for (const double exponent : {0.0, 1.0, 1.5, 3.0, 6.0, 10.0}) {
+    const Popularity popularity(many, exponent, 5);
+    Random random(3);
+    for (const uint64_t count : {uint64_t{1}, uint64_t{64}, uint64_t{65}, uint64_t{10'000}}) {
+      const std::vector<uint64_t> documents = popularity.SampleDistinct(count, random);
+      EXPECT_EQ(documents.size(), count);
+      EXPECT_EQ(std::set<uint64_t>(documents.begin(), documents.end()).size(), count) << exponent;
+    }
+  }
+  // 64 of the steepest are the first ones, give or take some: one beyond rank 200 has a chance of 1 in 4000.
+  const Popularity popularity(many, 10, 5);
+  std::set<uint64_t> first;
+  for (uint64_t rank = 1; rank <= 200; ++rank) first.insert(popularity.DocumentOfRank(rank));
+  Random random(3);
+  for (const uint64_t document : popularity.SampleDistinct(64, random)) EXPECT_TRUE(first.contains(document));
 }
 
 TEST(PopularityTest, SeedsRepeat) {

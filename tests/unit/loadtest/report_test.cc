@@ -72,6 +72,7 @@ class ReportTest : public testing::Test {
           {.rate = rate, .held = rate < 200, .reason = rate < 200 ? "" : "p99 9ms", .result = SomeResult(rate)});
     }
     sweep.best = 2;
+    sweep.converged = true;
     report_.sweep = sweep;
   }
 
@@ -163,6 +164,7 @@ TEST_F(ReportTest, ASweepHasItsSteps) {
   const ordered_json json = ToJson(report_);
   EXPECT_EQ(json["mode"], "sweep");
   EXPECT_EQ(json["held_rate"], 150);
+  EXPECT_EQ(json["converged"], true);
   EXPECT_EQ(json["target_p99_us"], 4000);
   ASSERT_EQ(json["steps"].size(), 3u);
   EXPECT_EQ(json["steps"][1]["rate"], 200);
@@ -171,6 +173,45 @@ TEST_F(ReportTest, ASweepHasItsSteps) {
   EXPECT_NEAR(json["steps"][0]["latency_us"]["p99"], 2970, 12);
   report_.sweep->best = -1;
   EXPECT_TRUE(ToJson(report_)["held_rate"].is_null());
+}
+
+TEST_F(ReportTest, ASweepThatDidNotConvergeSaysSoEverywhere) {
+  const auto table = [this] {
+    std::ostringstream out;
+    PrintReport(report_, out);
+    return out.str();
+  };
+  EXPECT_FALSE(ToJson(report_).contains("converged")) << "only a sweep can";
+  EXPECT_THAT(table(), Not(HasSubstr("converged")));
+  MakeSweep();
+  EXPECT_THAT(table(), HasSubstr("converged     yes"));
+  EXPECT_THAT(ToHtml(report_), Not(HasSubstr("did not converge")));
+  report_.sweep->converged = false;
+  report_.sweep->converged_reason = "it was <ended>";
+  const ordered_json json = ToJson(report_);
+  EXPECT_EQ(json["converged"], false);
+  EXPECT_EQ(json["converged_reason"], "it was <ended>");
+  EXPECT_THAT(table(), HasSubstr("converged     no: it was <ended>; a higher rate may hold\n"));
+  EXPECT_THAT(ToHtml(report_), HasSubstr("did not converge: it was &lt;ended&gt;; a higher rate may hold</p>"));
+  report_.sweep->best = -1;
+  EXPECT_THAT(table(), HasSubstr("converged     no: it was <ended>\n"));
+  EXPECT_THAT(ToHtml(report_), HasSubstr("did not converge: it was &lt;ended&gt;</p>"));
+}
+
+TEST_F(ReportTest, ASweepFailsForNoRateAndForWrongAnswersAndNotForErrorsBeyondTheRate) {
+  EXPECT_TRUE(report_.failed()) << "3 errors";
+  report_.whole.errors = 0;
+  EXPECT_FALSE(report_.failed());
+  MakeSweep();
+  report_.whole.errors = 30;
+  EXPECT_FALSE(report_.failed());
+  report_.whole.wrong = 1;
+  EXPECT_TRUE(report_.failed());
+  EXPECT_EQ(ToJson(report_)["whole_run"]["wrong"], 1);
+  report_.whole = {};
+  EXPECT_FALSE(report_.failed());
+  report_.sweep->best = -1;
+  EXPECT_TRUE(report_.failed());
 }
 
 TEST_F(ReportTest, NoNumberOfAnEmptyRunIsWrong) {

@@ -1,7 +1,12 @@
 #include "loadtest/server_metrics.h"
 
+#include <atomic>
+#include <string>
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "httplib.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -79,6 +84,72 @@ TEST(MetricsScraperTest, RefusesWhatIsNoUrlAndSaysWhenNothingAnswers) {
   const auto scraper = MetricsScraper::Create("http://127.0.0.1:1/metrics");
   EXPECT_EQ(scraper.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(scraper.status().message()), testing::HasSubstr("http://127.0.0.1:1/metrics"));
+}
+
+// Counts what it is told to; -1: answers 500.
+class MetricsServer {
+ public:
+  MetricsServer() {
+    server_.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+      if (requests < 0) {
+        response.status = 500;
+        return;
+      }
+      response.set_content("maxsim_requests_total " + std::to_string(requests) + "\n", "text/plain");
+    });
+    port_ = server_.bind_to_any_port("127.0.0.1");
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+  }
+  ~MetricsServer() {
+    server_.stop();
+    thread_.join();
+  }
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/metrics"; }
+
+  std::atomic<int> requests{0};
+
+ private:
+  httplib::Server server_;
+  int port_ = 0;
+  std::thread thread_;
+};
+
+double Grown(const ServerSecond& second) { return second.requests_per_second.value_or(-1) * second.seconds; }
+
+TEST(MetricsScraperTest, ARunsFirstSecondBeginsWithTheRun) {
+  MetricsServer server;
+  auto scraper = MetricsScraper::Create(server.url());
+  ASSERT_TRUE(scraper.ok()) << scraper.status();
+  int failures = 0;
+  for (const int at : {1000, 2000}) {  // two runs of one scraper, as a sweep makes them
+    server.requests = at;              // while the requests were prepared
+    (*scraper)->Begin();
+    server.requests = at + 7;
+    (*scraper)->Request(1);
+    EXPECT_NEAR(Grown((*scraper)->Collect(failures).at(0)), 7, 1e-6);
+  }
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(MetricsScraperTest, ARunWhoseFirstScrapeFailsHasNoSecondThatBeganBefore) {
+  MetricsServer server;
+  auto scraper = MetricsScraper::Create(server.url());
+  ASSERT_TRUE(scraper.ok()) << scraper.status();
+  server.requests = -1;
+  (*scraper)->Begin();
+  server.requests = 500;
+  int failures = 0;
+  (*scraper)->Request(1);
+  EXPECT_EQ((*scraper)->Collect(failures).size(), 0u);
+  EXPECT_EQ(failures, 1);
+  server.requests = 511;
+  (*scraper)->Request(2);
+  const std::vector<ServerSecond> seconds = (*scraper)->Collect(failures);
+  ASSERT_EQ(seconds.size(), 1u);
+  EXPECT_EQ(seconds[0].at_s, 2);
+  EXPECT_NEAR(Grown(seconds[0]), 11, 1e-6);
+  EXPECT_EQ(failures, 0);
 }
 
 }  // namespace

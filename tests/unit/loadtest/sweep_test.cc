@@ -49,6 +49,8 @@ TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
     EXPECT_LE(Simulate(best, kMs).latency.PercentileNs(0.99), 10 * kMs);
     EXPECT_GT(Simulate(best * 1.021, kMs).latency.PercentileNs(0.99), 10 * kMs) << "from " << first;
     EXPECT_LT(best, 1000) << "more than the capacity";
+    EXPECT_TRUE(sweep->converged) << sweep->converged_reason;
+    EXPECT_EQ(sweep->converged_reason, "");
     // Doubling or halving to the limit, then halving an interval down to 2 %.
     EXPECT_LE(sweep->steps.size(), 2 + std::abs(std::log2(1000 / first)) + 6);
   }
@@ -115,6 +117,19 @@ TEST(SweepTest, NoRateHoldsWhenTheServerIsSlowerThanTheTarget) {
   ASSERT_TRUE(sweep.ok());
   EXPECT_EQ(sweep->best, -1);
   EXPECT_EQ(runs, 10);  // down to a thousandth
+  EXPECT_FALSE(sweep->converged);
+  EXPECT_EQ(sweep->converged_reason, "no rate from 100 down to a thousandth of it held");
+}
+
+TEST(SweepTest, ARateThatIsTheHighestTriedIsNotTheHighestThatHolds) {
+  const auto sweep = FindHighestRate(
+      {.first_rate = 4e6, .target_p99 = absl::Milliseconds(10)},
+      [](double rate) -> absl::StatusOr<RunResult> { return Bounded(rate / 1e4, 1e9); }, [](const SweepStep&) {});
+  ASSERT_TRUE(sweep.ok());
+  ASSERT_EQ(sweep->best, 1);
+  EXPECT_EQ(sweep->steps[1].rate, 8e6);
+  EXPECT_FALSE(sweep->converged);
+  EXPECT_EQ(sweep->converged_reason, "rates above 1e+07 are not tried");
 }
 
 TEST(SweepTest, AnErrorEndsItWithWhatThereIs) {
@@ -127,6 +142,9 @@ TEST(SweepTest, AnErrorEndsItWithWhatThereIs) {
       FindHighestRate({.first_rate = 100, .target_p99 = absl::Milliseconds(10)}, measure, [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
   EXPECT_EQ(sweep->steps.size(), 2u);
+  EXPECT_EQ(sweep->best, 1);
+  EXPECT_FALSE(sweep->converged) << "it was ended while it looked for more";
+  EXPECT_EQ(sweep->converged_reason, "stop");
   const auto first = FindHighestRate(
       {.first_rate = 100, .target_p99 = absl::Milliseconds(10)},
       [](double) -> absl::StatusOr<RunResult> { return absl::CancelledError("stop"); }, [](const SweepStep&) {});

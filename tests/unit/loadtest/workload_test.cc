@@ -180,6 +180,50 @@ TEST(WorkloadTest, IdsComeFromAFileOrFromAPrefix) {
   EXPECT_THAT(texts.candidates().string_ids().ids(), testing::UnorderedElementsAre("17", "  4 ", "-2041"));
 }
 
+TEST(WorkloadTest, AnIdThatIsThereTwiceIsRefusedWithBothLines) {
+  WorkloadOptions options = Small();
+  options.int_ids = 0;
+  options.num_candidates = 1;
+  const TemporaryFile file("17\r\n4\n\n 017\n");
+  options.ids_file = file.path();
+  EXPECT_THAT(Refused(options), HasSubstr(file.path() + ":4: the id \"017\" is that of line 1 too"));
+  // As strings they differ.
+  EXPECT_EQ(Prepare(options, Info(v1::ID_TYPE_STRING))->size(), 50u);
+  std::ofstream(file.path(), std::ios::app) << "x\n17\n";
+  EXPECT_THAT(Refused(options, Info(v1::ID_TYPE_STRING)), HasSubstr(":6: the id \"17\" is that of line 1 too"));
+}
+
+TEST(WorkloadTest, PreparingIsSeenAndCanBeEnded) {
+  std::vector<size_t> seen;
+  const auto whole = Workload::Prepare(Small(), Info(), [&seen](size_t num_prepared) {
+    seen.push_back(num_prepared);
+    return true;
+  });
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_EQ(seen.size(), 50u);
+  for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], i);
+  int calls = 0;
+  const auto ended = Workload::Prepare(Small(), Info(), [&calls](size_t) { return ++calls < 10; });
+  EXPECT_EQ(ended.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(std::string(ended.status().message()), HasSubstr("9 requests were prepared"));
+  EXPECT_EQ(calls, 10);
+}
+
+TEST(WorkloadTest, SteepPopularityOfVeryManyIdsIsPreparedAsFastAsAnyOther) {
+  // For each request a pass over all ids would be hours, and 16 TB.
+  WorkloadOptions options = Small();
+  options.int_ids = uint64_t{1} << 40;
+  options.zipf_exponent = 5;
+  options.num_candidates = 300;
+  const std::unique_ptr<Workload> workload = Prepare(options);
+  ASSERT_EQ(workload->size(), 50u);
+  for (size_t i = 0; i < workload->size(); ++i) {
+    const v1::RerankRequest request = Message((*workload)[i]);
+    const auto& ids = request.candidates().int_ids().ids();
+    EXPECT_EQ(std::set<int64_t>(ids.begin(), ids.end()).size(), 300u);
+  }
+}
+
 TEST(WorkloadTest, ThePoolEndsAtItsBoundOnBytes) {
   WorkloadOptions options = Small();
   const uint64_t one = Prepare(options)->total_bytes() / 50;

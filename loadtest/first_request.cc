@@ -1,0 +1,56 @@
+#include "loadtest/first_request.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/status.h"
+
+namespace maxsim::loadtest {
+namespace {
+
+// A hint may be of microseconds, and then this request would itself be load.
+constexpr absl::Duration kShortestWait = absl::Milliseconds(20);
+// How soon `stop` is seen.
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
+
+}  // namespace
+
+FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const PreparedRequest& request,
+                                    client::CallQueue& queue, const std::function<void(const absl::Status&)>& on_busy,
+                                    const std::atomic<bool>& stop) {
+  FirstRequestResult result;
+  const absl::Time give_up = absl::Now() + options.patience;
+  while (true) {
+    client::CallQueue::Answer answer;
+    queue.Start(request.encoded(), static_cast<uint64_t>(result.sent));
+    ++result.sent;
+    if (queue.Next(absl::Now() + options.timeout, answer) != client::CallQueue::Event::kAnswer) {
+      result.status = absl::DeadlineExceededError("no answer");
+      return result;
+    }
+    result.status = answer.status.ok() ? request.Check(answer.response) : answer.status;
+    if (!absl::IsResourceExhausted(answer.status)) return result;
+    ++result.rejected;
+    const std::optional<absl::Duration> retry_after = client::RetryAfter(answer.status);
+    if (!retry_after.has_value()) return result;  // it is too large, and always will be
+    if (result.rejected == 1) on_busy(answer.status);
+    const absl::Time next = absl::Now() + std::max(*retry_after, kShortestWait);
+    if (next >= give_up) {
+      result.status = absl::ResourceExhaustedError(
+          absl::StrCat("the server is busy, asked ", result.sent, " times and waited for at most ",
+                       absl::FormatDuration(options.patience), ": ", answer.status.message()));
+      return result;
+    }
+    for (absl::Time now = absl::Now(); now < next; now = absl::Now()) {
+      if (stop.load(std::memory_order_relaxed)) {
+        result.status = absl::CancelledError("ended while the server was busy");
+        return result;
+      }
+      absl::SleepFor(std::min(next - now, kLongestSleep));
+    }
+  }
+}
+
+}  // namespace maxsim::loadtest
