@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,18 +36,19 @@ v1::RerankStreamResponse ToStreamResponse(const std::string& request_id, absl::S
 class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>,
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
-  RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, uint64_t client, int max_in_flight,
-                   StreamRegistry* registry, CallTracker* tracker)
+  RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit,
+                   uint64_t client, int max_in_flight, StreamRegistry* registry, CallTracker* tracker)
       : service_(service),
+        admit_(std::move(admit)),
         client_(client),
         max_in_flight_(max_in_flight),
         registry_(registry),
         deadline_(DeadlineOf(*context)),
         call_(tracker) {}
 
-  void Start(const absl::Status& admitted) {
+  void Start() {
     self_ = shared_from_this();
-    if (!admitted.ok()) {
+    if (const absl::Status admitted = admit_(); !admitted.ok()) {
       {
         std::lock_guard lock(mutex_);
         finished_ = true;
@@ -68,7 +70,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   void OnReadDone(bool ok) override {
     const absl::Time arrival = absl::Now();
     const std::shared_ptr<RerankStreamCall> keep = self_;
-    if (ok && Accept()) {
+    const absl::Status admitted = ok ? admit_() : absl::OkStatus();
+    if (ok && admitted.ok() && Accept()) {
       service_->Rerank(request_,
                        {.method = "RerankStream",
                         .arrival = arrival,
@@ -85,6 +88,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
       std::lock_guard lock(mutex_);
       reading_ = false;
       if (!ok) reads_done_ = true;
+      refused_.Update(admitted);
     }
     Proceed();
   }
@@ -118,7 +122,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   }
 
  private:
-  enum class End { kNo, kOk, kDrained, kCancelled };
+  enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
 
   // A request that was read while the stream was told to end still gets its answer; one after its end does not.
   bool Accept() {
@@ -149,7 +153,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
         writing_ = true;
         write = &answers_.front();
       }
-      if (!broken_ && !reading_ && !reads_done_ && !draining_ && in_flight_ < max_in_flight_) {
+      if (!broken_ && !reading_ && !reads_done_ && !draining_ && refused_.ok() && in_flight_ < max_in_flight_) {
         reading_ = true;
         read = true;
       }
@@ -157,14 +161,17 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
     if (write != nullptr) StartWrite(write);
     if (read) StartRead(&request_);
     End end = End::kNo;
+    absl::Status refused;
     {
       std::lock_guard lock(mutex_);
       --starting_;
       end = EndLocked();
+      refused = refused_;
       finished_ = finished_ || end != End::kNo;
     }
     // After Finish gRPC may be done with this call at any moment.
     if (end == End::kOk) Finish(grpc::Status::OK);
+    if (end == End::kRefused) Finish(ToGrpc(refused));
     if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
     if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   }
@@ -175,11 +182,13 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
     if (finished_ || starting_ > 0 || writing_) return End::kNo;
     if (broken_) return End::kCancelled;
     if (in_flight_ > 0) return End::kNo;
+    if (!refused_.ok()) return End::kRefused;
     if (reads_done_) return End::kOk;
     return draining_ ? End::kDrained : End::kNo;
   }
 
   RerankService* const service_;
+  const std::function<absl::Status()> admit_;
   const uint64_t client_;
   const int max_in_flight_;
   StreamRegistry* const registry_;
@@ -198,6 +207,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   bool writing_ = false;
   bool reads_done_ = false;  // the client has closed its side
   bool draining_ = false;
+  absl::Status refused_;   // why no more is read
   bool broken_ = false;    // cancelled, or a write failed: nobody listens
   bool finished_ = false;  // Finish was called
 };
@@ -224,11 +234,12 @@ void StreamRegistry::Drain() {
 }
 
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* StartRerankStream(
-    grpc::CallbackServerContext* context, RerankService* service, const absl::Status& admitted, uint64_t client,
+    grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit, uint64_t client,
     int max_in_flight, StreamRegistry* registry, CallTracker* tracker) {
-  auto stream = std::make_shared<RerankStreamCall>(context, service, client, max_in_flight, registry, tracker);
+  auto stream =
+      std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, registry, tracker);
   RerankStreamCall* const reactor = stream.get();
-  reactor->Start(admitted);
+  reactor->Start();
   return reactor;
 }
 

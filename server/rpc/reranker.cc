@@ -65,10 +65,14 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
 
 grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  const absl::Time arrival = absl::Now();
-  const absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch);
-  if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), absl::Now() - arrival);
-  return StartRerankStream(context, deps_.rerank, status, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
+  // Again for each request: a stream may be open for longer than its token is good.
+  const auto admit = [this, context] {
+    const absl::Time arrival = absl::Now();
+    absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch);
+    if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), absl::Now() - arrival);
+    return status;
+  };
+  return StartRerankStream(context, deps_.rerank, admit, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
                            &streams_, deps_.calls);
 }
 

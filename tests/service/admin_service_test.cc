@@ -295,11 +295,21 @@ TEST(AdminServiceTest, WithTokensOnlyTheirBearersAreServed) {
   EXPECT_EQ(HttpGet(server.http_port(), "/metrics").status, 200);
   EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 200);
 
-  // A reload takes the new tokens.
+  // A reload takes the new tokens, from streams that are open too.
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer secret");
+  auto stream = server.stub().RerankStream(&context);
+  v1::RerankStreamResponse answer;
+  ASSERT_TRUE(stream->Write(request));
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.code(), 0);
   WriteFile(folder / "tokens", "fresh\n");
   server.server().RequestReload();
   EXPECT_EQ(call("Bearer fresh"), grpc::OK);
   EXPECT_EQ(call("Bearer secret"), grpc::UNAUTHENTICATED);
+  stream->Write(request);
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::UNAUTHENTICATED);
 }
 
 TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
