@@ -151,7 +151,9 @@ TEST(CudaBackendTest, EveryNumberBeyondTheDevicesIsRefused) {
   const absl::StatusOr<int> count = CountCudaDevices();
   const absl::Status status = CreateCudaBackend({.device = count.value_or(0)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  if (!count.ok()) EXPECT_EQ(status, count.status());
+  if (!count.ok()) {
+    EXPECT_EQ(status, count.status());
+  }
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace maxsim::loadtest {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMillisecondNs = 1'000'000;
 
 // A server of one place that takes `service_ns` for each request, for 20 s of Poisson arrivals.
 RunResult Simulate(double rate, int64_t service_ns) {
@@ -19,7 +19,7 @@ RunResult Simulate(double rate, int64_t service_ns) {
   result.duration_s = 20;
   Schedule schedule(Arrivals::kPoisson, rate, 0, 1, 17);
   int64_t free_ns = 0;
-  for (int64_t due_ns = schedule.NextNs(); due_ns < 20'000 * kMs; due_ns = schedule.NextNs()) {
+  for (int64_t due_ns = schedule.NextNs(); due_ns < 20'000 * kMillisecondNs; due_ns = schedule.NextNs()) {
     free_ns = std::max(free_ns, due_ns) + service_ns;
     result.latency.Record(free_ns - due_ns);
     ++result.counts.answered;
@@ -34,20 +34,21 @@ RunResult Bounded(double rate, double capacity) {
   result.duration_s = 1;
   result.counts.answered = static_cast<int64_t>(std::min(rate, capacity));
   result.counts.rejected = static_cast<int64_t>(std::max(0.0, rate - capacity));
-  for (int64_t i = 0; i < result.counts.answered; ++i) result.latency.Record(kMs);
+  for (int64_t i = 0; i < result.counts.answered; ++i) result.latency.Record(kMillisecondNs);
   return result;
 }
 
 TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
-  const auto measure = [](double rate) -> absl::StatusOr<RunResult> { return Simulate(rate, kMs); };
+  const auto measure = [](double rate) -> absl::StatusOr<RunResult> { return Simulate(rate, kMillisecondNs); };
   for (const double first : {10.0, 100.0, 950.0, 64'000.0}) {
     const auto sweep = FindHighestRate({.first_rate = first, .target_p99 = absl::Milliseconds(10), .precision = 0.02},
                                        measure, [](const SweepStep&) {});
     ASSERT_TRUE(sweep.ok());
     ASSERT_GE(sweep->best, 0);
     const double best = sweep->steps[static_cast<size_t>(sweep->best)].rate;
-    EXPECT_LE(Simulate(best, kMs).latency.PercentileNs(0.99), 10 * kMs);
-    EXPECT_GT(Simulate(best * 1.021, kMs).latency.PercentileNs(0.99), 10 * kMs) << "from " << first;
+    EXPECT_LE(Simulate(best, kMillisecondNs).latency.PercentileNs(0.99), 10 * kMillisecondNs);
+    EXPECT_GT(Simulate(best * 1.021, kMillisecondNs).latency.PercentileNs(0.99), 10 * kMillisecondNs)
+        << "from " << first;
     EXPECT_LT(best, 1000) << "more than the capacity";
     EXPECT_TRUE(sweep->converged) << sweep->converged_reason;
     EXPECT_EQ(sweep->converged_reason, "");
@@ -89,12 +90,12 @@ TEST(SweepTest, ALoadTesterThatIsTheBoundIsSaid) {
   const auto sweep = FindHighestRate(
       {.first_rate = 100, .target_p99 = absl::Milliseconds(10), .precision = 0.05},
       [](double rate) -> absl::StatusOr<RunResult> {
-        RunResult result = Simulate(rate, kMs);
+        RunResult result = Simulate(rate, kMillisecondNs);
         result.client_bound = rate > 600;
         if (result.client_bound) {
           result.client_bound_reason = "late";
-          result.latency.Record(1000 * kMs);
-          for (int i = 0; i < 2000; ++i) result.latency.Record(1000 * kMs);
+          result.latency.Record(1000 * kMillisecondNs);
+          for (int i = 0; i < 2000; ++i) result.latency.Record(1000 * kMillisecondNs);
         }
         return result;
       },
@@ -111,7 +112,7 @@ TEST(SweepTest, NoRateHoldsWhenTheServerIsSlowerThanTheTarget) {
       {.first_rate = 100, .target_p99 = absl::Microseconds(500)},
       [&runs](double rate) -> absl::StatusOr<RunResult> {
         ++runs;
-        return Simulate(rate, kMs);
+        return Simulate(rate, kMillisecondNs);
       },
       [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
