@@ -78,10 +78,11 @@ absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top
   }
   if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
     return InvalidField("return_alignments",
-                        absl::StrCat("asks for ", matches,
-                                     " token matches (top_k x query tokens), and at "
-                                     "most ",
+                        absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
                                      limits.max_alignments, " (limits.max_alignments) are accepted"));
+  }
+  if (request.return_alignments()) {
+    if (absl::Status status = CheckAlignments(matches, limits); !status.ok()) return status;
   }
   return work;
 }
