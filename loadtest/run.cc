@@ -209,8 +209,8 @@ class Run {
     const int64_t late = result_.counts.late - result_.counts.late_at_limit;
     const int64_t requests = result_.counts.requests();
     if (static_cast<double>(late) > kLateShare * static_cast<double>(requests)) {
-      return absl::StrFormat("%d of %d sends were more than %s late because the processor was busy (limit %.0f %%)", late,
-                             requests, absl::FormatDuration(options_.late_after), 100 * kLateShare);
+      return absl::StrFormat("%d of %d sends were more than %s late because the processor was busy (limit %.0f %%)",
+                             late, requests, absl::FormatDuration(options_.late_after), 100 * kLateShare);
     }
     return "";
   }

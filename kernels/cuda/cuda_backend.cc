@@ -191,6 +191,7 @@ namespace maxsim {
 absl::StatusOr<int> CountCudaDevices() {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return cuda::NoDevice(error);
+  if (count == 0) return cuda::NoDevice(cudaErrorNoDevice);
   return count;
 }
 

@@ -347,8 +347,8 @@ void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch)
     QueueChanged();
     more_waits = !queue_.empty();
   }
-  // Building and sending the answers of a full batch takes longer than its kernels, and the lane is better used for the
-  // next batch. A job that is alone is answered without waking another thread first.
+  // What a full batch takes on the host is several times its kernels' time, and the lane is better used for the next
+  // one. A job that is alone is answered without waking another thread first.
   const bool hand_over = more_waits || batch.size() > 1;
   AnswerThreads::Work answer = [this, batch = std::move(batch), results = std::move(results), start, end]() mutable {
     for (size_t idx = 0; idx < batch.size(); ++idx) Answer(&batch[idx], std::move(results[idx]), start, end);

@@ -391,7 +391,7 @@ void AddServerKeys(std::vector<Key>& keys) {
       "After the delay: time that accepted requests have to finish."));
   keys.push_back(Text(
       "auth.tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.tokens_file; },
-      "Bearer tokens, one per line, that calls must carry; empty: no authentication."));
+      "Bearer tokens, one per line, that calls must carry; empty: everyone may search."));
   keys.push_back(Text(
       "auth.admin_tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.admin_tokens_file; },
       "Bearer tokens that may do everything; those of auth.tokens_file then may only search; empty: they may do "

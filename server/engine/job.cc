@@ -6,6 +6,7 @@
 #include "server/saturating.h"
 
 namespace maxsim::engine {
+
 uint64_t CandidateSet::num_documents(const store::Collection& collection) const {
   switch (kind) {
     case Kind::kWholeCollection:

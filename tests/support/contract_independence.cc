@@ -86,7 +86,8 @@ void Reruns(Backend& backend) {
   constexpr int64_t kDocuments = kSanitized ? 30 : 200;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 100, RandomLengths(TestSeed(), kDocuments, 1, 150));
+    const RandomDocuments documents =
+        MakeDocuments(TestSeed(), type, 100, RandomLengths(TestSeed(), kDocuments, 1, 150));
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 100, 33);
     runner.Load(documents);
     const std::vector<Scored> expected = runner.TopK(query.view(kMaxTopK));

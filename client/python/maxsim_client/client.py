@@ -256,9 +256,11 @@ class Client:
         return self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=self._timeout)
 
     def collections(self) -> List[rerank_pb2.CollectionInfo]:
+        """As Admin lists them, which may want an administrator's token; `info().collections` wants none."""
         return list(self.admin.ListCollections(admin_pb2.ListCollectionsRequest(), timeout=self._timeout).collections)
 
-    # Each of the following is one server's: of several that `target` names, give it the one that is meant.
+    # Each of the following is one server's: of several that `target` names, give it the one that is meant. Where the
+    # server has `auth.admin_tokens_file`, they want a token of that.
 
     def load(
         self, name: str, path: str, *, residency: str = "auto", replicate: bool = False

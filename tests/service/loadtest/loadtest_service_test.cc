@@ -226,16 +226,18 @@ TEST_F(LoadtestServiceTest, ASweepThatFindsNoRateFails) {
 TEST_F(LoadtestServiceTest, ASweepThatIsEndedSaysThatItDidNotConverge) {
   Serve();
   // 11 requests are the first step and the one before it, 20 more the second.
-  std::thread stopper([this] {
-    while (Counted("Rerank", "OK") < 20) absl::SleepFor(absl::Milliseconds(5));
+  std::atomic<bool> ended = false;
+  std::thread stopper([this, &ended] {
+    while (!ended && Counted("Rerank", "OK") < 20) absl::SleepFor(absl::Milliseconds(5));
     stop_ = true;
   });
   const int exit_code = RunIds(
       {"--sweep", "--target-p99", "5s", "--rate", "20", "--arrivals", "fixed", "--warmup", "0", "--duration", "500ms"});
+  ended = true;
   stopper.join();
   EXPECT_TRUE(Fine(exit_code)) << err_.str();
   ASSERT_GE(report_["steps"].size(), 1u) << out_.str();
-  EXPECT_EQ(report_["held_rate"], report_["steps"].back()["rate"]);
+  EXPECT_FALSE(report_["held_rate"].is_null());
   EXPECT_EQ(report_["converged"], false);
   EXPECT_EQ(report_["converged_reason"], "the sweep was ended");
   EXPECT_THAT(out_.str(), HasSubstr("converged     no: the sweep was ended; a higher rate may hold"));

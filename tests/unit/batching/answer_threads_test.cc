@@ -143,14 +143,17 @@ TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
 }
 
 TEST_F(AnswerTest, AJobThatIsAloneIsAnsweredByItsLane) {
-  Start({});
-  SubmitGated(1);
+  Start({.max_batch_queries = 1});
+  // 1 goes to the thread that answers, as something waits; 3 is alone.
+  ScoreGatedBefore(1, [this] { SubmitGated(2); });
   LetGo(1);
-  ASSERT_TRUE(WaitFor(1).ok());
-  SubmitGated(2);
   LetGo(2);
+  ASSERT_TRUE(WaitFor(1).ok());
   ASSERT_TRUE(WaitFor(2).ok());
-  EXPECT_EQ(ThreadOf(1), ThreadOf(2));
+  SubmitGated(3);
+  LetGo(3);
+  ASSERT_TRUE(WaitFor(3).ok());
+  EXPECT_NE(ThreadOf(3), ThreadOf(1));
 }
 
 TEST_F(AnswerTest, ABatchOfTwoDoesNotKeepTheLaneThoughNothingWaits) {
