@@ -45,8 +45,9 @@ def runtime_requirements() -> List[str]:
         parsed = re.match(r"(grpcio|protobuf)(?![\w-])[^;]*?>=\s*([\w.]+)", requirement)
         if parsed:
             minimum[parsed[1]] = parsed[2]
-    if minimum.keys() != {"grpcio", "protobuf"}:
-        raise SystemExit(f"grpcio-tools {metadata.version('grpcio-tools')} names no least grpcio and protobuf")
+    # A distribution's package leaves that to the distribution: what is installed beside it fits.
+    for missing in {"grpcio", "protobuf"} - minimum.keys():
+        minimum[missing] = metadata.version(missing)
     too_new = int(minimum["protobuf"].split(".")[0]) + 2
     return [f"grpcio>={minimum['grpcio']}", f"protobuf>={minimum['protobuf']},<{too_new}"]
 
