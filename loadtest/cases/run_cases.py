@@ -9,6 +9,7 @@ fails or cannot run leaves a row that says why, and the others go on. `make_tabl
 """
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -81,12 +82,15 @@ def parse(arguments):
     parser.add_argument("--python", default=sys.executable, help="Python with torch, grpc and flash-maxsim, for the baseline")
     parser.add_argument("--link-gbs", type=float, help="host-to-device rate in GB/s; default: measured with --python's torch")
     parser.add_argument("--seconds", type=float, default=900, help="no case begins after that long")
+    parser.add_argument("--soak-seconds", type=float, help="how long the case soak goes on; default: by the scale")
     parser.add_argument("--commit", help="what serving.json says; default: what maxsimd says")
     options = parser.parse_args(arguments)
     options.gpu = options.backend == "cuda" or options.backend == "auto" and has_gpu()
     for program in ("maxsimd", "maxsim-shard", "maxsim-loadtest"):
         if not (options.bin / program).exists():
             parser.error(f"--bin: there is no {program} in {options.bin}")
+    if options.soak_seconds is not None and options.soak_seconds <= 0:
+        parser.error(f"--soak-seconds is {options.soak_seconds}; it must be more than 0")
     return options
 
 
@@ -96,6 +100,8 @@ def main(arguments=None):
     names = [name for name in CASES if not options.case or name in options.case]
     begin = time.monotonic()
     data = Data(options.data or options.out / "data", options.bin, options.scale)
+    if options.soak_seconds:
+        data.scale = dataclasses.replace(data.scale, soak_seconds=options.soak_seconds)
     data.make(sorted({collection for name in names for collection in CASES[name][1]}))
     print(f"-- data: {time.monotonic() - begin:.1f} s", flush=True)
     run = Run(options, data, server_keys(options.bin))
