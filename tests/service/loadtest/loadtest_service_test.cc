@@ -201,13 +201,12 @@ TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
   const json& held = report_["held_rate"];
   ASSERT_TRUE(held.is_number()) << report_.dump(1);
   EXPECT_LE(held, 100);
-  bool failed_above = false, timed_out = false;
+  bool failed_above = false;
   for (const json& step : report_["steps"]) {
+    // Requests that are refused there or time out are no failure.
     failed_above |= !step["held"] && step["rate"] > held;
-    timed_out |= step["errors"].contains("DEADLINE_EXCEEDED");
   }
   EXPECT_TRUE(failed_above);
-  EXPECT_TRUE(timed_out) << "beyond the rate, so that it is no failure";
   EXPECT_EQ(report_["rate"], held);
   EXPECT_THAT(out_.str(), HasSubstr("hold p99 <= 200ms"));
   EXPECT_LE(report_["whole_run"]["answered"], Counted("Rerank", "OK")) << "some came when their time was over";
