@@ -44,21 +44,22 @@ absl::Status CheckRange(std::string_view text, uint64_t value, uint64_t min, uin
 template <typename T>
 Key Numeric(std::string name, std::string type, Field<T> field, uint64_t min, uint64_t max, std::string help,
             absl::StatusOr<uint64_t> (*parse)(std::string_view), std::string (*format)(uint64_t)) {
-  return {.name = std::move(name),
-          .type = std::move(type),
-          .range = max < kHuge ? absl::StrCat(format(min), " to ", format(max))
-                   : min > 0   ? absl::StrCat("at least ", format(min))
-                               : "",
-          .help = std::move(help),
-          .set =
-              [=](std::string_view text, Config& config) {
-                absl::StatusOr<uint64_t> value = parse(text);
-                if (!value.ok()) return value.status();
-                if (absl::Status status = CheckRange(text, *value, min, max, format); !status.ok()) return status;
-                field(config) = static_cast<T>(*value);
-                return absl::OkStatus();
-              },
-          .get = [=](const Config& config) { return format(static_cast<uint64_t>(Read(field, config))); }};
+  Key key;
+  key.name = std::move(name);
+  key.type = std::move(type);
+  key.range = max < kHuge ? absl::StrCat(format(min), " to ", format(max))
+              : min > 0   ? absl::StrCat("at least ", format(min))
+                          : "";
+  key.help = std::move(help);
+  key.set = [=](std::string_view text, Config& config) {
+    absl::StatusOr<uint64_t> value = parse(text);
+    if (!value.ok()) return value.status();
+    if (absl::Status status = CheckRange(text, *value, min, max, format); !status.ok()) return status;
+    field(config) = static_cast<T>(*value);
+    return absl::OkStatus();
+  };
+  key.get = [=](const Config& config) { return format(static_cast<uint64_t>(Read(field, config))); };
+  return key;
 }
 
 template <typename T>
@@ -147,29 +148,29 @@ Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
 
 // One of `names`; `values[i]` is what names[i] stands for.
 template <typename T>
-Key Choice(std::string name, std::vector<std::string> names, std::vector<T> values, Field<T> field, std::string help) {
-  return {.name = std::move(name),
-          .type = absl::StrJoin(names, "|"),
-          .range = "",
-          .help = std::move(help),
-          .set =
-              [=](std::string_view text, Config& config) {
-                for (size_t i = 0; i < names.size(); ++i) {
-                  if (names[i] != text) continue;
-                  field(config) = values[i];
-                  return absl::OkStatus();
-                }
-                return absl::InvalidArgumentError(
-                    absl::StrCat("\"", std::string(text), "\" is not one of ", absl::StrJoin(names, ", ")));
-              },
-          .get =
-              [=](const Config& config) {
-                const T value = Read(field, config);
-                for (size_t i = 0; i < names.size(); ++i) {
-                  if (values[i] == value) return names[i];
-                }
-                return std::string();
-              }};
+Key Choice(std::string name, const std::vector<std::string>& names, const std::vector<T>& values, Field<T> field,
+           std::string help) {
+  Key key;
+  key.name = std::move(name);
+  key.type = absl::StrJoin(names, "|");
+  key.help = std::move(help);
+  key.set = [=](std::string_view text, Config& config) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] != text) continue;
+      field(config) = values[i];
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", std::string(text), "\" is not one of ", absl::StrJoin(names, ", ")));
+  };
+  key.get = [=](const Config& config) {
+    const T value = Read(field, config);
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (values[i] == value) return names[i];
+    }
+    return std::string();
+  };
+  return key;
 }
 
 Key StringList(std::string name, Field<std::vector<std::string>> field, std::string help) {

@@ -171,7 +171,7 @@ class HttpServer::Impl final : private Application {
   Transport transport_;
 };
 
-HttpServer::HttpServer(HttpOptions options, HttpDependencies dependencies)
+HttpServer::HttpServer(const HttpOptions& options, HttpDependencies dependencies)
     : impl_(std::make_unique<Impl>(options, std::move(dependencies))) {}
 HttpServer::~HttpServer() = default;
 absl::StatusOr<int> HttpServer::Start() { return impl_->Start(); }

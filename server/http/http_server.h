@@ -40,7 +40,7 @@ struct HttpDependencies {
 // server has tokens. The probes wait for no rerank call.
 class HttpServer {
  public:
-  HttpServer(HttpOptions options, HttpDependencies dependencies);
+  HttpServer(const HttpOptions& options, HttpDependencies dependencies);
   ~HttpServer();  // stops, without grace
 
   // Binds and begins to serve; returns the port. UNAVAILABLE when the address cannot be had, with the system's reason.

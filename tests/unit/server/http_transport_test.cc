@@ -245,7 +245,7 @@ TEST_F(HttpTransportTest, AmbiguousFramingIsRefused) {
                                      std::string("Transfer-Encoding\r\n"),
                                      std::string("X: a\nContent-Length: 5\r\n"),
                                      std::string("X: a\0b\r\n", 8)}) {
-    const std::string text = Exchange("POST /b HTTP/1.1\r\nHost: x\r\n" + headers + tail);
+    const std::string text = Exchange(absl::StrCat("POST /b HTTP/1.1\r\nHost: x\r\n", headers, tail));
     EXPECT_THAT(text, StartsWith("HTTP/1.1 400 ")) << headers;
     EXPECT_THAT(text, HasSubstr("Connection: close\r\n")) << headers;
     EXPECT_THAT(text, Not(HasSubstr("HTTP/1.1 200"))) << headers;
