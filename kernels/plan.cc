@@ -46,18 +46,6 @@ double Pace(ScoreTile tile) {
   return 0;
 }
 
-// Estimated time of a tiling: each row tile streams its candidates once.
-double Cost(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
-  const TileTraits traits = TraitsOf(tile);
-  const double pace = Pace(tile);
-  double cost = 0;
-  for (const ScoreGroup& group : groups) {
-    const int64_t row_tiles = CeilDiv(group.Blocks(SharesBlocks(tile)), traits.blocks());
-    cost += pace * static_cast<double>(row_tiles * group.num_candidates);
-  }
-  return cost;
-}
-
 bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, const DeviceLimits& limits) {
   switch (tile) {
     case ScoreTile::kRows32Narrow:
@@ -95,7 +83,7 @@ ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span
   double best_cost = std::numeric_limits<double>::infinity();
   for (ScoreTile tile : kAllScoreTiles) {
     if (!limits.Allows(tile) || !CanRun(tile, type, dim, row_bytes, limits)) continue;
-    if (const double cost = Cost(groups, tile); cost < best_cost) {
+    if (const double cost = EstimatedReads(groups, tile); cost < best_cost) {
       best = tile;
       best_cost = cost;
     }
@@ -250,6 +238,18 @@ std::string ScorePlan::ToString() const {
                       stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads, " threads, ",
                       blocks_per_sm, " blocks a multiprocessor, ", num_row_tiles, " row tiles, grid ",
                       row_tiles_at_once, " x ", blocks_per_row_tile);
+}
+
+// Each row tile streams its candidates once.
+double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+  const TileTraits traits = TraitsOf(tile);
+  const double pace = Pace(tile);
+  double reads = 0;
+  for (const ScoreGroup& group : groups) {
+    const int64_t row_tiles = CeilDiv(group.Blocks(SharesBlocks(tile)), traits.blocks());
+    reads += pace * static_cast<double>(row_tiles * group.num_candidates);
+  }
+  return reads;
 }
 
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,

@@ -32,6 +32,7 @@ struct Options {
   std::vector<std::string> storage;
   std::vector<int32_t> dims;
   std::vector<std::string> tiles;
+  bool join_lists = true;
   int repetitions = 15;
   SweepOptions sweep;
 
@@ -104,6 +105,9 @@ Json ToJson(const GpuRow& row) {
                {"bound", row.memory_bound ? "memory" : "multiply"},
                {"limit_once_ms", row.limit_once_seconds * 1e3}});
   if (shape.select_k == 0) json.update({{"select_ms", row.select_seconds * 1e3}, {"call_ms", row.call_seconds * 1e3}});
+  if (row.graph_seconds > 0) {
+    json.update({{"launches_ms", row.launches_seconds * 1e3}, {"graph_ms", row.graph_seconds * 1e3}});
+  }
   json["plan"] = row.plan;
   return json;
 }
@@ -185,6 +189,7 @@ absl::Status RunCases(cuda::CudaBackend& backend, const std::vector<GpuCase>& ca
                       const GpuLimits& limits, CacheFlush& flush, Json& report) {
   RunOptions run;
   run.tiles = options.TileMask();
+  run.join_lists = options.join_lists;
   run.repetitions = options.repetitions;
   if (!cases.empty()) {
     std::printf("%-24s %-4s %4s %9s %9s %6s %-8s %6s %7s %9s %9s  %s\n", "shape", "type", "d", "ours ms", "limit ms",
@@ -245,6 +250,7 @@ absl::Status Run(Options options, const std::string& command) {
       if (absl::Status written = WriteInputs(options.inputs_path, shape); !written.ok()) return written;
     }
     options.sweep.run.tiles = options.TileMask();
+    options.sweep.run.join_lists = options.join_lists;
     options.sweep.run.repetitions = std::min(options.repetitions, 7);
     options.sweep.run.whole_calls = false;
     options.sweep.run.check_products = 3e7;
@@ -291,6 +297,8 @@ int main(int argc, char** argv) {
   app.add_option("--tiles", options.tiles, "Tilings that may be chosen, separated by commas; default: all")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
+  app.add_flag("--join-lists,!--no-join-lists", options.join_lists,
+               "Score lists that have documents in common as their union, where that saves time (default: on)");
   app.add_option("--repetitions", options.repetitions, "Timed calls of a shape; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -167,6 +167,46 @@ absl::StatusOr<double> TimeCalls(cuda::CudaExecutor& executor, const GpuData& da
   return Median(seconds);
 }
 
+// Median seconds from `start`, which enqueues work on the stream, until all of it is seen to be done.
+template <class Start>
+absl::StatusOr<double> TimeStarts(cudaStream_t stream, CacheFlush& flush, int repetitions, Start start) {
+  std::vector<double> seconds;
+  for (int run = 0; run < repetitions; ++run) {
+    MAXSIM_RETURN_IF_ERROR(flush.Run());
+    const auto begin = std::chrono::steady_clock::now();
+    MAXSIM_RETURN_IF_ERROR(start());
+    while (true) {
+      const cudaError_t error = cudaStreamQuery(stream);
+      if (error == cudaSuccess) break;
+      if (error != cudaErrorNotReady) return MAXSIM_CUDA_STATUS(error);
+    }
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return Median(seconds);
+}
+
+// The kernels of the executor's last call, started one by one and as a graph.
+absl::Status TimeGraph(cuda::CudaExecutor& executor, const GpuData& data, CacheFlush& flush, int repetitions,
+                       GpuRow& row) {
+  const auto launch = [&] { return executor.StartAgain(*data.documents); };
+  absl::StatusOr<double> launches = TimeStarts(executor.stream(), flush, repetitions, launch);
+  if (absl::IsFailedPrecondition(launches.status())) return absl::OkStatus();  // a call with copies
+  MAXSIM_ASSIGN_OR_RETURN(row.launches_seconds, std::move(launches));
+  cudaGraph_t graph = nullptr;
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(executor.stream(), cudaStreamCaptureModeThreadLocal));
+  const absl::Status launched = launch();
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamEndCapture(executor.stream(), &graph));
+  const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> graph_owner(graph, cudaGraphDestroy);
+  MAXSIM_RETURN_IF_ERROR(launched);
+  cudaGraphExec_t exec = nullptr;
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaGraphInstantiate(&exec, graph, 0));
+  const std::unique_ptr<CUgraphExec_st, cudaError_t (*)(cudaGraphExec_t)> exec_owner(exec, cudaGraphExecDestroy);
+  MAXSIM_ASSIGN_OR_RETURN(row.graph_seconds, TimeStarts(executor.stream(), flush, repetitions, [&] {
+                            return MAXSIM_CUDA_STATUS(cudaGraphLaunch(exec, executor.stream()));
+                          }));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
@@ -176,6 +216,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   std::unique_ptr<cuda::CudaExecutor> executor;
   MAXSIM_ASSIGN_OR_RETURN(executor, cuda::CudaExecutor::Create(backend.device(), OptionsFor(shape)));
   executor->AllowTiles(options.tiles);
+  executor->SetJoins(options.join_lists ? cuda::Joins::kWorthwhile : cuda::Joins::kNever);
 
   GpuRow row;
   row.shape = shape;
@@ -201,6 +242,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   executor->SetStageEvents(false);
   if (options.whole_calls) {
     MAXSIM_ASSIGN_OR_RETURN(row.call_seconds, TimeCalls(*executor, data, flush, options.repetitions, results));
+    MAXSIM_RETURN_IF_ERROR(TimeGraph(*executor, data, flush, options.repetitions, row));
   }
   const Work work = WorkOf(data);
   const double multiply = work.operations / limits.Operations(shape.type);

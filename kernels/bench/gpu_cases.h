@@ -13,6 +13,7 @@ namespace maxsim::bench {
 
 struct RunOptions {
   uint32_t tiles = ~uint32_t{0};  // that the plan may choose (DeviceLimits::tiles)
+  bool join_lists = true;         // where that saves time
   int repetitions = 15;           // timed calls; their median counts
   bool whole_calls = true;        // time calls from host memory to host memory too
   double check_products = 2e9;    // products that the FP64 reference may take; at least one document is checked
@@ -26,6 +27,10 @@ struct GpuRow {
   double seconds = 0;         // scoring on the device; of a selection, that
   double select_seconds = 0;  // top 100 of each query, on the device
   double call_seconds = 0;    // the whole call
+  // Of a call without copies (else 0): what it starts on the device, from the first launch until the end is seen, as
+  // launches one by one and as one graph.
+  double launches_seconds = 0;
+  double graph_seconds = 0;
   // The larger of bytes over the read limit and operations over the multiply limit. A document that several lists name
   // counts for each of them in the first, and once in the second.
   double limit_seconds = 0;

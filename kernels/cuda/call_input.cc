@@ -20,6 +20,15 @@ constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
 
 constexpr size_t kPartAlignment = 256;
 
+// What joining lists takes beside the scoring, on the host and on the device, in bytes that the memory reads meanwhile:
+// about 20 us on an H200. Calls of less than three times that are not looked at.
+constexpr double kJoinBytes = 92e6;
+constexpr double kWorthJoining = 3;
+// A union's documents end in the middle of tiles, and leave the tensor cores less time for each than whole shards do:
+// measured on an H200 with 121 tokens a document on average (docs/performance).
+constexpr double kUnionPace = 1.25;
+constexpr double kUnionPaceI8 = 1.4;
+
 int64_t NumBlocks(int64_t num_tokens) { return (num_tokens + kBlockTokens - 1) / kBlockTokens; }
 
 // Blocks that queries take where short ones share them.
@@ -67,13 +76,16 @@ size_t SliceCapacity::InputBytes() const {
   return AlignUp(blocks * sizeof(RowTile)) + AlignUp(static_cast<size_t>(queries) * sizeof(BlockSum)) +
          AlignUp(static_cast<size_t>(queries) * sizeof(SelectQuery)) +
          AlignUp(static_cast<size_t>(rows) * sizeof(float)) + AlignUp(static_cast<size_t>(query_bytes)) +
+         AlignUp(static_cast<size_t>(queries) * sizeof(JoinedList)) +
+         AlignUp(static_cast<size_t>(queries) * sizeof(JoinedUnion)) +
          AlignUp(static_cast<size_t>(candidates) * sizeof(uint32_t));
 }
 
 size_t SliceCapacity::DeviceBytes() const {
-  // A row of I8 has at most half the bytes of one of F32: 16 of 32 where it is shortest.
-  return AlignUp(InputBytes()) + AlignUp(static_cast<size_t>(query_bytes / 2)) +
-         AlignUp(static_cast<size_t>(rows) * sizeof(float));
+  // A row of I8 has at most half the bytes of one of F32: 16 of 32 where it is shortest. Unions have no more documents
+  // than their lists.
+  return AlignUp(InputBytes()) + AlignUp(static_cast<size_t>(candidates) * sizeof(uint32_t)) +
+         AlignUp(static_cast<size_t>(query_bytes / 2)) + AlignUp(static_cast<size_t>(rows) * sizeof(float));
 }
 
 size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
@@ -101,16 +113,19 @@ void CallInput::Reset(ScalarType type, int32_t dim) {
   query_pitch_ = DeviceRowBytes(QueryType(type), dim);
   weighted_ = true;
   groups_.clear();
-  scores_offsets_.clear();
+  places_.clear();
   row_order_.clear();
   plan_groups_.clear();
   row_tiles_.clear();
   block_sums_.clear();
+  joined_lists_.clear();
+  unions_.clear();
   select_queries_.clear();
   small_selections_.clear();
   results_.clear();
   lists_.clear();
-  num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partial_blocks_ = 0;
+  num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partials_ = 0;
+  num_union_ordinals_ = num_join_words_ = words_of_union_ = longest_joined_ = 0;
   most_candidates_ = pass_candidates_ = 0;
   num_large_ = most_chunks_ = most_rank_blocks_ = 0;
 }
@@ -133,45 +148,149 @@ void CallInput::FormGroups(int64_t num_documents) {
       group = groups_.insert(groups_.end(), std::move(fresh));
     }
     group->queries.push_back(static_cast<int32_t>(i));
+    places_[i].ordinals_begin = group->ordinals_begin;
   }
 }
 
+ScoreGroup CallInput::PlanGroup(const Group& group, int64_t num_candidates) const {
+  ScoreGroup plan_group{0, num_candidates};
+  PackedBlocks packed;
+  for (int32_t i : group.queries) {
+    plan_group.num_blocks += NumBlocks(queries_[i].num_tokens);
+    packed.Add(queries_[i].num_tokens);
+  }
+  plan_group.packed_blocks = packed.count();
+  return plan_group;
+}
+
+// Blocks of the group's queries that leave partial sums.
+int64_t CallInput::PartialBlocks(const Group& group) const {
+  int64_t partial_blocks = 0;
+  for (int32_t i : group.queries) {
+    const int64_t blocks = NumBlocks(queries_[i].num_tokens);
+    if (blocks > 1 || group.words_begin >= 0) partial_blocks += blocks;
+  }
+  return partial_blocks;
+}
+
+// What joining takes, in documents that are read meanwhile.
+double CallInput::JoinReads(const ScoreRoom& room) {
+  return room.join_always ? 0 : kJoinBytes / std::max(room.document_bytes, 1.0);
+}
+
+// Joins of groups_, by their places there. Looks at lists only where reading them takes long enough.
+std::vector<ListJoin> CallInput::FindWorthwhileJoins(const ScoreRoom& room) const {
+  std::vector<CandidateList> lists;
+  std::vector<int32_t> groups;
+  double reads = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int64_t blocks = plan_groups_[g].Blocks(/*packed=*/true);
+    if (groups_[g].ordinals == nullptr || blocks >= kJoinedBlocks) continue;
+    lists.push_back({{groups_[g].ordinals, static_cast<size_t>(groups_[g].num_candidates)}, blocks});
+    groups.push_back(static_cast<int32_t>(g));
+    reads += static_cast<double>(groups_[g].num_candidates);
+  }
+  if (reads < kWorthJoining * JoinReads(room)) return {};
+  std::vector<ListJoin> joins = FindJoins(lists);
+  for (ListJoin& join : joins) {
+    for (int32_t& list : join.lists) list = groups[list];
+  }
+  return joins;
+}
+
+// Replaces groups whose lists are worth joining by groups of their unions, and plans those.
+absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& limits, const ScoreRoom& room) {
+  const int64_t words = (num_documents + 31) / 32;
+  if (!room.join || groups_.size() < 2 || room.join_words < words) return absl::OkStatus();
+  std::vector<ListJoin> joins = FindWorthwhileJoins(room);
+  joins.resize(std::min(joins.size(), static_cast<size_t>(room.join_words / words)));
+  if (joins.empty()) return absl::OkStatus();
+
+  std::vector<Group> groups;
+  std::vector<ScoreGroup> plan_groups;
+  std::vector<bool> joined(groups_.size());
+  int64_t partials = 0, most_candidates = most_candidates_, union_ordinals = 0;
+  for (const ListJoin& join : joins) {
+    Group group{nullptr, join.most, union_ordinals, {}, static_cast<int64_t>(groups.size()) * words};
+    union_ordinals += join.most;
+    for (int32_t g : join.lists) {
+      group.queries.insert(group.queries.end(), groups_[g].queries.begin(), groups_[g].queries.end());
+      joined[g] = true;
+    }
+    partials += PartialBlocks(group) * join.most;
+    most_candidates = std::max(most_candidates, join.most);
+    plan_groups.push_back(PlanGroup(group, join.expected));
+    groups.push_back(std::move(group));
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (joined[g]) continue;
+    partials += PartialBlocks(groups_[g]) * most_candidates;
+    plan_groups.push_back(plan_groups_[g]);
+    groups.push_back(groups_[g]);
+  }
+  // The union is scored in one pass.
+  if (partials > room.partials || most_candidates > kMaxPassCandidates) return absl::OkStatus();
+  ScorePlan plan;
+  MAXSIM_ASSIGN_OR_RETURN(plan, PlanScore(type_, dim_, plan_groups, limits));
+  if (TraitsOf(plan.tile).blocks() == 1) return absl::OkStatus();  // would read the union once a query
+  const double pace = room.join_always ? 1 : type_ == ScalarType::kI8 ? kUnionPaceI8 : kUnionPace;
+  const double reads = pace * EstimatedReads(plan_groups, plan.tile) + JoinReads(room);
+  if (reads >= EstimatedReads(plan_groups_, score_plan_.tile)) return absl::OkStatus();
+
+  // The unions' ordinals lie behind the lists'.
+  const int64_t first =
+      static_cast<int64_t>(AlignUp(static_cast<size_t>(num_ordinals_) * sizeof(uint32_t)) / sizeof(uint32_t));
+  for (size_t j = 0; j < joins.size(); ++j) {
+    groups[j].ordinals_begin += first;
+    for (int32_t g : joins[j].lists) {
+      const Group& list = groups_[g];
+      joined_lists_.push_back({list.ordinals_begin, list.num_candidates, groups[j].words_begin});
+      longest_joined_ = std::max(longest_joined_, list.num_candidates);
+    }
+  }
+  num_union_ordinals_ = union_ordinals;
+  words_of_union_ = words;
+  num_join_words_ = static_cast<int64_t>(joins.size()) * words;
+  most_candidates_ = most_candidates;
+  groups_ = std::move(groups);
+  plan_groups_ = std::move(plan_groups);
+  score_plan_ = plan;
+  return absl::OkStatus();
+}
+
 absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
-                                   const DeviceLimits& limits, int64_t partials_capacity) {
+                                   const DeviceLimits& limits, const ScoreRoom& room) {
   Reset(type, dim);
   queries_ = queries;
-  FormGroups(num_documents);
 
-  // Results and scores by query, and the room that partial sums need.
+  // Results and scores by query.
   int64_t num_scores = 0;
   for (const Query& query : queries) {
     const int64_t num_candidates = NumCandidates(query, num_documents);
-    scores_offsets_.push_back(num_scores);
+    places_.push_back({num_scores, num_candidates});
     AddSelectQuery(query, num_candidates, num_scores);
     num_scores += (num_candidates + kSelectAlignment - 1) / kSelectAlignment * kSelectAlignment;
-    const int64_t blocks = NumBlocks(query.num_tokens);
-    if (num_candidates > 0 && blocks > 1) num_partial_blocks_ += blocks;
   }
+  FormGroups(num_documents);
   if (groups_.empty()) return absl::OkStatus();
-  pass_candidates_ = num_partial_blocks_ == 0
-                         ? most_candidates_
-                         : std::min(most_candidates_, std::max<int64_t>(partials_capacity / num_partial_blocks_, 1));
-  pass_candidates_ = std::min(pass_candidates_, kMaxPassCandidates);
-  for (const Group& group : groups_) {
-    ScoreGroup plan_group{0, group.num_candidates};
-    PackedBlocks packed;
-    for (int32_t i : group.queries) {
-      plan_group.num_blocks += NumBlocks(queries[i].num_tokens);
-      packed.Add(queries[i].num_tokens);
-    }
-    plan_group.packed_blocks = packed.count();
-    plan_groups_.push_back(plan_group);
-  }
+  for (const Group& group : groups_) plan_groups_.push_back(PlanGroup(group, group.num_candidates));
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
+  MAXSIM_RETURN_IF_ERROR(JoinLists(num_documents, limits, room));
+
+  pass_candidates_ = std::min(most_candidates_, kMaxPassCandidates);
+  if (num_join_words_ == 0) {
+    int64_t partial_blocks = 0;
+    for (const Group& group : groups_) partial_blocks += PartialBlocks(group);
+    if (partial_blocks > 0) {
+      pass_candidates_ = std::min(pass_candidates_, std::max<int64_t>(room.partials / partial_blocks, 1));
+    }
+  }
   if (IsStream(score_plan_.tile)) query_pitch_ = MaxQueryPitch(QueryType(type), query_pitch_);
   PlanSelections(limits);
-  num_partial_blocks_ = 0;  // counted again, as places in the partial sums
-  for (const Group& group : groups_) AddRowTiles(group);
+  for (const Group& group : groups_) {
+    if (group.words_begin >= 0) AddUnion(group);
+    AddRowTiles(group);
+  }
   FinishLayout();
   return absl::OkStatus();
 }
@@ -205,6 +324,14 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
   }
 }
 
+// To be called before the group's row tiles are added.
+void CallInput::AddUnion(const Group& group) {
+  const int64_t blocks = PlanGroup(group, 0).Blocks(SharesBlocks(score_plan_.tile));
+  const int64_t of_tile = TraitsOf(score_plan_.tile).blocks();
+  unions_.push_back({group.words_begin, words_of_union_, group.ordinals_begin, static_cast<int32_t>(row_tiles_.size()),
+                     static_cast<int32_t>((blocks + of_tile - 1) / of_tile)});
+}
+
 // Stacks the blocks of the group's queries and cuts them into row tiles. Short queries come last, where they share
 // blocks.
 void CallInput::AddRowTiles(const Group& group) {
@@ -214,14 +341,10 @@ void CallInput::AddRowTiles(const Group& group) {
     const Query& query = queries_[i];
     if (share && PackedRows(query.num_tokens) < kBlockTokens) continue;
     const int64_t blocks = NumBlocks(query.num_tokens);
-    if (blocks > 1) {
-      block_sums_.push_back({num_partial_blocks_ * pass_candidates_, scores_offsets_[i], group.num_candidates, blocks});
-    }
+    const BlockOutput first = OutputOf(group, i);
     for (int64_t block = 0; block < blocks; ++block) {
-      BlockOutput output{};
-      output.num_queries = 1;
-      output.to_partials = blocks > 1 ? 1 : 0;
-      output.offsets[0] = blocks > 1 ? num_partial_blocks_++ * pass_candidates_ : scores_offsets_[i];
+      BlockOutput output = first;
+      output.offsets[0] += block * PartialsStride(group);
       AddBlock(group, output, tile);
     }
     row_order_.push_back({&query, blocks * kBlockTokens});
@@ -233,12 +356,33 @@ void CallInput::AddRowTiles(const Group& group) {
   if (tile.num_blocks > 0) row_tiles_.push_back(tile);
 }
 
+// Room for partial sums of one block.
+int64_t CallInput::PartialsStride(const Group& group) const {
+  return group.words_begin >= 0 ? group.num_candidates : pass_candidates_;
+}
+
+// Where the query's first block puts its sums; takes the room that partial sums of all its blocks need.
+BlockOutput CallInput::OutputOf(const Group& group, int32_t query) {
+  BlockOutput output{};
+  output.num_queries = 1;
+  output.offsets[0] = places_[query].scores_offset;
+  const int64_t blocks = NumBlocks(queries_[query].num_tokens);
+  if (blocks == 1 && group.words_begin < 0) return output;
+  const QueryPlace& place = places_[query];
+  block_sums_.push_back({num_partials_, PartialsStride(group), place.scores_offset, place.num_candidates, blocks,
+                         place.ordinals_begin, group.words_begin});
+  output.to_partials = 1;
+  output.offsets[0] = num_partials_;
+  num_partials_ += blocks * PartialsStride(group);
+  return output;
+}
+
 // Adds a block, whose rows follow those before.
 void CallInput::AddBlock(const Group& group, const BlockOutput& output, RowTile& tile) {
   if (tile.num_blocks == 0) {
     tile.first_row = num_rows_;
     tile.ordinals_begin = group.ordinals_begin;
-    tile.num_candidates = group.num_candidates;
+    tile.num_candidates = group.words_begin >= 0 ? 0 : group.num_candidates;
   }
   tile.outputs[tile.num_blocks++] = output;
   num_rows_ += kBlockTokens;
@@ -262,7 +406,9 @@ void CallInput::AddSharedBlocks(const Group& group, int64_t rows_of_query, RowTi
   };
   for (int32_t i : group.queries) {
     if (PackedRows(queries_[i].num_tokens) != rows_of_query) continue;
-    output.offsets[count++] = scores_offsets_[i];
+    const BlockOutput of_query = OutputOf(group, i);
+    output.to_partials = of_query.to_partials;
+    output.offsets[count++] = of_query.offsets[0];
     row_order_.push_back({&queries_[i], rows_of_query});
     if (count == most) flush();
   }
@@ -304,8 +450,11 @@ void CallInput::FinishLayout() {
   layout_.select_queries = place(num_select_queries(), sizeof(SelectQuery));
   layout_.row_weights = place(num_rows_, sizeof(float));
   layout_.query_rows = place(num_rows_, static_cast<size_t>(query_pitch_));
+  layout_.joined_lists = place(num_joined_lists(), sizeof(JoinedList));
+  layout_.unions = place(num_unions(), sizeof(JoinedUnion));
   layout_.ordinals = place(num_ordinals_, sizeof(uint32_t));
   layout_.total = end;
+  layout_.union_ordinals = place(num_union_ordinals_, sizeof(uint32_t));
   const bool quantized = type_ == ScalarType::kI8;
   layout_.quantized_rows = place(quantized ? num_rows_ : 0, static_cast<size_t>(DeviceRowBytes(type_, dim_)));
   layout_.factors = place(quantized ? num_rows_ : 0, sizeof(float));
@@ -350,6 +499,8 @@ void CallInput::Write(uint8_t* memory) const {
   write(layout_.row_tiles, row_tiles_);
   write(layout_.block_sums, block_sums_);
   write(layout_.select_queries, select_queries_);
+  write(layout_.joined_lists, joined_lists_);
+  write(layout_.unions, unions_);
 
   // Rows: packed tokens to padded rows, absent rows zero with weight zero.
   float* weights = reinterpret_cast<float*>(memory + layout_.row_weights);

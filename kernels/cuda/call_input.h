@@ -1,6 +1,6 @@
 // What one launch sequence needs from the host, laid out in one block of memory, so that one copy brings it over: row
 // tiles, tables of the queries, weights, query rows and candidate lists. Behind it the device has room for what it
-// makes of the queries of quantised documents. Plain host code.
+// makes of joined lists and of the queries of quantised documents. Plain host code.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/list_join.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan.h"
 
@@ -35,6 +36,15 @@ struct SliceCapacity {
   size_t DeviceBytes() const;
 };
 
+// What a slice's scores may be made with.
+struct ScoreRoom {
+  int64_t partials = 0;       // sums of blocks
+  int64_t join_words = 0;     // JoinWords
+  bool join = false;          // lists may be joined ...
+  bool join_always = false;   // ... even where that takes longer than it saves; for tests and measurements
+  double document_bytes = 0;  // of a document's rows, on average
+};
+
 // Number of candidates of a query among `num_documents` documents.
 inline int64_t NumCandidates(const Query& query, int64_t num_documents) {
   return query.ordinals == nullptr ? num_documents : query.num_candidates;
@@ -51,8 +61,11 @@ struct InputLayout {
   size_t select_queries = 0;
   size_t row_weights = 0;
   size_t query_rows = 0;
+  size_t joined_lists = 0;
+  size_t unions = 0;
   size_t ordinals = 0;
   size_t total = 0;  // end of what is copied
+  size_t union_ordinals = 0;
   // For quantised documents:
   size_t quantized_rows = 0;
   size_t factors = 0;
@@ -64,7 +77,7 @@ class CallInput {
  public:
   // Groups and plans the queries, all of one slice. Queries without candidates take no part.
   absl::Status PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
-                          const DeviceLimits& limits, int64_t partials_capacity);
+                          const DeviceLimits& limits, const ScoreRoom& room);
 
   // Plans the matches of one query in the documents `ordinals`.
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
@@ -83,6 +96,11 @@ class CallInput {
   const InputLayout& layout() const { return layout_; }
   bool empty() const { return row_tiles_.empty(); }
   int num_block_sums() const { return static_cast<int>(block_sums_.size()); }
+  int num_joined_lists() const { return static_cast<int>(joined_lists_.size()); }
+  int num_unions() const { return static_cast<int>(unions_.size()); }
+  int64_t num_join_words() const { return num_join_words_; }
+  int64_t words_of_union() const { return words_of_union_; }  // 32 documents each
+  int64_t longest_joined_list() const { return longest_joined_; }
   int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
   const SelectQuery& first_selection() const { return select_queries_.front(); }  // there is one unless empty()
   int num_large_selections() const { return num_large_; }                         // the first of the select queries
@@ -103,12 +121,20 @@ class CallInput {
   const std::vector<ResultRange>& results() const { return results_; }
 
  private:
-  // Queries with the same candidates.
+  // Queries that are scored against the same candidates.
   struct Group {
     const uint32_t* ordinals;
-    int64_t num_candidates;
+    int64_t num_candidates;  // of joined lists: that they name at most
     int64_t ordinals_begin;  // -1: all documents
     std::vector<int32_t> queries;
+    int64_t words_begin = -1;  // of joined lists
+  };
+
+  // What a query takes part with.
+  struct QueryPlace {
+    int64_t scores_offset;
+    int64_t num_candidates;
+    int64_t ordinals_begin = -1;
   };
 
   // A query's rows, and absent ones behind them.
@@ -119,6 +145,14 @@ class CallInput {
 
   void Reset(ScalarType type, int32_t dim);
   void FormGroups(int64_t num_documents);
+  ScoreGroup PlanGroup(const Group& group, int64_t num_candidates) const;
+  static double JoinReads(const ScoreRoom& room);
+  std::vector<ListJoin> FindWorthwhileJoins(const ScoreRoom& room) const;
+  absl::Status JoinLists(int64_t num_documents, const DeviceLimits& limits, const ScoreRoom& room);
+  int64_t PartialBlocks(const Group& group) const;
+  int64_t PartialsStride(const Group& group) const;
+  BlockOutput OutputOf(const Group& group, int32_t query);
+  void AddUnion(const Group& group);
   void AddRowTiles(const Group& group);
   void AddBlock(const Group& group, const BlockOutput& output, RowTile& tile);
   void AddSharedBlocks(const Group& group, int64_t rows_of_query, RowTile& tile);
@@ -132,11 +166,13 @@ class CallInput {
   bool weighted_ = true;     // the queries' weights count
   absl::Span<const Query> queries_;
   std::vector<Group> groups_;
-  std::vector<int64_t> scores_offsets_;  // by query
-  std::vector<QueryRows> row_order_;     // queries in the order of their rows
+  std::vector<QueryPlace> places_;    // by query
+  std::vector<QueryRows> row_order_;  // queries in the order of their rows
   std::vector<ScoreGroup> plan_groups_;
   std::vector<RowTile> row_tiles_;
   std::vector<BlockSum> block_sums_;
+  std::vector<JoinedList> joined_lists_;
+  std::vector<JoinedUnion> unions_;
   std::vector<SelectQuery> select_queries_;    // large ones first
   std::vector<SelectQuery> small_selections_;  // until they are behind those
   std::vector<ResultRange> results_;
@@ -147,7 +183,11 @@ class CallInput {
   int64_t num_ordinals_ = 0;
   int64_t num_results_ = 0;
   int64_t num_keys_ = 0;
-  int64_t num_partial_blocks_ = 0;
+  int64_t num_union_ordinals_ = 0;
+  int64_t num_join_words_ = 0;
+  int64_t words_of_union_ = 0;
+  int64_t longest_joined_ = 0;
+  int64_t num_partials_ = 0;
   int64_t most_candidates_ = 0;
   int64_t pass_candidates_ = 0;
   int num_large_ = 0;

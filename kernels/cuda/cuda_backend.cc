@@ -8,6 +8,7 @@
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/gather.h"
+#include "kernels/cuda/join_launch.h"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -62,6 +63,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
   if (error == cudaSuccess) error = PrepareQuantizeQueries();
   if (error == cudaSuccess) error = PrepareAddBlocks();
+  if (error == cudaSuccess) error = PrepareJoin();
   if (error == cudaSuccess) error = PrepareSelect(device->overlapping_select);
   if (error == cudaSuccess) error = PrepareCopyInput();
   if (error == cudaSuccess) error = PrepareGather();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/join_launch.h"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -49,9 +50,16 @@ int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t 
   return static_cast<int32_t>(std::clamp<int64_t>(std::max(std::min(by_tokens, by_blocks), least), 1, 32));
 }
 
+// Unions of as many documents as their lists have, for every query of a join, within 16 MB.
+constexpr int64_t kMostUnionScores = int64_t{4} << 20;
+
 int64_t PartialsCapacity(const SliceCapacity& capacity) {
-  return std::max(capacity.candidates, capacity.partial_blocks * kPassCandidates);
+  const int64_t unions = std::min(kMaxJoinedLists * capacity.candidates, kMostUnionScores);
+  return std::max({capacity.candidates, capacity.partial_blocks * kPassCandidates, unions});
 }
+
+// Words of the bitmaps of joined lists, 8 MB: one join over 32 million documents, or 32 over a million.
+constexpr int64_t kJoinWords = int64_t{1} << 20;
 
 absl::Status Beyond(absl::string_view what, int64_t value, absl::string_view limit_name, int64_t limit) {
   return absl::ResourceExhaustedError(
@@ -93,6 +101,8 @@ absl::Status CudaExecutor::Allocate() {
   MAXSIM_ASSIGN_OR_RETURN(
       partials_,
       DeviceBuffer::Allocate(static_cast<size_t>(PartialsCapacity(capacity_)) * sizeof(float), "partial sums"));
+  MAXSIM_ASSIGN_OR_RETURN(join_words_,
+                          DeviceBuffer::Allocate(static_cast<size_t>(kJoinWords) * sizeof(JoinWord), "joined lists"));
   const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
   MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(claims_.as(), 0, claims * sizeof(uint32_t), stream_.get()));
@@ -130,9 +140,10 @@ absl::Status CudaExecutor::Allocate() {
 }
 
 size_t CudaExecutor::workspace_bytes() const {
-  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + claims_.bytes() + keys_.bytes() +
-         select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() +
-         staged_scales_.bytes() + (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
+  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + join_words_.bytes() + claims_.bytes() +
+         keys_.bytes() + select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() +
+         staged_offsets_.bytes() + staged_scales_.bytes() +
+         (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
 }
 
 absl::Status CudaExecutor::CheckDevice(const Device* device) const {
@@ -203,21 +214,25 @@ CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const CudaDocuments& docum
           .document_tokens = documents.document_tokens()};
 }
 
-absl::Status CudaExecutor::PlanSlice(const Documents& documents, absl::Span<const Query> queries, bool tensor_maps) {
+absl::Status CudaExecutor::PlanSlice(const Documents& documents, absl::Span<const Query> queries, bool tensor_maps,
+                                     bool join) {
   DeviceLimits limits = device_->limits;
   limits.tensor_maps = tensor_maps;
   limits.tiles = tiles_;
-  return input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(), limits,
-                           PartialsCapacity(capacity_));
+  ScoreRoom room{.partials = PartialsCapacity(capacity_), .join_words = kJoinWords, .join = join};
+  room.join_always = joins_ == Joins::kWheneverReadsAreSaved;
+  room.document_bytes = static_cast<double>(documents.num_tokens()) *
+                        static_cast<double>(DeviceRowBytes(documents.type(), documents.dim())) /
+                        static_cast<double>(std::max<int64_t>(documents.num_documents(), 1));
+  return input_.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(), limits, room);
 }
 
 absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                                     absl::Span<std::vector<Scored>> results) {
-  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents.maps() != nullptr));
+  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents.maps() != nullptr, joins_ != Joins::kNever));
   if (!input_.empty()) {
-    const bool direct =
-        !stage_events_ && input_.layout().total <= kDirectInputBytes && input_.num_results() <= kDirectResults;
-    MAXSIM_RETURN_IF_ERROR(direct ? RunDirect(documents) : RunCopied(documents));
+    direct_ = !stage_events_ && input_.layout().total <= kDirectInputBytes && input_.num_results() <= kDirectResults;
+    MAXSIM_RETURN_IF_ERROR(direct_ ? RunDirect(documents) : RunCopied(documents));
   }
   GiveResults(results);
   return absl::OkStatus();
@@ -241,12 +256,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   if (++call_ == 0) ++call_;
   FinishOnError started(stream_.get());
   const CallWait::Clock::time_point begin = CallWait::Clock::now();
-  MAXSIM_RETURN_IF_CUDA_ERROR(
-      LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
-  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
-  MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
-  MAXSIM_RETURN_IF_ERROR(
-      LaunchSelection(pinned_results_.as<DeviceScored>(), {record, completion_state_.as<CompletionState>(), call_, 0}));
+  MAXSIM_RETURN_IF_ERROR(LaunchDirect(documents));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(*record, call_, done_, begin, EstimatedWork(documents)));
   started.Finished();
@@ -255,6 +265,24 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   timings_.score += seconds(record->input_end, record->scores_end);
   timings_.select += seconds(record->scores_end, record->results_end);
   return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::LaunchDirect(const CudaDocuments& documents) {
+  CallRecord* const record = record_.as<CallRecord>();
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
+  MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
+  return LaunchSelection(pinned_results_.as<DeviceScored>(),
+                         {record, completion_state_.as<CompletionState>(), call_, 0});
+}
+
+absl::Status CudaExecutor::StartAgain(const Documents& documents) {
+  const auto* const resident = dynamic_cast<const CudaDocuments*>(&documents);
+  if (!direct_ || resident == nullptr || input_.empty()) {
+    return absl::FailedPreconditionError("the last call was not one without copies");
+  }
+  return LaunchDirect(*resident);
 }
 
 // One copy in, scores, selection, one copy out; the host sleeps until the end.
@@ -337,7 +365,24 @@ ScoreParams CudaExecutor::ParamsFor(const ScorePass& pass) const {
   return params;
 }
 
+absl::Status CudaExecutor::JoinLists() {
+  const InputLayout& layout = input_.layout();
+  JoinCall call{};
+  call.lists = Input<JoinedList>(layout.joined_lists);
+  call.unions = Input<JoinedUnion>(layout.unions);
+  call.ordinals = Input<uint32_t>(layout.ordinals);
+  call.row_tiles = Input<RowTile>(layout.row_tiles);
+  call.words = join_words_.as<JoinWord>();
+  call.num_words = input_.num_join_words();
+  call.most_words = input_.words_of_union();
+  call.longest = input_.longest_joined_list();
+  call.num_lists = input_.num_joined_lists();
+  call.num_unions = input_.num_unions();
+  return MAXSIM_CUDA_STATUS(LaunchJoin(call, stream_.get()));
+}
+
 absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
+  if (input_.num_unions() > 0) MAXSIM_RETURN_IF_ERROR(JoinLists());
   ScoreParams params = ParamsFor(pass);
   params.scores = scores_.as<float>();
   params.partials = partials_.as<float>();
@@ -359,9 +404,10 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(),
-                                                params.partials, input_.pass_candidates(), params.pass_first,
-                                                params.pass_count, params.scores, stream_.get()));
+    const BlockSums sums = {Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(), params.partials,
+                            params.ordinals, join_words_.as<JoinWord>()};
+    MAXSIM_RETURN_IF_CUDA_ERROR(
+        LaunchAddBlocks(sums, params.pass_first, params.pass_count, params.scores, stream_.get()));
   }
   return absl::OkStatus();
 }

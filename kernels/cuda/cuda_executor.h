@@ -30,6 +30,9 @@ struct CudaTimings {
   double copy_out = 0;
 };
 
+// When candidate lists are joined: where that saves time, or wherever it saves reads.
+enum class Joins : uint8_t { kNever, kWorthwhile, kWheneverReadsAreSaved };
+
 class CudaExecutor final : public Executor {
  public:
   // `device` must outlive the executor. RESOURCE_EXHAUSTED when the workspace does not fit.
@@ -51,8 +54,16 @@ class CudaExecutor final : public Executor {
   // For tests and measurements: the tilings that later calls may choose from (DeviceLimits::tiles). kRows32 is what is
   // left when none of them can run.
   void AllowTiles(uint32_t tiles) { tiles_ = tiles; }
+  // The same of joining candidate lists (kernels/list_join.h).
+  void SetJoins(Joins joins) { joins_ = joins; }
+  // Joins of the last slice of the last call.
+  int last_joins() const { return input_.num_unions(); }
   // The same of how the stream kernels' work is shared out.
   void TuneStream(const StreamTuning& tuning) { stream_tuning_ = tuning; }
+
+  // For measurements: starts what the last call started on the device once more, if that was a call without copies, and
+  // does not wait for it. A stream that records takes it down as a graph. FAILED_PRECONDITION after other calls.
+  absl::Status StartAgain(const Documents& documents);
 
   // For measurements: the stream that calls run on. What is started there before a call runs before it.
   cudaStream_t stream() const { return stream_.get(); }
@@ -87,16 +98,18 @@ class CudaExecutor final : public Executor {
 
   absl::Status CheckDevice(const Device* device) const;
   absl::Status CheckLimits(const Documents& documents, absl::Span<const Query> queries) const;
-  absl::Status PlanSlice(const Documents& documents, absl::Span<const Query> queries, bool tensor_maps);
+  absl::Status PlanSlice(const Documents& documents, absl::Span<const Query> queries, bool tensor_maps, bool join);
   void GiveResults(absl::Span<std::vector<Scored>> results) const;
   absl::Status RunSlice(const CudaDocuments& documents, absl::Span<const Query> queries,
                         absl::Span<std::vector<Scored>> results);
   absl::Status RunDirect(const CudaDocuments& documents);
+  absl::Status LaunchDirect(const CudaDocuments& documents);
   absl::Status RunCopied(const CudaDocuments& documents);
   absl::Status WriteInput();
   absl::Status CopyInput();
   double EstimatedWork(const CudaDocuments& documents) const;
   absl::Status QuantizeQueries(const CudaDocuments& documents);
+  absl::Status JoinLists();
   absl::Status LaunchScores(const ScorePass& pass);
   absl::Status LaunchSelection(DeviceScored* results, const Completion& completion);
   absl::Status SelectAndCopyResults();
@@ -128,11 +141,13 @@ class CudaExecutor final : public Executor {
   const SliceCapacity capacity_;
   uint32_t tiles_ = ~uint32_t{0};
   StreamTuning stream_tuning_;
+  Joins joins_ = Joins::kWorthwhile;
   bool stage_events_ = false;
   CallInput input_;
   CudaTimings timings_;
   CallWait call_wait_;
-  uint32_t call_ = 0;  // number of the last small call
+  uint32_t call_ = 0;    // number of the last small call
+  bool direct_ = false;  // the last slice was one
 
   Stream stream_;
   Event start_, copied_in_, scored_, selected_, done_;
@@ -140,7 +155,8 @@ class CudaExecutor final : public Executor {
   PinnedBuffer pinned_input_;
   DeviceBuffer device_input_;
   DeviceBuffer scores_;             // [candidates]
-  DeviceBuffer partials_;           // sums of blocks; in Align, the matches
+  DeviceBuffer partials_;           // sums of blocks, scores of unions; in Align, the matches
+  DeviceBuffer join_words_;         // of joined lists
   DeviceBuffer claims_;             // zero between launches
   DeviceBuffer keys_;               // candidates of large selections
   DeviceBuffer select_workspaces_;  // as SelectWorkspace says between launches

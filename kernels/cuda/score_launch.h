@@ -22,10 +22,17 @@ cudaError_t LaunchScore(const ScorePlan& plan, const ScoreParams& params, cudaSt
 void FillFromPlan(const ScorePlan& plan, ScoreParams& params);
 
 // Adds partial sums in block order: scores[scores_offset + pass_first + i] = sum over b of
-// partials[partials_offset + b * pass_stride + i], for i < min(pass_count, num_candidates - pass_first), of each of
-// `num_sums` queries. `sums` is device memory.
-cudaError_t LaunchAddBlocks(const BlockSum* sums, int num_sums, const float* partials, int64_t pass_stride,
-                            int64_t pass_first, int64_t pass_count, float* scores, cudaStream_t stream);
+// partials[partials_offset + b * block_stride + i], for i < min(pass_count, num_candidates - pass_first), of each of
+// `num_sums` queries; of a query of joined lists, in place of + i the place of candidate i in the union. Device memory.
+struct BlockSums {
+  const BlockSum* sums;
+  int num_sums;
+  const float* partials;
+  const uint32_t* ordinals;
+  const JoinWord* words;
+};
+cudaError_t LaunchAddBlocks(const BlockSums& blocks, int64_t pass_first, int64_t pass_count, float* scores,
+                            cudaStream_t stream);
 
 // The kernels one by one, instantiated in sm80/instantiations/.
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>

@@ -15,16 +15,16 @@ inline constexpr int kMaxQueriesOfBlock = kBlockTokens / kShortQueryTokens;
 struct BlockOutput {
   int64_t offsets[kMaxQueriesOfBlock];  // into `partials` or into `scores`, of every query that has rows in the block
   int32_t num_queries;                  // 1, 2 or 4: of 32, 16 or 8 rows each; fewer may be there (offset -1)
-  int32_t
-      to_partials;  // 1: the query has several blocks, which are added afterwards, and p counts from the pass's first
+  // 1: what the block gives is added to, or picked from, afterwards (BlockSum), and p counts from the pass's first.
+  int32_t to_partials;
 };
 
 // One row tile: up to eight blocks of 32 query rows that are scored against the same candidates.
 struct RowTile {
   int64_t first_row;       // into query_rows and row_weights
   int64_t ordinals_begin;  // into `ordinals`; -1: the candidates are the documents 0 .. num_candidates
-  int64_t num_candidates;
-  int32_t num_blocks;  // 1 .. kMaxBlocksOfTile
+  int64_t num_candidates;  // of joined lists: set on the device
+  int32_t num_blocks;      // 1 .. kMaxBlocksOfTile
   int32_t unused;
   BlockOutput outputs[kMaxBlocksOfTile];
 };
@@ -86,12 +86,36 @@ struct ScoreParams {
   int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
 };
 
-// A query of several blocks whose partial sums are to be added in order.
+// A query whose scores are made of partial sums: of several blocks, added in order, or of joined lists.
 struct BlockSum {
-  int64_t partials_offset;  // of the first block; block b is at partials_offset + b * pass_stride
+  int64_t partials_offset;  // of the first block; block b is at partials_offset + b * block_stride
+  int64_t block_stride;
   int64_t scores_offset;
   int64_t num_candidates;
   int64_t num_blocks;
+  int64_t ordinals_begin;  // the query's list, and its join's words: the partial sums are those of the union;
+  int64_t words_begin;     // -1: they are the candidates' own
+};
+
+// Joined lists (kernels/list_join.h) on the device. The documents that they name are marked, 32 to a word; a document
+// is in the union behind those of its word that are marked before it.
+struct JoinWord {
+  uint32_t marks;
+  uint32_t before;  // documents of the union before the word's first
+};
+
+struct JoinedList {
+  int64_t ordinals_begin;
+  int64_t num_candidates;
+  int64_t words_begin;  // of its join
+};
+
+struct JoinedUnion {
+  int64_t words_begin;
+  int64_t num_words;
+  int64_t ordinals_begin;  // where the union goes, in no particular order
+  int32_t first_row_tile;  // row tiles that score it: num_candidates becomes its size
+  int32_t num_row_tiles;
 };
 
 }  // namespace maxsim::cuda

@@ -58,7 +58,7 @@ absl::Status CudaExecutor::TopKStreamed(const StreamedDocuments& documents, absl
 absl::Status CudaExecutor::RunScan(const StreamedDocuments& documents, absl::Span<const Query> queries,
                                    absl::Span<std::vector<Scored>> results) {
   const BlockCapacity capacity = documents_in_->CapacityFor(documents);
-  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents_in_->HasMaps(documents)));
+  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents_in_->HasMaps(documents), /*join=*/false));
   if (!input_.empty()) {
     FinishDocuments documents_started(*documents_in_);
     FinishOnError started(stream_.get());
@@ -93,7 +93,7 @@ absl::StatusOr<size_t> CudaExecutor::RunLists(const StreamedDocuments& documents
   if (count == 0) return absl::InternalError("a document does not fit a block, and was loaded all the same");
   listed_.assign(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(count));
   for (size_t i = 0; i < count; ++i) listed_[i].ordinals = list_passes_.places(i);
-  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, listed_, documents_in_->HasMaps(documents)));
+  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, listed_, documents_in_->HasMaps(documents), /*join=*/false));
   if (!input_.empty()) {
     FinishDocuments documents_started(*documents_in_);
     FinishOnError started(stream_.get());
