@@ -25,8 +25,10 @@ def has_gpu():
 
 
 def gpu_query(fields):
-    """Rows of nvidia-smi's answer, each a list of texts; none without a GPU."""
+    """Rows of nvidia-smi's answer for the GPUs that programs see, each a list of texts; none without a GPU."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        command.append(f"--id={visible}")
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
