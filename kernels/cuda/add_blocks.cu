@@ -2,6 +2,7 @@
 // and for joined lists picked from the union's.
 #include <algorithm>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/score_launch.h"
 
 namespace maxsim::cuda {
@@ -42,10 +43,9 @@ cudaError_t PrepareAddBlocks() {
 cudaError_t LaunchAddBlocks(const BlockSums& blocks, int64_t pass_first, int64_t pass_count, float* scores,
                             cudaStream_t stream) {
   if (blocks.num_sums == 0 || pass_count <= 0) return cudaSuccess;
-  const int64_t grid = std::min((pass_count + kThreads - 1) / kThreads, kMaxGridX);
-  AddBlocks<<<dim3(static_cast<unsigned>(grid), blocks.num_sums), kThreads, 0, stream>>>(blocks, pass_first, pass_count,
-                                                                                         scores);
-  return cudaGetLastError();
+  const int64_t columns = std::min((pass_count + kThreads - 1) / kThreads, kMaxGridX);
+  const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(blocks.num_sums));
+  return LaunchKernel(AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
 }
 
 }  // namespace maxsim::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/grid_order.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace maxsim::cuda {
 namespace {
@@ -28,9 +29,8 @@ cudaError_t PrepareCopyInput() {
 
 cudaError_t LaunchCopyInput(const void* pinned, void* device, size_t bytes, CallRecord* record, cudaStream_t stream) {
   const uint32_t count = static_cast<uint32_t>(bytes / sizeof(uint4));
-  CopyInput<<<(count + kThreads - 1) / kThreads, kThreads, 0, stream>>>(static_cast<const uint4*>(pinned),
-                                                                        static_cast<uint4*>(device), count, record);
-  return cudaGetLastError();
+  return LaunchKernel(CopyInput, (count + kThreads - 1) / kThreads, kThreads, 0, stream,
+                      static_cast<const uint4*>(pinned), static_cast<uint4*>(device), count, record);
 }
 
 }  // namespace maxsim::cuda

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/launch.cuh"
+
 namespace maxsim::cuda {
 namespace {
 
@@ -40,8 +42,7 @@ cudaError_t PrepareGather() {
 cudaError_t LaunchGather(const GatherPiece* pieces, int64_t num_pieces, int num_blocks, cudaStream_t stream) {
   if (num_pieces == 0) return cudaSuccess;
   const int blocks = static_cast<int>(std::min<int64_t>(num_pieces, num_blocks));
-  Gather<<<blocks, kThreads, 0, stream>>>(pieces, num_pieces);
-  return cudaGetLastError();
+  return LaunchKernel(Gather, blocks, kThreads, 0, stream, pieces, num_pieces);
 }
 
 }  // namespace maxsim::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/join_launch.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/topk/block_scan.cuh"
 
 namespace maxsim::cuda {
@@ -61,14 +62,15 @@ cudaError_t PrepareJoin() {
 }
 
 cudaError_t LaunchJoin(const JoinCall& call, cudaStream_t stream) {
-  const cudaError_t error =
-      cudaMemsetAsync(call.words, 0, static_cast<size_t>(call.num_words) * sizeof(JoinWord), stream);
+  cudaError_t error = cudaMemsetAsync(call.words, 0, static_cast<size_t>(call.num_words) * sizeof(JoinWord), stream);
   if (error != cudaSuccess) return error;
   const int64_t mark_blocks = std::min((call.longest + kMarkThreads - 1) / kMarkThreads, kMaxMarkBlocks);
-  MarkDocuments<<<dim3(static_cast<unsigned>(mark_blocks), call.num_lists), kMarkThreads, 0, stream>>>(call);
+  const dim3 mark_grid(static_cast<unsigned>(mark_blocks), static_cast<unsigned>(call.num_lists));
+  error = LaunchKernel(MarkDocuments, mark_grid, kMarkThreads, 0, stream, call);
+  if (error != cudaSuccess) return error;
   const int64_t read_blocks = (call.most_words + kSelectThreads - 1) / kSelectThreads;
-  ReadUnions<<<dim3(static_cast<unsigned>(read_blocks), call.num_unions), kSelectThreads, 0, stream>>>(call);
-  return cudaGetLastError();
+  const dim3 read_grid(static_cast<unsigned>(read_blocks), static_cast<unsigned>(call.num_unions));
+  return LaunchKernel(ReadUnions, read_grid, kSelectThreads, 0, stream, call);
 }
 
 }  // namespace maxsim::cuda

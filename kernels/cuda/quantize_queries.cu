@@ -3,6 +3,7 @@
 // rounding to nearest even.
 #include <algorithm>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/quantize.h"
 
@@ -96,8 +97,7 @@ cudaError_t PrepareQuantizeQueries() {
 cudaError_t LaunchQuantizeQueries(const QuantizeParams& params, cudaStream_t stream) {
   if (params.num_rows == 0) return cudaSuccess;
   const int threads = std::clamp(RotationSpan(params.dim) / 2, 32, kMaxThreads);
-  QuantizeQueries<<<params.num_rows, threads, params.dim * sizeof(float), stream>>>(params);
-  return cudaGetLastError();
+  return LaunchKernel(QuantizeQueries, params.num_rows, threads, params.dim * sizeof(float), stream, params);
 }
 
 }  // namespace maxsim::cuda

@@ -1,6 +1,7 @@
 // Host side of one instance of the scoring kernel; included by the files in instantiations/ alone.
 #pragma once
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm80/score_kernel.cuh"
 
@@ -16,8 +17,8 @@ template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
 cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Launch(const ScorePlan& plan,
                                                                          const ScoreParams& params,
                                                                          cudaStream_t stream) {
-  sm80::ScoreKernel<kType, kTile, kResident, kAlign><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(params);
-  return cudaGetLastError();
+  return LaunchKernel(sm80::ScoreKernel<kType, kTile, kResident, kAlign>, plan.grid(), plan.threads,
+                      static_cast<size_t>(plan.shared_bytes), stream, params);
 }
 
 }  // namespace maxsim::cuda

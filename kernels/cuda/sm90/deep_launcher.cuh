@@ -1,6 +1,7 @@
 // Host side of one instance of the deep kernel; included by the files in instantiations/ alone.
 #pragma once
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/sm90/deep_kernel.cuh"
 #include "kernels/cuda/sm90/score_launch.h"
 
@@ -21,8 +22,8 @@ template <ScalarType kType, ScoreTile kTile>
 cudaError_t DeepKernelLauncher<kType, kTile>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
                                                      const QueryMap& queries, const ScoreParams& params,
                                                      cudaStream_t stream) {
-  DeepKernel<kType, kTile><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(maps, queries, params);
-  return cudaGetLastError();
+  return LaunchKernel(DeepKernel<kType, kTile>, plan.grid(), plan.threads, static_cast<size_t>(plan.shared_bytes),
+                      stream, maps, queries, params);
 }
 
 }  // namespace maxsim::cuda::sm90

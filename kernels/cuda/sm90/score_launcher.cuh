@@ -1,6 +1,7 @@
 // Host side of one instance of the wide kernel; included by the files in instantiations/ alone.
 #pragma once
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/sm90/score_kernel.cuh"
 #include "kernels/cuda/sm90/score_launch.h"
 
@@ -15,8 +16,8 @@ cudaError_t ScoreKernelLauncher<kType, kSteps>::Prepare() {
 template <ScalarType kType, int kSteps>
 cudaError_t ScoreKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
                                                        const ScoreParams& params, cudaStream_t stream) {
-  ScoreKernel<kType, kSteps><<<plan.grid(), plan.threads, plan.shared_bytes, stream>>>(maps, params);
-  return cudaGetLastError();
+  return LaunchKernel(ScoreKernel<kType, kSteps>, plan.grid(), plan.threads, static_cast<size_t>(plan.shared_bytes),
+                      stream, maps, params);
 }
 
 }  // namespace maxsim::cuda::sm90

@@ -2,6 +2,7 @@
 // all at once and without a sort's passes: 4,096 candidates take microseconds.
 #include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/grid_order.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/topk/key.cuh"
 #include "kernels/cuda/topk/topk_launch.h"
 
@@ -57,8 +58,7 @@ cudaError_t PrepareRank(bool& overlap) { return HasGridOrder(RankKernel, overlap
 cudaError_t LaunchRank(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_rank_blocks, call.num_small);
   if (overlap) return LaunchOverlapping(RankKernel, grid, kThreads, 0, stream, call, completion);
-  RankKernel<<<grid, kThreads, 0, stream>>>(call, completion);
-  return cudaGetLastError();
+  return LaunchKernel(RankKernel, grid, kThreads, 0, stream, call, completion);
 }
 
 }  // namespace maxsim::cuda

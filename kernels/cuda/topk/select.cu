@@ -21,6 +21,7 @@
 
 #include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/grid_order.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/topk/block_scan.cuh"
 #include "kernels/cuda/topk/key.cuh"
 #include "kernels/cuda/topk/topk_launch.h"
@@ -672,8 +673,7 @@ cudaError_t PrepareLargeSelect(bool& overlap) {
 cudaError_t LaunchLargeSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_chunks, call.num_large);
   if (overlap) return LaunchOverlapping(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, completion);
-  SelectKernel<<<grid, kThreads, sizeof(Shared), stream>>>(call, completion);
-  return cudaGetLastError();
+  return LaunchKernel(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, completion);
 }
 
 cudaError_t PrepareSelect(bool& overlap) {

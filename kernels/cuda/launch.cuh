@@ -1,0 +1,21 @@
+// Launching a kernel with an error that is its own.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace maxsim::cuda {
+
+// What `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does. That leaves its error where cudaGetLastError
+// finds those of all calls of the thread, so that a device that works would be blamed for one that was lost before.
+template <class... Params, class... Args>
+cudaError_t LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes, cudaStream_t stream,
+                         const Args&... args) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, Params(args)...);
+}
+
+}  // namespace maxsim::cuda
