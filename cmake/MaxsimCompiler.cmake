@@ -36,6 +36,11 @@ if(MAXSIM_SANITIZE)
                       $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>
                       $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
   add_link_options(-fsanitize=${MAXSIM_SANITIZE})
+  # It links in a fifth of the time.
+  find_program(MAXSIM_LLD ld.lld)
+  if(MAXSIM_LLD AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_link_options(-fuse-ld=lld)
+  endif()
 endif()
 
 # maxsim_optimize_little(TARGET): for command lines and benchmarks, most of whose compiling is the templates of CLI11 and

@@ -25,7 +25,7 @@ function(maxsim_precompile target header)
     # The generated headers, without the macros of their libraries, which not all targets have.
     target_include_directories(${shared} PRIVATE ${PROJECT_SOURCE_DIR})
     target_include_directories(${shared} SYSTEM PRIVATE $<TARGET_PROPERTY:maxsim_proto,INTERFACE_INCLUDE_DIRECTORIES>
-                               $<TARGET_PROPERTY:PkgConfig::GRPCPP,INTERFACE_INCLUDE_DIRECTORIES>)
+                               $<TARGET_PROPERTY:maxsim_grpc,INTERFACE_INCLUDE_DIRECTORIES>)
     target_link_libraries(${shared} PRIVATE ${ARGN})
     add_dependencies(${shared} maxsim_proto_sources)
   endif()

@@ -28,7 +28,7 @@ void EveryDimension(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : {8, 9, 15, 16, 17, 31, 33, 48, 50, 64, 65, 96, 100, 127, 128, 129, 256, 768, 1023, 4096}) {
-      const bool few = kSanitized && dim > 256;
+      const bool few = kSanitized && dim > 129;
       const RandomDocuments documents =
           MakeDocuments(TestSeed() + dim, type, dim, few ? std::vector<int64_t>{1, 17, 33} : BoundaryLengths());
       CheckWholeSet(runner, documents, MakeQuery(TestSeed() + dim + 1, type, dim, 33));
@@ -38,13 +38,15 @@ void EveryDimension(Backend& backend) {
 
 void EveryQueryLength(Backend& backend) {
   ContractRunner runner(backend);
+  const int32_t dim = kSanitized ? 40 : 96;
   for (ScalarType type : kStorageTypes) {
-    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 96, BoundaryLengths());
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, BoundaryLengths());
     for (int32_t num_tokens : {1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 63, 64, 65, 128, 300}) {
-      CheckWholeSet(runner, documents, MakeQuery(TestSeed() + num_tokens, type, 96, num_tokens));
+      CheckWholeSet(runner, documents, MakeQuery(TestSeed() + num_tokens, type, dim, num_tokens));
     }
-    const RandomDocuments few = MakeDocuments(TestSeed(), type, 128, {1, 17, 65});
-    CheckWholeSet(runner, few, MakeQuery(TestSeed(), type, 128, kMaxQueryTokens));
+    const int32_t few_dim = kSanitized ? 8 : 128;
+    const RandomDocuments few = MakeDocuments(TestSeed(), type, few_dim, {1, 17, 65});
+    CheckWholeSet(runner, few, MakeQuery(TestSeed(), type, few_dim, kMaxQueryTokens));
   }
 }
 
@@ -80,7 +82,7 @@ void OneSidedRoundings(Backend& backend) {
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : {128, 768, 4096}) {
       RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, dim, {1, 5, 33});
-      RandomQuery query = MakeQuery(TestSeed(), type, dim, 65);
+      RandomQuery query = MakeQuery(TestSeed(), type, dim, kSanitized ? 9 : 65);
       std::vector<float> row(dim, 0.0703f);
       // Every element the largest once it is rotated: sums that no FP32 number holds.
       if (type == ScalarType::kI8) Unrotate(values.rotation_seed, absl::MakeSpan(row));
@@ -121,6 +123,7 @@ void QuantizedBits(Backend& backend) {
     const RandomDocuments documents = MakeDocuments(TestSeed() + dim, ScalarType::kI8, dim, BoundaryLengths());
     runner.Load(documents);
     for (int32_t num_tokens : {1, 31, 32, 33, 64, 100}) {
+      if (kSanitized && dim > 130 && num_tokens > 33) continue;
       SCOPED_TRACE(testing::Message() << "d " << dim << ", query tokens " << num_tokens);
       RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kI8, dim, num_tokens);
       if (num_tokens % 32 != 0) query.weights = MixedWeights(TestSeed(), num_tokens);

@@ -16,6 +16,7 @@
 #include "server/shard/shard.h"
 #include "server/shard/text.h"
 #include "server/shard/verifier.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/shard/shard_fixture.h"
 
 namespace maxsim::shard {
@@ -237,7 +238,7 @@ TEST(BuilderTest, ADiskThatFillsIsAnErrorAndLeavesNothing) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   const rlimit small{100'000, old_limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto manifest = BuildSmall(Larger(5000), {.folder = folder.path(), .name = "x"});
+  const auto manifest = BuildSmall(Larger(test::kSanitized ? 1000 : 5000), {.folder = folder.path(), .name = "x"});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old_limit), 0);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(manifest.status().code(), absl::StatusCode::kResourceExhausted);
