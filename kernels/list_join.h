@@ -11,7 +11,7 @@
 namespace maxsim {
 
 // Blocks of query rows (kernels/plan.h) of the lists that are joined, all together: with so many the tensor cores take
-// about as long for a document as the memory does, so that a pair that no list asks for costs nothing. And lists, which
+// about as long for a document as the memory does, so that a pair that no list asks for costs little. And lists, which
 // bounds the room for their scores.
 inline constexpr int64_t kJoinedBlocks = 4;
 inline constexpr int64_t kMaxJoinedLists = 4;
@@ -26,7 +26,7 @@ struct ListJoin {
   std::vector<int32_t> lists;  // two at least
   int64_t num_blocks = 0;      // of their queries
   int64_t most = 0;            // documents that they name together at most: the sum of the lists
-  int64_t expected = 0;        // the same, as estimated
+  int64_t expected = 0;        // the same, as estimated; no less than the longest list, whatever it repeats
 };
 
 // Puts lists together that have documents in common, greedily: each list is in one join at most, and lists without

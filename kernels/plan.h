@@ -377,7 +377,7 @@ struct ScorePlan {
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
                                     const DeviceLimits& limits);
 
-// Estimated time of a call over `groups` with a tiling that the plan chose, in candidates read at the memory's own pace.
+// Estimated time of a call over `groups` with a tiling that the plan chose, in candidates read at the memory's pace.
 double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile);
 
 // Plans the search for matching tokens of one query of `num_blocks` blocks in `num_documents` documents.

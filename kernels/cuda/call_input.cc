@@ -24,8 +24,8 @@ constexpr size_t kPartAlignment = 256;
 // about 20 us on an H200. Calls of less than three times that are not looked at.
 constexpr double kJoinBytes = 92e6;
 constexpr double kWorthJoining = 3;
-// A union's documents end in the middle of tiles, and leave the tensor cores less time for each than whole shards do:
-// measured on an H200 with 121 tokens a document on average (docs/performance).
+// A union's documents end in the middle of tiles, which takes longer than the tilings' own paces say. Fitted to the
+// times of docs/performance/kernels.md, so that lists are joined where that gains a tenth or more on the device.
 constexpr double kUnionPace = 1.25;
 constexpr double kUnionPaceI8 = 1.4;
 

@@ -31,7 +31,7 @@ struct SliceCapacity {
   // Capacity for the calls that `options` allow.
   static SliceCapacity For(const ExecutorOptions& options);
 
-  // Bytes of the largest input block, and of that with the quantised queries.
+  // Bytes of the largest input block, and of that with the unions of joined lists and the quantised queries.
   size_t InputBytes() const;
   size_t DeviceBytes() const;
 };

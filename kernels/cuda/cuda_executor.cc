@@ -50,7 +50,7 @@ int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t 
   return static_cast<int32_t>(std::clamp<int64_t>(std::max(std::min(by_tokens, by_blocks), least), 1, 32));
 }
 
-// Unions of as many documents as their lists have, for every query of a join, within 16 MB.
+// Unions of as many documents as their lists have, for every list of a join, within 16 MB.
 constexpr int64_t kMostUnionScores = int64_t{4} << 20;
 
 int64_t PartialsCapacity(const SliceCapacity& capacity) {
@@ -249,7 +249,7 @@ void CudaExecutor::GiveResults(absl::Span<std::vector<Scored>> results) const {
 }
 
 // Kernels alone: one brings the input over, and the last one writes to pinned memory. Nothing stands between them in
-// the stream, so that each can begin while the one before it ends.
+// the stream, so that each can begin while the one before it ends; but what joins lists, where there are such.
 absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   MAXSIM_RETURN_IF_ERROR(WriteInput());
   CallRecord* const record = record_.as<CallRecord>();

@@ -5,8 +5,8 @@
 
 namespace maxsim::cuda {
 
-// What `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does. That leaves its error where cudaGetLastError
-// finds those of all calls of the thread, so that a device that works would be blamed for one that was lost before.
+// What `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does, without asking cudaGetLastError for the error:
+// that also returns those of the thread's earlier calls, for other devices too.
 template <class... Params, class... Args>
 cudaError_t LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes, cudaStream_t stream,
                          const Args&... args) {

@@ -27,7 +27,10 @@ def has_gpu():
 def gpu_query(fields):
     """Rows of nvidia-smi's answer for the GPUs that programs see, each a list of texts; none without a GPU."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible == "":
+        return []
+    if visible is not None:
         command.append(f"--id={visible}")
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=20)
@@ -39,7 +42,7 @@ def gpu_query(fields):
 
 
 class DeviceMemory:
-    """Watches the device memory in use, over all GPUs, in MiB; least and most."""
+    """Watches the device memory in use, over the GPUs that programs see, in MiB; least and most."""
 
     def __init__(self, seconds=0.5):
         self.least, self.most = None, None

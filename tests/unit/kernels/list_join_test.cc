@@ -50,6 +50,7 @@ void ExpectWellFormed(const std::vector<std::vector<uint32_t>>& lists, const std
     EXPECT_EQ(join.num_blocks, blocks);
     EXPECT_EQ(join.most, most);
     EXPECT_LE(join.expected, join.most);
+    for (int32_t i : join.lists) EXPECT_GE(join.expected, static_cast<int64_t>(lists[i].size()));
   }
 }
 
@@ -115,6 +116,7 @@ TEST(ListJoinTest, SmallListsAreCountedExactlyEnough) {
   ExpectWellFormed(lists, views, joins);
   ASSERT_EQ(joins.size(), 1u);
   EXPECT_EQ(joins[0].lists, (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(joins[0].expected, 3);  // as long as the longest list is
   EXPECT_TRUE(FindJoins({}).empty());
   EXPECT_TRUE(FindJoins(absl::MakeConstSpan(views).first(1)).empty());
 }
