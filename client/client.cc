@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@
 
 namespace maxsim::client {
 namespace {
+
+// How long a call that is not retried waits for a connection.
+constexpr absl::Duration kConnectWait = absl::Seconds(1);
 
 absl::Time DeadlineOf(const CallOptions& call, absl::Duration default_timeout) {
   // A saturating sum: an infinite timeout gives absl::InfiniteFuture().
@@ -73,19 +77,25 @@ struct Client::Core {
     metadata.AddTo(context);
   }
 
-  // One synchronous call: `method` of the stub that `stub_of` picks from each attempt's connection.
+  // One synchronous attempt: `method` of the connection's stub.
+  template <typename Stub, typename Request, typename Response>
+  AttemptResult Attempt(const Connection& connection, std::unique_ptr<Stub> Connection::*stub,
+                        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                        const Request& request, absl::Time deadline, Response& response) const {
+    grpc::ClientContext context;
+    Prepare(deadline, context);
+    response.Clear();
+    const grpc::Status status = ((*(connection.*stub)).*method)(&context, request, &response);
+    return AttemptResult{FromGrpcStatus(status), PushbackOf(context)};
+  }
+
+  // A synchronous call, each attempt over the next connection.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(std::unique_ptr<Stub> Connection::*stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                                 const Request& request, absl::Time deadline, const RetryOptions& retry) {
     Response response;
-    const auto attempt = [&] {
-      grpc::ClientContext context;
-      Prepare(deadline, context);
-      response.Clear();
-      const grpc::Status status = ((*(Next().*stub)).*method)(&context, request, &response);
-      return AttemptResult{FromGrpcStatus(status), PushbackOf(context)};
-    };
+    const auto attempt = [&] { return Attempt(Next(), stub, method, request, deadline, response); };
     absl::Status status = RunWithRetries(retry, deadline, Clock::Real(), UniformRandom, attempt);
     if (!status.ok()) return status;
     return response;
@@ -95,9 +105,14 @@ struct Client::Core {
   absl::StatusOr<Response> AdminCall(grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*, const Request&,
                                                                              Response*),
                                      const Request& request, const CallOptions& call) {
-    RetryOptions once = options.retry;
-    once.max_attempts = 1;
-    return Call(&Connection::admin, method, request, DeadlineOf(call, options.admin_timeout), once);
+    const absl::Time deadline = DeadlineOf(call, options.admin_timeout);
+    const Connection& connection = Next();
+    // Sent once, so over a connection that stands, where one can be had: a first attempt to connect may fail by chance.
+    connection.channel->WaitForConnected(absl::ToChronoTime(std::min(deadline, absl::Now() + kConnectWait)));
+    Response response;
+    absl::Status status = Attempt(connection, &Connection::admin, method, request, deadline, response).status;
+    if (!status.ok()) return status;
+    return response;
   }
 
   const ClientOptions options;

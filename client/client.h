@@ -9,7 +9,8 @@
 //
 // Deadlines: every call is bounded by a timeout that covers all of its attempts; the server sees what is left of it.
 // Retries: see client/retry.h. Rerank, GetInfo and ListCollections are retried. LoadCollection, ReloadCollection and
-// UnloadCollection are tried once, because a second attempt after a lost answer would report a conflict with the first.
+// UnloadCollection are tried once, because a second attempt after a lost answer would report a conflict with the first;
+// they wait for a connection before, up to a second.
 // Errors: the server's code and message; RetryAfter (client/status.h) reads the retry hint of one that was not retried.
 // A Client is thread-safe, and made once: it owns the connections.
 #pragma once

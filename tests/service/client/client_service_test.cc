@@ -22,8 +22,6 @@
 namespace maxsim::client {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::unique_ptr<Client> Connect(const FakeServer& server, ClientOptions options = {}) {
   options.target = server.target();
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options);
@@ -138,12 +136,14 @@ TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
   EXPECT_LE(left_ms, 401);
 }
 
+// A port that a server may take.
+int PortOfNobody() {
+  const FakeServer probe;
+  return probe.port();
+}
+
 TEST(ClientServiceTest, RetriesReachAServerThatStartsLate) {
-  int port;
-  {
-    FakeServer probe;
-    port = probe.port();
-  }
+  const int port = PortOfNobody();
   ClientOptions options;
   options.target = "127.0.0.1:" + std::to_string(port);
   options.retry.max_attempts = 200;
@@ -159,6 +159,32 @@ TEST(ClientServiceTest, RetriesReachAServerThatStartsLate) {
   EXPECT_TRUE(client->Rerank(Request("r")).ok());
   EXPECT_TRUE(client->connected());
   late.join();
+}
+
+TEST(ClientServiceTest, AChangeOfCollectionsWaitsForAConnection) {
+  const int port = PortOfNobody();
+  ClientOptions options;
+  options.target = "127.0.0.1:" + std::to_string(port);
+  auto client = *Client::Create(options);
+  std::unique_ptr<FakeServer> server;
+  std::thread late([&] {
+    absl::SleepFor(absl::Milliseconds(200));
+    server = std::make_unique<FakeServer>(port);
+  });
+  EXPECT_TRUE(client->ReloadCollection({}).ok());
+  late.join();
+  EXPECT_EQ(server->num_admin_calls, 1);
+}
+
+TEST(ClientServiceTest, AChangeOfCollectionsGivesUpOnAServerThatIsNotThere) {
+  ClientOptions options;
+  options.target = "127.0.0.1:1";
+  auto client = *Client::Create(options);
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(client->ReloadCollection({}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_EQ(client->ReloadCollection({}, {.timeout = absl::Milliseconds(20)}).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
 }
 
 // Every kind of call that a Client makes, once.
