@@ -178,16 +178,24 @@ inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
 // Halves of a row of `steps` steps, and stages of the ring, which takes nearly all of the shared memory.
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
-constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 13 : 7; }
+constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
+
+// Documents that may end in a wide tile, and what a multiplying warp keeps of each until it is summed: a lane's two
+// maxima of both sets of rows.
+inline constexpr int32_t kWideMostEnds = 8;
+inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
 
 // Where the parts of a wide kernel's shared memory begin, in bytes from the first multiple of kWideAlignment.
 struct WideLayout {
   int32_t stage_bytes;
-  int32_t entries;  // [stages] descriptions of token tiles
-  int32_t notes;    // of the pieces of the tile that is being filled
-  int32_t full;     // [stages] barriers of 8 bytes
-  int32_t empty;    // [stages] barriers
-  int32_t total;    // with what the alignment may take
+  int32_t entries;    // [stages] descriptions of token tiles
+  int32_t notes;      // [stages] of the pieces of token tiles
+  int32_t scratch;    // [kWideMultipliers][kWideMostEnds] documents that have ended
+  int32_t described;  // [stages] barriers of 8 bytes
+  int32_t full;       // [stages] barriers
+  int32_t whole;      // [stages] barriers
+  int32_t empty;      // [stages] barriers
+  int32_t total;      // with what the alignment may take
 };
 
 constexpr WideLayout WideLayoutOf(int32_t halves) {
@@ -196,8 +204,11 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   layout.stage_bytes = halves * kWideTokens * kWideHalfBytes;
   layout.entries = stages * layout.stage_bytes;
   layout.notes = layout.entries + stages * TileEntryBytes(kWideTokens);
-  layout.full = layout.notes + TileGroups(kWideTokens) * kPieceNoteBytes;
-  layout.empty = layout.full + stages * 8;
+  layout.scratch = layout.notes + stages * TileGroups(kWideTokens) * kPieceNoteBytes;
+  layout.described = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
+  layout.full = layout.described + stages * 8;
+  layout.whole = layout.full + stages * 8;
+  layout.empty = layout.whole + stages * 8;
   layout.total = layout.empty + stages * 8 + kWideAlignment;
   return layout;
 }

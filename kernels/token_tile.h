@@ -1,9 +1,9 @@
 // Token tiles of the Hopper kernels that hold many query rows: what plan and kernels both compute from.
 //
 // Documents lie in a tile end to end, whatever their lengths, each from the next *group* of eight tokens on; one may
-// begin in one tile and end in another. So a tile is full until there are no more documents, and a document wastes at
-// most seven tokens. Documents' parts in a tile are its *pieces*. With every tile travels a description: a header, and
-// of every piece which document it is.
+// begin in one tile and end in another. So a tile is full until there are no more documents, but for a wide one, which
+// takes no more once kWideMostEnds end in it; and a document wastes at most seven tokens. Documents' parts in a tile
+// are its *pieces*. With every tile travels a description: a header, and of every piece which document it is.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr int32_t TileGroups(int32_t tile_tokens) { return tile_tokens / kGroupT
 inline constexpr int32_t kTileHeaderBytes = 32;
 inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 
-// What the loading warp notes of a piece for itself, until it copies it.
+// What the loading warp notes of a piece for who copies it.
 inline constexpr int32_t kPieceNoteBytes = 8;
 
 // Of the description of a tile: a piece has a group at least.

@@ -273,6 +273,42 @@ TEST_F(GpuScoreTest, ManyShortDocumentsAThreadBlock) {
   }
 }
 
+// Tiles in which many documents end, up to the most that may, with and without one that goes on, and tiles that are not
+// full. Every score is compared.
+TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
+  ExecutorOptions options;
+  options.max_dim = 256;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const int64_t count = std::min<int64_t>(int64_t{backend().info().parallelism} * 60, kMaxTopK);
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), count, 1, 9);
+  const std::vector<int64_t> longer = RandomLengths(TestSeed() + 1, count, 9, 16);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (i / 64 % 3 == 1) lengths[i] = longer[i];
+    if (i % 29 == 17) lengths[i] = 150;
+  }
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {64, 100, 256}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (int32_t num_tokens : {5, 40, 300}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
+        RandomQuery query = MakeQuery(TestSeed() + 2, type, dim, num_tokens);
+        query.weights = MixedWeights(TestSeed() + 3, num_tokens);
+        const RandomQuery other = MakeQuery(TestSeed() + 4, type, dim, 12);
+        const std::vector<Query> queries = {query.view(count), other.view(count)};
+        executor->AllowTiles(Only(ScoreTile::kRows32));
+        const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+        for (ScoreTile tile : kAllScoreTiles) {
+          if (!SharesBlocks(tile)) continue;
+          executor->AllowTiles(Only(tile));
+          const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
+        }
+      }
+    }
+  }
+}
+
 // The tilings differ in rows, tokens, chunks and instructions; all must give a query's document the same bits.
 TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   ExecutorOptions options;

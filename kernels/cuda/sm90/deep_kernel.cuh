@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     for (int i = 0; i < params.stages; ++i) {
-      InitBarrier(ring.Full(i), 1);
+      InitBarrier(ring.Full(i), kWritingLanes);
       InitBarrier(ring.Empty(i), kDeepMultipliers * kReadingLanes);
     }
     FenceBarrierInit();

@@ -18,7 +18,7 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, ScoreTile kTile>
 class DeepLoader {
   using Ring = DeepRing<kTile>;
-  using Filler = TileFiller<kType == ScalarType::kI8, kDeepTokens>;
+  using Filler = TileFiller<kType == ScalarType::kI8, kDeepTokens, TileGroups(kDeepTokens)>;
   static constexpr int kStreams = Ring::kStreams;
   static constexpr uint32_t kBothWarpgroups = TileHeader::kWarpgroup0 | TileHeader::kWarpgroup1;
   static constexpr int kChunkColumns = kDeepChunkBytes / static_cast<int>(SizeOf(kType));
@@ -42,9 +42,10 @@ class DeepLoader {
     } while (filler.NextRowTile());
     filler.Finish();
     WaitForStage();
-    if (lane_ != 0) return;
 #pragma unroll
-    for (int s = 0; s < kStreams; ++s) TileHeader{}.Store(ring_.Entry(entry_, s));
+    for (int s = 0; s < kStreams; ++s) {
+      if (lane_ == 0) TileHeader{}.Store(ring_.Entry(entry_, s));
+    }
     Arrive(ring_.Full(at_.stage));
   }
 
@@ -69,6 +70,7 @@ class DeepLoader {
       rows_loaded_ = true;
       if (take_rows) WaitForEmptyRing();
       const uint32_t full = ring_.Full(at_.stage);
+      if (lane_ != 0) Arrive(full);
       if (lane_ == 0) {
         ArriveExpecting(full, bytes + (take_rows ? p_.num_chunks * Ring::kQueryBytes : 0));
         if (take_rows) {

@@ -113,8 +113,7 @@ class DeepMultiplier {
     WaitGroups<0>();
     Pin<N>(sums[0]);
     Pin<N>(sums[1]);
-    maxima_.template TakeEnding<N>(sums, ends, ring_.Entry(entry_, stream_));
-    maxima_.SumEnded();
+    maxima_.template Take<N>(sums, ends, ring_.Entry(entry_, stream_));
     Release(before);
   }
 

@@ -1,23 +1,24 @@
 // The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
 //
-// A warp holds one block of 32 query rows, as two sets of 16 (its part of two m64 operands), in registers. Of a tile
-// both sets' products are started. While they run, the documents that ended in the tile before are summed, where there
-// are registers for it, and the next tile's header is read. Then the maxima are taken: of the first set while the
-// second runs where no document ends before the tile's last group, else of both at once, while the other warpgroup's
-// products run. No instruction is in flight across the loop's back edge: ptxas would serialise them.
+// A warp holds one block of 32 query rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
+// products of a tile are started, and while they run the documents that ended in the tile before are summed. Maxima are
+// taken of the first set while the second one's products run, and of the second one while the other warpgroup's run.
+//
+// ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
+// while others are in flight. So a tile is multiplied from beginning to end, and with or without ends, in one piece.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
-#include "kernels/cuda/sm90/block_maxima.cuh"
-#include "kernels/cuda/sm90/loader.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/wgmma.cuh"
+#include "kernels/cuda/sm90/set_maxima.cuh"
 #include "kernels/cuda/sm90/token_tile.cuh"
-#include "kernels/cuda/sm90/turns.cuh"
+#include "kernels/cuda/sm90/wide_ring.cuh"
 #include "kernels/cuda/sums.cuh"
 #include "kernels/plan.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -25,24 +26,20 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kSteps>
 class Multiplier {
   static constexpr int kHalves = WideHalves(kSteps);
-  static constexpr int kSets = kSetsOfBlock;
-  static constexpr int kSums = kWideTokens / 2;
+  static constexpr int kSets = 2;
+  static constexpr int kSums = SetMaxima<kType>::kSums;
   static constexpr int kStepsOfHalf = kWideHalfBytes / kStepBytes;
-  // There are registers to keep, while a tile is multiplied, where documents end in it, and the terms of those that
-  // ended in the one before, so that those are summed meanwhile.
-  static constexpr bool kKeeps = kSteps <= 6;
-  static constexpr uint32_t kLastGroup = 1u << (TileGroups(kWideTokens) - 1);
   using Value = Sum<kType>;
   using Sums = Value[kSets][kSums];
 
  public:
-  __device__ __forceinline__ Multiplier(const ScoreParams& params, Ring<kHalves> ring, int warp, int lane)
+  __device__ __forceinline__ Multiplier(const ScoreParams& params, WideRing<kHalves> ring, int warp, int lane)
       : p_(params),
         ring_(ring),
         warp_(warp),
         lane_(lane),
-        turns_(warp / 4, params.documents_in_turn == 0),
-        maxima_(lane) {}
+        mine_(TileHeader::kWarpgroup0 << warp / 4),
+        maxima_(lane, ring.Scratch(warp)) {}
 
   __device__ __forceinline__ void Run() {
     Sums sums;
@@ -53,48 +50,81 @@ class Multiplier {
     }
     TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     Fetch();
-    while (!header_.End()) {
-      if (!header_.IsFor(warp_ / 4)) {
-        Settle();
-        Release(at_.stage);
-        at_.Advance();
-        Fetch();
+    while (true) {
+      // From one lane, so that the compiler knows it to be the same for the whole warp.
+      const Tile tile{__shfl_sync(0xffffffffu, next_.word, 0)};
+      if (tile.IsAmid(mine_)) {
+        MultiplyTile<false>(sums, tile);
         continue;
       }
-      if (header_.NewRows()) {
-        Settle();
-        TakeRows(TileHeader::LoadRowTile(ring_.Entry(at_.stage), lane_));
+      if (!tile.GoesOn(mine_)) {
+        const bool is_mine = (tile.flags() & mine_) != 0;
+        // What was put off until the next tile's products run would wait too long, or for ever: one tile of the other
+        // warpgroup may come between, for which there is room in the ring, but not many.
+        if (is_mine || passed_ || tile.flags() == 0) Settle();
+        if (tile.flags() == 0) return;
+        passed_ = !is_mine;
+        if (!is_mine) {
+          Release(tile.stage());
+          Fetch();
+          continue;
+        }
+        TakeRows(TileHeader::LoadRowTile(ring_.Entry(tile.stage()), lane_));
       }
-      if ((header_.ends & ~kLastGroup) == 0) {
-        MultiplyWhole(sums);
-      } else {
-        MultiplyEnding(sums);
-      }
+      MultiplyTile<true>(sums, tile);
     }
-    Settle();
   }
 
  private:
+  // What there is to do with a tile, and its stage, in one word. 0: there is no tile.
+  struct Tile {
+    static constexpr int kFlagsAt = 25, kStageAt = 28;
+    static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
+    static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt && 1u << TileGroups(kWideTokens) <= TileEnds::kNothingOpen);
+    static_assert(WideRing<kHalves>::kStages >= 3 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
+
+    uint32_t word = 0;
+
+    __device__ __forceinline__ Tile() = default;
+    __device__ __forceinline__ explicit Tile(uint32_t word) : word(word) {}
+    __device__ __forceinline__ Tile(const TileHeader& header, int stage)
+        : word(header.ends | header.flags << kFlagsAt | static_cast<uint32_t>(stage) << kStageAt) {}
+
+    __device__ __forceinline__ uint32_t ends() const { return word & kEnds; }
+    __device__ __forceinline__ uint32_t flags() const { return word >> kFlagsAt & 7; }
+    __device__ __forceinline__ int stage() const { return static_cast<int>(word >> kStageAt); }
+
+    // It is for the warpgroup of that flag, and for the same rows as the one before ...
+    __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
+      return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
+    }
+    // ... and no document ends in it.
+    __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
+      return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
+    }
+  };
+
   // Waits for the next tile and reads what to do with it. (Without a loop beyond the wait's own: this runs while wgmma
   // is in flight, and ptxas would serialise it.)
   __device__ __forceinline__ void Fetch() {
-    WaitBarrier(ring_.Full(at_.stage), at_.parity);
-    header_ = TileHeader::Load</*kAll=*/false>(ring_.Entry(at_.stage), lane_);
-  }
-
-  // Sums the documents that ended in the last tile, and lets go of it. To be called before anything that may wait for
-  // the loading warp, which may wait for the tile.
-  __device__ __forceinline__ void Settle() {
-    if (held_ < 0) return;
-    maxima_.SumEnded();
-    Release(held_);
-    held_ = -1;
+    WaitBarrier(ring_.Whole(at_.stage), at_.parity);
+    if (lane_ == 0) next_ = Tile(TileHeader::LoadFirst(ring_.Entry(at_.stage)), at_.stage);
+    at_.Advance();
   }
 
   // Lets the tile go.
   __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();
     if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
+  }
+
+  // Sums the documents that ended in the tile before, and lets it go.
+  __device__ __forceinline__ void Settle() {
+    const Tile before{__shfl_sync(0xffffffffu, held_.word, 0)};
+    held_ = Tile();
+    if (before.word == 0) return;
+    maxima_.SumEnded(before.ends(), ring_.Entry(before.stage()));
+    Release(before.stage());
   }
 
   // Loads the warp's block of a row tile: operands, weights, and where its sums go.
@@ -136,68 +166,49 @@ class Multiplier {
     CommitGroup();
   }
 
-  // Starts the tile's products, and meanwhile goes on to the next one. Returns the tile's stage.
-  __device__ __forceinline__ int StartTile(Sums& sums) {
-    // From one lane, as headers are.
-    const int stage = __shfl_sync(0xffffffffu, at_.stage, 0);
-    const uint64_t tokens = DescribeOperand(ring_.Tile(stage));
-    turns_.Wait();
+  // A tile, in which documents may end (kEnds), while the one before is settled.
+  template <bool kEnds>
+  __device__ __forceinline__ void MultiplyTile(Sums& sums, Tile tile) {
+    const uint64_t tokens = DescribeOperand(ring_.Tile(tile.stage()));
     FenceOperands();
     StartProducts(sums[0], 0, tokens);
     StartProducts(sums[1], 1, tokens);
-    turns_.Pass();
-    if constexpr (kKeeps) Settle();
-    at_.Advance();
-    Fetch();
-    return stage;
-  }
-
-  // A tile amid a document, or whose last group ends one.
-  __device__ __forceinline__ void MultiplyWhole(Sums& sums) {
-    constexpr int kBefore = kWideTokens - kGroupTokens;
-    TileEnds ends = header_;
-    const bool ending = header_.ends != 0;
-    const int stage = StartTile(sums);
+    Settle();
     WaitGroups<1>();
     Pin<kWideTokens>(sums[0]);
-    maxima_.template Take<kBefore>(sums[0], 0);
+    Take<kEnds>(sums[0], 0, tile.ends());
+    Fetch();
     WaitGroups<0>();
     Pin<kWideTokens>(sums[1]);
-    if (!ending) Release(stage);
-    maxima_.template Take<kBefore>(sums[1], 1);
-    if (!ending) {
-      maxima_.TakeGroup(sums, TileGroups(kBefore));
-      return;
+    passed_ = false;
+    if constexpr (kEnds) {
+      held_ = tile;
+    } else {
+      Release(tile.stage());
     }
-    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage), lane_);
-    maxima_.TakeOnlyEnd(sums, TileGroups(kBefore), ends, ring_.Entry(stage));
-    held_ = stage;
-    if constexpr (!kKeeps) Settle();
+    Take<kEnds>(sums[1], 1, tile.ends());
   }
 
-  // A tile in which documents end.
-  __device__ __forceinline__ void MultiplyEnding(Sums& sums) {
-    TileEnds ends = header_;
-    const int stage = StartTile(sums);
-    WaitGroups<0>();
-    Pin<kWideTokens>(sums[0]);
-    Pin<kWideTokens>(sums[1]);
-    if constexpr (!kKeeps) ends = TileHeader::Load</*kAll=*/false>(ring_.Entry(stage), lane_);
-    maxima_.template TakeEnding<kWideTokens>(sums, ends, ring_.Entry(stage));
-    held_ = stage;
-    if constexpr (!kKeeps) Settle();
+  template <bool kEnds>
+  __device__ __forceinline__ void Take(const Value (&sums)[kSums], int set, uint32_t ends) {
+    if constexpr (kEnds) {
+      maxima_.TakeEnding(sums, set, ends);
+    } else {
+      maxima_.TakeAmid(sums, set);
+    }
   }
 
   const ScoreParams& p_;
-  const Ring<kHalves> ring_;
+  const WideRing<kHalves> ring_;
   const int warp_;
   const int lane_;
-  const Turns turns_;
-  BlockMaxima<kType> maxima_;
+  const uint32_t mine_;  // the flag of tiles for this warpgroup
+  SetMaxima<kType> maxima_;
   uint32_t a_[kSets][kSteps][4];
-  RingPlace<Ring<kHalves>::kStages> at_;
-  TileHeader header_;  // of the tile there, its first words
-  int held_ = -1;      // stage of a tile whose last documents have not been summed
+  RingPlace<WideRing<kHalves>::kStages> at_;
+  Tile next_;            // as the first lane knows it
+  Tile held_;            // the tile before, whose last documents have not been summed
+  bool passed_ = false;  // the tile before was the other warpgroup's
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -17,11 +17,12 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// Used by one warp.
-template <bool kScales, int kTokens>
+// Used by one warp. At most kMostEnds documents end in a tile, which may not be full then.
+template <bool kScales, int kTokens, int kMostEnds>
 class TileFiller {
   static constexpr int kGroups = TileGroups(kTokens);
   static constexpr int kWords = kGroups / kGroupsOfWord;
+  static_assert(kGroups % kGroupsOfWord == 0);
 
  public:
   // The block's work begins with row_tile().
@@ -39,7 +40,7 @@ class TileFiller {
     TileHeader header;
     header.row_tile = row_tile_;
     if (open.tokens > 0) Continue(open, entry, notes, header);
-    while (header.groups < kGroups && chunk_.row_tile == row_tile_ && taken_ < chunk_.count) {
+    while (header.groups < kGroups && EndsLeft(header) > 0 && chunk_.row_tile == row_tile_ && taken_ < chunk_.count) {
       AddDocuments(open, entry, notes, header);
       if (taken_ == chunk_.count) Take(reader_.Next());
     }
@@ -58,6 +59,11 @@ class TileFiller {
   __device__ __forceinline__ void Finish() const { reader_.Finish(); }
 
  private:
+  // Documents that may still end in the tile; some, where there is no bound but the groups.
+  static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
+    return kMostEnds < kGroups ? kMostEnds - __popc(header.ends) : 1;
+  }
+
   __device__ __forceinline__ void Take(const Chunk& chunk) {
     chunk_ = chunk;
     taken_ = 0;
@@ -98,7 +104,8 @@ class TileFiller {
   __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
     const int32_t stop = header.groups + stop_ - passed_;  // of the lane's document, counted from the tile's begin
     const int32_t start = stop - groups_;
-    const bool here = lane_ >= taken_ && lane_ < chunk_.count && start < kGroups;
+    const bool allowed = kMostEnds >= kGroups || lane_ - taken_ < EndsLeft(header);
+    const bool here = lane_ >= taken_ && lane_ < chunk_.count && start < kGroups && allowed;
     const uint32_t lanes = __ballot_sync(0xffffffffu, here);
     if (here) {
       const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));

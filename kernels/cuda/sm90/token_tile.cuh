@@ -1,5 +1,5 @@
-// The description of a token tile in shared memory (kernels/token_tile.h): the loading warp writes it before the tile's
-// `full` barrier, and the multiplying warps read it until they let the tile go.
+// The description of a token tile in shared memory (kernels/token_tile.h): the loading warp writes it, and others read
+// it until the multiplying warps let the tile go.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,15 @@ inline constexpr int kMaxGroupWords = 3;
 // knows the warp to be together, but racecheck does not.
 inline constexpr int kReadingLanes = 4;
 
+// Lanes of a warp that describes a tile, copies it or writes to it: each of them hands it over itself, for the same
+// reason.
+inline constexpr int kWritingLanes = 32;
+
 // Where documents end in a tile.
 struct TileEnds {
-  uint32_t ends = 0;                    // groups with a document's last token
+  static constexpr uint32_t kNothingOpen = 1u << 24;  // no document goes on in the next tile
+
+  uint32_t ends = 0;                    // groups with a document's last token; kNothingOpen in a wide tile
   uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
 
   __device__ __forceinline__ uint32_t Last(int group) const {
@@ -38,7 +44,6 @@ struct TileHeader : TileEnds {
   static constexpr uint32_t kWarpgroup0 = 1, kWarpgroup1 = 2, kNewRows = 4;
 
   __device__ __forceinline__ bool End() const { return flags == 0; }
-  __device__ __forceinline__ bool IsFor(int warpgroup) const { return (flags & kWarpgroup0 << warpgroup) != 0; }
   // The tile, and what follows, is for row_tile.
   __device__ __forceinline__ bool NewRows() const { return (flags & kNewRows) != 0; }
 
@@ -47,6 +52,15 @@ struct TileHeader : TileEnds {
     StoreShared(entry, flags, ends, lasts[0], lasts[1]);
     StoreShared(entry + 16, lasts[2], static_cast<uint32_t>(row_tile), static_cast<uint32_t>(groups),
                 static_cast<uint32_t>(pieces));
+  }
+
+  // What to do, and which groups are ends. One lane reads.
+  __device__ __forceinline__ static TileHeader LoadFirst(uint32_t entry) {
+    TileHeader header;
+    const uint2 words = LoadShared64(entry);
+    header.flags = words.x;
+    header.ends = words.y;
+    return header;
   }
 
   // The first lane reads for the whole warp, so that the compiler knows it to be the same for all of it. Without kAll

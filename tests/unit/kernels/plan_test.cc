@@ -288,11 +288,15 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_EQ(layout.stage_bytes % kWideAlignment, 0);
     EXPECT_EQ(layout.entries, WideStages(halves) * layout.stage_bytes);
     EXPECT_EQ(layout.entries % 16, 0);
-    EXPECT_EQ(layout.full % 8, 0);
+    EXPECT_EQ(layout.described % 8, 0);
     EXPECT_EQ(TileEntryBytes(kWideTokens) % 16, 0);
     EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideTokens));
-    EXPECT_EQ(layout.full - layout.notes, TileGroups(kWideTokens) * kPieceNoteBytes);
-    EXPECT_EQ(layout.empty - layout.full, WideStages(halves) * 8);
+    EXPECT_EQ(layout.scratch - layout.notes, WideStages(halves) * TileGroups(kWideTokens) * kPieceNoteBytes);
+    EXPECT_EQ(layout.scratch % 8, 0);
+    EXPECT_EQ(layout.described - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
+    EXPECT_EQ(layout.full - layout.described, WideStages(halves) * 8);
+    EXPECT_EQ(layout.whole - layout.full, WideStages(halves) * 8);
+    EXPECT_EQ(layout.empty - layout.whole, WideStages(halves) * 8);
     EXPECT_EQ(layout.total - layout.empty, WideStages(halves) * 8 + kWideAlignment);
     EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
   }

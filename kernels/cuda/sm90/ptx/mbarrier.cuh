@@ -1,4 +1,4 @@
-// Transaction barriers in shared memory (sm_90): a ring's `full` and `empty` signals.
+// Transaction barriers in shared memory (sm_90): the signals of a ring.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ __device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
 __device__ __forceinline__ void FenceBarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+
+// Makes what the thread has written to shared memory visible to copies and to wgmma's operands there.
+__device__ __forceinline__ void FenceForAsync() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Waits until the phase of this parity has completed. A fresh barrier counts as one that completed parity 1.
 __device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
