@@ -101,6 +101,7 @@ class Scheduler::Impl {
   void ReaperLoop();
 
   // With mutex_ held.
+  absl::Status Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now);
   absl::Status Admit(const engine::Job& job, absl::Time now);
   absl::Status CheckWait(const engine::Job& job, absl::Time now) const;
   std::string FullBound(const engine::Job& job) const;
@@ -227,7 +228,16 @@ absl::Status Scheduler::Impl::Admit(const engine::Job& job, absl::Time now) {
 absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
   const absl::Status health = engine_->Health();
   const absl::Time now = absl::Now();
-  const std::lock_guard lock(mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (absl::Status status = Accept(job, health, now); !status.ok()) return status;
+  }
+  // The lane that wakes takes the mutex at once: notified while it was held, it would sleep a second time.
+  work_cv_.notify_one();
+  return absl::OkStatus();
+}
+
+absl::Status Scheduler::Impl::Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
   if (stopping_) {
     metrics_->CountRejection(Rejection::kShutdown);
     return ShuttingDown();
@@ -245,7 +255,6 @@ absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
   const absl::Time deadline = job->deadline;
   queue_.Push(std::move(job), now);
   QueueChanged();
-  work_cv_.notify_one();
   // A lane that waits takes the job at once; the reaper is for jobs that stay.
   if (waiting_lanes_ == 0 || options_.max_batch_delay > absl::ZeroDuration()) WakeReaperFor(deadline, now);
   return absl::OkStatus();
@@ -303,12 +312,11 @@ void Scheduler::Impl::LaneLoop(int lane_idx) {
     running_jobs_ += static_cast<int64_t>(batch.size());
     QueueChanged();
     if (!dropped_.empty()) reaper_cv_.notify_one();
-    if (!queue_.empty()) {
-      work_cv_.notify_one();  // for another free lane
-      WakeReaperFor(absl::InfiniteFuture(), now);
-    }
+    const bool more_waits = !queue_.empty();
+    if (more_waits) WakeReaperFor(absl::InfiniteFuture(), now);
     if (batch.empty()) continue;
     lock.unlock();
+    if (more_waits) work_cv_.notify_one();  // for another free lane
     RunBatch(&engine_->lane(lane_idx), std::move(batch));
     lock.lock();
   }

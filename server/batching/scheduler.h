@@ -76,7 +76,7 @@ class Scheduler {
   // Starts two threads a lane, one of which answers, and one that drops what must leave the queue. `engine` and
   // `metrics` must outlive the scheduler.
   Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions options);
-  // Drains without a time limit if Shutdown was not called.
+  // Drains without a time limit if Shutdown was not called. No call of Submit may be under way.
   ~Scheduler();
 
   // Takes ownership and later calls job->done exactly once, when this returns OK. Otherwise the job stays with the

@@ -369,18 +369,21 @@ TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
   for (const Problem& problem : problems) {
     Call call({problem}, device);
     const cuda::Stream stream = *cuda::Stream::Create(), holding_stream = *cuda::Stream::Create();
-    const cuda::PinnedBuffer words = *cuda::PinnedBuffer::Allocate(2 * sizeof(uint32_t), "test");
-    uint32_t* const holding = words.as<uint32_t>();
-    uint32_t* const release = holding + 1;
-    *holding = *release = 0;
     const int blocks = device.limits.num_sms - 1;
+    const size_t num_words = static_cast<size_t>(blocks) + 1;
+    const cuda::PinnedBuffer words = *cuda::PinnedBuffer::Allocate(num_words * sizeof(uint32_t), "test");
+    uint32_t* const holding = words.as<uint32_t>();
+    uint32_t* const release = holding + blocks;
+    std::fill_n(holding, num_words, 0);
     ASSERT_EQ(LaunchHold(blocks, device.limits.shared_bytes_per_block, holding, release, holding_stream.get()),
               cudaSuccess);
     const auto wait_for = [](auto done) {
       for (int ms = 0; ms < 5000 && !done(); ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return done();
     };
-    ASSERT_TRUE(wait_for([&] { return __atomic_load_n(holding, __ATOMIC_RELAXED) == static_cast<uint32_t>(blocks); }));
+    ASSERT_TRUE(wait_for([&] {
+      return std::all_of(holding, release, [](uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED) == 1; });
+    }));
     call.Launch(stream.get());
     EXPECT_TRUE(wait_for([&] { return call.IsDone(); }));
     __atomic_store_n(release, 1u, __ATOMIC_RELEASE);

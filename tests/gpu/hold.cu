@@ -5,7 +5,7 @@ namespace {
 
 __global__ void Hold(volatile uint32_t* holding, const volatile uint32_t* release, uint64_t longest_ns) {
   if (threadIdx.x != 0) return;
-  atomicAdd_system(const_cast<uint32_t*>(holding), 1u);
+  holding[blockIdx.x] = 1;
   uint64_t begin, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
   do {
