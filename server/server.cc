@@ -263,7 +263,8 @@ void Server::UpdateDeviceMetrics() {
 }
 
 void Server::CheckDevices() {
-  const absl::Status health = engine_->Health();
+  devices_->Poll();
+  const absl::Status health = devices_->Health();
   UpdateDeviceMetrics();
   // What collections miss since.
   if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {

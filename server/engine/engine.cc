@@ -15,9 +15,6 @@ namespace {
 
 constexpr int kMaxLanes = 64;
 
-// A device's health costs a call of its driver, which is too much for every request.
-constexpr absl::Duration kHealthAge = absl::Milliseconds(5);
-
 absl::Status AtLeastOne(absl::string_view name, int64_t value) {
   if (value >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("engine option ", name, " is ", value, "; it must be at least 1"));
@@ -104,10 +101,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(Backend* backend, const E
   return engine;
 }
 
-absl::Status Engine::Health() const {
-  devices_->Poll(kHealthAge);
-  return devices_->Health();
-}
+absl::Status Engine::Health() const { return devices_->Health(); }
 
 int Engine::lanes_busy(size_t device) const { return load_->lanes_busy(device); }
 

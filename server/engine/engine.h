@@ -116,8 +116,7 @@ class Engine {
 
   int num_lanes() const { return static_cast<int>(lanes_.size()); }
   Lane& lane(int idx) { return *lanes_[idx]; }
-  // Asks the devices, unless that was done within the last milliseconds, and says whether requests can be answered
-  // (DeviceSet::Health). Thread-safe and cheap enough to ask for every request.
+  // Whether requests can be answered, by what is known of the devices (DeviceSet::Health). Thread-safe and cheap.
   absl::Status Health() const;
   const store::DeviceSet& devices() const { return *devices_; }
   // Lanes that work on a device at this moment.

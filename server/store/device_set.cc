@@ -1,8 +1,6 @@
 #include "server/store/device_set.h"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,20 +8,11 @@
 #include "server/log_event.h"
 
 namespace maxsim::store {
-namespace {
-
-int64_t SteadyNanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 DeviceSet::DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss)
     : members_(std::move(members)),
       on_loss_(on_loss),
       alive_(members_.size()),
-      polled_ns_(std::numeric_limits<int64_t>::min() / 2),
       lost_(members_.size()) {
   for (std::atomic<bool>& alive : alive_) alive.store(true, std::memory_order_relaxed);
 }
@@ -60,14 +49,7 @@ void DeviceSet::Lose(size_t device, const absl::Status& reason) {
               {"error", reason.ToString()}});
 }
 
-void DeviceSet::Poll(absl::Duration max_age) {
-  const int64_t now = SteadyNanoseconds();
-  int64_t polled = polled_ns_.load(std::memory_order_relaxed);
-  if (now - polled < absl::ToInt64Nanoseconds(max_age)) return;
-  // Of threads that come here together one asks.
-  if (!polled_ns_.compare_exchange_strong(polled, now, std::memory_order_relaxed) && max_age > absl::ZeroDuration()) {
-    return;
-  }
+void DeviceSet::Poll() {
   for (size_t device = 0; device < size(); ++device) {
     if (!alive(device)) continue;
     if (const absl::Status health = backend(device).Health(); !health.ok()) Lose(device, health);

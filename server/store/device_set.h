@@ -3,12 +3,10 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::store {
@@ -46,9 +44,9 @@ class DeviceSet {
   absl::Status StatusOf(size_t device) const;
   // Notes that a device is lost. The first time is logged, and its reason stays.
   void Lose(size_t device, const absl::Status& reason);
-  // Asks every device that is alive for its health, and notes those that have none; does nothing where that was done
-  // within `max_age`.
-  void Poll(absl::Duration max_age = absl::ZeroDuration());
+  // Asks every device that is alive for its health, and notes those that have none. It costs calls of the driver, which
+  // can hold up others: not for the way of a request.
+  void Poll();
 
   // OK while requests can be answered: UNAVAILABLE, with the first reason, once a device is lost under kExit, or the
   // last one under kDegrade. Cheap.
@@ -59,7 +57,6 @@ class DeviceSet {
   const OnDeviceLoss on_loss_;
   std::vector<std::atomic<bool>> alive_;
   std::atomic<bool> ended_{false};  // Health is not OK
-  std::atomic<int64_t> polled_ns_;  // steady clock
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::vector<absl::Status> lost_;

@@ -20,6 +20,7 @@
 #include "server/batching/scheduler.h"
 #include "server/engine/engine.h"
 #include "server/metrics.h"
+#include "server/store/device_set.h"
 #include "tests/unit/engine/engine_fixture.h"
 #include "tests/unit/store/corpus.h"
 #include "tests/unit/store/fake_backend.h"
@@ -45,7 +46,7 @@ class SchedulerTest : public testing::Test {
   void Start(SchedulerOptions options, int num_lanes = 1) {
     scheduler_ = nullptr;
     absl::StatusOr<std::unique_ptr<engine::Engine>> engine =
-        engine::Engine::Create(&backend_, {.num_lanes = num_lanes, .executor = {}});
+        engine::Engine::Create(&devices_, {.num_lanes = num_lanes, .executor = {}});
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
     scheduler_ = std::make_unique<Scheduler>(engine_.get(), &metrics_, options);
@@ -129,6 +130,7 @@ class SchedulerTest : public testing::Test {
 
   const test::TemporaryFolder folder_;
   test::FakeBackend backend_;
+  store::DeviceSet devices_{&backend_};
   Metrics metrics_;
   std::shared_ptr<const store::Collection> collection_;
   std::shared_ptr<const store::Collection> other_collection_;  // the same documents, another generation

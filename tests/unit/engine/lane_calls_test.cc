@@ -411,9 +411,6 @@ TEST_F(LaneCallsTest, EngineOptionsAreChecked) {
   EXPECT_EQ((*engine)->num_lanes(), 3);
   EXPECT_EQ(backend_.executor_options().max_queries, 5);
   EXPECT_TRUE((*engine)->Health().ok());
-  backend_.SetHealth(absl::UnavailableError("gone"));
-  absl::SleepFor(absl::Milliseconds(20));  // longer than the device's last word is good for
-  EXPECT_EQ((*engine)->Health().code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

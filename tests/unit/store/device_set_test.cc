@@ -58,8 +58,7 @@ TEST_F(DeviceSetTest, PollAsksTheDevicesThatAreAlive) {
   devices.Poll();
   EXPECT_EQ(devices.num_alive(), 2u);
   backends_[0].SetHealth(absl::UnavailableError("ECC"));
-  devices.Poll(absl::Hours(1));
-  EXPECT_EQ(devices.num_alive(), 2u) << "asked a moment ago";
+  EXPECT_EQ(devices.num_alive(), 2u) << "nobody has asked";
   devices.Poll();
   EXPECT_EQ(devices.StatusOf(0).message(), "device 3: ECC");
   backends_[0].SetHealth(absl::OkStatus());
