@@ -382,7 +382,8 @@ TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
       return done();
     };
     ASSERT_TRUE(wait_for([&] {
-      return std::all_of(holding, release, [](uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED) == 1; });
+      return std::all_of(holding, release,
+                         [](uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED) == 1; });
     }));
     call.Launch(stream.get());
     EXPECT_TRUE(wait_for([&] { return call.IsDone(); }));
