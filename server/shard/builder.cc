@@ -132,8 +132,27 @@ absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const Manife
     const std::filesystem::path path = std::filesystem::weakly_canonical(options.folder, error);
     name = (path.has_filename() ? path : path.parent_path()).filename().string();
   }
-  if (absl::Status status = CheckCollectionName(name); !status.ok()) return status;
-  return name;
+  absl::Status status = CheckCollectionName(name);
+  if (status.ok()) return name;
+  if (!options.name.empty()) return status;
+  return Invalid(status.message(), "; it is the folder's, as none was given");
+}
+
+// That requests made for the published generation suit the new one.
+absl::Status CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim, const Manifest& published) {
+  if (published.generation == 0 || options.allow_other_shape) return absl::OkStatus();
+  const auto differs = [&](const std::string& there, const std::string& here) {
+    return absl::FailedPreconditionError(
+        Cat(options.folder, ": generation ", published.generation, " of ", Quote(published.name), " there has ", there,
+            ", and this input has ", here,
+            ", which its clients do not expect; choose another folder, or give --allow-other-shape"));
+  };
+  if (dim != published.dim) return differs(Cat("dimension ", published.dim), Cat(dim));
+  if (catalog.ids.type() != published.id_type) {
+    return differs(Cat("ids of type ", Name(published.id_type)), std::string(Name(catalog.ids.type())));
+  }
+  if (published.has_payloads && !catalog.has_payloads()) return differs("payloads", "none");
+  return absl::OkStatus();
 }
 
 absl::Status CheckSpace(const std::string& folder, int64_t needed) {
@@ -232,6 +251,7 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
   if (!published.ok()) return published.status();
   absl::StatusOr<std::string> name = ChooseName(options, *published);
   if (!name.ok()) return name.status();
+  if (absl::Status status = CheckShape(options, catalog, tokens.dim(), *published); !status.ok()) return status;
   const int64_t generation = options.generation == 0 ? published->generation + 1 : options.generation;
   if (generation <= published->generation) {
     return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,

@@ -27,6 +27,9 @@ struct BuildOptions {
   int num_threads = 0;         // i8: that quantise; 0: one per core
   // 0: the one after the published one. Else this one, which must be newer than what is published.
   int64_t generation = 0;
+  // Lets the generation differ from the published one in what its clients rely on: the dimension, the type of ids, and
+  // that there are payloads.
+  bool allow_other_shape = false;
   // Bound of a shard file's size. A document that is larger by itself gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
@@ -75,7 +78,8 @@ std::string ShardFileName(int64_t generation, int64_t index);
 // of the failed one are removed; should the process die, the next build removes them. The files of the generation
 // before stay, for readers that are about to open them; older ones are removed.
 // INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
-// FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name or too new a generation),
+// FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
+// (BuildOptions::allow_other_shape), or too new a generation),
 // RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
                                          PayloadSource* payloads, const BuildObserver& observer = nullptr);

@@ -36,6 +36,7 @@ struct BuildArguments {
   int64_t seed = 0;
   int threads = 0;
   std::string max_shard_bytes = "4GiB";
+  bool allow_other_shape = false;
   bool quiet = false;
 };
 
@@ -64,6 +65,7 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
   options.max_shard_bytes = *max_shard_bytes;
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
+  options.allow_other_shape = arguments.allow_other_shape;
   ImportOptions import_options = arguments.import;
   if (!arguments.id_type.empty()) {
     import_options.id_type = arguments.id_type == "int64" ? IdType::kInt64 : IdType::kString;
@@ -172,6 +174,9 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
                  "Largest shard file, as 4GiB or 500M; a document that is larger\ngets one of its own")
       ->capture_default_str()
       ->type_name("SIZE");
+  app.add_flag("--allow-other-shape", arguments.allow_other_shape,
+               "Let the next generation differ from the one there in the\ndimension or the type of ids, or lack its "
+               "payloads: requests made\nfor that one will fail");
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
 }
 

@@ -22,6 +22,7 @@
 namespace maxsim::shard {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -259,6 +260,36 @@ TEST(BuilderTest, TheNameComesFromTheOptionTheCollectionOrTheFolder) {
   EXPECT_EQ(ReadManifest(path)->generation, 3);
   EXPECT_THAT(std::string(BuildSmall(Larger(3), {.folder = folder.Path("b"), .name = "a b"}).status().message()),
               HasSubstr("\"a b\""));
+  EXPECT_THAT(std::string(BuildSmall(Larger(3), {.folder = folder.Path("c d")}).status().message()),
+              AllOf(HasSubstr("\"c d\""), HasSubstr("the folder's")));
+}
+
+TEST(BuilderTest, WhatClientsRelyOnStaysUnlessSaidOtherwise) {
+  const SmallCollection there = Larger(3);
+  SmallCollection wider = there, with_strings = there, without_payloads = there;
+  wider.dim = 16;
+  with_strings.id_type = IdType::kString;
+  with_strings.ids = {"a", "b", "c"};
+  without_payloads.payloads.clear();
+  struct {
+    const SmallCollection& other;
+    const char* expected;
+  } const cases[] = {{wider, "has dimension 8, and this input has 16"},
+                     {with_strings, "has ids of type int64, and this input has string"},
+                     {without_payloads, "has payloads, and this input has none"}};
+  for (const auto& [other, expected] : cases) {
+    TemporaryFolder folder;
+    ASSERT_TRUE(BuildSmall(there, {.folder = folder.path(), .name = "x"}).ok());
+    const absl::Status refused = BuildSmall(other, {.folder = folder.path()}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(expected), HasSubstr("--allow-other-shape")));
+    ExpectServes(folder.path(), there, 1);
+    EXPECT_TRUE(BuildSmall(other, {.folder = folder.path(), .allow_other_shape = true}).ok());
+    EXPECT_EQ(ReadManifest(folder.path())->generation, 2);
+  }
+  TemporaryFolder folder;
+  ASSERT_TRUE(BuildSmall(without_payloads, {.folder = folder.path(), .name = "x"}).ok());
+  EXPECT_TRUE(BuildSmall(there, {.folder = folder.path()}).ok()) << "more payloads hurt nobody";
 }
 
 TEST(BuilderTest, AManifestThatCannotBeReadIsNotOverwritten) {

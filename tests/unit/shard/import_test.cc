@@ -60,8 +60,8 @@ class ImportTest : public ::testing::Test {
     absl::StatusOr<Import> import = OpenImport(options);
     EXPECT_TRUE(import.ok()) << import.status();
     if (!import.ok()) return nullptr;
-    const auto manifest = BuildCollection({.folder = folder_.Path("out"), .name = "x", .storage = storage},
-                                          *import->catalog, *import->tokens, import->payloads.get());
+    const BuildOptions build{.folder = folder_.Path("out"), .name = "x", .storage = storage, .allow_other_shape = true};
+    const auto manifest = BuildCollection(build, *import->catalog, *import->tokens, import->payloads.get());
     EXPECT_TRUE(manifest.ok()) << manifest.status();
     if (!manifest.ok()) return nullptr;
     auto shard = Shard::Open(folder_.Path("out"), *manifest, manifest->shards[0], Access::kCopied, true);
