@@ -1,8 +1,12 @@
 #include "loadtest/loadtest.h"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +37,18 @@ absl::Status WriteFile(const char* flag, const std::string& path, const std::str
   return absl::OkStatus();
 }
 
+// What can be known of it before the measurement.
+absl::Status CheckWritable(const char* flag, const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error);
+  const bool exists = !error && std::filesystem::exists(whole, error);
+  const std::filesystem::path written = exists ? whole : whole.parent_path();
+  const bool is_folder = std::filesystem::is_directory(written, error);
+  if (is_folder == !exists && access(written.c_str(), W_OK) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(flag, ": cannot write '", path, "'"));
+}
+
 std::string DescribeServer(const v1::GetInfoResponse& info) {
   std::string text;
   if (!info.version().empty()) text = absl::StrCat("maxsimd ", info.version(), " (", info.commit(), ")");
@@ -49,6 +65,10 @@ class Session {
   absl::Status Run() {
     report_.options = &options_;
     report_.started = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
+    for (const absl::Status& status :
+         {CheckWritable("--json", options_.output.json_file), CheckWritable("--html", options_.output.html_file)}) {
+      if (!status.ok()) return status;
+    }
     if (absl::Status status = Connect(); !status.ok()) return status;
     if (absl::Status status = Prepare(); !status.ok()) return status;
     if (absl::Status status = AskOnce(); !status.ok()) return status;

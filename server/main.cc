@@ -107,6 +107,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "maxsimd: %s\n", std::string(loaded.status().message()).c_str());
     return kExitUsage;
   }
+  const auto warn = [&loaded] {
+    for (const std::string& warning : loaded->warnings)
+      std::fprintf(stderr, "maxsimd: warning: %s\n", warning.c_str());
+  };
   switch (loaded->action) {
     case Action::kHelp:
       std::fputs(maxsim::config::HelpText().c_str(), stdout);
@@ -115,11 +119,11 @@ int main(int argc, char** argv) {
       std::printf("maxsimd %s (%s)\n", maxsim::kVersion, maxsim::kCommit);
       return 0;
     case Action::kPrintConfig:
+      warn();
       std::fputs(maxsim::config::ToYaml(*loaded).c_str(), stdout);
       return 0;
     case Action::kCheckConfig:
-      for (const std::string& warning : loaded->warnings)
-        std::fprintf(stderr, "maxsimd: warning: %s\n", warning.c_str());
+      warn();
       std::puts("the configuration is valid");
       return 0;
     case Action::kServe:

@@ -313,6 +313,10 @@ void Server::RequestStop(const std::string& reason) {
 void Server::RequestReload() {
   if (absl::Status status = authenticator_.Load(); !status.ok()) {
     log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
+  } else if (authenticator_.enabled(rpc::Scope::kAdmin)) {
+    log::Write(spdlog::level::info, "tokens_reloaded",
+               {{"tokens", absl::StrCat(authenticator_.num_tokens(rpc::Scope::kSearch))},
+                {"admin_tokens", absl::StrCat(authenticator_.num_tokens(rpc::Scope::kAdmin))}});
   }
   if (const auto changed = certificates_.Load(); !changed.ok()) {
     log::Write(spdlog::level::err, "certificates_not_reloaded", {{"error", changed.status().ToString()}});

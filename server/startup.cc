@@ -28,7 +28,8 @@ constexpr absl::Duration kWarmUpTimeout = absl::Minutes(2);
 absl::StatusOr<std::vector<NumberedBackend>> CreateCpu(const config::Config& config) {
   auto backend = CreateCpuBackend({.num_threads = config.backend.cpu_threads, .isa = config.backend.cpu_isa});
   if (!backend.ok()) {
-    return absl::Status(backend.status().code(), absl::StrCat("backend.kind cpu: ", backend.status().message()));
+    const char* const key = config.backend.cpu_isa.empty() ? "backend.kind cpu: " : "backend.cpu_isa: ";
+    return absl::Status(backend.status().code(), absl::StrCat(key, backend.status().message()));
   }
   std::vector<NumberedBackend> backends;
   backends.push_back({*std::move(backend), 0});

@@ -28,8 +28,8 @@ const char* ReachHint(absl::string_view message, bool tls) {
               absl::StrContains(message, "peer name"))) {
     return "does its certificate fit --tls-ca and --tls-server-name, and does the port speak TLS?";
   }
-  if (!tls && (absl::StrContains(message, "Socket closed") || absl::StrContains(message, "onnection reset"))) {
-    return "does it want --tls?";
+  if (absl::StrContains(message, "Socket closed") || absl::StrContains(message, "onnection reset")) {
+    return tls ? "does it want a client's certificate (--tls-cert and --tls-key)?" : "does it want --tls?";
   }
   return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
 }
@@ -82,6 +82,11 @@ absl::Status Context::Explain(const absl::Status& status, absl::Duration deadlin
       return absl::UnavailableError(absl::StrCat("cannot reach maxsimd at ", options.server, " (",
                                                  ReachHint(status.message(), options.tls.enabled),
                                                  "): ", status.message()));
+    // gRPC's own, for a service that is not there.
+    case absl::StatusCode::kUnimplemented:
+      return absl::UnimplementedError(absl::StrCat(
+          "the server at ", options.server, " has no such call; where admin.enabled is false it has none of Admin's",
+          status.message().empty() ? "" : absl::StrCat(": ", status.message())));
     case absl::StatusCode::kUnauthenticated:
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));

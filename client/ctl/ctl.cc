@@ -57,8 +57,10 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
                  "Certificates that may sign the server's (PEM); the system's by default")
       ->needs(tls)
       ->type_name("FILE");
-  app.add_option("--tls-cert", options.tls.cert_file, "This client's certificate (PEM)")->needs(tls)->type_name("FILE");
-  app.add_option("--tls-key", options.tls.key_file, "This client's private key (PEM)")->needs(tls)->type_name("FILE");
+  CLI::Option* cert = app.add_option("--tls-cert", options.tls.cert_file, "This client's certificate (PEM)");
+  CLI::Option* key = app.add_option("--tls-key", options.tls.key_file, "This client's private key (PEM)");
+  cert->needs(tls)->needs(key)->type_name("FILE");
+  key->needs(tls)->needs(cert)->type_name("FILE");
   app.add_option("--tls-server-name", options.tls.server_name, "Name expected in the server's certificate")
       ->needs(tls)
       ->type_name("NAME");

@@ -260,7 +260,9 @@ void AddEvaluate(CLI::App& app, Context& context) {
       "Example: maxsimctl evaluate --queries queries.npy --query-lengths lengths.npy --queries-jsonl queries.jsonl \\\n"
       "             --qrels qrels.tsv --reference");
   command->callback([options, &context] {
-    if (options->k > options->depth) throw CLI::ValidationError("--k", "must not be more than --depth");
+    if (options->k > options->depth) {
+      throw CLI::ValidationError("--k", Cat(options->k, " is more than --depth, ", options->depth));
+    }
     context.result = RunEvaluate(*options, context);
   });
 }

@@ -21,6 +21,7 @@ std::vector<Limit> ListLimits(const v1::Limits& limits) {
           {"default_top_k", limits.default_top_k()},
           {"max_request_bytes", limits.max_request_bytes()},
           {"max_answer_bytes", limits.max_answer_bytes()},
+          {"max_alignments", limits.max_alignments()},
           {"max_request_work", limits.max_request_work()},
           {"max_queue_work", limits.max_queue_work()}};
 }

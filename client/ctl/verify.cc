@@ -147,12 +147,13 @@ absl::Status Verdict(const Comparison& c) {
   return absl::OkStatus();
 }
 
-void Report(const Comparison& c, const VerifyOptions& options, const QuerySet& queries, const Truth& truth,
-            const Context& context) {
+// `name` is the collection's on the server.
+void Report(const std::string& name, const Comparison& c, const VerifyOptions& options, const QuerySet& queries,
+            const Truth& truth, const Context& context) {
   const shard::Manifest& manifest = truth.manifest();
   const int64_t num_candidates = std::min(options.num_candidates, manifest.num_documents);
   if (context.options.json) {
-    context.Print({{"collection", manifest.name},
+    context.Print({{"collection", name},
                    {"generation", manifest.generation},
                    {"queries", c.num_queries},
                    {"candidates", num_candidates},
@@ -170,7 +171,8 @@ void Report(const Comparison& c, const VerifyOptions& options, const QuerySet& q
   }
   const std::string candidates =
       num_candidates == 0 ? "the whole collection" : FormatCount(num_candidates) + " random documents each";
-  context.out() << "collection    " << Printable(manifest.name) << ", generation " << manifest.generation << ": "
+  const std::string in_files = manifest.name == name ? "" : Cat(" (", Printable(manifest.name), " in its files)");
+  context.out() << "collection    " << Printable(name) << in_files << ", generation " << manifest.generation << ": "
                 << FormatCount(manifest.num_documents) << " documents, " << FormatCount(manifest.num_tokens)
                 << " tokens of dimension " << manifest.dim << " in " << std::string(Name(manifest.storage)) << '\n'
                 << "checked       " << FormatCount(c.num_queries) << " of " << FormatCount(queries.size())
@@ -200,7 +202,7 @@ absl::Status RunVerify(const VerifyOptions& options, Context& context) {
   const absl::StatusOr<Comparison> comparison =
       Verification(options, *queries, *truth, *collection, **client).RunVerify(context);
   if (!comparison.ok()) return comparison.status();
-  Report(*comparison, options, *queries, *truth, context);
+  Report(collection->name(), *comparison, options, *queries, *truth, context);
   return Verdict(*comparison);
 }
 

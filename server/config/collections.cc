@@ -5,10 +5,22 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace maxsim::config {
+namespace {
+
+// A word of three small letters or more behind a path's last comma: what a misspelt residency looks like.
+std::string_view LastWord(std::string_view path) {
+  const size_t comma = path.rfind(',');
+  if (comma == std::string_view::npos) return {};
+  const std::string_view word = path.substr(comma + 1);
+  const bool plain =
+      std::all_of(word.begin(), word.end(), [](char c) { return absl::ascii_islower(static_cast<unsigned char>(c)); });
+  return plain && word.size() >= 3 ? word : std::string_view();
+}
+
+}  // namespace
 
 bool IsCollectionName(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.find_first_not_of('.') == std::string_view::npos) return false;
@@ -26,17 +38,21 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
   CollectionConfig collection;
   collection.name = std::string(text.substr(0, equals));
   std::string_view path = text.substr(equals + 1);
-  // Only known words after the last commas are such: a path may hold commas.
-  if (constexpr std::string_view kReplicate = ",replicate";
-      absl::EndsWith(std::string(path), std::string(kReplicate))) {
-    collection.replication = store::Replication::kOn;
-    path.remove_suffix(kReplicate.size());
-  }
-  if (const size_t comma = path.rfind(','); comma != std::string_view::npos) {
-    if (const auto residency = store::ResidencyFromName(path.substr(comma + 1)); residency.has_value()) {
+  // Only words behind the last commas are such: a path may hold commas.
+  bool has_residency = false, has_replicate = false;
+  for (std::string_view word = LastWord(path); !word.empty(); word = LastWord(path)) {
+    const auto residency = store::ResidencyFromName(word);
+    if (residency.has_value() && !std::exchange(has_residency, true)) {
       collection.residency = *residency;
-      path = path.substr(0, comma);
+    } else if (word == "replicate" && !std::exchange(has_replicate, true)) {
+      collection.replication = store::Replication::kOn;
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "collection ", collection.name, ": \",", std::string(word),
+          "\" is neither a residency (auto, gpu, host, disk) nor replicate, once each; a path that ends like that has "
+          "its place in the configuration file"));
     }
+    path.remove_suffix(word.size() + 1);
   }
   collection.path = std::string(path);
   if (absl::Status status = ValidateCollection(collection); !status.ok()) return status;

@@ -70,6 +70,10 @@ absl::Status Validate(const Config& config) {
   std::set<std::string> names;
   for (const CollectionConfig& collection : config.collections) {
     if (absl::Status status = ValidateCollection(collection); !status.ok()) return status;
+    if (collection.residency == store::Residency::kGpu && config.backend.kind == BackendKind::kCpu) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("collection ", collection.name, ": residency is gpu, and backend.kind is cpu"));
+    }
     if (!names.insert(collection.name).second) {
       return absl::InvalidArgumentError(absl::StrCat("collections: name ", collection.name, " appears twice"));
     }

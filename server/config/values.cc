@@ -102,7 +102,7 @@ std::string FormatCount(uint64_t count) {
 }
 
 absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
-  return ParseWithUnit(text, "B", "a size (such as 512MiB, 4GiB or 1048576)");
+  return ParseWithUnit(text, "B", "a size (such as 512MiB, 4GiB, 10GB or 1048576)");
 }
 
 std::string FormatBytes(uint64_t bytes) { return FormatWithUnit(bytes, "B"); }

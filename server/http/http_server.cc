@@ -99,7 +99,9 @@ class HttpServer::Impl final : private Application {
         return Json(200, FormatCollections(deps_.collections->List()));
       }
     }
-    return Error(absl::NotFoundError(absl::StrCat("no such path: ", request.method, " ", request.path)));
+    const std::string asked = absl::StrCat(request.method, " ", request.path);
+    if (request.path == "/v1/rerank") return Error(absl::NotFoundError(absl::StrCat("POST is wanted, not ", asked)));
+    return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
   }
 
   // What can be refused is, before the body is received.

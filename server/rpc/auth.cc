@@ -64,6 +64,11 @@ absl::Status Authenticator::Load() {
   return absl::Status(search.code(), absl::StrCat(search.message(), "; ", admin.message()));
 }
 
+size_t Authenticator::num_tokens(Scope scope) const {
+  std::lock_guard lock(mutex_);
+  return (scope == Scope::kAdmin ? admin_ : search_).tokens.size();
+}
+
 absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
   if (!enabled(scope)) return absl::OkStatus();
   const std::string scheme = absl::AsciiStrToLower(std::string(authorization.substr(0, kScheme.size())));

@@ -32,6 +32,9 @@ class Authenticator {
   // kAdmin is asked for. Takes the same time for every wrong token of a length.
   absl::Status Check(std::string_view authorization, Scope scope) const;
 
+  // Of a scope's file, as they are in force.
+  size_t num_tokens(Scope scope) const;
+
   // False where everyone may.
   bool enabled(Scope scope) const { return !search_.path.empty() || (scope == Scope::kAdmin && !admin_.path.empty()); }
 

@@ -68,6 +68,7 @@ v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work) {
   proto.set_max_queue_work(max_queue_work);
   proto.set_max_inline_documents(static_cast<uint64_t>(limits.max_inline_documents));
   proto.set_max_answer_bytes(limits.max_answer_bytes);
+  proto.set_max_alignments(static_cast<uint64_t>(limits.max_alignments));
   return proto;
 }
 

@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     log::Write(spdlog::level::err, "collection_load_failed",
                {{"name", request.name},
                 {"path", request.path},
-                {"still_serving_generation", absl::StrCat(served == nullptr ? 0 : served->manifest().generation)},
+                {"still_serving_generation", served == nullptr ? "none" : absl::StrCat(served->manifest().generation)},
                 {"error", loaded.status().ToString()}});
   }
   std::shared_ptr<const Collection> replaced;  // let go outside the lock: unmapping and freeing take time

@@ -105,6 +105,7 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   body["query"][0][0] = 1e300;
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "query.data: holds inf");
   expect(HttpGet(server_->http_port(), "/v1/nothing"), 404, "NOT_FOUND", "no such path: GET /v1/nothing");
+  expect(HttpGet(server_->http_port(), "/v1/rerank"), 404, "NOT_FOUND", "POST is wanted, not GET /v1/rerank");
 }
 
 TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {

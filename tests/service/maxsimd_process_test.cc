@@ -378,7 +378,7 @@ TEST_F(ProcessTest, AStopLeavesThePortFileOfAnotherServer) {
 TEST_F(ProcessTest, TheInformationFlagsPrintAndExit) {
   EXPECT_THAT(Run({"--version"}).second, StartsWith("maxsimd "));
   EXPECT_THAT(Run({"--help"}).second, HasSubstr("--grpc.address"));
-  const auto [code, yaml] = Run({"--print-config", "--engine.lanes=3"});
+  const auto [code, yaml] = Run({"--print-config", "--engine.lanes=3", "--grpc.address=127.0.0.1:0"});
   EXPECT_EQ(code, 0);
   EXPECT_THAT(yaml, HasSubstr("lanes: 3  # --engine.lanes"));
   WriteFile(folder_ / "c.yaml", yaml);

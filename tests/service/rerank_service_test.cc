@@ -170,6 +170,7 @@ TEST_F(RerankServiceTest, GetInfoTellsVersionLimitsDevicesAndCollections) {
   EXPECT_FALSE(info.commit().empty());
   EXPECT_EQ(info.limits().max_top_k(), 10000u);
   EXPECT_EQ(info.limits().default_top_k(), 10u);
+  EXPECT_EQ(info.limits().max_alignments(), uint64_t{1} << 22);
   ASSERT_EQ(info.devices_size(), 1);
   EXPECT_EQ(info.devices(0).backend(), "cpu");
   EXPECT_GT(info.devices(0).free_bytes(), 0u);

@@ -360,6 +360,13 @@ TEST_F(CtlTest, AServerThatRefusesIsNotCalledUnreachable) {
   EXPECT_EQ(run.err, "maxsimctl: UNAVAILABLE: draining\n");
 }
 
+TEST_F(CtlTest, AServerWithoutAdminIsSaidToBeOne) {
+  server_.admin_status = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+  const Outcome run = Run({"reload", "passages"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, AllOf(StartsWith("maxsimctl: UNIMPLEMENTED: the server at "), HasSubstr("admin.enabled")));
+}
+
 TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {},
@@ -371,6 +378,7 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
            {"rerank", "--query", "q.npy", "--all", "--top-k", "x"},
            {"info", "--color", "pink"},
            {"info", "--tls-ca", "f"},
+           {"info", "--tls", "--tls-cert", "f"},
            {"evaluate", "--queries", "q", "--queries-jsonl", "t", "--qrels", "r", "--k", "20", "--depth", "10"}}) {
     const Outcome run = Run(arguments);
     EXPECT_EQ(run.code, kExitUsage) << ::testing::PrintToString(arguments);

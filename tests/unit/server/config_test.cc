@@ -206,7 +206,7 @@ TEST(ConfigTest, CollectionsMayBeCopiedToEveryDevice) {
   EXPECT_THAT(loaded->config.collections,
               ElementsAre(C{"a", "/a", R::kAuto, Replication::kOn}, C{"b", "/b", R::kAuto, Replication::kOff},
                           C{"c", "/c", R::kAuto, Replication::kAuto}, C{"d", "/d", R::kHost, Replication::kOn},
-                          C{"e", "/e,x", R::kAuto, Replication::kOn}, C{"f", "/f,replicate", R::kGpu}));
+                          C{"e", "/e,x", R::kAuto, Replication::kOn}, C{"f", "/f", R::kGpu, Replication::kOn}));
   Loaded again;
   ASSERT_TRUE(Apply(ToYaml(*loaded), &again).ok());
   EXPECT_EQ(again.config.collections, loaded->config.collections);
@@ -250,6 +250,11 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a b=/x"})), HasSubstr("name \"a b\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "..=/x"})), HasSubstr("name \"..\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a="})), HasSubstr("no path"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,warm"})),
+              HasSubstr("collection a: \",warm\" is neither a residency (auto, gpu, host, disk) nor replicate"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,disk,gpu"})), HasSubstr("\",disk\" is neither"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--backend", "cpu", "--collection", "a=/x,gpu"})),
+              HasSubstr("collection a: residency is gpu, and backend.kind is cpu"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residence: gpu\n"),
               HasSubstr("conf.yaml:4: unknown key collections.residence (did you mean residency?)"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residency: moon\n"), HasSubstr("\"moon\""));
