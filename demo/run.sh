@@ -2,7 +2,8 @@
 # Ranks the bundled passages for a few questions on a server of its own, and stops it again. `make demo` calls this.
 #
 #   demo/run.sh [--bin DIR] [--collection DIR] [-- FLAGS of maxsimd]
-#   demo/run.sh --serve [...]     serve the bundled collection in the foreground until Ctrl-C, on ports 7070 and 7071
+#   demo/run.sh --serve [...]     serve the bundled collection in the foreground until Ctrl-C, on ports 7070 and 7071 of
+#                                 this machine unless FLAGS name others
 #
 #   --bin DIR          folder of maxsimd, maxsimctl and maxsim-shard (default: build/release/bin, or bin in a bundle)
 #   --collection DIR   where the collection is built (default: build/demo-collection)
@@ -65,16 +66,45 @@ done
 "$demo/build.sh" --bin "$bin" --output "$collection"
 
 queries=(--query-lengths "$demo/query_lengths.npy" --collection demo)
-rerank="$(shown "$bin/maxsimctl") rerank --collection demo --all --top-k 5 --payload \\
-    --query $(shown "$demo/query_tokens.npy") --query-lengths $(shown "$demo/query_lengths.npy") --query-index 8"
+
+# rerank_command [OPTION...]: what one would type to ask, with these options of maxsimctl.
+rerank_command() {
+  local options=
+  [ $# = 0 ] || options=" $*"
+  printf '%s%s rerank --collection demo --all --top-k 5 --payload \\\n    %s' "$(shown "$bin/maxsimctl")" "$options" \
+    "--query $(shown "$demo/query_tokens.npy") --query-lengths $(shown "$demo/query_lengths.npy") --query-index 8"
+}
+
+# grpc_address FLAG...: the last of the --grpc.address among flags of maxsimd, which is the one in force.
+grpc_address() {
+  local address=
+  while [ $# -gt 0 ]; do
+    case "$1" in
+      --grpc.address) address=${2-} ;;
+      --grpc.address=*) address=${1#*=} ;;
+    esac
+    shift
+  done
+  echo "$address"
+}
 
 if [ $serve = 1 ]; then
   # Only this machine can reach it, unless the flags say otherwise.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
   [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # nobody to tell
-  printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n\n' \
-    "$(question_text 8)" "$rerank"
+  address=$(grpc_address "${flags[@]}")
+  host=${address%:*} port=${address##*:}
+  case "$host" in 0.0.0.0 | '[::]' | '*') host=localhost ;; esac # it listens everywhere
+  case "$host:$port" in
+    127.0.0.1:7070 | localhost:7070) server=() ;; # whom maxsimctl asks by default
+    *:0) server=(--server "$host:PORT") ;;
+    *) server=(--server "$host:$port") ;;
+  esac
+  printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n' \
+    "$(question_text 8)" "$(rerank_command "${server[@]}")"
+  [ "$port" != 0 ] || printf 'PORT is the grpc_port of the line "listening" below.\n'
+  echo
   exec "$bin/maxsimd" --collection "demo=$collection" "${flags[@]}"
 fi
 
@@ -135,5 +165,5 @@ cat <<END
 
 The server has been on a port of its own and stops now. To keep one running, and to ask it:
   make serve                        (or: $(shown "$demo/run.sh") --serve)
-  $rerank
+  $(rerank_command)
 END

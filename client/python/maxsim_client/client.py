@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import operator
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
 import grpc
@@ -83,6 +84,36 @@ def token_matrix(tokens: np.ndarray) -> rerank_pb2.TokenMatrix:
     )
 
 
+def _integer(value: Any) -> Optional[int]:
+    """The int that an integer of any type is; None for a bool, a float and everything else."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _id_list(ids: Sequence[Id]) -> Union[rerank_pb2.StringIds, rerank_pb2.IntIds]:
+    """`ids` as the wire carries them; the first one decides which kind all must be of."""
+    if isinstance(ids, np.ndarray):
+        ids = ids.tolist()
+    if isinstance(ids, (str, bytes)):
+        raise ValueError("ids is a list of ids; this is one string")
+    ids = list(ids)
+    if not ids:
+        raise ValueError("ids is empty; at least one candidate is needed (None is the whole collection)")
+    strings = isinstance(ids[0], str)
+    if strings:
+        values = [i if isinstance(i, str) else None for i in ids]
+    else:
+        values = [i if type(i) is int else _integer(i) for i in ids]  # lists are long, and int is what they mostly hold
+    if None in values:
+        position = values.index(None)
+        raise ValueError(f"ids[{position}] is {ids[position]!r}; ids must be all strings or all integers")
+    return rerank_pb2.StringIds(ids=values) if strings else rerank_pb2.IntIds(ids=values)
+
+
 def _candidates(ids: Optional[Sequence[Id]], documents: Optional[Sequence[np.ndarray]]) -> rerank_pb2.Candidates:
     if ids is not None and documents is not None:
         raise ValueError("give ids or documents, not both")
@@ -91,11 +122,10 @@ def _candidates(ids: Optional[Sequence[Id]], documents: Optional[Sequence[np.nda
         return rerank_pb2.Candidates(inline_documents=inline)
     if ids is None:
         return rerank_pb2.Candidates(whole_collection=rerank_pb2.WholeCollection())
-    if isinstance(ids, str):
-        raise ValueError("ids is a list of ids; this is one string")
-    if all(isinstance(i, str) for i in ids):
-        return rerank_pb2.Candidates(string_ids=rerank_pb2.StringIds(ids=ids))
-    return rerank_pb2.Candidates(int_ids=rerank_pb2.IntIds(ids=[int(i) for i in ids]))
+    listed = _id_list(ids)
+    if isinstance(listed, rerank_pb2.StringIds):
+        return rerank_pb2.Candidates(string_ids=listed)
+    return rerank_pb2.Candidates(int_ids=listed)
 
 
 def _ranking(result: rerank_pb2.QueryResult, generation: int) -> Ranking:
@@ -230,10 +260,10 @@ class Client:
         request_id: str = "",
         timeout: Optional[float] = None,
     ) -> List[Ranking]:
-        """Ranks the same candidates for several queries: the collection's documents `ids`, token matrices that come
-        with the call (`documents`), or, with neither, the whole collection. `priority`: "low", "normal" or "high".
-        `missing_policy`: "report" lists ids that the collection lacks in Ranking.missing, "fail" raises NOT_FOUND.
-        `request_id`: names the call in the server's log."""
+        """Ranks the same candidates for several queries: the collection's documents `ids`, all strings or all integers;
+        token matrices that come with the call (`documents`); or, with neither, the whole collection. `priority`: "low",
+        "normal" or "high". `missing_policy`: "report" lists ids that the collection lacks in Ranking.missing, "fail"
+        raises NOT_FOUND. `request_id`: names the call in the server's log."""
         request = rerank_pb2.RerankRequest(
             collection=collection,
             candidates=_candidates(ids, documents),

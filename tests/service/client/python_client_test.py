@@ -141,6 +141,46 @@ class PythonClientTest(unittest.TestCase):
         self.assertEqual(self.client.rerank("text", query, ids + ["nobody"]).missing, ["nobody"])
         self.assertEqual(self.client.rerank("numbers", query, [1000, -5]).missing, [-5])
 
+    def test_ids_may_be_numpy_values(self):
+        query = self.queries[1]
+        ordinals = [50, 3, 41]
+        numbers = [self.numbers.ids[o] for o in ordinals]
+        mixed = [np.int64(numbers[0]), numbers[1], np.int16(numbers[2])]
+        for ids in (np.array(numbers), mixed, iter(numbers)):
+            self.expect(self.numbers, self.client.rerank("numbers", query, ids), query, ordinals, 10)
+        texts = [self.text.ids[o] for o in ordinals]
+        for ids in (np.array(texts), list(np.array(texts))):
+            self.expect(self.text, self.client.rerank("text", query, ids), query, ordinals, 10)
+
+    def test_ids_that_are_neither_all_strings_nor_all_integers_are_refused(self):
+        for ids, position, shown in (
+            ([1000.7], 0, "1000.7"),
+            ([1000, 1001.0], 1, "1001.0"),
+            (np.array([1000.0, 1001.0]), 0, "1000.0"),
+            ([1000, "1001"], 1, "'1001'"),
+            ([1, 2, "a"], 2, "'a'"),
+            (["a", 1], 1, "1"),
+            (["a", b"b"], 1, "b'b'"),
+            ([True], 0, "True"),
+            ([1, np.True_], 1, repr(np.True_)),
+            (np.array([True]), 0, "True"),
+            ([None], 0, "None"),
+            (np.array([[1, 2], [3, 4]]), 0, "[1, 2]"),
+        ):
+            with self.subTest(ids=ids), self.assertRaises(ValueError) as raised:
+                self.client.rerank("numbers", self.queries[0], ids)
+            self.assertEqual(
+                str(raised.exception), f"ids[{position}] is {shown}; ids must be all strings or all integers"
+            )
+
+    def test_no_ids_and_one_bare_id_are_refused(self):
+        for ids in ([], (), np.array([], np.int64), iter(())):
+            with self.subTest(ids=ids), self.assertRaisesRegex(ValueError, "^ids is empty; at least one candidate"):
+                self.client.rerank("text", self.queries[0], ids)
+        for ids in ("doc/001", b"doc/001", np.array("doc/001")):
+            with self.subTest(ids=ids), self.assertRaisesRegex(ValueError, "this is one string"):
+                self.client.rerank("text", self.queries[0], ids)
+
     def test_weights_and_several_queries_in_one_call(self):
         weights = [np.linspace(0.5, 2, len(q)).astype(np.float32) for q in self.queries]
         rankings = self.client.rerank_many("text", self.queries, weights=weights, top_k=10)
@@ -359,6 +399,29 @@ class PythonClientTest(unittest.TestCase):
         by_name = {c.name: c for c in self.client.collections()}
         self.assertEqual(by_name["text"].num_documents, 90)
         self.assertEqual(by_name["text"].num_tokens, int(self.text.lengths.sum()))
+
+    def test_a_stream_as_the_readme_shows(self):
+        from maxsim.v1 import rerank_pb2 as pb
+        from maxsim_client import token_matrix
+
+        requests = [
+            pb.RerankRequest(
+                request_id=f"query-{i}",
+                collection="text",
+                queries=[pb.Query(tokens=token_matrix(tokens))],
+                candidates=pb.Candidates(string_ids=pb.StringIds(ids=self.text.ids[:20])),
+                top_k=3,
+            )
+            for i, tokens in enumerate(self.queries)
+        ]
+        answers = {answer.request_id: answer for answer in self.client.reranker.RerankStream(iter(requests))}
+        self.assertEqual(set(answers), {request.request_id for request in requests})
+        for i, query in enumerate(self.queries):
+            answer = answers[f"query-{i}"]
+            self.assertEqual((answer.code, answer.message), (0, ""))
+            scores, _ = self.text.scores(query)
+            order = np.argsort(-scores[:20], kind="stable")[:3]
+            self.assertEqual(list(answer.response.results[0].string_ids.ids), [self.text.ids[o] for o in order])
 
     def test_bare_stubs_as_the_readme_shows(self):
         import grpc
