@@ -250,9 +250,8 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Scoring threads of the CPU backend; 0 is one per core."));
   keys.push_back(Text(
       "backend.cpu_isa", "name", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
-      "Instruction set of the CPU backend: amx, avx512bf16, avx512vnni, avx512, avx2 or portable; empty takes the best "
-      "the "
-      "machine has."));
+      "Instruction set of the CPU backend: amx, avx512bf16, avx512vnni, avx512, avx2 or portable; empty takes the "
+      "best the machine has."));
   keys.push_back(Bytes(
       "backend.stream_block_bytes", +[](Config& c) -> int64_t& { return c.backend.cuda.stream_block_bytes; }, 0,
       16 * kGi,

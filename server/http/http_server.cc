@@ -153,7 +153,7 @@ class HttpServer::Impl final : private Application {
                           .deadline = request.arrival + request_timeout_,
                           .client = rpc::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled),
-                          .keeps_request = false},
+                          .held_bytes = 0},
                          [this, collection = parsed->collection(),
                           reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {
                            if (!response.ok()) return reply(Error(response.status()));

@@ -6,28 +6,40 @@
 #include "server/logging.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/status.h"
+#include "server/rpc/wire.h"
 
 namespace maxsim::rpc {
 
+template <typename Request, typename Response>
 grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* context, const char* method,
-                                             absl::AnyInvocable<absl::Status()> work) {
+                                             const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
+                                             absl::AnyInvocable<absl::Status(const Request&, Response&)> work) {
   const absl::Time arrival = absl::Now();
   auto* reactor = new UnaryCall(calls_);
   const auto finish = [this, reactor, arrival, method](const absl::Status& status) {
     metrics_->CountRequest(method, status.code(), absl::Now() - arrival);
     reactor->Finish(ToGrpc(status));
   };
-  if (absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin); !status.ok()) {
+  Request parsed;
+  absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin);
+  if (status.ok()) status = ParseMessage(request, parsed);
+  if (status.ok() && !accepts_changes_) {
+    status = absl::UnavailableError("the server is loading its configured collections");
+  }
+  if (!status.ok()) {
     finish(status);
     return reactor;
   }
-  if (!accepts_changes_) {
-    finish(absl::UnavailableError("the server is loading its configured collections"));
-    return reactor;
-  }
-  log::Write(spdlog::level::info, "admin_call", {{"method", method}, {"peer", context->peer()}});
+  log::Write(spdlog::level::info, "admin_call",
+             {{"method", method}, {"name", parsed.name()}, {"peer", context->peer()}});
   worker_->Post(
-      [finish, work = std::move(work)](const absl::Status& turn) mutable { finish(turn.ok() ? work() : turn); });
+      [finish, parsed = std::move(parsed), response, work = std::move(work)](const absl::Status& turn) mutable {
+        if (!turn.ok()) return finish(turn);
+        Response answer;
+        const absl::Status done = work(parsed, answer);
+        if (done.ok()) *response = ToBuffer(answer);
+        finish(done);
+      });
   return reactor;
 }
 
@@ -45,35 +57,39 @@ grpc::ServerUnaryReactor* Admin::ListCollections(grpc::CallbackServerContext* co
   return reactor;
 }
 
-grpc::ServerUnaryReactor* Admin::LoadCollection(grpc::CallbackServerContext* context,
-                                                const v1::LoadCollectionRequest* request,
-                                                v1::LoadCollectionResponse* response) {
-  return RunOnWorker(context, "LoadCollection", [this, request, response] {
-    auto info =
-        collections_->LoadForClient(request->name(), request->path(), request->residency(), request->replicate());
-    if (!info.ok()) return info.status();
-    *response->mutable_collection() = *std::move(info);
-    return absl::OkStatus();
-  });
+grpc::ServerUnaryReactor* Admin::LoadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::LoadCollectionRequest, v1::LoadCollectionResponse>(
+      context, "LoadCollection", *request, response,
+      [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer) {
+        auto info = collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate());
+        if (!info.ok()) return info.status();
+        *answer.mutable_collection() = *std::move(info);
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerUnaryReactor* Admin::ReloadCollection(grpc::CallbackServerContext* context,
-                                                  const v1::ReloadCollectionRequest* request,
-                                                  v1::ReloadCollectionResponse* response) {
-  return RunOnWorker(context, "ReloadCollection", [this, request, response] {
-    bool changed = false;
-    auto info = collections_->Reload(request->name(), &changed);
-    if (!info.ok()) return info.status();
-    *response->mutable_collection() = *std::move(info);
-    response->set_changed(changed);
-    return absl::OkStatus();
-  });
+grpc::ServerUnaryReactor* Admin::ReloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::ReloadCollectionRequest, v1::ReloadCollectionResponse>(
+      context, "ReloadCollection", *request, response,
+      [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer) {
+        bool changed = false;
+        auto info = collections_->Reload(wanted.name(), &changed);
+        if (!info.ok()) return info.status();
+        *answer.mutable_collection() = *std::move(info);
+        answer.set_changed(changed);
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerUnaryReactor* Admin::UnloadCollection(grpc::CallbackServerContext* context,
-                                                  const v1::UnloadCollectionRequest* request,
-                                                  v1::UnloadCollectionResponse*) {
-  return RunOnWorker(context, "UnloadCollection", [this, request] { return collections_->Unload(request->name()); });
+grpc::ServerUnaryReactor* Admin::UnloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::UnloadCollectionRequest, v1::UnloadCollectionResponse>(
+      context, "UnloadCollection", *request, response,
+      [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&) {
+        return collections_->Unload(wanted.name());
+      });
 }
 
 }  // namespace maxsim::rpc

@@ -12,7 +12,12 @@
 
 namespace maxsim::rpc {
 
-class Admin : public v1::Admin::CallbackService {
+// Requests come raw (wire.h).
+using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
+    v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<
+        v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
+
+class Admin : public RawAdmin {
  public:
   // All must outlive the gRPC server that this is registered with.
   Admin(CollectionAdmin* collections, const Authenticator* authenticator, Worker* worker, Metrics* metrics,
@@ -25,20 +30,20 @@ class Admin : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
                                             const v1::ListCollectionsRequest* request,
                                             v1::ListCollectionsResponse* response) override;
-  grpc::ServerUnaryReactor* LoadCollection(grpc::CallbackServerContext* context,
-                                           const v1::LoadCollectionRequest* request,
-                                           v1::LoadCollectionResponse* response) override;
-  grpc::ServerUnaryReactor* ReloadCollection(grpc::CallbackServerContext* context,
-                                             const v1::ReloadCollectionRequest* request,
-                                             v1::ReloadCollectionResponse* response) override;
-  grpc::ServerUnaryReactor* UnloadCollection(grpc::CallbackServerContext* context,
-                                             const v1::UnloadCollectionRequest* request,
-                                             v1::UnloadCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* LoadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ReloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                             grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* UnloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                             grpc::ByteBuffer* response) override;
 
  private:
-  // Authenticates, then runs `work` on the worker and answers with its status; UNAVAILABLE when the worker stops first.
+  // Authenticates, parses, then runs `work` on the worker and answers with its status; UNAVAILABLE when the worker
+  // stops first.
+  template <typename Request, typename Response>
   grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method,
-                                        absl::AnyInvocable<absl::Status()> work);
+                                        const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
+                                        absl::AnyInvocable<absl::Status(const Request&, Response&)> work);
 
   CollectionAdmin* const collections_;
   const Authenticator* const authenticator_;

@@ -66,7 +66,7 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
     return Finish(std::move(call), std::move(response));
   }
   job->bytes = HeldBytes(*job, call->answer);
-  if (call->context.keeps_request) job->bytes += request.SpaceUsedLong();
+  job->bytes += call->context.held_bytes;
   job->deadline = call->context.deadline;
   job->client = call->context.client;
   job->cancelled = call->context.cancelled;
@@ -82,6 +82,11 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
     Finish(std::move(call), std::move(response));
   };
   if (absl::Status status = scheduler_->Submit(job); !status.ok()) job->done(std::move(status));
+}
+
+void RerankService::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {
+  metrics_->CountRequest(method, status.code(), absl::Now() - arrival);
+  metrics_->CountRejection(Rejection::kInvalid);
 }
 
 void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response) {

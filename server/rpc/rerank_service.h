@@ -24,7 +24,7 @@ struct CallContext {
   absl::Time deadline = absl::InfiniteFuture();
   uint64_t client = 0;                           // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
-  bool keeps_request = true;                     // whether the request stays in memory until it is answered
+  uint64_t held_bytes = 0;                       // of the request that stay in memory until it is answered
 };
 
 // Thread-safe.
@@ -42,6 +42,9 @@ class RerankService {
   // returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (rpc/status.h). Every call is counted and
   // timed.
   void Rerank(const v1::RerankRequest& request, CallContext context, Done done);
+
+  // Counts a call whose request could not be read, and which Rerank never saw.
+  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status);
 
   // Requests that come while the server loads or drains are UNAVAILABLE; those accepted are not touched. The first
   // state is kLoading.

@@ -7,13 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "maxsim/v1/rerank.pb.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/status.h"
+#include "server/rpc/wire.h"
 
 namespace maxsim::rpc {
 namespace {
 
-v1::RerankStreamResponse ToStreamResponse(const std::string& request_id, absl::StatusOr<v1::RerankResponse> response) {
+grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<v1::RerankResponse> response) {
   v1::RerankStreamResponse answer;
   answer.set_request_id(request_id);
   answer.set_code(static_cast<int32_t>(response.status().code()));
@@ -23,7 +25,7 @@ v1::RerankStreamResponse ToStreamResponse(const std::string& request_id, absl::S
     answer.set_message(std::string(response.status().message()));
     answer.set_retry_after_ms(RetryDelayMs(response.status()));
   }
-  return answer;
+  return ToBuffer(answer);
 }
 
 }  // namespace
@@ -33,7 +35,7 @@ v1::RerankStreamResponse ToStreamResponse(const std::string& request_id, absl::S
 //
 // gRPC's operations are started outside the mutex: StartRead, StartWrite and Finish may call back on the same thread.
 // Each is started by the thread that set its flag (reading_, writing_, finished_) under the mutex, so never twice.
-class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>,
+class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
   RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit,
@@ -71,20 +73,9 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
     const absl::Time arrival = absl::Now();
     const std::shared_ptr<RerankStreamCall> keep = self_;
     const absl::Status admitted = ok ? admit_() : absl::OkStatus();
-    if (ok && admitted.ok() && Accept()) {
-      service_->Rerank(request_,
-                       {.method = "RerankStream",
-                        .arrival = arrival,
-                        .deadline = deadline_,
-                        .client = client_,
-                        .cancelled = cancelled_,
-                        .keeps_request = false},
-                       [this, keep, id = request_.request_id()](absl::StatusOr<v1::RerankResponse> response) {
-                         Answer(ToStreamResponse(id, std::move(response)));
-                       });
-    }
+    if (ok && admitted.ok() && Accept()) TakeRequest(arrival);
     {
-      // Only now: the next read overwrites request_.
+      // Only now: the next read overwrites message_.
       std::lock_guard lock(mutex_);
       reading_ = false;
       if (!ok) reads_done_ = true;
@@ -132,7 +123,25 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
     return true;
   }
 
-  void Answer(v1::RerankStreamResponse answer) {
+  // Has the request that was read answered.
+  void TakeRequest(absl::Time arrival) {
+    constexpr char kMethod[] = "RerankStream";
+    v1::RerankRequest request;
+    const absl::Status parsed = ParseMessage(message_, request);
+    message_.Clear();
+    if (!parsed.ok()) {
+      service_->CountUnread(kMethod, arrival, parsed);
+      return Answer(ToStreamResponse("", parsed));
+    }
+    service_->Rerank(
+        request,
+        {.method = kMethod, .arrival = arrival, .deadline = deadline_, .client = client_, .cancelled = cancelled_},
+        [this, keep = self_, id = request.request_id()](absl::StatusOr<v1::RerankResponse> response) {
+          Answer(ToStreamResponse(id, std::move(response)));
+        });
+  }
+
+  void Answer(grpc::ByteBuffer answer) {
     {
       std::lock_guard lock(mutex_);
       if (finished_) return;
@@ -144,7 +153,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   // Starts whatever can be started now: a write, a read, the end.
   void Proceed() {
     bool read = false;
-    const v1::RerankStreamResponse* write = nullptr;
+    const grpc::ByteBuffer* write = nullptr;
     {
       std::lock_guard lock(mutex_);
       if (finished_) return;
@@ -159,7 +168,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
       }
     }
     if (write != nullptr) StartWrite(write);
-    if (read) StartRead(&request_);
+    if (read) StartRead(&message_);
     End end = End::kNo;
     absl::Status refused;
     {
@@ -196,14 +205,14 @@ class RerankStreamCall : public grpc::ServerBidiReactor<v1::RerankRequest, v1::R
   CallTracker::Call call_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
-  v1::RerankRequest request_;               // belongs to the one read at a time, and to its handling
+  grpc::ByteBuffer message_;                // belongs to the one read at a time, and to its handling
 
   std::mutex mutex_;
   // Guarded by mutex_. A deque, so that the answer being written stays where it is.
-  std::deque<v1::RerankStreamResponse> answers_;  // the front one is being written while writing_
-  int in_flight_ = 0;                             // read and not yet written
-  int starting_ = 0;                              // threads between deciding on an operation and having started it
-  bool reading_ = false;                          // a read is under way, or what it read is being handled
+  std::deque<grpc::ByteBuffer> answers_;  // the front one is being written while writing_
+  int in_flight_ = 0;                     // read and not yet written
+  int starting_ = 0;                      // threads between deciding on an operation and having started it
+  bool reading_ = false;                  // a read is under way, or what it read is being handled
   bool writing_ = false;
   bool reads_done_ = false;  // the client has closed its side
   bool draining_ = false;
@@ -233,7 +242,7 @@ void StreamRegistry::Drain() {
   for (const std::shared_ptr<RerankStreamCall>& stream : streams) stream->Drain();
 }
 
-grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* StartRerankStream(
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit, uint64_t client,
     int max_in_flight, StreamRegistry* registry, CallTracker* tracker) {
   auto stream =

@@ -7,6 +7,7 @@
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/info.h"
 #include "server/rpc/status.h"
+#include "server/rpc/wire.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -14,16 +15,23 @@ namespace {
 // One Rerank call.
 class RerankCall : public UnaryCall {
  public:
-  RerankCall(CallTracker* tracker, grpc::CallbackServerContext* context, v1::RerankResponse* response)
+  RerankCall(CallTracker* tracker, grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
       : UnaryCall(tracker), context_(context), response_(response) {}
 
-  void Start(RerankService& service, const v1::RerankRequest& request, absl::Time arrival, uint64_t client) {
+  void Start(RerankService& service, const grpc::ByteBuffer& message, absl::Time arrival, uint64_t client) {
+    constexpr char kMethod[] = "Rerank";
+    v1::RerankRequest request;
+    if (const absl::Status parsed = ParseMessage(message, request); !parsed.ok()) {
+      service.CountUnread(kMethod, arrival, parsed);
+      return Answer(parsed);
+    }
     service.Rerank(request,
-                   {.method = "Rerank",
+                   {.method = kMethod,
                     .arrival = arrival,
                     .deadline = DeadlineOf(*context_),
                     .client = client,
-                    .cancelled = cancelled_},
+                    .cancelled = cancelled_,
+                    .held_bytes = message.Length()},
                    [this](absl::StatusOr<v1::RerankResponse> response) { Answer(std::move(response)); });
   }
 
@@ -32,13 +40,13 @@ class RerankCall : public UnaryCall {
  private:
   void Answer(absl::StatusOr<v1::RerankResponse> response) {
     const absl::Status status = response.status();
-    if (status.ok()) *response_ = *std::move(response);
+    if (status.ok()) *response_ = ToBuffer(*response);
     AddTrailers(status, *context_);
     Finish(ToGrpc(status));  // `this` may be gone from here on
   }
 
   grpc::CallbackServerContext* const context_;
-  v1::RerankResponse* const response_;
+  grpc::ByteBuffer* const response_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -51,8 +59,8 @@ grpc::ServerUnaryReactor* AnswerNow(CallTracker* tracker, const absl::Status& st
 
 }  // namespace
 
-grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context, const v1::RerankRequest* request,
-                                           v1::RerankResponse* response) {
+grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) {
   const absl::Time arrival = absl::Now();
   if (absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch); !status.ok()) {
     deps_.metrics->CountRequest("Rerank", status.code(), absl::Now() - arrival);
@@ -63,7 +71,7 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
   return call;
 }
 
-grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* Reranker::RerankStream(
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reranker::RerankStream(
     grpc::CallbackServerContext* context) {
   // Again for each request: a stream may be open for longer than its token is good.
   const auto admit = [this, context] {

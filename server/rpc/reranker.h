@@ -14,7 +14,11 @@
 
 namespace maxsim::rpc {
 
-class Reranker : public v1::Reranker::CallbackService {
+// Requests come raw (wire.h).
+using RawReranker = v1::Reranker::WithRawCallbackMethod_Rerank<
+    v1::Reranker::WithRawCallbackMethod_RerankStream<v1::Reranker::WithCallbackMethod_GetInfo<v1::Reranker::Service>>>;
+
+class Reranker : public RawReranker {
  public:
   // Everything must outlive the gRPC server that this is registered with.
   struct Dependencies {
@@ -33,9 +37,9 @@ class Reranker : public v1::Reranker::CallbackService {
   // Open streams end with UNAVAILABLE as soon as what they have accepted is answered; new ones end at once.
   void DrainStreams() { streams_.Drain(); }
 
-  grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const v1::RerankRequest* request,
-                                   v1::RerankResponse* response) override;
-  grpc::ServerBidiReactor<v1::RerankRequest, v1::RerankStreamResponse>* RerankStream(
+  grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* RerankStream(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest* request,
                                     v1::GetInfoResponse* response) override;

@@ -11,6 +11,7 @@
 namespace maxsim::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -160,6 +161,16 @@ TEST_F(RerankServiceTest, WrongRequestsGetTheirCodeAndTheFieldsName) {
     EXPECT_EQ(status.error_code(), one.code) << one.text << ": " << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr(one.text));
   }
+}
+
+TEST_F(RerankServiceTest, AMessageThatIsNoRequestIsAnInvalidArgument) {
+  v1::RerankRequest request =
+      MakeRequest("corpus", MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2), {"doc-1", "\xff\xfe"}, 5);
+  v1::RerankResponse response;
+  const grpc::Status status = server_->Rerank(request, &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(),
+              AllOf(HasSubstr("is no maxsim.v1.RerankRequest"), HasSubstr("one of its strings is not UTF-8")));
 }
 
 TEST_F(RerankServiceTest, GetInfoTellsVersionLimitsDevicesAndCollections) {

@@ -66,6 +66,38 @@ TEST(StreamServiceTest, ManyPipelinedRequestsEachGetTheirAnswerWrongOnesAmongThe
   EXPECT_EQ(answered.size(), static_cast<size_t>(kRequests));
 }
 
+// gRPC says of such a message what it says at the end of the stream.
+TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
+  RunningServer server;
+  const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
+  grpc::ClientContext context;
+  auto stream = server.stub().RerankStream(&context);
+  for (int i = 0; i < 9; ++i) {
+    v1::RerankRequest request = NumberedRequest(i, query, {"doc-1"});
+    if (i % 3 == 1) request.set_request_id("\xff");  // no UTF-8
+    ASSERT_TRUE(stream->Write(request));
+  }
+  stream->WritesDone();
+  std::set<std::string> answered;
+  int num_wrong = 0;
+  v1::RerankStreamResponse response;
+  while (stream->Read(&response)) {
+    if (response.code() == grpc::OK) {
+      answered.insert(response.request_id());
+      continue;
+    }
+    ++num_wrong;
+    EXPECT_EQ(response.code(), grpc::INVALID_ARGUMENT);
+    EXPECT_EQ(response.request_id(), "");
+    EXPECT_THAT(response.message(), HasSubstr("is no maxsim.v1.RerankRequest"));
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(answered, (std::set<std::string>{"0", "2", "3", "5", "6", "8"}));
+  EXPECT_EQ(num_wrong, 3);
+  EXPECT_THAT(server.server().metrics().Expose(),
+              HasSubstr("maxsim_requests_total{code=\"INVALID_ARGUMENT\",method=\"RerankStream\"} 3"));
+}
+
 TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
   auto owned = std::make_unique<FakeBackend>();
   FakeBackend& backend = *owned;
