@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/ctl/checks.h"
 #include "client/ctl/terminal.h"
 #include "loadtest/machine.h"
 #include "maxsim_version.h"
@@ -121,6 +122,7 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
       ->type_name("P");
   app.add_option("--zipf", workload.zipf_exponent, "Popularity of ids: rank r has weight 1/r^S; 0: all alike")
       ->check(CLI::Range(0.0, 10.0))
+      ->check(client::ctl::NotNan)
       ->capture_default_str()
       ->type_name("S");
   app.add_option("--document-tokens", texts.document_tokens, "Tokens of an inline document")
@@ -179,6 +181,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("N");
   app.add_option("--rate", load.rate, "Open loop: requests a second; with --sweep: the first rate (100)")
       ->check(CLI::Range(0.01, 1e7))
+      ->check(client::ctl::NotNan)
       ->type_name("R");
   app.add_option("--arrivals", texts.arrivals, "Open loop: poisson or fixed")
       ->check(CLI::IsMember({"poisson", "fixed"}))
@@ -188,6 +191,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--target-p99", texts.target_p99, "With --sweep: the 99th percentile to hold")->type_name("D");
   app.add_option("--sweep-precision", load.sweep_precision, "With --sweep: share between the last two rates")
       ->check(CLI::Range(0.001, 1.0))
+      ->check(client::ctl::NotNan)
       ->capture_default_str()
       ->type_name("X");
   app.add_option("--warmup", texts.warmup, "Load before what is measured, of each run")

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "google/protobuf/stubs/logging.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -114,6 +115,11 @@ void LogFromGrpc(gpr_log_func_args* args) {
   if (spdlog::should_log(level)) Write(level, args->message, {{"from", "grpc"}});
 }
 
+// Of messages that cannot be parsed, whose sender is told.
+void LogFromProtobuf(google::protobuf::LogLevel, const char*, int, const std::string& message) {
+  if (DebugEnabled()) Write(spdlog::level::debug, message, {{"from", "protobuf"}});
+}
+
 }  // namespace
 
 std::string JsonString(std::string_view text) {
@@ -130,6 +136,7 @@ void Initialize(const std::string& level, const std::string& format) {
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(LogFromGrpc);
+  google::protobuf::SetLogHandler(LogFromProtobuf);
 }
 
 }  // namespace maxsim::log

@@ -108,8 +108,7 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   const auto warn = [&loaded] {
-    for (const std::string& warning : loaded->warnings)
-      std::fprintf(stderr, "maxsimd: warning: %s\n", warning.c_str());
+    for (const std::string& warning : loaded->warnings) std::fprintf(stderr, "maxsimd: warning: %s\n", warning.c_str());
   };
   switch (loaded->action) {
     case Action::kHelp:

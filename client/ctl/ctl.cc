@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "absl/status/status.h"
+#include "client/ctl/checks.h"
 #include "client/ctl/commands.h"
 #include "client/ctl/context.h"
 #include "client/ctl/terminal.h"
@@ -45,6 +46,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--timeout", options.timeout_seconds,
                  "Seconds one call may take, retries included; for load, reload and unload at least 600")
       ->check(CLI::Range(0.001, 86400.0))
+      ->check(NotNan)
       ->capture_default_str()
       ->type_name("SECONDS");
   app.add_flag("--json", options.json, "Print JSON");

@@ -105,9 +105,11 @@ absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const st
   const std::string where = At(origin, node);
   if (!node.IsMap()) return Fail(where, "collections: each wants name, path and, if need be, residency and replicate");
   CollectionConfig collection;
+  std::set<std::string> seen;
   for (const auto& entry : node) {
     const std::string name = ScalarText(entry.first);
     const std::string line = At(origin, entry.first);
+    if (!seen.insert(name).second) return Fail(line, absl::StrCat("collections: ", name, " stands twice"));
     if (!entry.second.IsScalar()) return Fail(line, absl::StrCat("collections: ", name, " wants one value"));
     const std::string& value = entry.second.Scalar();
     if (name == "name") {

@@ -50,7 +50,13 @@ bool IsMalformed(const boost::system::error_code& error) {
 }  // namespace
 
 bool Connections::TakeSlot(List::iterator place) {
-  if (busy.size() >= static_cast<size_t>(options.max_requests)) return false;
+  if (busy.size() >= static_cast<size_t>(options.max_requests)) {
+    const auto slow = std::find_if(busy.begin(), busy.end(), [this](const std::shared_ptr<Connection>& connection) {
+      return connection->ReceivingFor() > options.slow_body;
+    });
+    if (slow == busy.end()) return false;
+    (*slow)->Close();
+  }
   busy.splice(busy.end(), idle, place);
   return true;
 }
@@ -81,6 +87,12 @@ void Connection::Close() {
 
 void Connection::Drain() {
   if (phase_ != Phase::kHandling && phase_ != Phase::kWriting) Close();
+}
+
+absl::Duration Connection::ReceivingFor() const {
+  if (phase_ != Phase::kBody) return absl::ZeroDuration();
+  const auto left = deadline_.expiry() - std::chrono::steady_clock::now();
+  return connections_.options.body_timeout - absl::FromChrono(left);
 }
 
 void Connection::EndGrace() {

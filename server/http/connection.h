@@ -27,7 +27,7 @@ class Connection;
 struct Connections {
   using List = std::list<std::shared_ptr<Connection>>;
 
-  // Gives `place` a request's slot; false when all are taken.
+  // Gives `place` a request's slot; false when all are taken, and none by a body that comes slowly.
   bool TakeSlot(List::iterator place);
   // Back to the idle, as the one that became so last.
   void ReturnSlot(List::iterator place);
@@ -55,6 +55,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Closes unless a request is being answered.
   void Drain();
+
+  // For how long its body has been on its way; zero in other phases.
+  absl::Duration ReceivingFor() const;
 
   // Closes unless the application still has the request: whose client reads slowly has had its time.
   void EndGrace();

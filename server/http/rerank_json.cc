@@ -4,12 +4,16 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
 #include "server/rpc/status.h"
@@ -130,7 +134,12 @@ absl::Status ReadWeights(const json& weights, v1::Query& query) {
     if (!weights[i].is_number()) {
       return Invalid(absl::StrCat("query_weights[", i, "]"), absl::StrCat("is ", Shown(weights[i]), ", not a number"));
     }
-    query.add_weights(weights[i].get<float>());
+    const double weight = weights[i].get<double>();
+    if (!(std::abs(weight) <= kMaxAbsWeight)) {
+      return Invalid(absl::StrCat("query_weights[", i, "]"),
+                     absl::StrCat("is ", Shown(weights[i]), "; its magnitude must be at most ", kMaxAbsWeight));
+    }
+    query.add_weights(static_cast<float>(weight));
   }
   return absl::OkStatus();
 }
@@ -169,18 +178,22 @@ absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRe
       name, "is not a member (model, query, query_weights, documents, top_n, return_documents and request_id are)");
 }
 
-json PayloadJson(const std::string& payload) {
-  if (payload.empty()) return json::object();
-  json parsed = json::parse(payload, nullptr, /*allow_exceptions=*/false);
-  return parsed.is_discarded() ? json(payload) : parsed;
+// As it was stored: parsed and written anew, numbers would lose digits. One that is no JSON becomes a string.
+std::string PayloadText(const std::string& payload) {
+  if (payload.empty()) return "{}";
+  return json::accept(payload) ? payload : Dump(payload);
 }
 
-json ResultJson(const v1::QueryResult& result, int idx) {
+std::string ResultText(const v1::QueryResult& result, int idx) {
   json entry = {{"index", result.positions(idx)}, {"relevance_score", result.scores(idx)}};
   if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
   if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
-  if (idx < result.payloads_size()) entry["document"] = PayloadJson(result.payloads(idx));
-  return entry;
+  std::string text = Dump(entry);
+  if (idx < result.payloads_size()) {
+    text.pop_back();
+    absl::StrAppend(&text, ",\"document\":", PayloadText(result.payloads(idx)), "}");
+  }
+  return text;
 }
 
 // The gRPC paths that a request from here can be refused for, and what they are in the body.
@@ -225,12 +238,12 @@ absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
 }
 
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response) {
-  json results = json::array();
+  std::vector<std::string> results;
   json missing = json::array();
   uint64_t unavailable = 0;
   for (const v1::QueryResult& result : response.results()) {
     unavailable += result.unavailable_documents();
-    for (int i = 0; i < result.scores_size(); ++i) results.push_back(ResultJson(result, i));
+    for (int i = 0; i < result.scores_size(); ++i) results.push_back(ResultText(result, i));
     for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
     for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
   }
@@ -238,7 +251,6 @@ std::string FormatRerankResponse(const std::string& collection, const v1::Rerank
   json body = {{"id", response.request_id()},
                {"model", collection},
                {"generation", response.generation()},
-               {"results", std::move(results)},
                {"missing", std::move(missing)},
                {"timings",
                 {{"queue_us", timings.queue_us()},
@@ -246,7 +258,10 @@ std::string FormatRerankResponse(const std::string& collection, const v1::Rerank
                  {"kernel_us", timings.kernel_us()},
                  {"total_us", timings.total_us()}}}};
   if (unavailable > 0) body["unavailable_documents"] = unavailable;
-  return Dump(body);
+  std::string text = Dump(body);
+  text.pop_back();
+  absl::StrAppend(&text, ",\"results\":[", absl::StrJoin(results, ","), "]}");
+  return text;
 }
 
 std::string FormatError(const absl::Status& status) {

@@ -57,8 +57,11 @@ struct TransportOptions {
   std::string host = "0.0.0.0";
   int port = 0;  // 0 picks a free one
   uint64_t max_body_bytes = uint64_t{16} << 20;
-  // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more gets 429.
+  // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more takes the place
+  // of the one whose body has been on its way for longest, and longer than `slow_body`, whose connection is closed;
+  // where there is none it gets 429.
   int max_requests = 64;
+  absl::Duration slow_body = absl::Seconds(1);
   // Header whose value goes to Request::client_id; "" for none.
   std::string client_header = {};
   // Connections without such a request. One more, and the one that has been so for longest is closed: a new

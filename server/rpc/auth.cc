@@ -1,5 +1,6 @@
 #include "server/rpc/auth.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -44,9 +45,10 @@ absl::Status Authenticator::Load(TokenFile& wanted) {
   for (int number = 1; std::getline(file, line); ++number) {
     std::string token(absl::StripAsciiWhitespace(line));
     if (token.empty() || token.front() == '#') continue;
-    if (token.find_first_of(" \t") != std::string::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(wanted.key, ": ", wanted.path, ":", number, ": a token holds no spaces"));
+    // What no client could send: a header is visible ASCII.
+    if (std::any_of(token.begin(), token.end(), [](char c) { return c < 0x21 || c > 0x7e; })) {
+      return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, ":", number,
+                                                     ": a token holds no spaces and nothing beyond ASCII"));
     }
     tokens.push_back(std::move(token));
   }

@@ -5,11 +5,13 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/logging.h"
 #include "server/rpc/info.h"
+#include "server/shard/text.h"
 
 namespace maxsim::rpc {
 
@@ -37,6 +39,11 @@ bool CollectionAdmin::IsAllowed(const std::filesystem::path& resolved) const {
 
 absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& path) const {
   if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder with a collection is wanted");
+  // The system would take it to end at a zero byte.
+  if (std::any_of(path.begin(), path.end(),
+                  [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
+    return absl::InvalidArgumentError(absl::StrCat("path: ", shard::Quote(path), " holds a control character"));
+  }
   if (allowed_roots_.empty()) {
     return absl::PermissionDeniedError("path: store.allowed_roots names no folder that clients may load from");
   }
@@ -67,7 +74,15 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::str
   if (absl::Status status = store::ValidateCollectionName(name); !status.ok()) return status;
   auto resolved = ResolveAllowed(path);
   if (!resolved.ok()) return resolved.status();
-  return Load(name, *resolved, *parsed, replicate ? store::Replication::kOn : store::Replication::kAuto);
+  const auto is_known = [&] {
+    const std::vector<store::CollectionStatus> all = store_->List();
+    return std::any_of(all.begin(), all.end(), [&](const store::CollectionStatus& one) { return one.name == name; });
+  };
+  const bool was_known = is_known();
+  auto loaded = Load(name, *resolved, *parsed, replicate ? store::Replication::kOn : store::Replication::kAuto);
+  // The client has been told; the name of a collection that never was would only stay in the way.
+  if (!loaded.ok() && !was_known && is_known()) Unload(name).IgnoreError();
+  return loaded;
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed) {

@@ -125,7 +125,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   // Has the request that was read answered.
   void TakeRequest(absl::Time arrival) {
-    constexpr char kMethod[] = "RerankStream";
+    static constexpr char kMethod[] = "RerankStream";
     v1::RerankRequest request;
     const absl::Status parsed = ParseMessage(message_, request);
     message_.Clear();

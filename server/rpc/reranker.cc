@@ -19,7 +19,7 @@ class RerankCall : public UnaryCall {
       : UnaryCall(tracker), context_(context), response_(response) {}
 
   void Start(RerankService& service, const grpc::ByteBuffer& message, absl::Time arrival, uint64_t client) {
-    constexpr char kMethod[] = "Rerank";
+    static constexpr char kMethod[] = "Rerank";
     v1::RerankRequest request;
     if (const absl::Status parsed = ParseMessage(message, request); !parsed.ok()) {
       service.CountUnread(kMethod, arrival, parsed);

@@ -103,7 +103,9 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
   absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(request.path);
   if (!manifest.ok()) {
-    loaded = manifest.status();
+    // Whoever asks for it has made no mistake.
+    loaded = absl::IsInvalidArgument(manifest.status()) ? absl::DataLossError(manifest.status().message())
+                                                        : manifest.status();
   } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest()) &&
              served->Check().ok() && served->num_unavailable(*devices_) == 0) {
     *changed = false;

@@ -10,10 +10,7 @@
 namespace maxsim::store {
 
 DeviceSet::DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss)
-    : members_(std::move(members)),
-      on_loss_(on_loss),
-      alive_(members_.size()),
-      lost_(members_.size()) {
+    : members_(std::move(members)), on_loss_(on_loss), alive_(members_.size()), lost_(members_.size()) {
   for (std::atomic<bool>& alive : alive_) alive.store(true, std::memory_order_relaxed);
 }
 

@@ -87,7 +87,10 @@ TEST(AdminServiceTest, NamesThatClientsChoseLeaveNoSeriesBehind) {
   RunningServer server([&](config::Config* config) { config->allowed_roots = {folder.path()}; });
   const auto exposed = [&] { return server.server().metrics().Expose(); };
   v1::ReloadCollectionResponse reloaded;
-  EXPECT_FALSE(Load(server, "broken", folder / "bad").ok());
+  EXPECT_EQ(Load(server, "broken", folder / "bad").error_code(), grpc::DATA_LOSS);
+  const auto request = MakeRequest("broken", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
+  v1::RerankResponse response;
+  EXPECT_EQ(server.Rerank(request, &response).error_code(), grpc::NOT_FOUND) << "nothing of that name was ever there";
   EXPECT_FALSE(Reload(server, "broken", &reloaded).ok());
   EXPECT_FALSE(Reload(server, "unknown", &reloaded).ok());
   EXPECT_THAT(exposed(), testing::Not(HasSubstr("\"broken\"")));
@@ -124,6 +127,7 @@ TEST(AdminServiceTest, LoadsStayInsideTheAllowedFolders) {
   EXPECT_EQ(empty.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_THAT(empty.error_message(), HasSubstr("path: is empty"));
   EXPECT_EQ(Load(server, "c", folder / "nothing").error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(Load(server, "c", (folder / "c") + std::string("\0x", 2)).error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Load(server, "a b", folder / "nothing").error_code(), grpc::INVALID_ARGUMENT);
   const grpc::Status residency = Load(server, "c", folder / "nothing", "moon");
   EXPECT_EQ(residency.error_code(), grpc::INVALID_ARGUMENT);

@@ -291,9 +291,9 @@ TEST_F(OverloadServiceTest, RequestsThatHoldMuchMemoryAreRefusedWhileOthersWait)
     EXPECT_TRUE(server_->Rerank(SmallRequest(), &response).ok());
   });
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
-  // Unknown ids: nothing to score but one document, yet each takes a string in the request and one for the answer.
+  // Unknown ids: nothing to score but one document, yet each takes a string for the answer.
   v1::RerankRequest large = SmallRequest();
-  for (int i = 0; i < 10'000; ++i) large.mutable_candidates()->mutable_string_ids()->add_ids(std::to_string(i));
+  for (int i = 0; i < 30'000; ++i) large.mutable_candidates()->mutable_string_ids()->add_ids(std::to_string(i));
   grpc::ClientContext context;
   v1::RerankResponse response;
   const grpc::Status status = server_->stub().Rerank(&context, large, &response);

@@ -377,6 +377,7 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
            {"rerank", "--query", "q.npy", "--all", "--top-k", "0"},
            {"rerank", "--query", "q.npy", "--all", "--top-k", "x"},
            {"info", "--color", "pink"},
+           {"info", "--timeout", "nan"},
            {"info", "--tls-ca", "f"},
            {"info", "--tls", "--tls-cert", "f"},
            {"evaluate", "--queries", "q", "--queries-jsonl", "t", "--qrels", "r", "--k", "20", "--depth", "10"}}) {

@@ -258,6 +258,8 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residence: gpu\n"),
               HasSubstr("conf.yaml:4: unknown key collections.residence (did you mean residency?)"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residency: moon\n"), HasSubstr("\"moon\""));
+  EXPECT_THAT(YamlError("collections:\n  - {name: a, path: /a, name: b}\n"),
+              HasSubstr("conf.yaml:2: collections: name stands twice"));
   EXPECT_THAT(YamlError("collections:\n  - {name: a, path: /a}\n  - {name: a, path: /b}\n"),
               HasSubstr("conf.yaml:3: collections: name a appears twice"));
   EXPECT_EQ(ErrorOf(LoadWith({"--collection", "a=/x", "--collection", "a=/y"})), "--collection: name a appears twice");

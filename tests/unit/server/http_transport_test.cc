@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/http/transport.h"
 #include "tests/unit/server/raw_connection.h"
@@ -325,6 +326,32 @@ TEST_F(HttpTransportTest, IdleAndSlowConnectionsGiveWayToNewOnes) {
   EXPECT_TRUE(closed) << "the first idle connection is still open";
   application_.AnswerHeld();
   EXPECT_THAT(waiting.ReadAnswers(1), HasSubstr("\r\n\r\nwaiting")) << "a request that waits is not idle";
+}
+
+TEST_F(HttpTransportTest, BodiesThatComeSlowlyGiveWayToNewRequests) {
+  Serve({.max_requests = 2, .slow_body = absl::Milliseconds(300)});
+  RawConnection waiting(port_);
+  waiting.Send(Post("/held", "waiting"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  RawConnection slow(port_);
+  slow.Send("POST /b HTTP/1.1\r\nContent-Length: 1000\r\n\r\nx");
+  const auto ask = [&] {
+    RawConnection fresh(port_);
+    fresh.Send(Post("/b", "fresh"));
+    return fresh.ReadAnswers(1);
+  };
+  std::string answer;
+  for (const Clock::time_point begin = Clock::now(); Clock::now() - begin < 20s;) {
+    answer = ask();
+    if (!absl::StrContains(answer, " 429 ")) break;
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_THAT(answer, HasSubstr("\r\n\r\nfresh"));
+  bool closed = false;
+  slow.ReadToEnd(&closed);
+  EXPECT_TRUE(closed);
+  application_.AnswerHeld();
+  EXPECT_THAT(waiting.ReadAnswers(1), HasSubstr("\r\n\r\nwaiting")) << "what is being answered keeps its place";
 }
 
 // A byte now and then does not count as progress.

@@ -136,6 +136,11 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   EXPECT_EQ(body["results"][0],
             (json{{"index", 1}, {"id", "b"}, {"relevance_score", 2.5}, {"document", {{"title", "T"}}}}));
   EXPECT_EQ(body["results"][1]["document"], json::object());
+  const std::string odd = R"({"z":1,"n":12345678901234567890123,"e":1E5,"f":0.1000})";
+  result.set_payloads(1, odd);
+  EXPECT_THAT(FormatRerankResponse("c", response), HasSubstr(absl::StrCat("\"document\":", odd, "}"))) << "as stored";
+  result.set_payloads(1, "{\"no\": json");
+  EXPECT_EQ(json::parse(FormatRerankResponse("c", response))["results"][1]["document"], "{\"no\": json");
   EXPECT_EQ(body["missing"], json({"x"}));
   EXPECT_EQ(body["timings"]["total_us"], 12.5);
   EXPECT_FALSE(body.contains("unavailable_documents"));

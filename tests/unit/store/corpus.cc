@@ -77,6 +77,7 @@ shard::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& do
   build.storage = options.storage.value_or(view.type);
   if (build.storage == ScalarType::kI8) build.rotation_seed = documents.rotation_seed;
   build.max_shard_bytes = options.max_shard_bytes;
+  build.allow_other_shape = true;
   absl::StatusOr<shard::Manifest> manifest =
       shard::BuildCollection(build, catalog, tokens, options.payloads ? &payload_source : nullptr);
   EXPECT_TRUE(manifest.ok()) << manifest.status();
