@@ -2,13 +2,14 @@
 // say UNIMPLEMENTED without a word, and in a stream take it for the end.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/proto_buffer_reader.h"
+#include "grpcpp/support/slice.h"
 
 namespace maxsim::rpc {
 
@@ -23,13 +24,12 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
                                                  ": it is malformed, or one of its strings is not UTF-8"));
 }
 
+// `message` has less than 2 GiB, as limits.max_answer_bytes sees to.
 template <typename Message>
 grpc::ByteBuffer ToBuffer(const Message& message) {
-  grpc::ByteBuffer buffer;
-  bool own = false;
-  // It fails only for messages of 2 GiB and more, which limits.max_answer_bytes rules out.
-  grpc::SerializationTraits<Message>::Serialize(message, &buffer, &own);
-  return buffer;
+  grpc::Slice slice(message.ByteSizeLong());
+  message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+  return grpc::ByteBuffer(&slice, 1);
 }
 
 }  // namespace maxsim::rpc
