@@ -61,6 +61,7 @@ absl::StatusOr<std::vector<std::string>> ServerRanking(const Inputs& inputs, int
   absl::Status sound = CheckResponse(request, *response);
   if (!sound.ok()) return sound;
   std::vector<std::string> ranking;
+  ranking.reserve(static_cast<size_t>(NumHits(response->results(0))));
   for (int i = 0; i < NumHits(response->results(0)); ++i) ranking.push_back(IdText(response->results(0), i));
   return ranking;
 }

@@ -77,6 +77,7 @@ class Verification {
     } else {
       ordinals = Draw(collection_.num_documents(), static_cast<uint64_t>(options_.num_candidates), random);
       std::vector<std::string> ids;
+      ids.reserve(ordinals.size());
       for (const uint64_t ordinal : ordinals) ids.push_back(truth_.IdText(ordinal));
       absl::StatusOr<v1::Candidates> candidates = MakeCandidates(ids, collection_.id_type());
       if (!candidates.ok()) return candidates.status();
