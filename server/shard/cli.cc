@@ -174,9 +174,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
                  "Largest shard file, as 4GiB or 500M; a document that is larger\ngets one of its own")
       ->capture_default_str()
       ->type_name("SIZE");
-  app.add_flag("--allow-other-shape", arguments.allow_other_shape,
-               "Let the next generation differ from the one there in the\ndimension or the type of ids, or lack its "
-               "payloads: requests made\nfor that one will fail");
+  AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
 }
 

@@ -70,4 +70,10 @@ void AddThreads(CLI::App& app, int& threads, const std::string& what) {
       ->type_name("N");
 }
 
+void AddAllowOtherShape(CLI::App& app, bool& allow) {
+  app.add_flag("--allow-other-shape", allow,
+               "Let the next generation differ from the one there in the\ndimension or the type of ids, or lack its "
+               "payloads: requests made\nfor that one will fail");
+}
+
 }  // namespace maxsim::shard

@@ -38,4 +38,7 @@ std::string Describe(const std::string& folder, const Manifest& manifest);
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
 
+// --allow-other-shape (BuildOptions).
+void AddAllowOtherShape(CLI::App& app, bool& allow);
+
 }  // namespace maxsim::shard

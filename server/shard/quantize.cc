@@ -163,6 +163,7 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   build.rotation_seed = options.rotation_seed;
   build.num_threads = options.num_threads;
   build.generation = source->generation;
+  build.allow_other_shape = options.allow_other_shape;
   build.max_shard_bytes = options.max_shard_bytes;
   build.created_by = options.created_by;
   ShardTokens tokens(options.source, *source);

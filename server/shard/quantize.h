@@ -15,7 +15,8 @@ struct QuantizeOptions {
   std::string target;
   std::string name;  // of the target; "" takes the source's
   uint64_t rotation_seed = 0;
-  int num_threads = 0;  // 0: one per core
+  int num_threads = 0;             // 0: one per core
+  bool allow_other_shape = false;  // as BuildOptions has it, for a target that holds an older generation
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
 };

@@ -70,6 +70,7 @@ absl::StatusOr<Manifest> Quantize(const QuantizeArguments& arguments, ProgressDi
   options.name = arguments.name;
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
+  options.allow_other_shape = arguments.allow_other_shape;
   options.created_by = Cat("maxsim-shard ", kVersion);
   absl::StatusOr<int64_t> max_shard_bytes = ParseByteCount(arguments.max_shard_bytes);
   if (!max_shard_bytes.ok()) return Prefix("--max-shard-bytes: ", max_shard_bytes.status());
@@ -213,6 +214,7 @@ void AddQuantize(CLI::App& app, QuantizeArguments& arguments) {
                  "Largest shard file, as 4GiB or 500M; a document that is larger\ngets one of its own")
       ->capture_default_str()
       ->type_name("SIZE");
+  AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_option("--queries", arguments.queries,
                  "Compare with these queries: NumPy array [tokens, d], or\n[queries, tokens, d]. Without it the first "
                  "tokens of documents are\nthe queries")

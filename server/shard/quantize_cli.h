@@ -19,6 +19,7 @@ struct QuantizeArguments {
   std::string query_texts;
   std::string judgements;
   int64_t sample = 32;
+  bool allow_other_shape = false;
   bool no_comparison = false;
   bool json = false;
   bool quiet = false;

@@ -179,6 +179,23 @@ TEST_F(QuantizeTest, ANewerGenerationFollowsAnOlderOne) {
   EXPECT_EQ(ReadManifest(folder_.Path("target"))->generation, 3);
 }
 
+TEST_F(QuantizeTest, AnotherShapeFollowsAnOlderGenerationOnlyWhenAskedFor) {
+  BuildSource(MadeUp(5));
+  ASSERT_TRUE(QuantizeCollection(Options()).ok());
+  BuildSource(MadeUp(5, 24), {.allow_other_shape = true});
+  const std::vector<std::string> arguments = {"quantize", folder_.Path("source"), folder_.Path("target"), "--quiet"};
+  const Outcome refused = RunShard(arguments);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("has dimension 16, and this input has 24"),
+                                 HasSubstr("choose another folder, or give --allow-other-shape")));
+  EXPECT_EQ(ReadManifest(folder_.Path("target"))->dim, 16);
+  std::vector<std::string> asked = arguments;
+  asked.emplace_back("--allow-other-shape");
+  const Outcome permitted = RunShard(asked);
+  EXPECT_EQ(permitted.code, 0) << permitted.err;
+  EXPECT_EQ(ReadManifest(folder_.Path("target"))->dim, 24);
+}
+
 TEST_F(QuantizeTest, WhatCannotBeQuantisedIsRefusedAndNothingPublished) {
   EXPECT_EQ(QuantizeCollection(Options()).status().code(), absl::StatusCode::kNotFound);
   const Manifest source = BuildSource(MadeUp(30), {.max_shard_bytes = 10'000});
