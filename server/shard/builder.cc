@@ -243,6 +243,10 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
                    kMaxShards);
   }
   std::error_code error;
+  if (!std::filesystem::exists(options.folder, error)) {
+    // A wrong name leaves no empty folder behind.
+    if (absl::Status status = ChooseName(options, Manifest()).status(); !status.ok()) return status;
+  }
   std::filesystem::create_directories(options.folder, error);
   if (error) return ErrnoStatus(error.value(), "cannot create folder", options.folder);
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(options.folder);

@@ -81,6 +81,9 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
   absl::StatusOr<Import> import = OpenImport(import_options, observer);
   if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
   options.storage = *ChooseStorage(arguments.storage, there, import->tokens->type());
+  if (arguments.seed != 0 && options.storage != ScalarType::kI8) {
+    return Invalid("--seed ", arguments.seed, ": only i8 is rotated, and the storage is ", Name(options.storage));
+  }
   return BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
 }
 

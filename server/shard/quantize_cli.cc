@@ -192,6 +192,10 @@ int RunQuantize(const QuantizeArguments& arguments) {
   if (!arguments.no_comparison && !comparison.ok()) return Fail(Prefix("comparing: ", comparison.status()));
   std::optional<StorageComparison> quality;
   if (!arguments.no_comparison) quality = *comparison;
+  if (!arguments.quiet && quality.has_value() && quality->num_judged == 0 && inputs->judgements.has_value()) {
+    std::fprintf(stderr, "maxsim-shard: %s judges no document relevant to a query that was compared: no nDCG\n",
+                 arguments.judgements.c_str());
+  }
   if (arguments.json) {
     PrintJson(arguments, *source, *target, quality, absl::Now() - began);
   } else if (!arguments.quiet && quality.has_value()) {

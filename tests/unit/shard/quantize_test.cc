@@ -203,6 +203,7 @@ TEST_F(QuantizeTest, WhatCannotBeQuantisedIsRefusedAndNothingPublished) {
   QuantizeOptions bad_name = Options();
   bad_name.name = "a b";
   EXPECT_THAT(Error(bad_name), HasSubstr("\"a b\""));
+  EXPECT_FALSE(std::filesystem::exists(bad_name.target));
 
   ASSERT_GT(source.shards.size(), 1u);
   const std::string path = folder_.Path(Cat("source/", source.shards[1].file));
@@ -290,8 +291,14 @@ TEST_F(QuantizeTest, ABuildKeepsI8ForTheNextGeneration) {
   build = RunShard(arguments);
   ASSERT_EQ(build.code, 0) << build.err;
   EXPECT_THAT(build.out, HasSubstr("generation 2 of \"out\": 3 documents, 24 tokens x 16 i8"));
-  arguments.insert(arguments.end(), {"--seed", "9007199254740992"});
-  EXPECT_EQ(RunShard(arguments).code, 2);
+  std::vector<std::string> too_large = arguments;
+  too_large.insert(too_large.end(), {"--seed", "9007199254740992"});
+  EXPECT_EQ(RunShard(too_large).code, 2);
+  arguments.insert(arguments.end(), {"--storage", "f16", "--seed", "4"});
+  build = RunShard(arguments);
+  EXPECT_EQ(build.code, 1);
+  EXPECT_THAT(build.err, HasSubstr("--seed 4: only i8 is rotated, and the storage is f16"));
+  EXPECT_EQ(ReadManifest(folder_.Path("out"))->generation, 2);
 }
 
 // The program, with its comparison.
@@ -364,6 +371,19 @@ TEST_F(QuantizeCliTest, WithoutQueriesDocumentsAreTheQueries) {
               AllOf(HasSubstr("generation 1 of \"smaller\": 120 documents"), HasSubstr(" x 32 i8"),
                     HasSubstr("5 queries made of documents over 120 documents, f16 to i8:\n"),
                     HasSubstr("  Spearman         0.99"), HasSubstr("  top-100 overlap  "), Not(HasSubstr("nDCG"))));
+}
+
+TEST_F(QuantizeCliTest, JudgementsThatJudgeNothingAreNamed) {
+  BuildSource(MadeUp(20));
+  const std::string queries = folder_.Path("queries.npy");
+  WriteBytes(queries, NpyBytes("<f4", "(1, 3, 16)", AsBytes(std::vector<float>(48, 0.5))));
+  WriteBytes(folder_.Path("queries.jsonl"), "{\"id\":\"q1\"}\n");
+  WriteBytes(folder_.Path("qrels.tsv"), "another\tdoc-1\t1\n");
+  const Outcome outcome = RunShard(Arguments(
+      {"--queries", queries, "--queries-jsonl", folder_.Path("queries.jsonl"), "--qrels", folder_.Path("qrels.tsv")}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("qrels.tsv judges no document relevant to a query that was compared: no nDCG"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("nDCG")));
 }
 
 TEST_F(QuantizeCliTest, QuietAndWithoutComparison) {
