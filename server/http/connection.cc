@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/log_event.h"
 
 namespace maxsim::http {
 namespace {
@@ -55,7 +56,7 @@ bool Connections::TakeSlot(List::iterator place) {
       return connection->ReceivingFor() > options.slow_body;
     });
     if (slow == busy.end()) return false;
-    (*slow)->Close();
+    (*slow)->GiveWay();
   }
   busy.splice(busy.end(), idle, place);
   return true;
@@ -90,9 +91,17 @@ void Connection::Drain() {
 }
 
 absl::Duration Connection::ReceivingFor() const {
-  if (phase_ != Phase::kBody) return absl::ZeroDuration();
-  const auto left = deadline_.expiry() - std::chrono::steady_clock::now();
-  return connections_.options.body_timeout - absl::FromChrono(left);
+  return phase_ == Phase::kBody ? absl::FromChrono(std::chrono::steady_clock::now() - body_began_)
+                                : absl::ZeroDuration();
+}
+
+void Connection::GiveWay() {
+  log::Write(spdlog::level::debug, "http_slow_body",
+             {{"peer", request_.peer},
+              {"path", request_.path},
+              {"received_bytes", absl::StrCat(parser_->get().body().size())},
+              {"duration_us", absl::StrCat(absl::ToInt64Microseconds(ReceivingFor()))}});
+  Close();
 }
 
 void Connection::EndGrace() {
@@ -142,7 +151,7 @@ void Connection::ReadHeader() {
 absl::Status Connection::CheckFraming() const {
   const auto& header = parser_->get();
   // The parser refuses lengths that contradict one another, reads the first of a list, and knows codings by their last.
-  if (header.count(field::content_length) > 1) return absl::InvalidArgumentError("Content-Length: stands twice");
+  if (header.count(field::content_length) > 1) return absl::InvalidArgumentError("Content-Length: appears twice");
   if (Text(header[field::content_length]).find_first_not_of("0123456789") != std::string::npos) {
     return absl::InvalidArgumentError("Content-Length: is not a number");
   }
@@ -190,6 +199,7 @@ void Connection::AcceptBody() {
                                                                  " requests at a time is reached")));
   }
   Enter(Phase::kBody, connections_.options.body_timeout);
+  body_began_ = std::chrono::steady_clock::now();
   parser_->body_limit(max_bytes);
   if (parser_->is_done() || !beast::iequals(parser_->get()[field::expect], "100-continue")) return ReadBody();
   asio::async_write(socket_, asio::buffer(kContinue, sizeof(kContinue) - 1),
@@ -268,6 +278,7 @@ void Connection::Answer(Response response, bool more_to_come) {
   if (response.status == 499) message_.reason("Client Closed Request");
   message_.set(field::content_type, response.content_type);
   if (response.retry_after_s > 0) message_.set(field::retry_after, std::to_string(response.retry_after_s));
+  if (!response.allow.empty()) message_.set(field::allow, response.allow);
   message_.content_length(response.body.size());
   if (!is_head_) message_.body() = std::move(response.body);
   keep_alive_ = keep_alive_ && !more_to_come && !connections_.draining;

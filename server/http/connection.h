@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
@@ -59,6 +60,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // For how long its body has been on its way; zero in other phases.
   absl::Duration ReceivingFor() const;
 
+  // Closes, for another request is to have the place of its body.
+  void GiveWay();
+
   // Closes unless the application still has the request: whose client reads slowly has had its time.
   void EndGrace();
 
@@ -95,6 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connections::List::iterator place_;
   bool has_slot_ = false;
   Phase phase_ = Phase::kIdle;
+  std::chrono::steady_clock::time_point body_began_;  // the phase kBody
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   Request request_;

@@ -33,6 +33,7 @@ struct Response {
   std::string content_type;
   std::string body;
   uint32_t retry_after_s = 0;  // 0: no Retry-After
+  std::string allow = {};      // methods, of a 405; "": no Allow
 };
 
 // What the paths mean. The first and the last run on the transport's thread and must not block.
