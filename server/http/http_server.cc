@@ -1,5 +1,6 @@
 #include "server/http/http_server.h"
 
+#include <array>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -7,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/http/rerank_json.h"
@@ -20,14 +22,25 @@ namespace {
 
 constexpr char kRerankPath[] = "/v1/rerank";
 
+struct KnownPath {
+  const char* path;
+  const char* methods;
+};
+constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
+                                                   {"/v1/collections", "GET, HEAD"},
+                                                   {"/livez", "GET, HEAD"},
+                                                   {"/readyz", "GET, HEAD"},
+                                                   {"/metrics", "GET, HEAD"}}};
+
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
 Response Text(int status, std::string body) {
   return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)};
 }
 
-Response Json(int status, const std::string& body) {
-  return {.status = status, .content_type = "application/json", .body = body + "\n"};
+Response Json(int status, std::string body) {
+  body += '\n';
+  return {.status = status, .content_type = "application/json", .body = std::move(body)};
 }
 
 Response Error(int http_status, const absl::Status& status) {
@@ -99,8 +112,17 @@ class HttpServer::Impl final : private Application {
         return Json(200, FormatCollections(deps_.collections->List()));
       }
     }
+    return NotThere(request);
+  }
+
+  static Response NotThere(const Request& request) {
     const std::string asked = absl::StrCat(request.method, " ", request.path);
-    if (request.path == "/v1/rerank") return Error(absl::NotFoundError(absl::StrCat("POST is wanted, not ", asked)));
+    for (const KnownPath& known : kKnownPaths) {
+      if (request.path != known.path) continue;
+      Response response = Error(405, absl::UnimplementedError(absl::StrCat(known.methods, " is wanted, not ", asked)));
+      response.allow = known.methods;
+      return response;
+    }
     return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
   }
 
@@ -109,7 +131,9 @@ class HttpServer::Impl final : private Application {
     if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch); !status.ok()) {
       return CountedError(rpc::ToHttp(status.code()), status, absl::Now());
     }
-    if (request.content_encoding.empty()) return std::nullopt;
+    if (request.content_encoding.empty() || absl::EqualsIgnoreCase(request.content_encoding, "identity")) {
+      return std::nullopt;
+    }
     // It could unfold to any size.
     return CountedError(415, absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
                         absl::Now());
@@ -152,8 +176,7 @@ class HttpServer::Impl final : private Application {
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = rpc::ClientOf(request.client_id, request.peer),
-                          .cancelled = std::move(request.cancelled),
-                          .held_bytes = 0},
+                          .cancelled = std::move(request.cancelled)},
                          [this, collection = parsed->collection(),
                           reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {
                            if (!response.ok()) return reply(Error(response.status()));
@@ -162,7 +185,7 @@ class HttpServer::Impl final : private Application {
                                                      response = *std::move(response)]() mutable {
                              auto body = Guarded<absl::StatusOr<std::string>>(
                                  [&] { return FormatRerankResponse(collection, response); });
-                             reply(body.ok() ? Json(200, *body) : Error(body.status()));
+                             reply(body.ok() ? Json(200, *std::move(body)) : Error(body.status()));
                            });
                          });
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,11 +13,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
 #include "server/rpc/status.h"
+#include "server/shard/document_line.h"
+#include "server/shard/json_events.h"
+#include "server/shard/text.h"
 
 namespace maxsim::http {
 namespace {
@@ -26,6 +29,9 @@ using nlohmann::json;
 // Levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
 constexpr int kMaxDepth = 4;
 
+// Of what a client sent, in a message.
+constexpr size_t kLongestQuote = 64;
+
 absl::Status Invalid(std::string_view member, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(member), ": ", message));
 }
@@ -33,10 +39,46 @@ absl::Status Invalid(std::string_view member, const std::string& message) {
 std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 // A member's value as people sent it, cut short.
-std::string Shown(const json& value) {
-  std::string text = Dump(value);
-  return text.size() <= 60 ? text : absl::StrCat(text.substr(0, 57), "...");
-}
+std::string Shown(const json& value) { return shard::Printable(Dump(value), kLongestQuote); }
+
+// What a parsed value does not show any more: members that appear twice, of which it keeps the last, and how deep it
+// was. Parsing does not recurse, but what comes after it may, so nothing deeper than a request is kept.
+class BodyChecks {
+ public:
+  // For json::parse.
+  bool Keep(int depth, json::parse_event_t event, const json& value) {
+    too_deep_ = too_deep_ || depth > kMaxDepth;
+    // Objects that a request may have: the body, and the query in it.
+    if (event == json::parse_event_t::object_start && depth < 2) members_[static_cast<size_t>(depth)].clear();
+    if (event == json::parse_event_t::key && depth <= 2) {
+      const auto& name = value.get_ref<const std::string&>();
+      if (depth == 1) member_ = name;
+      const bool is_new = members_[static_cast<size_t>(depth) - 1].insert(name).second;
+      if (!is_new && repeated_.empty()) repeated_ = depth == 1 ? name : absl::StrCat(member_, ".", name);
+    }
+    return !too_deep_;
+  }
+
+  absl::Status Result() const {
+    if (too_deep_) {
+      return absl::InvalidArgumentError(absl::StrCat("the body is nested deeper than ", kMaxDepth, " levels"));
+    }
+    if (repeated_.empty()) return absl::OkStatus();
+    return Invalid(shard::Printable(repeated_, kLongestQuote), "appears twice");
+  }
+
+ private:
+  bool too_deep_ = false;
+  std::array<std::set<std::string>, 2> members_;
+  std::string member_;  // of the body, in which the parser is
+  std::string repeated_;
+};
+
+// Says why a body is not JSON, and where.
+class BodyEvents : public shard::JsonEvents {
+ public:
+  BodyEvents() : JsonEvents(kMaxDepth) {}
+};
 
 absl::Status ReadShape(const json& shape, v1::TokenMatrix& tokens) {
   const bool is_pair = shape.is_array() && shape.size() == 2 && shape[0].is_number_unsigned() &&
@@ -51,7 +93,8 @@ absl::Status ReadShape(const json& shape, v1::TokenMatrix& tokens) {
 absl::Status ReadEncodedMatrix(const json& query, v1::TokenMatrix& tokens) {
   for (const auto& member : query.items()) {
     if (member.key() != "dtype" && member.key() != "shape" && member.key() != "data") {
-      return Invalid(absl::StrCat("query.", member.key()), "is not a member (dtype, shape and data are)");
+      return Invalid(absl::StrCat("query.", shard::Printable(member.key(), kLongestQuote)),
+                     "is not a member (dtype, shape and data are)");
     }
   }
   for (const char* name : {"dtype", "shape", "data"}) {
@@ -175,25 +218,29 @@ absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRe
     return absl::OkStatus();
   }
   return Invalid(
-      name, "is not a member (model, query, query_weights, documents, top_n, return_documents and request_id are)");
+      shard::Printable(name, kLongestQuote),
+      "is not a member (model, query, query_weights, documents, top_n, return_documents and request_id are)");
 }
 
-// As it was stored: parsed and written anew, numbers would lose digits. One that is no JSON becomes a string.
-std::string PayloadText(const std::string& payload) {
-  if (payload.empty()) return "{}";
-  return json::accept(payload) ? payload : Dump(payload);
+// As it was stored: parsed and written anew, numbers would lose digits. One that is no JSON object becomes a string.
+void AppendPayload(const std::string& payload, std::string& text) {
+  if (payload.empty()) {
+    text += "{}";
+  } else {
+    text += shard::CheckPayload(payload).ok() ? payload : Dump(payload);
+  }
 }
 
-std::string ResultText(const v1::QueryResult& result, int idx) {
+void AppendResult(const v1::QueryResult& result, int idx, std::string& text) {
   json entry = {{"index", result.positions(idx)}, {"relevance_score", result.scores(idx)}};
   if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
   if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
-  std::string text = Dump(entry);
-  if (idx < result.payloads_size()) {
-    text.pop_back();
-    absl::StrAppend(&text, ",\"document\":", PayloadText(result.payloads(idx)), "}");
-  }
-  return text;
+  text += Dump(entry);
+  if (idx >= result.payloads_size()) return;
+  text.pop_back();
+  text += ",\"document\":";
+  AppendPayload(result.payloads(idx), text);
+  text += '}';
 }
 
 // The gRPC paths that a request from here can be refused for, and what they are in the body.
@@ -215,16 +262,16 @@ constexpr std::array<Renamed, 10> kRenamed = {{{"queries[0].tokens.num_tokens", 
 }  // namespace
 
 absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
-  // Parsing does not recurse, but what comes after it may: nothing deeper than a request is kept.
-  bool too_deep = false;
-  const auto keep = [&too_deep](int depth, json::parse_event_t, json&) {
-    too_deep = too_deep || depth > kMaxDepth;
-    return !too_deep;
+  BodyChecks checks;
+  const auto keep = [&checks](int depth, json::parse_event_t event, json& value) {
+    return checks.Keep(depth, event, value);
   };
   const json root = json::parse(body, keep, /*allow_exceptions=*/false);
-  if (too_deep)
-    return absl::InvalidArgumentError(absl::StrCat("the body is nested deeper than ", kMaxDepth, " levels"));
-  if (root.is_discarded()) return absl::InvalidArgumentError("the body is not JSON");
+  if (absl::Status status = checks.Result(); !status.ok()) return status;
+  // The parser would take a NUL byte as the end.
+  if (root.is_discarded() || body.find('\0') != std::string::npos) {
+    return Invalid("the body is not JSON", std::string(BodyEvents().Parse(body).message()));
+  }
   if (!root.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   v1::RerankRequest request;
   request.add_queries();
@@ -238,12 +285,10 @@ absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
 }
 
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response) {
-  std::vector<std::string> results;
   json missing = json::array();
   uint64_t unavailable = 0;
   for (const v1::QueryResult& result : response.results()) {
     unavailable += result.unavailable_documents();
-    for (int i = 0; i < result.scores_size(); ++i) results.push_back(ResultText(result, i));
     for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
     for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
   }
@@ -260,7 +305,15 @@ std::string FormatRerankResponse(const std::string& collection, const v1::Rerank
   if (unavailable > 0) body["unavailable_documents"] = unavailable;
   std::string text = Dump(body);
   text.pop_back();
-  absl::StrAppend(&text, ",\"results\":[", absl::StrJoin(results, ","), "]}");
+  text += ",\"results\":[";
+  bool first = true;
+  for (const v1::QueryResult& result : response.results()) {
+    for (int i = 0; i < result.scores_size(); ++i) {
+      if (!std::exchange(first, false)) text += ',';
+      AppendResult(result, i, text);
+    }
+  }
+  text += "]}";
   return text;
 }
 

@@ -105,7 +105,12 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   body["query"][0][0] = 1e300;
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "query.data: holds inf");
   expect(HttpGet(server_->http_port(), "/v1/nothing"), 404, "NOT_FOUND", "no such path: GET /v1/nothing");
-  expect(HttpGet(server_->http_port(), "/v1/rerank"), 404, "NOT_FOUND", "POST is wanted, not GET /v1/rerank");
+  expect(HttpGet(server_->http_port(), "/v1/rerank"), 405, "UNIMPLEMENTED", "POST is wanted, not GET /v1/rerank");
+  httplib::Client client("127.0.0.1", server_->http_port());
+  const auto deleted = client.Delete("/livez");
+  ASSERT_TRUE(deleted);
+  EXPECT_EQ(deleted->status, 405);
+  EXPECT_EQ(deleted->get_header_value("Allow"), "GET, HEAD");
 }
 
 TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {
@@ -139,6 +144,10 @@ TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {
   const auto compressed = client.Post("/v1/rerank", headers, "xxxx", kJson);
   ASSERT_TRUE(compressed);
   EXPECT_EQ(compressed->status, 415);
+  headers = {{"Content-Encoding", "Identity"}};
+  const auto plain = client.Post("/v1/rerank", headers, Body(query, {"doc-1"}, 2).dump(), kJson);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->status, 200) << plain->body;
   EXPECT_EQ(HttpGet(server_->http_port(), "/livez").status, 200);
 }
 

@@ -78,9 +78,23 @@ TEST(RerankJsonTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_EQ(ErrorOf(With("query", nullptr)), "query: is missing");
   EXPECT_EQ(ErrorOf(With("documents", nullptr)), "documents: is missing");
   EXPECT_THAT(ErrorOf(With("topn", 3)), StartsWith("topn: is not a member"));
-  EXPECT_EQ(ErrorOf("{"), "the body is not JSON");
-  EXPECT_EQ(ErrorOf(""), "the body is not JSON");
+  EXPECT_THAT(ErrorOf(With(std::string(1000, 'm'), 3)),
+              StartsWith(absl::StrCat(std::string(64, 'm'), "...: is not a member")));
+  EXPECT_THAT(ErrorOf("{\n\"model\": c}"),
+              StartsWith("the body is not JSON: malformed JSON: parse error at line 2, column"));
+  EXPECT_THAT(ErrorOf(""), StartsWith("the body is not JSON: malformed JSON: parse error at line 1, column 1"));
+  EXPECT_EQ(ErrorOf(With("top_n", 3) + std::string("\0{}", 3)), "the body is not JSON: a NUL byte in JSON text");
   EXPECT_EQ(ErrorOf("[1]"), "the body is not a JSON object");
+}
+
+TEST(RerankJsonTest, MembersThatAppearTwiceAreRefused) {
+  const std::string start = R"({"model": "c", "documents": "*", "query": )";
+  EXPECT_TRUE(ParseRerankRequest(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA=="}})").ok());
+  EXPECT_EQ(ErrorOf(start + R"([[1]], "model": "d"})"), "model: appears twice");
+  EXPECT_EQ(ErrorOf(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA==", "shape": [1, 1]}})"),
+            "query.shape: appears twice");
+  EXPECT_EQ(ErrorOf(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA=="}, "query": [[1]]})"),
+            "query: appears twice");
 }
 
 TEST(RerankJsonTest, DeepNestingIsRefusedBeforeAnythingWalksIt) {
@@ -139,8 +153,12 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   const std::string odd = R"({"z":1,"n":12345678901234567890123,"e":1E5,"f":0.1000})";
   result.set_payloads(1, odd);
   EXPECT_THAT(FormatRerankResponse("c", response), HasSubstr(absl::StrCat("\"document\":", odd, "}"))) << "as stored";
-  result.set_payloads(1, "{\"no\": json");
-  EXPECT_EQ(json::parse(FormatRerankResponse("c", response))["results"][1]["document"], "{\"no\": json");
+  // None of these may become a part of the answer: it would be no JSON, or that of whoever wrote the payload.
+  for (const std::string& no_object : {std::string("{\"no\": json"), std::string("{}\0,\"id\":\"x\"", 12),
+                                       std::string("\xef\xbb\xbf{}"), std::string("[1]"), std::string("{} {}")}) {
+    result.set_payloads(1, no_object);
+    EXPECT_EQ(json::parse(FormatRerankResponse("c", response))["results"][1]["document"], no_object);
+  }
   EXPECT_EQ(body["missing"], json({"x"}));
   EXPECT_EQ(body["timings"]["total_us"], 12.5);
   EXPECT_FALSE(body.contains("unavailable_documents"));
