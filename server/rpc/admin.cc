@@ -15,17 +15,17 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
                                              const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
                                              absl::AnyInvocable<absl::Status(const Request&, Response&)> work) {
   const absl::Time arrival = absl::Now();
-  auto* reactor = new UnaryCall(calls_);
-  const auto finish = [this, reactor, arrival, method](const absl::Status& status) {
-    metrics_->CountRequest(method, status.code(), absl::Now() - arrival);
-    reactor->Finish(ToGrpc(status));
-  };
   Request parsed;
   absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin);
   if (status.ok()) status = ParseMessage(request, parsed);
   if (status.ok() && !accepts_changes_) {
     status = absl::UnavailableError("the server is loading its configured collections");
   }
+  auto* reactor = new UnaryCall(calls_);
+  const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
+    metrics_->CountRequest(method, end.code(), absl::Now() - arrival);
+    reactor->Finish(ToGrpc(end));
+  };
   if (!status.ok()) {
     finish(status);
     return reactor;

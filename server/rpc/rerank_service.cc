@@ -66,7 +66,6 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
     return Finish(std::move(call), std::move(response));
   }
   job->bytes = HeldBytes(*job, call->answer);
-  job->bytes += call->context.held_bytes;
   job->deadline = call->context.deadline;
   job->client = call->context.client;
   job->cancelled = call->context.cancelled;

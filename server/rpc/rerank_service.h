@@ -24,7 +24,6 @@ struct CallContext {
   absl::Time deadline = absl::InfiniteFuture();
   uint64_t client = 0;                           // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
-  uint64_t held_bytes = 0;                       // of the request that stay in memory until it is answered
 };
 
 // Thread-safe.

@@ -12,26 +12,21 @@
 namespace maxsim::rpc {
 namespace {
 
+constexpr char kRerank[] = "Rerank";  // as the metrics name it
+
 // One Rerank call.
 class RerankCall : public UnaryCall {
  public:
   RerankCall(CallTracker* tracker, grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
       : UnaryCall(tracker), context_(context), response_(response) {}
 
-  void Start(RerankService& service, const grpc::ByteBuffer& message, absl::Time arrival, uint64_t client) {
-    static constexpr char kMethod[] = "Rerank";
-    v1::RerankRequest request;
-    if (const absl::Status parsed = ParseMessage(message, request); !parsed.ok()) {
-      service.CountUnread(kMethod, arrival, parsed);
-      return Answer(parsed);
-    }
+  void Start(RerankService& service, const v1::RerankRequest& request, absl::Time arrival, uint64_t client) {
     service.Rerank(request,
-                   {.method = kMethod,
+                   {.method = kRerank,
                     .arrival = arrival,
                     .deadline = DeadlineOf(*context_),
                     .client = client,
-                    .cancelled = cancelled_,
-                    .held_bytes = message.Length()},
+                    .cancelled = cancelled_},
                    [this](absl::StatusOr<v1::RerankResponse> response) { Answer(std::move(response)); });
   }
 
@@ -63,11 +58,18 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
                                            grpc::ByteBuffer* response) {
   const absl::Time arrival = absl::Now();
   if (absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch); !status.ok()) {
-    deps_.metrics->CountRequest("Rerank", status.code(), absl::Now() - arrival);
+    deps_.metrics->CountRequest(kRerank, status.code(), absl::Now() - arrival);
     return AnswerNow(deps_.calls, status);
   }
+  v1::RerankRequest parsed;
+  if (absl::Status status = ParseMessage(*request, parsed); !status.ok()) {
+    deps_.rerank->CountUnread(kRerank, arrival, status);
+    return AnswerNow(deps_.calls, status);
+  }
+  // gRPC would keep the bytes until the call has been answered.
+  const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new RerankCall(deps_.calls, context, response);
-  call->Start(*deps_.rerank, *request, arrival, ClientOf(*context, deps_.client_key));
+  call->Start(*deps_.rerank, parsed, arrival, ClientOf(*context, deps_.client_key));
   return call;
 }
 

@@ -98,6 +98,24 @@ TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
               HasSubstr("maxsim_requests_total{code=\"INVALID_ARGUMENT\",method=\"RerankStream\"} 3"));
 }
 
+// gRPC refuses it by its length, so there is no request that could be answered.
+TEST(StreamServiceTest, AMessageThatIsTooLargeEndsTheStream) {
+  RunningServer server([](config::Config* config) { config->limits.max_request_bytes = 4096; });
+  const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
+  grpc::ClientContext context;
+  auto stream = server.stub().RerankStream(&context);
+  v1::RerankStreamResponse response;
+  ASSERT_TRUE(stream->Write(NumberedRequest(1, query, {"doc-1"})));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.request_id(), "1");
+  stream->Write(NumberedRequest(2, query, std::vector<std::string>(1000, "doc-1")));
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status end = stream->Finish();
+  EXPECT_EQ(end.error_code(), grpc::RESOURCE_EXHAUSTED) << end.error_message();
+  v1::RerankResponse next;
+  EXPECT_TRUE(server.Rerank(NumberedRequest(3, query, {"doc-1"}), &next).ok()) << "the connection stays";
+}
+
 TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
   auto owned = std::make_unique<FakeBackend>();
   FakeBackend& backend = *owned;
