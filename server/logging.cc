@@ -6,10 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "google/protobuf/stubs/logging.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
+
+// Later releases of protobuf log through Abseil, and have no such header.
+#if __has_include("google/protobuf/stubs/logging.h")
+#include "google/protobuf/stubs/logging.h"
+#define MAXSIM_PROTOBUF_LOGS 1
+#endif
 
 namespace maxsim::log {
 namespace {
@@ -115,10 +120,13 @@ void LogFromGrpc(gpr_log_func_args* args) {
   if (spdlog::should_log(level)) Write(level, args->message, {{"from", "grpc"}});
 }
 
-// Of messages that cannot be parsed, whose sender is told.
-void LogFromProtobuf(google::protobuf::LogLevel, const char*, int, const std::string& message) {
-  if (DebugEnabled()) Write(spdlog::level::debug, message, {{"from", "protobuf"}});
+#ifdef MAXSIM_PROTOBUF_LOGS
+// Errors are of messages that cannot be parsed, whose sender is told; what is fatal is a fault of the program.
+void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
+  const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
+  Write(level, message, {{"from", "protobuf"}});
 }
+#endif
 
 }  // namespace
 
@@ -136,7 +144,9 @@ void Initialize(const std::string& level, const std::string& format) {
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(LogFromGrpc);
+#ifdef MAXSIM_PROTOBUF_LOGS
   google::protobuf::SetLogHandler(LogFromProtobuf);
+#endif
 }
 
 }  // namespace maxsim::log

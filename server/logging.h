@@ -15,7 +15,8 @@ namespace maxsim::log {
 inline bool DebugEnabled() { return spdlog::should_log(spdlog::level::debug); }
 
 // Sends spdlog's default logger to stderr in `format` ("text" or "json") at `level` (spdlog's names), and gRPC's own
-// messages with it: errors as they are, the rest, and protobuf's, at debug. Call once, before threads start.
+// messages with it: errors as warnings, the rest at debug; and protobuf's: fatal ones as critical, the rest at debug.
+// Call once, before threads start.
 void Initialize(const std::string& level, const std::string& format);
 
 // `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.

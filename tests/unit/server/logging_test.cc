@@ -10,6 +10,10 @@
 #include "nlohmann/json.hpp"
 #include "spdlog/sinks/ostream_sink.h"
 
+#if __has_include("google/protobuf/stubs/logging.h")
+#include "google/protobuf/stubs/logging.h"
+#endif
+
 namespace maxsim::log {
 namespace {
 
@@ -56,6 +60,18 @@ TEST(LoggingTest, TextLinesCannotBeBrokenByAField) {
   Write(spdlog::level::info, "request", {{"code", "OK"}, {"error", "two words\nand \"more\""}, {"empty", ""}});
   EXPECT_THAT(captured.text(), EndsWith("request code=OK error=\"two words and \\\"more\\\"\" empty=\"\"\n"));
 }
+
+#if __has_include("google/protobuf/stubs/logging.h")
+TEST(LoggingTest, OnlyWhatIsFatalToProtobufIsShownAtEveryLevel) {
+  Initialize("warn", "text");
+  Captured captured(TextFormatter());
+  spdlog::set_level(spdlog::level::err);
+  GOOGLE_LOG(ERROR) << "malformed";
+  EXPECT_ANY_THROW(GOOGLE_LOG(FATAL) << "gone");
+  EXPECT_THAT(captured.text(), EndsWith("C gone from=protobuf\n"));
+  EXPECT_THAT(captured.text(), testing::Not(HasSubstr("malformed")));
+}
+#endif
 
 TEST(LoggingTest, ATableFollowsItsEventAsTextAndIsAMemberAsJson) {
   const auto write = [] {
