@@ -146,6 +146,21 @@ Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
   return key;
 }
 
+// An instruction set that the CPU backend knows, on whatever machine; empty for the best.
+Key IsaKey(std::string name, Field<std::string> field, std::string help) {
+  Key key = Text(std::move(name), "name", field, std::move(help));
+  key.set = [=](std::string_view text, Config& config) {
+    const std::vector<std::string> names = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
+    if (!text.empty() && std::find(names.begin(), names.end(), text) == names.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", std::string(text), "\" is not one of ", absl::StrJoin(names, ", ")));
+    }
+    field(config) = std::string(text);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
 // One of `names`; `values[i]` is what names[i] stands for.
 template <typename T>
 Key Choice(std::string name, const std::vector<std::string>& names, const std::vector<T>& values, Field<T> field,
@@ -248,8 +263,8 @@ void AddBackendKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "backend.cpu_threads", +[](Config& c) -> int& { return c.backend.cpu_threads; }, 0, 4096,
       "Scoring threads of the CPU backend; 0 is one per core."));
-  keys.push_back(Text(
-      "backend.cpu_isa", "name", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
+  keys.push_back(IsaKey(
+      "backend.cpu_isa", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
       "Instruction set of the CPU backend: amx, avx512bf16, avx512vnni, avx512, avx2 or portable; empty takes the "
       "best the machine has."));
   keys.push_back(Bytes(

@@ -41,7 +41,7 @@ absl::Status AddCollections(std::string_view text, const std::string& origin, st
                             Loaded& loaded) {
   for (absl::string_view part : absl::StrSplit(std::string(text), ';', absl::SkipEmpty())) {
     absl::StatusOr<CollectionConfig> collection = ParseCollection(std::string(part));
-    if (!collection.ok()) return Prefixed(absl::StrCat(origin, ": collection"), collection.status());
+    if (!collection.ok()) return Prefixed(origin, collection.status());
     if (!seen.insert(collection->name).second) {
       return absl::InvalidArgumentError(absl::StrCat(origin, ": name ", collection->name, " appears twice"));
     }

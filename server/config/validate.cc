@@ -29,6 +29,17 @@ absl::Status ValidateTls(const Config& config) {
   return absl::OkStatus();
 }
 
+// Refuses two ports that could not both be had. Port 0 is a free one.
+absl::Status ValidateAddresses(const Config& config) {
+  const absl::StatusOr<Address> grpc = ParseAddress(config.grpc.address);
+  const absl::StatusOr<Address> http = ParseAddress(config.http.address);
+  if (!grpc.ok() || !http.ok() || grpc->port != http->port || grpc->port == 0) return absl::OkStatus();
+  const auto is_any = [](const std::string& host) { return host == "0.0.0.0" || host == "::"; };
+  if (grpc->host != http->host && !is_any(grpc->host) && !is_any(http->host)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("http.address is ", config.http.address, ", and grpc.address ",
+                                                 config.grpc.address, ": each wants a port of its own"));
+}
+
 bool IsLoopback(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
   return address.ok() &&
@@ -64,7 +75,7 @@ absl::Status Validate(const Config& config) {
                 executor.max_candidates),
         Ordered("limits.max_inline_documents", limits.max_inline_documents, "engine.max_staged_documents",
                 executor.max_staged_documents),
-        ValidateTls(config)}) {
+        ValidateTls(config), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }
   std::set<std::string> names;

@@ -109,7 +109,7 @@ absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const st
   for (const auto& entry : node) {
     const std::string name = ScalarText(entry.first);
     const std::string line = At(origin, entry.first);
-    if (!seen.insert(name).second) return Fail(line, absl::StrCat("collections: ", name, " stands twice"));
+    if (!seen.insert(name).second) return Fail(line, absl::StrCat("collections: ", name, " appears twice"));
     if (!entry.second.IsScalar()) return Fail(line, absl::StrCat("collections: ", name, " wants one value"));
     const std::string& value = entry.second.Scalar();
     if (name == "name") {

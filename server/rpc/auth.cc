@@ -48,7 +48,7 @@ absl::Status Authenticator::Load(TokenFile& wanted) {
     // What no client could send: a header is visible ASCII.
     if (std::any_of(token.begin(), token.end(), [](char c) { return c < 0x21 || c > 0x7e; })) {
       return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, ":", number,
-                                                     ": a token holds no spaces and nothing beyond ASCII"));
+                                                     ": a token holds only visible ASCII, and no spaces"));
     }
     tokens.push_back(std::move(token));
   }

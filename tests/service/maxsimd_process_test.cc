@@ -347,7 +347,7 @@ TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {
          "tls.cert_file: cannot read /no/cert: No such file");
   expect(Args({"--auth.tokens_file=/no/tokens"}), 1, "auth.tokens_file: cannot read /no/tokens");
   expect(Args({"--server.port_file=/no/such/folder/ports"}), 1, "server.port_file: cannot write /no/such/folder/ports");
-  expect(Args({"--backend.cpu_isa=mmx"}), 1, "mmx");
+  expect(Args({"--backend.cpu_isa=mmx"}), 2, "mmx");
 }
 
 TEST_F(ProcessTest, APortInUseIsNamed) {

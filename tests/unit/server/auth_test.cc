@@ -99,7 +99,7 @@ TEST(AuthenticatorTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
   const std::string both(authenticator.Load().message());
   EXPECT_THAT(both, HasSubstr("auth.tokens_file: "));
   EXPECT_THAT(both, HasSubstr("auth.admin_tokens_file: "));
-  EXPECT_THAT(both, HasSubstr("admin_tokens:1: a token holds no spaces"));
+  EXPECT_THAT(both, HasSubstr("admin_tokens:1: a token holds only visible ASCII"));
   EXPECT_THAT(both, Not(HasSubstr("two words")));
 }
 
@@ -115,7 +115,7 @@ TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
   test::WriteFile(folder / "tokens", "# nothing\n");
   EXPECT_EQ(authenticator.Load().code(), absl::StatusCode::kInvalidArgument);
   test::WriteFile(folder / "tokens", "fine\ntwo words\n");
-  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("tokens:2: a token holds no spaces"));
+  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("tokens:2: a token holds only visible ASCII"));
   EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
 }
 

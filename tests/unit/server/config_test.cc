@@ -19,6 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -250,8 +251,9 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a b=/x"})), HasSubstr("name \"a b\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "..=/x"})), HasSubstr("name \"..\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a="})), HasSubstr("no path"));
-  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,warm"})),
-              HasSubstr("collection a: \",warm\" is neither a residency (auto, gpu, host, disk) nor replicate"));
+  EXPECT_THAT(
+      ErrorOf(LoadWith({"--collection", "a=/x,warm"})),
+      StartsWith("--collection: collection a: \",warm\" is neither a residency (auto, gpu, host, disk) nor replicate"));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,disk,gpu"})), HasSubstr("\",disk\" is neither"));
   EXPECT_THAT(ErrorOf(LoadWith({"--backend", "cpu", "--collection", "a=/x,gpu"})),
               HasSubstr("collection a: residency is gpu, and backend.kind is cpu"));
@@ -259,7 +261,7 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
               HasSubstr("conf.yaml:4: unknown key collections.residence (did you mean residency?)"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residency: moon\n"), HasSubstr("\"moon\""));
   EXPECT_THAT(YamlError("collections:\n  - {name: a, path: /a, name: b}\n"),
-              HasSubstr("conf.yaml:2: collections: name stands twice"));
+              HasSubstr("conf.yaml:2: collections: name appears twice"));
   EXPECT_THAT(YamlError("collections:\n  - {name: a, path: /a}\n  - {name: a, path: /b}\n"),
               HasSubstr("conf.yaml:3: collections: name a appears twice"));
   EXPECT_EQ(ErrorOf(LoadWith({"--collection", "a=/x", "--collection", "a=/y"})), "--collection: name a appears twice");
@@ -273,6 +275,13 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.cert_file=c.pem"})), HasSubstr("tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.client_ca_file=c.pem"})), HasSubstr("tls.client_ca_file wants"));
   EXPECT_THAT(ErrorOf(LoadWith({"--engine.max_query_tokens=8"})), HasSubstr("limits.max_query_tokens is"));
+  EXPECT_EQ(ErrorOf(LoadWith({"--grpc.address=0.0.0.0:7070", "--http.address=127.0.0.1:7070"})),
+            "http.address is 127.0.0.1:7070, and grpc.address 0.0.0.0:7070: each wants a port of its own");
+  EXPECT_TRUE(LoadWith({"--grpc.address=127.0.0.2:7070", "--http.address=127.0.0.1:7070"}).ok());
+  EXPECT_TRUE(LoadWith({"--grpc.address=127.0.0.1:0", "--http.address=127.0.0.1:0"}).ok());
+  EXPECT_THAT(ErrorOf(LoadWith({"--backend.cpu_isa=mmx"})),
+              HasSubstr("backend.cpu_isa: \"mmx\" is not one of amx, avx512bf16,"));
+  EXPECT_TRUE(LoadWith({"--backend.cpu_isa=avx2"}).ok());
 }
 
 TEST(ConfigTest, TheCommandLineIsReadStrictly) {
