@@ -174,14 +174,15 @@ void Scheduler::Impl::QueueChanged() {
 // Which bound the job would break.
 std::string Scheduler::Impl::FullBound(const engine::Job& job) const {
   if (queue_.num_jobs() >= options_.max_queue_jobs) {
-    return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs);
+    return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs,
+                        " (batching.max_queue_jobs)");
   }
   if (queue_.work() > options_.max_queue_work || job.work > options_.max_queue_work - queue_.work()) {
     return absl::StrCat("requests of ", queue_.work(), " token pairs wait, of at most ", options_.max_queue_work,
-                        ", and this one has ", job.work);
+                        " (batching.max_queue_work), and this one has ", job.work);
   }
   return absl::StrCat("requests of ", queue_.bytes(), " bytes wait, of at most ", options_.max_queue_bytes,
-                      ", and this one has ", job.bytes);
+                      " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
 absl::Status Scheduler::Impl::CheckWait(const engine::Job& job, absl::Time now) const {

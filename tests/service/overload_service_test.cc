@@ -298,7 +298,7 @@ TEST_F(OverloadServiceTest, RequestsThatHoldMuchMemoryAreRefusedWhileOthersWait)
   v1::RerankResponse response;
   const grpc::Status status = server_->stub().Rerank(&context, large, &response);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("bytes wait, of at most 1048576"));
+  EXPECT_THAT(status.error_message(), HasSubstr("bytes wait, of at most 1048576 (batching.max_queue_bytes)"));
   EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
   EXPECT_GT(std::stoi(Metric("maxsim_queue_bytes")), 0);
   std::thread small([&] {

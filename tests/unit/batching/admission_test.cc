@@ -85,7 +85,8 @@ TEST_F(AdmissionTest, TheBytesThatWaitAreBoundedUnlessTheQueueIsEmpty) {
   EXPECT_EQ(Series("maxsim_queue_bytes"), "maxsim_queue_bytes 5000");
   const absl::Status status = submit(2, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("requests of 5000 bytes wait, of at most 1000, and this one has 1"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("requests of 5000 bytes wait, of at most 1000 (batching.max_queue_bytes), and this one has 1"));
   EXPECT_EQ(submit(2, UINT64_MAX).code(), absl::StatusCode::kResourceExhausted);
   backend_.Open();
   ASSERT_TRUE(WaitFor(1).ok());
@@ -107,7 +108,7 @@ TEST_F(AdmissionTest, TheNumberOfJobsIsBounded) {
   ASSERT_TRUE(Submit(2));
   const absl::Status status = Submit(MakeJob(3));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("2 requests wait, of at most 2"));
+  EXPECT_THAT(status.message(), HasSubstr("2 requests wait, of at most 2 (batching.max_queue_jobs)"));
 }
 
 TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
