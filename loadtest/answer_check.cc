@@ -72,7 +72,7 @@ absl::Status PreparedRequest::CheckWhole(const v1::RerankResponse& response) con
     for (int i = 0; i < num_hits_; ++i) {
       const uint64_t position = result.positions(i);
       if (position >= num_candidates_ || !seen.insert(position).second) {
-        return Wrong(query, absl::StrCat("position ", position, " is none of ", num_candidates_, ", or stands twice"));
+        return Wrong(query, absl::StrCat("position ", position, " is none of ", num_candidates_, ", or appears twice"));
       }
       // A NaN is in no order.
       const bool in_order = i == 0

@@ -26,7 +26,7 @@ class LineEvents : public JsonEvents {
 
   bool OnKey(std::string& key) override {
     if (depth() != 1) return true;
-    if (keys_.find(key) != keys_.end()) return Fail(Cat("key ", Quote(key), " stands twice"));
+    if (keys_.find(key) != keys_.end()) return Fail(Cat("key ", Quote(key), " appears twice"));
     at_id_ = key == kIdKey;
     if (at_id_) id_member_ = keys_.size();
     keys_.insert(std::move(key));

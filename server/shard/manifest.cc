@@ -69,9 +69,9 @@ class ManifestEvents : public JsonEvents {
     field_ = nullptr;
     if (depth() == 1) {
       at_shards_ = key == "shards";
-      if (at_shards_ && std::exchange(shards_seen_, true)) return Fail("key \"shards\" stands twice");
+      if (at_shards_ && std::exchange(shards_seen_, true)) return Fail("key \"shards\" appears twice");
       at_rotation_ = key == "rotation";
-      if (at_rotation_ && std::exchange(rotation_seen_, true)) return Fail("key \"rotation\" stands twice");
+      if (at_rotation_ && std::exchange(rotation_seen_, true)) return Fail("key \"rotation\" appears twice");
       return Select(top_, key, "");
     }
     if (depth() == 2 && in_rotation_) return Select(rotation_fields_, key, Where());
@@ -83,7 +83,7 @@ class ManifestEvents : public JsonEvents {
   bool Select(std::array<Field, kSize>& fields, std::string_view key, std::string_view where) {
     for (Field& field : fields) {
       if (field.key != key) continue;
-      if (std::exchange(field.seen, true)) return Fail(Cat(where, "key \"", key, "\" stands twice"));
+      if (std::exchange(field.seen, true)) return Fail(Cat(where, "key \"", key, "\" appears twice"));
       field_ = &field;
     }
     return true;
@@ -256,7 +256,7 @@ absl::Status ManifestEvents::CheckShards() const {
       return Invalid(where, "file: ", Quote(entry.file), " is not a plain file name inside the folder");
     }
     if (!files.insert(entry.file).second) {
-      return Invalid(where, "file: ", Quote(entry.file), " stands twice");
+      return Invalid(where, "file: ", Quote(entry.file), " appears twice");
     }
     if (absl::Status s = Range(where + "num_documents", entry.num_documents, 1, kMaxShardDocuments); !s.ok()) return s;
     // No overflow: a shard's documents are below 2^32, and a document's tokens are at most 2^16.

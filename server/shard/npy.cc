@@ -97,7 +97,7 @@ absl::Status HeaderScanner::Scan() {
                  : *key == "shape"         ? &seen_shape
                                            : nullptr;
     if (seen == nullptr) return Invalid("malformed .npy header: unknown key ", Quote(*key));
-    if (std::exchange(*seen, true)) return Invalid("malformed .npy header: key ", Quote(*key), " stands twice");
+    if (std::exchange(*seen, true)) return Invalid("malformed .npy header: key ", Quote(*key), " appears twice");
     if (seen == &seen_descr) {
       const std::optional<std::string_view> value = TakeString();
       if (!value.has_value()) {

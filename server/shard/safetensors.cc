@@ -36,7 +36,7 @@ class HeaderEvents : public JsonEvents {
 
   bool OnKey(std::string& key) override {
     if (depth() == 1) {
-      if (!names_.insert(key).second) return Fail(Cat("tensor ", Quote(key), " stands twice"));
+      if (!names_.insert(key).second) return Fail(Cat("tensor ", Quote(key), " appears twice"));
       in_metadata_ = key == kMetadataKey;
       tensor_ = SafetensorsTensor();
       tensor_.name = std::move(key);
@@ -45,7 +45,7 @@ class HeaderEvents : public JsonEvents {
       return true;
     }
     if (in_metadata_) {
-      if (!metadata_keys_.insert(key).second) return Fail(Cat("metadata key ", Quote(key), " stands twice"));
+      if (!metadata_keys_.insert(key).second) return Fail(Cat("metadata key ", Quote(key), " appears twice"));
       header_->metadata.emplace_back(std::move(key), std::string());
       return true;
     }
@@ -62,7 +62,7 @@ class HeaderEvents : public JsonEvents {
     } else {
       return Fail(Cat(Where(), "unknown key ", Quote(key)));
     }
-    if (std::exchange(*seen, true)) return Fail(Cat(Where(), "key ", Quote(key), " stands twice"));
+    if (std::exchange(*seen, true)) return Fail(Cat(Where(), "key ", Quote(key), " appears twice"));
     return true;
   }
 

@@ -261,7 +261,7 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
     if (!earlier.has_value()) return absl::OkStatus();
     const auto [first_shard, first_local] = state->Place(*earlier);
     const auto [second_shard, second_local] = state->Place(ordinal);
-    return absl::DataLossError(shard::Cat("document id ", Printed(id), " stands twice: document ", first_local, " of ",
+    return absl::DataLossError(shard::Cat("document id ", Printed(id), " appears twice: document ", first_local, " of ",
                                           state->shards[first_shard]->path(), " and document ", second_local, " of ",
                                           state->shards[second_shard]->path()));
   };

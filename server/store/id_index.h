@@ -22,7 +22,7 @@ class IdIndex {
   // In place of an ordinal: no document has the id.
   static constexpr uint64_t kUnknown = ~uint64_t{0};
 
-  // Numbers documents through `shards` in order. DATA_LOSS naming the id and both places when one stands twice.
+  // Numbers documents through `shards` in order. DATA_LOSS naming the id and both places when one appears twice.
   static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards);
 
   IdIndex(IdIndex&&) noexcept;

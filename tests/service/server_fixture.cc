@@ -127,7 +127,7 @@ std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& que
     const auto it = std::find(positions.begin(), positions.end(), position);
     if (it == positions.end()) return absl::StrCat("rank ", rank, ": position ", position, " is no candidate");
     const auto idx = static_cast<size_t>(it - positions.begin());
-    if (returned[idx]) return absl::StrCat("rank ", rank, ": position ", position, " stands twice");
+    if (returned[idx]) return absl::StrCat("rank ", rank, ": position ", position, " appears twice");
     returned[idx] = true;
     if (!ids_prefix.empty() &&
         result.string_ids().ids(static_cast<int>(rank)) != absl::StrCat(ids_prefix, known[idx])) {

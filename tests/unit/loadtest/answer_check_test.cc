@@ -84,7 +84,7 @@ TEST_F(AnswerCheckTest, WrongPositionsIdsAndOrderAreFound) {
   EXPECT_THAT(Complaint(answer), HasSubstr("position 4 is none of 4"));
   answer = right_;
   answer.mutable_results(0)->set_positions(1, 3);
-  EXPECT_THAT(Complaint(answer), HasSubstr("stands twice"));
+  EXPECT_THAT(Complaint(answer), HasSubstr("appears twice"));
   answer = right_;
   answer.mutable_results(1)->mutable_int_ids()->set_ids(2, 30);
   EXPECT_THAT(Complaint(answer), HasSubstr("results[1]: hit 2 does not name the id at position 2"));

@@ -175,7 +175,7 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
       // A control that starts an escape sequence: names are printed.
       {"shards[0].file: \"a?31mb\"", [](auto& json) { json["shards"][0]["file"] = "a\u009b31mb"; }},
       {"shards[0].file: \"a?\"", [](auto& json) { json["shards"][0]["file"] = "a\x7f"; }},
-      {"shards[1].file: \"a.safetensors\" stands twice",
+      {"shards[1].file: \"a.safetensors\" appears twice",
        [](auto& json) { json["shards"][1]["file"] = "a.safetensors"; }},
       {"shards[1].num_documents: 0", [](auto& json) { json["shards"][1]["num_documents"] = 0; }},
       {"shards[1].num_documents: 4294967296", [](auto& json) { json["shards"][1]["num_documents"] = 4294967296; }},

@@ -197,7 +197,7 @@ TEST(IdIndexTest, AStringIdInTwoShardsIsDataLossNamingBothPlaces) {
   shards.push_back(OpenShards(second.path()).front());
   const absl::Status status = IdIndex::Build(shards).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr("\"doc-0\" stands twice"));
+  EXPECT_THAT(status.message(), HasSubstr("\"doc-0\" appears twice"));
   EXPECT_THAT(status.message(), HasSubstr(shards[0]->path()));
   EXPECT_THAT(status.message(), HasSubstr(shards[1]->path()));
 }
@@ -209,7 +209,7 @@ TEST(IdIndexTest, AnIntegerIdInTwoShardsIsDataLoss) {
   shards.push_back(shards.front());
   const absl::Status status = IdIndex::Build(shards).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr("1000 stands twice"));
+  EXPECT_THAT(status.message(), HasSubstr("1000 appears twice"));
 }
 
 }  // namespace
