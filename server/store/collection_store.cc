@@ -209,7 +209,7 @@ absl::Status CollectionStore::Unload(const std::string& name) {
     entry->removed = true;
     released = std::move(entry->collection);
     entries_.erase(name);
-    log::Write(spdlog::level::info, "collection_unloaded", {{"name", name}});
+    if (released != nullptr) log::Write(spdlog::level::info, "collection_unloaded", {{"name", name}});
     return absl::OkStatus();
   }
 }
