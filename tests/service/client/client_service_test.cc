@@ -168,7 +168,7 @@ TEST(ClientServiceTest, AChangeOfCollectionsWaitsForAConnection) {
   auto client = *Client::Create(options);
   std::unique_ptr<FakeServer> server;
   std::thread late([&] {
-    absl::SleepFor(absl::Milliseconds(200));
+    absl::SleepFor(absl::Milliseconds(50));
     server = std::make_unique<FakeServer>(port);
   });
   EXPECT_TRUE(client->ReloadCollection({}).ok());
@@ -183,8 +183,9 @@ TEST(ClientServiceTest, AChangeOfCollectionsGivesUpOnAServerThatIsNotThere) {
   const absl::Time start = absl::Now();
   EXPECT_EQ(client->ReloadCollection({}).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
-  EXPECT_EQ(client->ReloadCollection({}, {.timeout = absl::Milliseconds(20)}).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  // Whichever comes first: that the connection is refused, or that the time is over.
+  EXPECT_THAT(client->ReloadCollection({}, {.timeout = absl::Milliseconds(20)}).status().code(),
+              ::testing::AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded));
 }
 
 // Every kind of call that a Client makes, once.
