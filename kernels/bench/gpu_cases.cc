@@ -261,8 +261,8 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   cuda::Stream stream;
   MAXSIM_ASSIGN_OR_RETURN(stream, cuda::Stream::Create());
   cuda::Event begin, end;
-  MAXSIM_ASSIGN_OR_RETURN(begin, cuda::Event::Create());
-  MAXSIM_ASSIGN_OR_RETURN(end, cuda::Event::Create());
+  MAXSIM_ASSIGN_OR_RETURN(begin, cuda::Event::Create(cuda::Event::Use::kTime));
+  MAXSIM_ASSIGN_OR_RETURN(end, cuda::Event::Create(cuda::Event::Use::kTime));
   const SelectPlan plan = PlanSelect(num_scores, k, 1, backend.device()->limits);
   cuda::DeviceBuffer scores, workspace, keys, results, table;
   MAXSIM_ASSIGN_OR_RETURN(scores,

@@ -92,6 +92,7 @@ class CallInput {
   void Write(uint8_t* memory) const;
 
   int64_t num_rows() const { return num_rows_; }
+  int64_t num_ordinals() const { return num_ordinals_; }  // of all lists; not those of unions
   const ScorePlan& score_plan() const { return score_plan_; }
   const InputLayout& layout() const { return layout_; }
   bool empty() const { return row_tiles_.empty(); }

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cuda/completion.h"
 
@@ -12,8 +13,19 @@ namespace maxsim::cuda {
 // Loads the kernel's code.
 cudaError_t PrepareCopyInput();
 
-// Copies `bytes`, a multiple of 16, from pinned host memory to device memory by a kernel: of little data it takes half
-// the time that a copy engine does, and the next kernel can start meanwhile. Notes its times in `record`.
-cudaError_t LaunchCopyInput(const void* pinned, void* device, size_t bytes, CallRecord* record, cudaStream_t stream);
+struct InputCopy {
+  const void* pinned;  // host memory
+  void* device;
+  size_t bytes;  // a multiple of 16
+  // Of the lists of candidates that are part of it: where they begin, a multiple of 16 bytes, and their elements.
+  size_t ordinals;
+  size_t num_ordinals;
+  const int64_t* offsets;  // of the documents; null: nobody will read them
+};
+
+// Copies a call's input by a kernel: of little data it takes half the time that a copy engine does, and the next kernel
+// can start meanwhile. The offsets of listed documents are brought into the L2 cache on the way: what scores them reads
+// those first of all. Notes its times in `record`.
+cudaError_t LaunchCopyInput(const InputCopy& copy, CallRecord* record, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -66,6 +66,11 @@ absl::Status Beyond(absl::string_view what, int64_t value, absl::string_view lim
       absl::StrCat(what, " is ", value, "; this executor was made for ", limit_name, " = ", limit));
 }
 
+// What a kernel reads of each candidate before its tokens; null where it need not.
+const int64_t* ListedOffsets(const CudaDocuments& documents) {
+  return documents.document_tokens() > 0 ? nullptr : documents.device_offsets();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(Device* device, const ExecutorOptions& options) {
@@ -90,9 +95,10 @@ CudaExecutor::~CudaExecutor() {
 
 absl::Status CudaExecutor::Allocate() {
   MAXSIM_ASSIGN_OR_RETURN(stream_, Stream::Create());
-  for (Event* event : {&start_, &copied_in_, &scored_, &selected_, &done_}) {
-    MAXSIM_ASSIGN_OR_RETURN(*event, Event::Create());
+  for (Event* event : {&start_, &copied_in_, &scored_, &selected_}) {
+    MAXSIM_ASSIGN_OR_RETURN(*event, Event::Create(Event::Use::kTime));
   }
+  MAXSIM_ASSIGN_OR_RETURN(done_, Event::Create());
   const size_t results = static_cast<size_t>(capacity_.results);
   MAXSIM_ASSIGN_OR_RETURN(pinned_input_, PinnedBuffer::Allocate(capacity_.InputBytes(), "queries and candidates"));
   MAXSIM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Allocate(capacity_.DeviceBytes(), "queries and candidates"));
@@ -269,8 +275,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
 
 absl::Status CudaExecutor::LaunchDirect(const CudaDocuments& documents) {
   CallRecord* const record = record_.as<CallRecord>();
-  MAXSIM_RETURN_IF_CUDA_ERROR(
-      LaunchCopyInput(pinned_input_.as(), device_input_.as(), input_.layout().total, record, stream_.get()));
+  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchCopyInput(InputByKernel(ListedOffsets(documents)), record, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
   MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
   return LaunchSelection(pinned_results_.as<DeviceScored>(),
@@ -288,8 +293,9 @@ absl::Status CudaExecutor::StartAgain(const Documents& documents) {
 // One copy in, scores, selection, one copy out; the host sleeps until the end.
 absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
   FinishOnError started(stream_.get());
-  MAXSIM_RETURN_IF_ERROR(CopyInput());
+  MAXSIM_RETURN_IF_ERROR(CopyInput(ListedOffsets(documents)));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
+  MAXSIM_RETURN_IF_ERROR(copied_in_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
   MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults());
   started.Finished();
@@ -317,12 +323,24 @@ absl::Status CudaExecutor::WriteInput() {
   return absl::OkStatus();
 }
 
-absl::Status CudaExecutor::CopyInput() {
+absl::Status CudaExecutor::CopyInput(const int64_t* offsets) {
   MAXSIM_RETURN_IF_ERROR(WriteInput());
   MAXSIM_RETURN_IF_ERROR(start_.Record(stream_.get()));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_input_.as(), pinned_input_.as(), input_.layout().total,
-                                              cudaMemcpyHostToDevice, stream_.get()));
-  return copied_in_.Record(stream_.get());
+  // A kernel begins some microseconds after the copy engine's end, which would count as its own.
+  if (stage_events_) {
+    return MAXSIM_CUDA_STATUS(LaunchCopyInput(InputByKernel(offsets), record_.as<CallRecord>(), stream_.get()));
+  }
+  return MAXSIM_CUDA_STATUS(cudaMemcpyAsync(device_input_.as(), pinned_input_.as(), input_.layout().total,
+                                            cudaMemcpyHostToDevice, stream_.get()));
+}
+
+InputCopy CudaExecutor::InputByKernel(const int64_t* offsets) const {
+  return {.pinned = pinned_input_.as(),
+          .device = device_input_.as(),
+          .bytes = input_.layout().total,
+          .ordinals = input_.layout().ordinals,
+          .num_ordinals = static_cast<size_t>(input_.num_ordinals()),
+          .offsets = offsets};
 }
 
 // Bytes that the row tiles stream, near enough.
@@ -479,7 +497,7 @@ absl::Status CudaExecutor::AlignChunk(const ScorePass& pass, const Query& query,
                                       absl::Span<TokenMatch> matches) {
   MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, pass.memory->type(), pass.memory->dim(), device_->limits));
   FinishOnError started(stream_.get());
-  MAXSIM_RETURN_IF_ERROR(CopyInput());
+  MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*pass.memory));
   ScoreParams params = ParamsFor(pass);
   params.matches = partials_.as<DeviceMatch>();

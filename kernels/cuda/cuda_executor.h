@@ -9,6 +9,7 @@
 #include "kernels/cuda/call_input.h"
 #include "kernels/cuda/call_wait.h"
 #include "kernels/cuda/completion.h"
+#include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_documents.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_memory.h"
@@ -68,8 +69,9 @@ class CudaExecutor final : public Executor {
   // For measurements: the stream that calls run on. What is started there before a call runs before it.
   cudaStream_t stream() const { return stream_.get(); }
 
-  // For measurements: true times the stages of later calls by events between them, which keeps the stages apart and
-  // takes copies. Otherwise small calls take none, and the kernels note the times.
+  // For measurements: true times the stages of later calls by events between them, which keeps the stages apart: the
+  // input, with the rounding of queries to INT8, and then kernels alone until the results are copied. Otherwise the
+  // kernels of small calls note the times.
   void SetStageEvents(bool on) { stage_events_ = on; }
 
   // For tests and measurements: how later small calls are waited for.
@@ -106,7 +108,9 @@ class CudaExecutor final : public Executor {
   absl::Status LaunchDirect(const CudaDocuments& documents);
   absl::Status RunCopied(const CudaDocuments& documents);
   absl::Status WriteInput();
-  absl::Status CopyInput();
+  // `offsets`: as in InputCopy.
+  InputCopy InputByKernel(const int64_t* offsets) const;
+  absl::Status CopyInput(const int64_t* offsets);
   double EstimatedWork(const CudaDocuments& documents) const;
   absl::Status QuantizeQueries(const CudaDocuments& documents);
   absl::Status JoinLists();

@@ -4,9 +4,10 @@
 
 namespace maxsim::cuda {
 
-absl::StatusOr<Event> Event::Create() {
+absl::StatusOr<Event> Event::Create(Use use) {
   cudaEvent_t event = nullptr;
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&event, cudaEventBlockingSync));
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cudaEventCreateWithFlags(&event, use == Use::kWait ? cudaEventBlockingSync : cudaEventDefault));
   return Event(event);
 }
 

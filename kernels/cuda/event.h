@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,7 +14,11 @@ namespace maxsim::cuda {
 // Move-only. Created on the current device.
 class Event {
  public:
-  static absl::StatusOr<Event> Create();
+  // kWait: to be waited for; its end raises an interrupt, which delays what follows in the stream by a microsecond or
+  // two. kTime: for its time alone; who waits for it spins.
+  enum class Use : uint8_t { kWait, kTime };
+
+  static absl::StatusOr<Event> Create(Use use = Use::kWait);
 
   Event() = default;
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
@@ -27,7 +32,8 @@ class Event {
 
   absl::Status Record(cudaStream_t stream);
 
-  // Waits for the work recorded before, asleep: no core spins. An event never recorded counts as done.
+  // Waits for the work recorded before, asleep where that is what the event is for. An event never recorded counts as
+  // done.
   absl::Status Wait() const;
 
   // For cudaStreamWaitEvent.

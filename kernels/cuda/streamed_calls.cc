@@ -62,7 +62,7 @@ absl::Status CudaExecutor::RunScan(const StreamedDocuments& documents, absl::Spa
   if (!input_.empty()) {
     FinishDocuments documents_started(*documents_in_);
     FinishOnError started(stream_.get());
-    MAXSIM_RETURN_IF_ERROR(CopyInput());
+    MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
     int64_t end = 0;
     for (int64_t begin = 0; begin < documents.num_documents(); begin = end) {
       end = EndOfBlock(documents.offsets(), begin, documents.num_documents(), capacity);
@@ -97,7 +97,7 @@ absl::StatusOr<size_t> CudaExecutor::RunLists(const StreamedDocuments& documents
   if (!input_.empty()) {
     FinishDocuments documents_started(*documents_in_);
     FinishOnError started(stream_.get());
-    MAXSIM_RETURN_IF_ERROR(CopyInput());
+    MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
     for (const ListPass& pass : list_passes_.passes()) {
       BlockDocuments block;
       MAXSIM_ASSIGN_OR_RETURN(block, documents_in_->LoadSlots(documents, pass.slots, pass.num_rows, stream_.get()));
