@@ -263,8 +263,7 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
   return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits);
 }
 
-StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, bool equal,
-                              const StreamTuning& tuning) {
+StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, const StreamTuning& tuning) {
   // Claims cost the loading warp some instructions and, where they lead to another row tile, every warp its query rows.
   constexpr int64_t kCoarseTokens = 1024;
   constexpr int64_t kFineTokens = 256;
@@ -273,7 +272,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   StreamShares shares;
   shares.total = total;
   const int64_t grid = plan.grid();
-  int64_t percent = equal || total < grid * kFewCandidates ? 100 : 75;
+  int64_t percent = total < grid * kFewCandidates ? 100 : 75;
   // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
   if (plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes) percent = 100;
   if (tuning.dealt_percent >= 0) percent = std::min(tuning.dealt_percent, 100);

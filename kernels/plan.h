@@ -395,9 +395,8 @@ double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile);
 absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
                                     const DeviceLimits& limits);
 
-// Shares out `total` candidates to the `plan`'s thread blocks. `mean_tokens` of a document; `equal`: every document has
-// that many.
-StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, bool equal,
+// Shares out `total` candidates to the `plan`'s thread blocks. `mean_tokens` of a document.
+StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens,
                               const StreamTuning& tuning = {});
 
 // Selection. Up to this many candidates every one is ranked against all others at once. Of more, a lower bound of the

@@ -475,7 +475,7 @@ StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t docum
     regular = regular && in_pass(tile) == in_pass(first) && tile.ordinals_begin == expected;
     expected += stride;
   }
-  const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, /*equal=*/document_tokens > 0, tuning);
+  const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, tuning);
   StreamWork work{};
   work.total = shares.total;
   work.dealt = shares.dealt;

@@ -21,27 +21,28 @@ template <bool kSharedQuery, bool kScales>
 class StreamLoader {
  public:
   __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
-      : p_(params), ring_(ring), lane_(lane), batch_(kSharedQuery ? max(1, min(kBatch, ring.Stages() / 3)) : kBatch) {}
+      : p_(params), ring_(ring), lane_(lane) {}
 
-  // Two chunks are under way: while one is loaded, the other looks up its places. One loop, so that the code is short:
-  // its first pass is made of misses.
+  // What stands before the first copies is short and in the order of the code: after other work every jump over a few
+  // hundred bytes waits as long as a read for its instructions.
   __device__ __forceinline__ void Run() {
     StreamShare share(p_, lane_);
-    StreamChunk placed, listed;
+    StreamChunk placed = share.First(), listed;
+    share.ReadOrdinals(placed);
+    // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
+    if (lane_ == 0 && p_.work.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+    asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+    share.template ReadPlaces<kScales>(placed);
+    // Two chunks are under way: while one is loaded, the other looks up its places. After the first one there is a gap,
+    // which the ring, full by then, outlasts.
 #pragma unroll 1
-    for (bool begun = false;; begun = true) {
+    do {
       share.template ReadPlaces<kScales>(listed);
       if (placed.count > 0) LoadDocuments(placed);
-      if (begun && listed.count == 0) break;
       placed = listed;
       listed = share.Next();
       share.ReadOrdinals(listed);
-      if (begun) continue;
-      // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a
-      // read.
-      if (lane_ == 0 && p_.work.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
-      asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
-    }
+    } while (placed.count > 0 || listed.count > 0);
     share.Finish();
     // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
 #pragma unroll 1
@@ -57,8 +58,8 @@ class StreamLoader {
   }
 
  private:
-  // Tiles that are begun together at most, one a lane. No more, as all their stages must be free.
-  static constexpr int kBatch = 10;
+  // Tiles that are begun together at most, one a lane.
+  static constexpr int kBatch = 31;
 
   // One lane working alone could not keep up with the memory. So the chunk's tiles are numbered through, and each lane
   // sees to another one.
@@ -73,7 +74,7 @@ class StreamLoader {
       if (lane_ >= distance) end += below;
     }
     const int32_t total = __shfl_sync(0xffffffffu, end, 31);
-    for (int32_t first = 0; first < total; first += batch_) {
+    for (int32_t first = 0; first < total;) {
       // The document of tile `number`: those that end at `first` or before, and those that begin since.
       const int32_t number = first + lane_;
       const int32_t begin = end - num_tiles - first;
@@ -81,10 +82,9 @@ class StreamLoader {
           __reduce_or_sync(0xffffffffu, num_tiles > 0 && begin > 0 && begin < kBatch ? 1u << begin : 0u);
       const int document =
           __popc(__ballot_sync(0xffffffffu, num_tiles > 0 && end <= first)) + __popc(begins & ((2u << lane_) - 1));
-      const int count = min(batch_, total - first);
-      // A stage that was never filled is free.
-#pragma unroll 1
-      for (int i = fresh_ ? ring_.Stages() - stage_ : 0; i < count; ++i) WaitForStage(i);
+      int count = min(total - first, min(kBatch, ring_.Stages()));
+      // Stages that were never filled are free.
+      if (!fresh_ || stage_ + count > ring_.Stages()) count = FreeStages(count);
       const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, document);
       const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
       const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
@@ -99,6 +99,7 @@ class StreamLoader {
       }
       __syncwarp();
       Advance(count);
+      first += count;
     }
     slot_ = (slot_ + chunk.count) % kStreamSlots;
   }
@@ -124,11 +125,23 @@ class StreamLoader {
     return stage_ + ahead - (stage_ + ahead >= ring_.Stages() ? ring_.Stages() : 0);
   }
 
-  // Waits until it is free. (All lanes wait for all stages of a batch: it costs little, and every lane may then fill
-  // any.)
+  // Parity of the phase in which it becomes free.
+  __device__ __forceinline__ uint32_t FreeParity(int ahead) const {
+    return stage_ + ahead >= ring_.Stages() ? parity_ : parity_ ^ 1;
+  }
+
   __device__ __forceinline__ void WaitForStage(int ahead) const {
-    const uint32_t parity = stage_ + ahead >= ring_.Stages() ? parity_ ^ 1 : parity_;
-    WaitBarrier(ring_.Empty(Stage(ahead)), parity ^ 1);
+    WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
+  }
+
+  // Waits for the next stage; how many are free from there on, `most` at most. A lane has then waited for its own.
+  __device__ __forceinline__ int FreeStages(int most) const {
+    while (true) {
+      const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
+      const int count = __ffs(static_cast<int>(~__ballot_sync(0xffffffffu, is_free))) - 1;
+      if (count > 0) return count;
+      WaitForStage(0);
+    }
   }
 
   // Fills the lane's stage, the lane-th from the next one on, with `num_tokens` rows.
@@ -151,7 +164,6 @@ class StreamLoader {
   const ScoreParams& p_;
   const StreamRing& ring_;
   const int lane_;
-  const int batch_;
   int stage_ = 0;
   uint32_t parity_ = 0;
   bool fresh_ = true;      // the ring has not been filled once

@@ -117,27 +117,41 @@ template <ScalarType kType, int kSteps>
 class RegisterRows {
  public:
   static constexpr ScalarType kStorage = kType;
-  static constexpr bool kTakenEarly = true;  // Take may go ahead of the ring
+  static constexpr bool kTakenEarly = true;  // before there is a tile
 
   __device__ __forceinline__ RegisterRows(const ScoreParams& params, const StreamRing&, int lane)
       : p_(params), lane_(lane) {}
 
-  // Takes the rows of the row tile into registers.
-  __device__ __forceinline__ void Take(int32_t row_tile, uint32_t) {
+  // Starts reading the rows of the row tile.
+  __device__ __forceinline__ void Ask(int32_t row_tile) {
     const uint8_t* rows = p_.query_rows + (int64_t{row_tile} * kBlockTokens + lane_ / 4) * p_.row_bytes + lane_ % 4 * 8;
 #pragma unroll
     for (int m = 0; m < kStreamHalves; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
+        const uint8_t* const row = rows + int64_t{m * 16 + h * 8} * p_.row_bytes;
 #pragma unroll
         for (int k = 0; k < kSteps; ++k) {
-          const int byte = k * kStepBytes;
-          uint2 columns{0, 0};
-          if (byte + lane_ % 4 * 8 < p_.row_bytes) {
-            columns = *reinterpret_cast<const uint2*>(rows + int64_t{m * 16 + h * 8} * p_.row_bytes + byte);
-          }
-          a_[m][k][h] = columns.x;
-          a_[m][k][2 + h] = columns.y;
+          asked_[m][h][k] = {0, 0};
+          if (IsThere(k)) asked_[m][h][k] = *reinterpret_cast<const uint2*>(row + k * kStepBytes);
+        }
+      }
+    }
+  }
+
+  // Takes them. An operand's registers are neighbours, and so are those of a load, but not the same. The compiler would
+  // leave both as they are and copy between them at every product; what is computed it puts where it belongs.
+  __device__ __forceinline__ void Take(uint32_t) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      uint32_t mask = IsThere(k) ? ~0u : 0u;
+      asm("" : "+r"(mask));  // so that it does not know that this changes nothing
+#pragma unroll
+      for (int m = 0; m < kStreamHalves; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          a_[m][k][h] = asked_[m][h][k].x & mask;
+          a_[m][k][2 + h] = asked_[m][h][k].y & mask;
         }
       }
     }
@@ -150,6 +164,9 @@ class RegisterRows {
   }
 
  private:
+  // Whether the lane's columns of step k are inside a row.
+  __device__ __forceinline__ bool IsThere(int k) const { return k * kStepBytes + lane_ % 4 * 8 < p_.row_bytes; }
+
   // Rows of 256 bytes begin in the same bank, and each phase of a load reads four rows: each row begins with another
   // step, so that they meet in different banks.
   template <bool kShortRows>
@@ -191,6 +208,7 @@ class RegisterRows {
 
   const ScoreParams& p_;
   const int lane_;
+  uint2 asked_[kStreamHalves][2][kSteps];  // from Ask to Take
   uint32_t a_[kStreamHalves][kSteps][4];
 };
 
@@ -209,8 +227,9 @@ class SharedRows {
         query_(ring.Query() + lane / 4 * query_pitch_ + lane % 4 * 8),
         turn_(params.row_bytes / kStepBytes % 2 == 0 ? lane / 4 : 0) {}
 
+  __device__ __forceinline__ void Ask(int32_t) const {}
   // Waits for the rows that the phase of QueryFull brings.
-  __device__ __forceinline__ void Take(int32_t, uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
+  __device__ __forceinline__ void Take(uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
 
   // The maximum of the lane's own row over a tile. Query rows lie an odd multiple of 32 bytes apart. A tile's rows lie
   // as they come: where that is an even multiple of 32 bytes, each begins with another step (see RegisterRows).

@@ -47,17 +47,25 @@ class StreamShare {
     Ask();
   }
 
+  // The block's first chunk, without places, where little code and no read can tell it; else one of no candidates,
+  // which says nothing of the next.
+  __device__ __forceinline__ StreamChunk First() {
+    if (p_.work.regular == 0 || next_ >= end_) return {};
+    SeekRegular();
+    return Take();
+  }
+
   // The next chunk, without places; one of no candidates when there are no more.
   __device__ __forceinline__ StreamChunk Next() {
     if (next_ >= end_ && !Claim()) return {};
-    if (next_ >= tile_end_) SeekRowTile();
-    StreamChunk chunk;
-    chunk.row_tile = row_tile_;
-    chunk.count = static_cast<int32_t>(min(int64_t{32}, min(end_, tile_end_) - next_));
-    chunk.position = p_.pass_first + next_ - tile_begin_;
-    chunk.ordinals_begin = ordinals_begin_;
-    next_ += chunk.count;
-    return chunk;
+    if (next_ >= tile_end_) {
+      if (p_.work.regular != 0) {
+        SeekRegular();
+      } else {
+        SearchRowTile();
+      }
+    }
+    return Take();
   }
 
   // Starts reading the lane's ordinal, and then, a chunk later, its place.
@@ -92,6 +100,17 @@ class StreamShare {
   }
 
  private:
+  // Candidates of row_tile_.
+  __device__ __forceinline__ StreamChunk Take() {
+    StreamChunk chunk;
+    chunk.row_tile = row_tile_;
+    chunk.count = static_cast<int32_t>(min(int64_t{32}, min(end_, tile_end_) - next_));
+    chunk.position = p_.pass_first + next_ - tile_begin_;
+    chunk.ordinals_begin = ordinals_begin_;
+    next_ += chunk.count;
+    return chunk;
+  }
+
   // Claims are asked for one ahead of their use.
   __device__ __forceinline__ void Ask() {
     if (open_ && lane_ == 0) asked_ = atomicAdd(p_.claims, 1u);
@@ -110,22 +129,20 @@ class StreamShare {
     return open_;
   }
 
-  // Finds the row tile of candidate next_, which is behind the present one.
-  __device__ __forceinline__ void SeekRowTile() {
-    if (p_.num_row_tiles == 1 && p_.work.regular != 0) {
+  // Finds the row tile of candidate next_, which is behind the present one: of row tiles that are alike, or ...
+  __device__ __forceinline__ void SeekRegular() {
+    if (p_.num_row_tiles == 1) {
       tile_end_ = p_.work.total;
       ordinals_begin_ = p_.work.ordinals_begin;
-    } else if (p_.work.regular != 0) {
+    } else {
       row_tile_ = static_cast<int32_t>(static_cast<uint32_t>(next_) / p_.work.regular);
       tile_begin_ = int64_t{row_tile_} * p_.work.regular;
       tile_end_ = tile_begin_ + p_.work.regular;
       ordinals_begin_ = p_.work.ordinals_begin + row_tile_ * p_.work.ordinals_stride;
-    } else {
-      SearchRowTile();
     }
   }
 
-  // The warp reads 32 row tiles at a time, each lane one.
+  // ... of any. The warp reads 32 row tiles at a time, each lane one.
   __device__ __forceinline__ void SearchRowTile() {
     int64_t begin = tile_end_;  // of the row tile after the present one
     for (int32_t first = tile_end_ == 0 ? 0 : row_tile_ + 1; first < p_.num_row_tiles; first += 32) {

@@ -351,39 +351,35 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
     limits.num_sms = num_sms;
     for (int64_t total : {1, 2, 6, 7, 8, 131, 132, 133, 1000, 2111, 2112, 2113, 10000, 100000}) {
       for (int64_t mean_tokens : {1, 31, 121, 300, 5000}) {
-        for (bool equal : {false, true}) {
-          for (int32_t percent : {-1, 0, 50, 99, 100}) {
-            const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, total}}, limits);
-            const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, equal, {percent, -1, -1});
-            SCOPED_TRACE(testing::Message() << num_sms << " blocks, mean " << mean_tokens << ", " << percent
-                                            << " %: " << shares.ToString());
-            const int64_t grid = plan.grid();
-            EXPECT_EQ(shares.each * grid + shares.extra_until, shares.dealt);
-            EXPECT_LT(shares.extra_until, grid);
-            EXPECT_TRUE(!equal || percent >= 0 || shares.all_dealt());
-            EXPECT_TRUE(shares.coarse >= 1 && shares.coarse <= 32 && shares.fine >= 1 && shares.fine <= shares.coarse);
-            EXPECT_GE(shares.coarse_claims, 0);
-            int64_t next = 0;
-            for (int64_t block = 0; block < grid; ++block) {
-              ASSERT_EQ(block * shares.each + std::min<int64_t>(block, shares.extra_until), next);
-              next += shares.each + (block < shares.extra_until ? 1 : 0);
-            }
-            EXPECT_EQ(next, shares.dealt);
-            const int64_t coarse_end = shares.dealt + shares.coarse_claims * shares.coarse;
-            EXPECT_LE(coarse_end, total) << "only the last claim is cut short";
+        for (int32_t percent : {-1, 0, 50, 99, 100}) {
+          const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, total}}, limits);
+          const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, {percent, -1, -1});
+          SCOPED_TRACE(testing::Message()
+                       << num_sms << " blocks, mean " << mean_tokens << ", " << percent << " %: " << shares.ToString());
+          const int64_t grid = plan.grid();
+          EXPECT_EQ(shares.each * grid + shares.extra_until, shares.dealt);
+          EXPECT_LT(shares.extra_until, grid);
+          EXPECT_TRUE(shares.coarse >= 1 && shares.coarse <= 32 && shares.fine >= 1 && shares.fine <= shares.coarse);
+          EXPECT_GE(shares.coarse_claims, 0);
+          int64_t next = 0;
+          for (int64_t block = 0; block < grid; ++block) {
+            ASSERT_EQ(block * shares.each + std::min<int64_t>(block, shares.extra_until), next);
+            next += shares.each + (block < shares.extra_until ? 1 : 0);
           }
+          EXPECT_EQ(next, shares.dealt);
+          const int64_t coarse_end = shares.dealt + shares.coarse_claims * shares.coarse;
+          EXPECT_LE(coarse_end, total) << "only the last claim is cut short";
         }
       }
     }
   }
-  // Equal documents and short lists are dealt, the rest of long ragged ones is claimed.
+  // Short lists are dealt, a quarter of long ones is claimed.
   const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper);
-  EXPECT_TRUE(PlanStreamShares(plan, 10000, 300, true).all_dealt());
-  EXPECT_TRUE(PlanStreamShares(plan, 1000, 121, false).all_dealt());
-  EXPECT_FALSE(PlanStreamShares(plan, 100000, 121, false).all_dealt());
+  EXPECT_TRUE(PlanStreamShares(plan, 1000, 121).all_dealt());
+  EXPECT_FALSE(PlanStreamShares(plan, 100000, 121).all_dealt());
   const std::vector<ScoreGroup> lists(32, {1, 1000});
-  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121, false).all_dealt());
-  EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, false).all_dealt())
+  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121).all_dealt());
+  EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121).all_dealt())
       << "a ring that must be emptied between row tiles";
 }
 
