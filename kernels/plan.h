@@ -227,22 +227,24 @@ inline constexpr int32_t kStreamTileBytes = 8192;
 inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
 inline constexpr int32_t kStreamMinStages = 3;
 
-// Bytes of a query row in shared memory, and in device memory before: an odd multiple of 32, so that the four rows that
-// half a warp reads at once lie in different banks.
+// Query rows as the stream kernels read them, in device memory and in shared memory: whole steps, zero past a row's
+// end, and a block of kBlockTokens rows in the order of the products' operands. Of every step and 16 rows a lane finds
+// its operand of mma.sync in 16 bytes: of its quarter of the step, two rows' first words and their second ones.
 constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
-  const int64_t steps = (row_bytes + kStepBytes - 1) / kStepBytes;
-  return static_cast<int32_t>((steps + (steps % 2 == 0 ? 1 : 0)) * kStepBytes);
+  return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes);
 }
 
-// Bytes of a query row in device memory at most, whatever the tile.
-constexpr int64_t MaxQueryPitch(ScalarType type, int64_t row_bytes) {
-  const bool shared = (type == ScalarType::kF16 || type == ScalarType::kBF16) && row_bytes > kStreamRegisterRowBytes;
-  return shared ? StreamQueryPitch(row_bytes) : row_bytes;
+// Where byte `byte` of row `row` lies in its block.
+constexpr int32_t StreamQueryOffset(int32_t row, int32_t byte) {
+  const int32_t operand = byte / kStepBytes * (kBlockTokens / 16) + row / 16;
+  const int32_t lane = row % 8 * 4 + byte % kStepBytes / 8;
+  const int32_t word = byte % 8 / 4 * 2 + row % 16 / 8;
+  return (operand * 32 + lane) * 16 + word * 4 + byte % 4;
 }
 
 // Where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
 struct StreamLayout {
-  int32_t query;       // [kBlockTokens] rows of StreamQueryPitch bytes; none where registers hold them
+  int32_t query;       // kBlockTokens rows of StreamQueryPitch bytes; none where registers hold them
   int32_t entries;     // [stages]
   int32_t full;        // [stages] barriers of 8 bytes
   int32_t empty;       // [stages] barriers

@@ -50,6 +50,20 @@ class PackedBlocks {
   int64_t whole_ = 0, of_eight_ = 0, of_sixteen_ = 0;
 };
 
+// Writes a row of a block in the order of StreamQueryOffset: by pairs of words, which lie two words apart.
+void WriteOperands(const uint8_t* row, size_t bytes, int32_t index, uint8_t* block) {
+  constexpr int32_t kPair = 8;
+  static_assert(StreamQueryOffset(0, 4) == StreamQueryOffset(0, 0) + kPair);
+  const int32_t size = static_cast<int32_t>(bytes);
+  int32_t byte = 0;
+  for (; byte + kPair <= size; byte += kPair) {
+    uint8_t* const pair = block + StreamQueryOffset(index, byte);
+    std::memcpy(pair, row + byte, 4);
+    std::memcpy(pair + kPair, row + byte + 4, 4);
+  }
+  for (; byte < size; ++byte) block[StreamQueryOffset(index, byte)] = row[byte];
+}
+
 size_t AlignUp(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 
 }  // namespace
@@ -82,15 +96,15 @@ size_t SliceCapacity::InputBytes() const {
 }
 
 size_t SliceCapacity::DeviceBytes() const {
-  // A row of I8 has at most half the bytes of one of F32: 16 of 32 where it is shortest. Unions have no more documents
-  // than their lists.
+  // A row of I8 has no more bytes than one of F32: 32 of 32 where it is shortest. Unions have no more documents than
+  // their lists.
   return AlignUp(InputBytes()) + AlignUp(static_cast<size_t>(candidates) * sizeof(uint32_t)) +
-         AlignUp(static_cast<size_t>(query_bytes / 2)) + AlignUp(static_cast<size_t>(rows) * sizeof(float));
+         AlignUp(static_cast<size_t>(query_bytes)) + AlignUp(static_cast<size_t>(rows) * sizeof(float));
 }
 
 size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                       const SliceCapacity& capacity) {
-  const int64_t query_pitch = MaxQueryPitch(QueryType(type), DeviceRowBytes(QueryType(type), dim));
+  const int64_t query_pitch = StreamQueryPitch(DeviceRowBytes(QueryType(type), dim));  // no tile has a larger one
   int64_t rows = 0, candidates = 0, results = 0;
   size_t count = 0;
   for (const Query& query : queries) {
@@ -285,7 +299,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
       pass_candidates_ = std::min(pass_candidates_, std::max<int64_t>(room.partials / partial_blocks, 1));
     }
   }
-  if (IsStream(score_plan_.tile)) query_pitch_ = MaxQueryPitch(QueryType(type), query_pitch_);
+  if (IsStream(score_plan_.tile)) query_pitch_ = StreamQueryPitch(query_pitch_);
   PlanSelections(limits);
   for (const Group& group : groups_) {
     if (group.words_begin >= 0) AddUnion(group);
@@ -456,7 +470,8 @@ void CallInput::FinishLayout() {
   layout_.total = end;
   layout_.union_ordinals = place(num_union_ordinals_, sizeof(uint32_t));
   const bool quantized = type_ == ScalarType::kI8;
-  layout_.quantized_rows = place(quantized ? num_rows_ : 0, static_cast<size_t>(DeviceRowBytes(type_, dim_)));
+  layout_.quantized_rows =
+      place(quantized ? num_rows_ : 0, static_cast<size_t>(StreamQueryPitch(DeviceRowBytes(type_, dim_))));
   layout_.factors = place(quantized ? num_rows_ : 0, sizeof(float));
   layout_.device_total = end;
 }
@@ -507,18 +522,28 @@ void CallInput::Write(uint8_t* memory) const {
   uint8_t* rows = memory + layout_.query_rows;
   const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(QueryType(type_));
   const size_t pitch = static_cast<size_t>(query_pitch_);
+  const bool operands = operand_order() && type_ != ScalarType::kI8;
   for (const auto& [query, num_rows] : row_order_) {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
-    for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes, rows += pitch) {
-      std::memcpy(rows, tokens, token_bytes);
-      std::memset(rows + token_bytes, 0, pitch - token_bytes);
+    const size_t absent = static_cast<size_t>(num_rows - query->num_tokens);
+    if (operands) {
+      std::memset(rows, 0, static_cast<size_t>(num_rows) * pitch);
+    } else {
+      std::memset(rows + static_cast<size_t>(query->num_tokens) * pitch, 0, absent * pitch);
+    }
+    for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes) {
+      if (operands) {
+        WriteOperands(tokens, token_bytes, i % kBlockTokens,
+                      rows + static_cast<size_t>(i / kBlockTokens * kBlockTokens) * pitch);
+      } else {
+        uint8_t* const row = rows + static_cast<size_t>(i) * pitch;
+        std::memcpy(row, tokens, token_bytes);
+        std::memset(row + token_bytes, 0, pitch - token_bytes);
+      }
       *weights++ = query->weights == nullptr || !weighted_ ? 1.0f : query->weights[i];
     }
-    const int64_t absent = num_rows - query->num_tokens;
-    std::memset(rows, 0, static_cast<size_t>(absent) * pitch);
-    std::fill_n(weights, absent, 0.0f);
-    rows += static_cast<size_t>(absent) * pitch;
-    weights += absent;
+    weights = std::fill_n(weights, absent, 0.0f);
+    rows += static_cast<size_t>(num_rows) * pitch;
   }
 
   uint8_t* ordinals = memory + layout_.ordinals;

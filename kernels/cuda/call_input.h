@@ -92,6 +92,8 @@ class CallInput {
   void Write(uint8_t* memory) const;
 
   int64_t num_rows() const { return num_rows_; }
+  // Whether the query rows that are scored lie in the order of StreamQueryOffset (kernels/plan.h).
+  bool operand_order() const { return IsStream(score_plan_.tile); }
   int64_t num_ordinals() const { return num_ordinals_; }  // of all lists; not those of unions
   const ScorePlan& score_plan() const { return score_plan_; }
   const InputLayout& layout() const { return layout_; }

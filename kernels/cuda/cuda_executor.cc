@@ -364,6 +364,7 @@ absl::Status CudaExecutor::QuantizeQueries(const CudaDocuments& documents) {
   params.num_rows = static_cast<int32_t>(input_.num_rows());
   params.dim = documents.dim();
   params.row_bytes = static_cast<int32_t>(documents.row_bytes());
+  params.operand_order = input_.operand_order() ? 1 : 0;
   params.rotation_factor = RotationFactor(documents.dim());
   return MAXSIM_CUDA_STATUS(LaunchQuantizeQueries(params, stream_.get()));
 }

@@ -10,13 +10,15 @@ namespace maxsim::cuda {
 struct QuantizeParams {
   const float* values;   // [num_rows, value_pitch]; absent rows zero
   const float* weights;  // [num_rows]
-  int8_t* rows;          // output [num_rows, row_bytes], zero past `dim`
+  int8_t* rows;          // output [num_rows, row_bytes], zero past `dim`; in operand order blocks of
+                         // [32, StreamQueryPitch(row_bytes)] in the order of StreamQueryOffset (kernels/plan.h)
   float* factors;        // output [num_rows]: weight times scale, rounded once
   uint64_t rotation_seed;
   int64_t value_pitch;  // in elements
   int32_t num_rows;
   int32_t dim;
   int32_t row_bytes;      // multiple of 16
+  int32_t operand_order;  // 1 or 0
   float rotation_factor;  // RotationFactor(dim)
 };
 

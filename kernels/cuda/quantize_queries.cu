@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/quantize_launch.h"
+#include "kernels/plan.h"
 #include "kernels/quantize.h"
 
 namespace maxsim::cuda {
@@ -69,8 +70,10 @@ __global__ void __launch_bounds__(kMaxThreads) QuantizeQueries(const __grid_cons
   const bool nothing = largest < kMinQuantizedMagnitude;
   const float inverse = nothing ? 0.0f : __fdiv_rn(kLargest, largest);
   // Four elements a thread and word.
-  uint32_t* const words = reinterpret_cast<uint32_t*>(p.rows + static_cast<int64_t>(blockIdx.x) * p.row_bytes);
-  for (int word = threadIdx.x; word < p.row_bytes / 4; word += blockDim.x) {
+  const int pitch = p.operand_order != 0 ? StreamQueryPitch(p.row_bytes) : p.row_bytes;
+  const int in_block = blockIdx.x % kBlockTokens;
+  int8_t* const block = p.rows + static_cast<int64_t>(blockIdx.x - in_block) * pitch;
+  for (int word = threadIdx.x; word < pitch / 4; word += blockDim.x) {
     uint32_t packed = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -79,7 +82,8 @@ __global__ void __launch_bounds__(kMaxThreads) QuantizeQueries(const __grid_cons
       const int element = min(max(__float2int_rn(__fmul_rn(row[column], inverse)), -kMaxInt8), kMaxInt8);
       packed |= (static_cast<uint32_t>(element) & 0xffu) << (8 * i);
     }
-    words[word] = packed;
+    const int offset = p.operand_order != 0 ? StreamQueryOffset(in_block, word * 4) : in_block * pitch + word * 4;
+    *reinterpret_cast<uint32_t*>(block + offset) = packed;
   }
   if (threadIdx.x == 0) {
     const float scale = nothing ? 0.0f : __fdiv_rn(largest, kLargest);

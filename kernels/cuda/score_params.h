@@ -57,8 +57,8 @@ struct ScoreParams {
   const uint8_t* tokens;      // [offsets[num_documents], row_bytes] packed rows of the documents
   const int64_t* offsets;     // [num_documents + 1] in rows
   const float* scales;        // [num_documents] of quantised documents; else null
-  const uint8_t* query_rows;  // [.., row_bytes], blocks of 32 rows, absent rows zero; for a stream kernel's wide rows
-                              // [.., StreamQueryPitch(row_bytes)], zero past a row's end
+  const uint8_t* query_rows;  // [.., row_bytes], blocks of 32 rows, absent rows zero; for a stream kernel blocks of
+                              // [32, StreamQueryPitch(row_bytes)] in the order of StreamQueryOffset
   const float* row_weights;   // [..], zero for absent rows; quantised: weight times scale of the row
   const RowTile* row_tiles;   // [num_row_tiles]
   const uint32_t* ordinals;   // lists of candidates; may be null when every row tile takes all documents

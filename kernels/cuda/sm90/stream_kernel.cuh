@@ -41,27 +41,23 @@ class StreamMultiplier {
   __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, const StreamRing& ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane), rows_(params, ring, lane) {}
 
-  // Starts reading the rows that the block begins with, where that can be told before there is a tile.
+  // Takes the rows that the block begins with, where that can be told before there is a tile.
   __device__ __forceinline__ void Begin() {
     if constexpr (Rows::kTakenEarly) {
-      if (const int32_t row_tile = FirstRowTile(p_); row_tile >= 0) AskRows(row_tile);
+      if (const int32_t row_tile = FirstRowTile(p_); row_tile >= 0) TakeRows(row_tile, 0);
     }
   }
 
   __device__ __forceinline__ void Run() {
     int stage = warp_;
     uint32_t parity = 0;
-    if (row_tile_ >= 0) TakeRows(0);
     while (true) {
       WaitBarrier(ring_.Full(stage), parity);
       StreamEntry entry;
       LoadShared(ring_.Entry(stage), entry.counts, entry.position, entry.place, entry.scale);
       if (entry.counts == 0) return;
       const int32_t row_tile = static_cast<int32_t>(entry.place / kStreamSlots);
-      if (row_tile != row_tile_) {
-        AskRows(row_tile);
-        TakeRows(entry.QueryPhase());
-      }
+      if (row_tile != row_tile_) TakeRows(row_tile, entry.QueryPhase());
       const Value maximum = rows_.Multiply(ring_.Tile(stage), entry.NumTokens());
       if (entry.NumTiles() == 1) {
         Write(entry, maximum);
@@ -81,17 +77,13 @@ class StreamMultiplier {
 
  private:
   // A stream kernel's row tile is one block, and the blocks lie one after the other.
-  __device__ __forceinline__ void AskRows(int32_t row_tile) {
+  __device__ __forceinline__ void TakeRows(int32_t row_tile, uint32_t phase) {
     row_tile_ = row_tile;
-    rows_.Ask(row_tile);
+    rows_.Take(row_tile, phase);
     weight_ = p_.row_weights[int64_t{row_tile} * kBlockTokens + OwnRow(lane_)];
-    to_partials_ = p_.row_tiles[row_tile].outputs[0].to_partials;
-    sums_begin_ = p_.row_tiles[row_tile].outputs[0].offsets[0];
-  }
-
-  __device__ __forceinline__ void TakeRows(uint32_t phase) {
-    rows_.Take(phase);
-    sums_out_ = to_partials_ != 0 ? p_.partials + (sums_begin_ - p_.pass_first) : p_.scores + sums_begin_;
+    const BlockOutput& output = p_.row_tiles[row_tile].outputs[0];
+    sums_out_ =
+        output.to_partials != 0 ? p_.partials + (output.offsets[0] - p_.pass_first) : p_.scores + output.offsets[0];
   }
 
   // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
@@ -131,8 +123,6 @@ class StreamMultiplier {
   Rows rows_;
   int32_t row_tile_ = -1;
   float weight_ = 0;           // of OwnRow
-  int32_t to_partials_ = 0;    // of the row tile's output, from AskRows to TakeRows
-  int64_t sums_begin_ = 0;     //
   float* sums_out_ = nullptr;  // [position]
 
  public:

@@ -134,13 +134,18 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits for the next stage; how many are free from there on, `most` at most. A lane has then waited for its own.
+  // Waits for the next stage; how many are free from there on, `most` at most. Every lane has waited for all of those.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
       const int count = __ffs(static_cast<int>(~__ballot_sync(0xffffffffu, is_free))) - 1;
-      if (count > 0) return count;
-      WaitForStage(0);
+      if (count == 0) {
+        WaitForStage(0);
+        continue;
+      }
+#pragma unroll 1
+      for (int i = 0; i < count; ++i) WaitForStage(i);  // over at once
+      return count;
     }
   }
 

@@ -122,37 +122,21 @@ class RegisterRows {
   __device__ __forceinline__ RegisterRows(const ScoreParams& params, const StreamRing&, int lane)
       : p_(params), lane_(lane) {}
 
-  // Starts reading the rows of the row tile.
-  __device__ __forceinline__ void Ask(int32_t row_tile) {
-    const uint8_t* rows = p_.query_rows + (int64_t{row_tile} * kBlockTokens + lane_ / 4) * p_.row_bytes + lane_ % 4 * 8;
-#pragma unroll
-    for (int m = 0; m < kStreamHalves; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const uint8_t* const row = rows + int64_t{m * 16 + h * 8} * p_.row_bytes;
-#pragma unroll
-        for (int k = 0; k < kSteps; ++k) {
-          asked_[m][h][k] = {0, 0};
-          if (IsThere(k)) asked_[m][h][k] = *reinterpret_cast<const uint2*>(row + k * kStepBytes);
-        }
-      }
-    }
-  }
-
-  // Takes them. An operand's registers are neighbours, and so are those of a load, but not the same. The compiler would
-  // leave both as they are and copy between them at every product; what is computed it puts where it belongs.
-  __device__ __forceinline__ void Take(uint32_t) {
+  // Takes the rows of the row tile into registers.
+  __device__ __forceinline__ void Take(int32_t row_tile, uint32_t) {
+    const uint8_t* const rows = p_.query_rows + int64_t{row_tile} * kBlockTokens * StreamQueryPitch(p_.row_bytes);
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
-      uint32_t mask = IsThere(k) ? ~0u : 0u;
-      asm("" : "+r"(mask));  // so that it does not know that this changes nothing
 #pragma unroll
       for (int m = 0; m < kStreamHalves; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          a_[m][k][h] = asked_[m][h][k].x & mask;
-          a_[m][k][2 + h] = asked_[m][h][k].y & mask;
+        uint4 operand{0, 0, 0, 0};
+        if (k < p_.num_steps) {
+          operand = *reinterpret_cast<const uint4*>(rows + ((k * kStreamHalves + m) * 32 + lane_) * sizeof(uint4));
         }
+        a_[m][k][0] = operand.x;
+        a_[m][k][1] = operand.y;
+        a_[m][k][2] = operand.z;
+        a_[m][k][3] = operand.w;
       }
     }
   }
@@ -164,9 +148,6 @@ class RegisterRows {
   }
 
  private:
-  // Whether the lane's columns of step k are inside a row.
-  __device__ __forceinline__ bool IsThere(int k) const { return k * kStepBytes + lane_ % 4 * 8 < p_.row_bytes; }
-
   // Rows of 256 bytes begin in the same bank, and each phase of a load reads four rows: each row begins with another
   // step, so that they meet in different banks.
   template <bool kShortRows>
@@ -208,7 +189,6 @@ class RegisterRows {
 
   const ScoreParams& p_;
   const int lane_;
-  uint2 asked_[kStreamHalves][2][kSteps];  // from Ask to Take
   uint32_t a_[kStreamHalves][kSteps][4];
 };
 
@@ -223,16 +203,14 @@ class SharedRows {
       : p_(params),
         ring_(ring),
         lane_(lane),
-        query_pitch_(StreamQueryPitch(params.row_bytes)),
-        query_(ring.Query() + lane / 4 * query_pitch_ + lane % 4 * 8),
+        operands_(ring.Query() + lane * static_cast<uint32_t>(sizeof(uint4))),
         turn_(params.row_bytes / kStepBytes % 2 == 0 ? lane / 4 : 0) {}
 
-  __device__ __forceinline__ void Ask(int32_t) const {}
   // Waits for the rows that the phase of QueryFull brings.
-  __device__ __forceinline__ void Take(uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
+  __device__ __forceinline__ void Take(int32_t, uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
 
-  // The maximum of the lane's own row over a tile. Query rows lie an odd multiple of 32 bytes apart. A tile's rows lie
-  // as they come: where that is an even multiple of 32 bytes, each begins with another step (see RegisterRows).
+  // The maximum of the lane's own row over a tile. A tile's rows lie as they come: where that is an even multiple of 32
+  // bytes, each begins with another step (see RegisterRows).
   __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     StreamMaxima<Sum<kType>> maxima;
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;
@@ -281,12 +259,11 @@ class SharedRows {
 
   // Adds the products of step k. The query's columns past a row's end are zero.
   __device__ __forceinline__ void AddStep(int k, uint2 b0, uint2 b1, StreamSums<kType>& sums) const {
-    const uint32_t rows = query_ + k * kStepBytes;
 #pragma unroll
     for (int m = 0; m < kStreamHalves; ++m) {
-      const uint2 low = LoadShared64(rows + m * 16 * query_pitch_);
-      const uint2 high = LoadShared64(rows + (m * 16 + 8) * query_pitch_);
-      const uint32_t a[4] = {low.x, high.x, low.y, high.y};
+      uint32_t a[4];
+      LoadShared(operands_ + (k * kStreamHalves + m) * 32 * static_cast<uint32_t>(sizeof(uint4)), a[0], a[1], a[2],
+                 a[3]);
       sums.Step(m, a, b0, b1);
     }
   }
@@ -294,8 +271,7 @@ class SharedRows {
   const ScoreParams& p_;
   const StreamRing& ring_;
   const int lane_;
-  const int query_pitch_;
-  const uint32_t query_;  // the lane's columns of the first step of row lane / 4
+  const uint32_t operands_;  // the lane's first one
   const int turn_;
 };
 

@@ -330,10 +330,7 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
     EXPECT_EQ(layout.query_full - layout.empty, shape.stages * 8);
     EXPECT_EQ(layout.maxima % 4, 0);
     EXPECT_EQ(layout.total - layout.maxima, kStreamSlots * (kBlockTokens + 1) * 4);
-    const int32_t pitch = StreamQueryPitch(row_bytes);
-    EXPECT_GE(pitch, row_bytes);
-    EXPECT_EQ(pitch % 64, 32) << "four rows in different banks";
-    EXPECT_EQ(shape.query_bytes, row_bytes <= kStreamRegisterRowBytes ? 0 : kBlockTokens * pitch);
+    EXPECT_EQ(shape.query_bytes, row_bytes <= kStreamRegisterRowBytes ? 0 : kBlockTokens * StreamQueryPitch(row_bytes));
   }
   // What the widths that matter come to.
   EXPECT_EQ(StreamShapeOf(256).stages, 22);
@@ -342,6 +339,31 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
   EXPECT_EQ(StreamShapeOf(2 * 768).stages, 7);
   EXPECT_EQ(StreamShapeOf(2 * 1024).stages, 4);
   EXPECT_EQ(StreamShapeOf(2 * 2032).tile_tokens, 8);
+}
+
+// Every byte of a block of query rows has its place in the operands, and a lane's 16 bytes are what mma.sync takes: of
+// rows lane / 4 and 8 more, eight bytes of each, the first words of both before the second ones.
+TEST(PlanTest, StreamQueryOperandsHoldEveryByteOnce) {
+  for (const int32_t row_bytes : {16, 96, 256, 1536}) {
+    const int32_t pitch = StreamQueryPitch(row_bytes);
+    EXPECT_EQ(pitch % kStepBytes, 0);
+    EXPECT_TRUE(pitch >= row_bytes && pitch < row_bytes + kStepBytes);
+    std::vector<bool> is_taken(static_cast<size_t>(kBlockTokens * pitch));
+    for (int32_t row = 0; row < kBlockTokens; ++row) {
+      for (int32_t byte = 0; byte < pitch; ++byte) {
+        const int32_t offset = StreamQueryOffset(row, byte);
+        ASSERT_TRUE(offset >= 0 && offset < kBlockTokens * pitch) << row << ", " << byte;
+        EXPECT_FALSE(is_taken[static_cast<size_t>(offset)]) << row << ", " << byte;
+        is_taken[static_cast<size_t>(offset)] = true;
+      }
+    }
+  }
+  // Step 3, upper half, lane 4 * 5 + 2.
+  const int32_t operand = ((3 * 2 + 1) * 32 + 22) * 16;
+  EXPECT_EQ(StreamQueryOffset(16 + 5, 3 * 32 + 2 * 8), operand);
+  EXPECT_EQ(StreamQueryOffset(16 + 8 + 5, 3 * 32 + 2 * 8), operand + 4);
+  EXPECT_EQ(StreamQueryOffset(16 + 5, 3 * 32 + 2 * 8 + 4), operand + 8);
+  EXPECT_EQ(StreamQueryOffset(16 + 8 + 5, 3 * 32 + 2 * 8 + 4), operand + 12);
 }
 
 // The dealt shares and the claims after them, as the kernel counts them, are all candidates once and in order.
