@@ -368,7 +368,7 @@ struct ScorePlan {
   bool query_resident =
       false;                // the query tile stays in shared memory; otherwise its chunks travel with the documents'
   bool align = false;       // finds the matching tokens instead of scores
-  int32_t row_bytes = 0;    // of a document and of a query row in device memory
+  int32_t row_bytes = 0;    // of a document in device memory; of a query row too, but StreamQueryPitch
   int32_t num_steps = 0;    // of kStepBytes in a row, the last one zero-filled
   int32_t num_chunks = 0;   // of a token tile
   int32_t tile_tokens = 0;  // of a token tile

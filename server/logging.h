@@ -15,7 +15,8 @@ namespace maxsim::log {
 inline bool DebugEnabled() { return spdlog::should_log(spdlog::level::debug); }
 
 // Sends spdlog's default logger to stderr in `format` ("text" or "json") at `level` (spdlog's names), and gRPC's own
-// messages with it: errors as warnings, the rest at debug; and protobuf's: fatal ones as critical, the rest at debug.
+// messages with it: errors as warnings, the rest at debug; and protobuf's, of releases that let themselves be listened
+// to (newer ones log through Abseil): fatal ones as critical, the rest at debug.
 // Call once, before threads start.
 void Initialize(const std::string& level, const std::string& format);
 

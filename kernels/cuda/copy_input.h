@@ -20,7 +20,7 @@ struct InputCopy {
   // Of the lists of candidates that are part of it: where they begin, a multiple of 16 bytes, and their elements.
   size_t ordinals;
   size_t num_ordinals;
-  const int64_t* offsets;  // of the documents; null: nobody will read them
+  const int64_t* offsets;  // of the documents; null: they are not asked for
 };
 
 // Copies a call's input by a kernel: of little data it takes half the time that a copy engine does, and the next kernel

@@ -66,7 +66,7 @@ absl::Status Beyond(absl::string_view what, int64_t value, absl::string_view lim
       absl::StrCat(what, " is ", value, "; this executor was made for ", limit_name, " = ", limit));
 }
 
-// What a kernel reads of each candidate before its tokens; null where it need not.
+// What a kernel reads of each candidate before its tokens; null where the stream kernels need not.
 const int64_t* ListedOffsets(const CudaDocuments& documents) {
   return documents.document_tokens() > 0 ? nullptr : documents.device_offsets();
 }
@@ -316,8 +316,9 @@ absl::Status CudaExecutor::SelectAndCopyResults() {
 
 absl::Status CudaExecutor::WriteInput() {
   if (input_.layout().total > pinned_input_.bytes() || input_.layout().device_total > device_input_.bytes()) {
-    return absl::InternalError(absl::StrCat("a slice takes ", input_.layout().total,
-                                            " bytes of input; there is room for ", pinned_input_.bytes()));
+    return absl::InternalError(absl::StrCat("a slice takes ", input_.layout().total, " bytes of input, ",
+                                            input_.layout().device_total, " on the device; there is room for ",
+                                            pinned_input_.bytes(), " and ", device_input_.bytes()));
   }
   input_.Write(pinned_input_.as<uint8_t>());
   return absl::OkStatus();

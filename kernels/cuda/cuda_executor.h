@@ -25,9 +25,9 @@ namespace maxsim::cuda {
 
 // Seconds of the last call on the device, by stage.
 struct CudaTimings {
-  double copy_in = 0;
-  double score = 0;   // scoring, with the quantising of queries and the adding of blocks
-  double select = 0;  // top-k
+  double copy_in = 0;  // of calls with copies, with the quantising of queries, which is a part of `score` otherwise
+  double score = 0;    // scoring, with the adding of blocks
+  double select = 0;   // top-k
   double copy_out = 0;
 };
 

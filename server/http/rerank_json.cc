@@ -53,6 +53,7 @@ class BodyChecks {
     if (event == json::parse_event_t::key && depth <= 2) {
       const auto& name = value.get_ref<const std::string&>();
       if (depth == 1) member_ = name;
+      if (depth == 2 && member_.empty()) return !too_deep_;  // the body is no object, which is said later
       const bool is_new = members_[static_cast<size_t>(depth) - 1].insert(name).second;
       if (!is_new && repeated_.empty()) repeated_ = depth == 1 ? name : absl::StrCat(member_, ".", name);
     }

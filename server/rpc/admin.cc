@@ -14,6 +14,7 @@ template <typename Request, typename Response>
 grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* context, const char* method,
                                              const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
                                              absl::AnyInvocable<absl::Status(const Request&, Response&)> work) {
+  const CallTracker::Call arriving(calls_);  // already while it is parsed
   const absl::Time arrival = absl::Now();
   Request parsed;
   absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin);

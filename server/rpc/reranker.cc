@@ -56,6 +56,7 @@ grpc::ServerUnaryReactor* AnswerNow(CallTracker* tracker, const absl::Status& st
 
 grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                            grpc::ByteBuffer* response) {
+  const CallTracker::Call arriving(deps_.calls);  // already while it is parsed
   const absl::Time arrival = absl::Now();
   if (absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch); !status.ok()) {
     deps_.metrics->CountRequest(kRerank, status.code(), absl::Now() - arrival);
@@ -66,7 +67,7 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
     deps_.rerank->CountUnread(kRerank, arrival, status);
     return AnswerNow(deps_.calls, status);
   }
-  // gRPC would keep the bytes until the call has been answered.
+  // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new RerankCall(deps_.calls, context, response);
   call->Start(*deps_.rerank, parsed, arrival, ClientOf(*context, deps_.client_key));

@@ -398,7 +398,9 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   // Short lists are dealt, a quarter of long ones is claimed.
   const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper);
   EXPECT_TRUE(PlanStreamShares(plan, 1000, 121).all_dealt());
-  EXPECT_FALSE(PlanStreamShares(plan, 100000, 121).all_dealt());
+  EXPECT_EQ(PlanStreamShares(plan, 100000, 121).dealt, 75000);
+  EXPECT_TRUE(PlanStreamShares(plan, int64_t{plan.grid()} * 16 - 1, 121).all_dealt());
+  EXPECT_FALSE(PlanStreamShares(plan, int64_t{plan.grid()} * 16, 121).all_dealt());
   const std::vector<ScoreGroup> lists(32, {1, 1000});
   EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121).all_dealt());
   EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121).all_dealt())

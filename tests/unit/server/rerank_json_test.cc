@@ -84,6 +84,7 @@ TEST(RerankJsonTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_THAT(ErrorOf(""), StartsWith("the body is not JSON: malformed JSON: parse error at line 1, column 1"));
   EXPECT_EQ(ErrorOf(With("top_n", 3) + std::string("\0{}", 3)), "the body is not JSON: a NUL byte in JSON text");
   EXPECT_EQ(ErrorOf("[1]"), "the body is not a JSON object");
+  EXPECT_EQ(ErrorOf(R"([{"a": 1, "a": 2}])"), "the body is not a JSON object");
 }
 
 TEST(RerankJsonTest, MembersThatAppearTwiceAreRefused) {
