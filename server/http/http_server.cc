@@ -21,16 +21,20 @@ namespace maxsim::http {
 namespace {
 
 constexpr char kRerankPath[] = "/v1/rerank";
+constexpr char kCollectionsPath[] = "/v1/collections";
+constexpr char kLivePath[] = "/livez";
+constexpr char kReadyPath[] = "/readyz";
+constexpr char kMetricsPath[] = "/metrics";
 
 struct KnownPath {
   const char* path;
   const char* methods;
 };
 constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
-                                                   {"/v1/collections", "GET, HEAD"},
-                                                   {"/livez", "GET, HEAD"},
-                                                   {"/readyz", "GET, HEAD"},
-                                                   {"/metrics", "GET, HEAD"}}};
+                                                   {kCollectionsPath, "GET, HEAD"},
+                                                   {kLivePath, "GET, HEAD"},
+                                                   {kReadyPath, "GET, HEAD"},
+                                                   {kMetricsPath, "GET, HEAD"}}};
 
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
@@ -95,16 +99,16 @@ class HttpServer::Impl final : private Application {
   std::optional<Response> Begin(const Request& request) override {
     if (request.method == "POST" && request.path == kRerankPath) return BeginRerank(request);
     if (request.method == "GET" || request.method == "HEAD") {
-      if (request.path == "/livez") return Text(200, "ok\n");
-      if (request.path == "/readyz") {
+      if (request.path == kLivePath) return Text(200, "ok\n");
+      if (request.path == kReadyPath) {
         const absl::Status status = deps_.readiness();
         if (!status.ok()) return Text(503, absl::StrCat(status.message(), "\n"));
         return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? std::string() : deps_.losses()));
       }
-      if (request.path == "/metrics") {
+      if (request.path == kMetricsPath) {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = deps_.metrics->Expose()};
       }
-      if (request.path == "/v1/collections") {
+      if (request.path == kCollectionsPath) {
         if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch);
             !status.ok()) {
           return Error(status);
