@@ -1,5 +1,6 @@
 #include "server/config/keys.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -146,14 +147,16 @@ Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
   return key;
 }
 
-// An instruction set that the CPU backend knows, on whatever machine; empty for the best.
+// What the CPU backend knows (kernels/cpu/isa.cc), whether this machine has it or not.
+constexpr std::array<const char*, 6> kIsas = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
+
+// One of kIsas; empty for the best.
 Key IsaKey(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "name", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {
-    const std::vector<std::string> names = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
-    if (!text.empty() && std::find(names.begin(), names.end(), text) == names.end()) {
+    if (!text.empty() && std::find(kIsas.begin(), kIsas.end(), text) == kIsas.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", std::string(text), "\" is not one of ", absl::StrJoin(names, ", ")));
+          absl::StrCat("\"", std::string(text), "\" is not one of ", absl::StrJoin(kIsas, ", ")));
     }
     field(config) = std::string(text);
     return absl::OkStatus();
@@ -265,8 +268,8 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Scoring threads of the CPU backend; 0 is one per core."));
   keys.push_back(IsaKey(
       "backend.cpu_isa", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
-      "Instruction set of the CPU backend: amx, avx512bf16, avx512vnni, avx512, avx2 or portable; empty takes the "
-      "best the machine has."));
+      absl::StrCat("Instruction set of the CPU backend, one of ", absl::StrJoin(kIsas, ", "),
+                   "; empty takes the best the machine has.")));
   keys.push_back(Bytes(
       "backend.stream_block_bytes", +[](Config& c) -> int64_t& { return c.backend.cuda.stream_block_bytes; }, 0,
       16 * kGi,

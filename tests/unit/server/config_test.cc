@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/maxsim.h"
 #include "server/config/keys.h"
 #include "server/config/load.h"
 #include "tests/unit/store/corpus.h"
@@ -282,6 +283,7 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--backend.cpu_isa=mmx"})),
               HasSubstr("backend.cpu_isa: \"mmx\" is not one of amx, avx512bf16,"));
   EXPECT_TRUE(LoadWith({"--backend.cpu_isa=avx2"}).ok());
+  for (const std::string& isa : CpuIsas()) EXPECT_TRUE(LoadWith({"--backend.cpu_isa=" + isa}).ok()) << isa;
 }
 
 TEST(ConfigTest, TheCommandLineIsReadStrictly) {
