@@ -32,13 +32,28 @@ __device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// Whether the phase of this parity has completed.
+// Whether the phase of this parity has completed: at once, ...
 __device__ __forceinline__ bool TestBarrier(uint32_t barrier, uint32_t parity) {
   uint32_t done;
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
       "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
+// ... or within a time that the hardware sets.
+__device__ __forceinline__ bool TryBarrier(uint32_t barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
       "selp.u32 %0, 1, 0, done;\n"
       "}\n"
       : "=r"(done)
