@@ -64,6 +64,11 @@ void WriteOperands(const uint8_t* row, size_t bytes, int32_t index, uint8_t* blo
   for (; byte < size; ++byte) block[StreamQueryOffset(index, byte)] = row[byte];
 }
 
+// Of the row tile, in the pass over candidates pass_first .. pass_first + pass_count.
+int64_t CandidatesOfPass(const RowTile& tile, int64_t pass_first, int64_t pass_count) {
+  return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_count);
+}
+
 size_t AlignUp(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 
 }  // namespace
@@ -476,20 +481,30 @@ void CallInput::FinishLayout() {
   layout_.device_total = end;
 }
 
-StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t document_tokens, int64_t mean_tokens,
-                           const StreamTuning& tuning) const {
-  const auto in_pass = [&](const RowTile& tile) {
-    return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_count);
-  };
+KnownPlaces CallInput::Places(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const {
   const RowTile& first = row_tiles_.front();
   const int64_t stride = row_tiles_.size() > 1 ? row_tiles_[1].ordinals_begin - first.ordinals_begin : 0;
+  const int64_t count = CandidatesOfPass(first, pass_first, pass_count);
   int64_t total = 0, expected = first.ordinals_begin;
   bool regular = first.ordinals_begin >= 0 || stride == 0;
   for (const RowTile& tile : row_tiles_) {
-    total += in_pass(tile);
-    regular = regular && in_pass(tile) == in_pass(first) && tile.ordinals_begin == expected;
+    total += count;
+    regular = regular && CandidatesOfPass(tile, pass_first, pass_count) == count && tile.ordinals_begin == expected;
     expected += stride;
   }
+  KnownPlaces places{};
+  // The kernels divide 32-bit numbers.
+  places.regular = regular && total < int64_t{1} << 32 ? static_cast<uint32_t>(count) : 0;
+  places.ordinals_begin = first.ordinals_begin;
+  places.ordinals_stride = stride;
+  places.document_tokens = document_tokens;
+  return places;
+}
+
+StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens,
+                           const StreamTuning& tuning) const {
+  int64_t total = 0;
+  for (const RowTile& tile : row_tiles_) total += CandidatesOfPass(tile, pass_first, pass_count);
   const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, tuning);
   StreamWork work{};
   work.total = shares.total;
@@ -499,11 +514,6 @@ StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t docum
   work.extra_until = shares.extra_until;
   work.coarse = shares.coarse;
   work.fine = shares.fine;
-  // The kernel divides 32-bit numbers.
-  work.regular = regular && total < int64_t{1} << 32 ? static_cast<uint32_t>(in_pass(first)) : 0;
-  work.ordinals_begin = first.ordinals_begin;
-  work.ordinals_stride = stride;
-  work.document_tokens = document_tokens;
   return work;
 }
 

@@ -83,10 +83,12 @@ class CallInput {
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
                            const DeviceLimits& limits);
 
-  // What a stream kernel is told of the pass over candidates pass_first .. pass_first + pass_count. `document_tokens`
-  // of every document, or 0; `mean_tokens` of a document.
-  StreamWork Work(int64_t pass_first, int64_t pass_count, int64_t document_tokens, int64_t mean_tokens,
-                  const StreamTuning& tuning) const;
+  // What the Hopper kernels are told of the pass over candidates pass_first .. pass_first + pass_count.
+  // `document_tokens` of every document, or 0.
+  KnownPlaces Places(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
+
+  // How that pass is shared out to a stream kernel. `mean_tokens` of a document.
+  StreamWork Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens, const StreamTuning& tuning) const;
 
   // Writes the block to `memory` (layout().total bytes). Borrows what the plan was made from.
   void Write(uint8_t* memory) const;

@@ -417,9 +417,11 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
   }
   for (params.pass_first = pass.first; params.pass_first < end; params.pass_first += params.pass_count) {
     params.pass_count = std::min(input_.pass_candidates(), end - params.pass_first);
+    if (IsHopper(plan.tile)) {
+      params.places = input_.Places(params.pass_first, params.pass_count, pass.document_tokens);
+    }
     if (IsStream(plan.tile)) {
-      params.work =
-          input_.Work(params.pass_first, params.pass_count, pass.document_tokens, pass.mean_tokens, stream_tuning_);
+      params.work = input_.Work(params.pass_first, params.pass_count, pass.mean_tokens, stream_tuning_);
     }
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())

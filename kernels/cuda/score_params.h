@@ -35,8 +35,19 @@ struct DeviceMatch {
   float similarity;
 };
 
-// What a stream kernel is told of its work beside the plan, so that its first copies wait for as few reads as possible
-// (kernels/README.md). Candidates are counted as StreamShares in kernels/plan.h does.
+// What the Hopper kernels are told of candidates and their documents, so that their first copies wait for as few reads
+// as possible (kernels/README.md).
+struct KnownPlaces {
+  // Candidates of every row tile in this pass, where all have as many and row tile t's ordinals begin at
+  // ordinals_begin + t * ordinals_stride (-1 and 0: all documents); 0: the row tiles say.
+  uint32_t regular;
+  uint32_t unused;
+  int64_t ordinals_begin;
+  int64_t ordinals_stride;
+  int64_t document_tokens;  // of every document; 0: the offsets say
+};
+
+// How a stream kernel's work is shared out, as StreamShares in kernels/plan.h says.
 struct StreamWork {
   int64_t total;
   int64_t dealt;
@@ -45,12 +56,7 @@ struct StreamWork {
   int32_t extra_until;
   int32_t coarse;
   int32_t fine;
-  // Candidates of every row tile in this pass, where all have as many and row tile t's ordinals begin at
-  // ordinals_begin + t * ordinals_stride (-1 and 0: all documents); 0: the row tiles say.
-  uint32_t regular;
-  int64_t ordinals_begin;
-  int64_t ordinals_stride;
-  int64_t document_tokens;  // of every document; 0: the offsets say
+  int32_t unused;
 };
 
 struct ScoreParams {
@@ -78,6 +84,7 @@ struct ScoreParams {
   int32_t stages;
 
   // The Hopper kernels' alone.
+  KnownPlaces places;
   int32_t tile_tokens;        // the stream kernels': of a token tile
   StreamWork work;            // the stream kernels'
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh

@@ -48,12 +48,27 @@ class BlockSums {
 
   // Sums the terms of one document, and writes the sum where its TilePiece at `piece` says.
   __device__ __forceinline__ void SumOne(float term, uint32_t piece) const {
-    float sum = num_queries_ == 1 ? __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1)) : term;  // rows 16 apart
-    const float of_pair = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));                     // 8 apart
-    if (num_queries_ <= 2) sum = of_pair;
+    const float sum = SumOf(term);
+    if (Writes()) Write(sum, TilePiece::Load(piece));
+  }
+
+  // The sum of one document's terms, in lanes that write; each has its query's.
+  __device__ __forceinline__ float SumOf(float term) const {
+    const float of_pair = __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1));  // rows 16 apart
+    float sum = num_queries_ == 1 ? of_pair : term;
+    const float of_four = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));  // 8 apart
+    if (num_queries_ <= 2) sum = of_four;
 #pragma unroll
     for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
-    if (lane_ < num_queries_) Write(sum, piece);
+    return sum;
+  }
+  __device__ __forceinline__ bool Writes() const { return lane_ < num_queries_ && out_ != nullptr; }
+
+  // Writes the lane's sum of a document; for lanes that write.
+  __device__ __forceinline__ void Write(float sum, const TilePiece& document) const {
+    if constexpr (kQuantized) sum = __fmul_rn(sum, document.scale);
+    // -0 becomes +0, so that the sort order is total.
+    out_[document.position] = __fadd_rn(sum, 0.0f);
   }
 
   // Sums the terms of documents first .. end (kMost at most), and writes the sums where the documents' TilePieces, that
@@ -82,7 +97,7 @@ class BlockSums {
                           __shfl_xor_sync(0xffffffffu, second_pair ? of_pair[0] : of_pair[1], 2));  // 8 apart
 #pragma unroll
     for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
-    if (lane_ >= first && lane_ < end) Write(sum, pieces + lane_ * kTilePieceBytes);
+    if (lane_ >= first && lane_ < end) WriteAt(sum, pieces + lane_ * kTilePieceBytes);
   }
 
   // Queries of 16 rows are each with the lanes of one lane % 2, and of 8 rows with those of one lane % 4. The
@@ -96,16 +111,12 @@ class BlockSums {
       if (num_queries_ == 2) sum = of_pair;
 #pragma unroll
       for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
-      if (i >= first && i < end) Write(sum, pieces + i * kTilePieceBytes);
+      if (i >= first && i < end) WriteAt(sum, pieces + i * kTilePieceBytes);
     }
   }
 
-  __device__ __forceinline__ void Write(float sum, uint32_t piece) const {
-    if (out_ == nullptr) return;
-    const TilePiece document = TilePiece::Load(piece);
-    if constexpr (kQuantized) sum = __fmul_rn(sum, document.scale);
-    // -0 becomes +0, so that the sort order is total.
-    out_[document.position] = __fadd_rn(sum, 0.0f);
+  __device__ __forceinline__ void WriteAt(float sum, uint32_t piece) const {
+    if (out_ != nullptr) Write(sum, TilePiece::Load(piece));
   }
 
   const int lane_;

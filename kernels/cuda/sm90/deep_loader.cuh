@@ -88,6 +88,7 @@ class DeepLoader {
       at_.Advance(p_.stages);
     }
     entry_ = (entry_ + 1) % kDeepTileEntries;
+    filler.LookAhead();
     return true;
   }
 

@@ -55,11 +55,20 @@ class Loader {
     if (header.groups == 0) return false;
     header.flags = warpgroups | ((told & warpgroups) == warpgroups ? 0 : TileHeader::kNewRows);
     told |= warpgroups;
+    header.ends |= QuarterOf(header.ends);
     if (open.tokens == 0) header.ends |= TileEnds::kNothingOpen;
     if (lane_ == 0) header.Store(entry);
     Arrive(ring_.Described(at_.stage));
     at_.Advance();
+    if (at_.stage == 0) filler.LookAhead();  // the ring is full
     return true;
+  }
+
+  // The quarter of the tile that all of the ends are in, if there is one.
+  static __device__ __forceinline__ uint32_t QuarterOf(uint32_t ends) {
+    if (ends == 0) return 0;
+    const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / 4;
+    return (ends & ((1u << quarter * 4) - 1)) == 0 ? TileEnds::kInOneQuarter | quarter << TileEnds::kQuarterAt : 0;
   }
 
   // Until the multiplying warps are done with the tile before.

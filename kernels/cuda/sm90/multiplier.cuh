@@ -50,28 +50,40 @@ class Multiplier {
     }
     TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     Fetch();
+    Know();
     while (true) {
-      // From one lane, so that the compiler knows it to be the same for the whole warp.
-      const Tile tile{__shfl_sync(0xffffffffu, next_.word, 0)};
-      if (tile.IsAmid(mine_)) {
-        MultiplyTile<false>(sums, tile);
-        continue;
-      }
+      while (tile_.IsAmid(mine_)) MultiplyTile<0>(sums);
+      const Tile tile = tile_;
       if (!tile.GoesOn(mine_)) {
         const bool is_mine = (tile.flags() & mine_) != 0;
         // What was put off until the next tile's products run would wait too long, or for ever: one tile of the other
         // warpgroup may come between, for which there is room in the ring, but not many.
-        if (is_mine || passed_ || tile.flags() == 0) Settle();
+        if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle());
         if (tile.flags() == 0) return;
         passed_ = !is_mine;
         if (!is_mine) {
           Release(tile.stage());
           Fetch();
+          Know();
           continue;
         }
         TakeRows(TileHeader::LoadRowTile(ring_.Entry(tile.stage()), lane_));
       }
-      MultiplyTile<true>(sums, tile);
+      if (!tile.Has(TileEnds::kInOneQuarter)) {
+        MultiplyTile<0b1111>(sums);
+      } else if (tile.Has(2u << TileEnds::kQuarterAt)) {
+        if (tile.Has(1u << TileEnds::kQuarterAt)) {
+          MultiplyTile<0b1000>(sums);
+        } else {
+          MultiplyTile<0b0100>(sums);
+        }
+      } else {
+        if (tile.Has(1u << TileEnds::kQuarterAt)) {
+          MultiplyTile<0b0010>(sums);
+        } else {
+          MultiplyTile<0b0001>(sums);
+        }
+      }
     }
   }
 
@@ -80,7 +92,8 @@ class Multiplier {
   struct Tile {
     static constexpr int kFlagsAt = 25, kStageAt = 28;
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
-    static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt && 1u << TileGroups(kWideTokens) <= TileEnds::kNothingOpen);
+    static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
+                  TileEnds::kWideGroups == (1u << TileGroups(kWideTokens)) - 1);
     static_assert(WideRing<kHalves>::kStages >= 3 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
 
     uint32_t word = 0;
@@ -93,6 +106,8 @@ class Multiplier {
     __device__ __forceinline__ uint32_t ends() const { return word & kEnds; }
     __device__ __forceinline__ uint32_t flags() const { return word >> kFlagsAt & 7; }
     __device__ __forceinline__ int stage() const { return static_cast<int>(word >> kStageAt); }
+
+    __device__ __forceinline__ bool Has(uint32_t of_ends) const { return (word & of_ends) != 0; }
 
     // It is for the warpgroup of that flag, and for the same rows as the one before ...
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
@@ -112,19 +127,41 @@ class Multiplier {
     at_.Advance();
   }
 
+  // Tells the whole warp of the tile that the first lane has fetched: from one lane, so that the compiler knows it to
+  // be the same for all.
+  __device__ __forceinline__ void Know() {
+    tile_ = Tile(__shfl_sync(0xffffffffu, next_.word, 0));
+    tokens_ = DescribeOperand(ring_.Tile(tile_.stage()));
+  }
+
   // Lets the tile go.
   __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();
     if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
-  // Sums the documents that ended in the tile before, and lets it go.
-  __device__ __forceinline__ void Settle() {
-    const Tile before{__shfl_sync(0xffffffffu, held_.word, 0)};
+  // The tile before, of which a document may still be on its way to its sum.
+  struct Before {
+    typename SetMaxima<kType>::Ended one;
+    int stage = -1;  // -1: it has been let go
+  };
+
+  // Sums the documents that ended in the tile before, but for one.
+  __device__ __forceinline__ Before BeginToSettle() {
+    const Tile tile{__shfl_sync(0xffffffffu, held_.word, 0)};
     held_ = Tile();
-    if (before.word == 0) return;
-    maxima_.SumEnded(before.ends(), ring_.Entry(before.stage()));
-    Release(before.stage());
+    Before before;
+    if (tile.word == 0) return before;
+    before.one = maxima_.SumEnded(tile.ends(), ring_.Entry(tile.stage()));
+    before.stage = tile.stage();
+    return before;
+  }
+
+  // Sums that one, too, and lets the tile go.
+  __device__ __forceinline__ void Settle(const Before& before) const {
+    maxima_.Finish(before.one);
+    __syncwarp();
+    if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
   }
 
   // Loads the warp's block of a row tile: operands, weights, and where its sums go.
@@ -166,33 +203,37 @@ class Multiplier {
     CommitGroup();
   }
 
-  // A tile, in which documents may end (kEnds), while the one before is settled.
-  template <bool kEnds>
-  __device__ __forceinline__ void MultiplyTile(Sums& sums, Tile tile) {
-    const uint64_t tokens = DescribeOperand(ring_.Tile(tile.stage()));
+  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. What comes next is
+  // known before the last maxima are taken, so that nothing but those stands between this tile's products and the next
+  // one's.
+  template <uint32_t kQuarters>
+  __device__ __forceinline__ void MultiplyTile(Sums& sums) {
+    const Tile tile = tile_;
     FenceOperands();
-    StartProducts(sums[0], 0, tokens);
-    StartProducts(sums[1], 1, tokens);
-    Settle();
+    StartProducts(sums[0], 0, tokens_);
+    StartProducts(sums[1], 1, tokens_);
+    const Before before = BeginToSettle();
     WaitGroups<1>();
     Pin<kWideTokens>(sums[0]);
-    Take<kEnds>(sums[0], 0, tile.ends());
+    Take<kQuarters>(sums[0], 0, tile.ends());
+    Settle(before);
     Fetch();
     WaitGroups<0>();
     Pin<kWideTokens>(sums[1]);
     passed_ = false;
-    if constexpr (kEnds) {
+    if constexpr (kQuarters != 0) {
       held_ = tile;
     } else {
       Release(tile.stage());
     }
-    Take<kEnds>(sums[1], 1, tile.ends());
+    Know();
+    Take<kQuarters>(sums[1], 1, tile.ends());
   }
 
-  template <bool kEnds>
+  template <uint32_t kQuarters>
   __device__ __forceinline__ void Take(const Value (&sums)[kSums], int set, uint32_t ends) {
-    if constexpr (kEnds) {
-      maxima_.TakeEnding(sums, set, ends);
+    if constexpr (kQuarters != 0) {
+      maxima_.template TakeEnding<kQuarters>(sums, set, ends);
     } else {
       maxima_.TakeAmid(sums, set);
     }
@@ -206,7 +247,9 @@ class Multiplier {
   SetMaxima<kType> maxima_;
   uint32_t a_[kSets][kSteps][4];
   RingPlace<WideRing<kHalves>::kStages> at_;
-  Tile next_;            // as the first lane knows it
+  Tile next_;  // as the first lane knows it ...
+  Tile tile_;  // ... and as all do; and its operand
+  uint64_t tokens_ = 0;
   Tile held_;            // the tile before, whose last documents have not been summed
   bool passed_ = false;  // the tile before was the other warpgroup's
 };

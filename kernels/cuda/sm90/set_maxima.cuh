@@ -44,54 +44,94 @@ class SetMaxima {
   // Takes a set's maxima of a tile amid a document.
   __device__ __forceinline__ void TakeAmid(const Value (&sums)[kSums], int set) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      Value of_half[2] = {running_[set][h], Larger(sums[2 * h], sums[2 * h + 1])};
-#pragma unroll
-      for (int j = 1; j < kGroups; ++j) {
-        of_half[j % 2] = Larger(of_half[j % 2], Larger(sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]));
-      }
-      running_[set][h] = Larger(of_half[0], of_half[1]);
-    }
+    for (int h = 0; h < 2; ++h) running_[set][h] = LargestOf<0, kGroups>(sums, h, running_[set][h]);
     if (set == 0) TakeNow(running_[set][0], running_[set][1]);
   }
 
-  // Takes a set's maxima of a tile with documents that end in the groups of `ends`, which are left to be summed.
+  // Takes a set's maxima of a tile with documents that end in the groups of `ends`, which are left to be summed. All of
+  // them are in the quarters of the tile that kQuarters (bits 0 to 3) names: a group that may be an end costs as many
+  // instructions as three others.
+  template <uint32_t kQuarters>
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
+    constexpr int kFirst = LowestBit(kQuarters) * kGroups / 4;
+    constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * kGroups / 4 + kFirst - 1;
     // As a number that differs among lanes: predicates of what is the whole warp's take an instruction more.
     asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
     uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;
+    Value of_group[2];
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) {
+    for (int h = 0; h < 2; ++h) of_group[h] = LargestOf<0, kFirst + 1>(sums, h, running_[set][h]);
+#pragma unroll
+    for (int j = kFirst; j <= kLast; ++j) {
+      Value next[2][2];  // whose larger one comes next: of a group, or behind the last end of all others
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        running_[set][h] = Larger(running_[set][h], Larger(sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]));
+        next[h][0] = j < kLast ? sums[4 * (j + 1) + 2 * h] : LargestOf<kLast + 1, kGroups>(sums, h, LowestSum<Value>());
+        next[h][1] = j < kLast ? sums[4 * (j + 1) + 2 * h + 1] : next[h][0];
       }
-      End(ends & 1u << j, place, running_[set][0], running_[set][1]);
+      EndOrGoOn(ends & 1u << j, place, of_group, next);
     }
-    if ((ends & TileEnds::kNothingOpen) != 0) running_[set][0] = running_[set][1] = LowestSum<Value>();
+    const bool open = (ends & TileEnds::kNothingOpen) == 0;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) running_[set][h] = open ? of_group[h] : LowestSum<Value>();
   }
 
-  // Sums the documents that ended in a tile, of which both sets have been taken. `entry` describes it.
-  __device__ __forceinline__ void SumEnded(uint32_t ends, uint32_t entry) const {
+  // A document that has ended, on its way to its sum.
+  struct Ended {
+    float term = 0;  // of the lane's row
+    TilePiece piece{0, 0};
+    bool writes = false;  // the lane has a query's sum to write
+  };
+
+  // Sums the documents that ended in a tile, of which both sets have been taken; but for a single one, which is left to
+  // Finish. `entry` describes the tile.
+  __device__ __forceinline__ Ended SumEnded(uint32_t ends, uint32_t entry) const {
     __syncwarp();  // every lane has put down its maxima
-    const int count = __popc(ends & ~TileEnds::kNothingOpen);
-    if (count == 0) return;
+    const int count = __popc(ends & TileEnds::kWideGroups);
+    Ended one;
     if (count == 1) {
-      sums_.SumOne(Term(0), TilePiece::Address(entry, 0));
-      return;
+      one.term = Term(0);
+      one.writes = sums_.Writes();
+      if (one.writes) one.piece = TilePiece::Load(TilePiece::Address(entry, 0));
+    } else {
+#pragma unroll 1
+      for (int first = 0; first < count; first += kBatch) SumBatch(first, min(count - first, kBatch), entry);
     }
-    SumBatch<0>(count, entry);
-    if (count > kBatch) SumBatch<kBatch>(count, entry);
+    return one;
+  }
+
+  // Without branches, so that the compiler mixes the butterfly, whose steps wait for one another, with what is around.
+  __device__ __forceinline__ void Finish(const Ended& one) const {
+    const float sum = sums_.SumOf(one.term);
+    if (one.writes) sums_.Write(sum, one.piece);
   }
 
  private:
   static constexpr int kBatch = BlockSums<kType>::kMost;
   static_assert(kWideMostEnds == 2 * kBatch);
 
+  static constexpr int LowestBit(uint32_t bits) {
+    int bit = 0;
+    while ((bits >> bit & 1) == 0) ++bit;
+    return bit;
+  }
+
   // Where the lane 4 g + q puts what it has of row 8 h + g of a set, among a document's 128 words. The 32 words of one
   // q lie in different banks, and so do those that half a warp writes.
   static __device__ __forceinline__ uint32_t Word(int g, int q, int set, int h) {
     return static_cast<uint32_t>(q * 32 + ((set * 16 + g * 2 + h) ^ q * 8));
+  }
+
+  // The largest of `before` and of row h's sums over groups kBegin .. kEnd.
+  template <int kBegin, int kEnd>
+  static __device__ __forceinline__ Value LargestOf(const Value (&sums)[kSums], int h, Value before) {
+    Value of_half[2] = {before, before};
+#pragma unroll
+    for (int j = kBegin; j < kEnd; ++j) {
+      const Value of_pair = Larger(sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]);
+      of_half[(j - kBegin) % 2] = j == kBegin + 1 ? of_pair : Larger(of_half[(j - kBegin) % 2], of_pair);
+    }
+    return kEnd - kBegin > 1 ? Larger(of_half[0], of_half[1]) : of_half[0];
   }
 
   // Has the maxima taken before what comes next, which is a wait for the other set's products: ptxas cannot move them
@@ -109,22 +149,30 @@ class SetMaxima {
         : "memory");
   }
 
-  // Where a document ends: puts its two maxima at `place`, to begin with the next one.
-  static __device__ __forceinline__ void End(uint32_t ends, uint32_t& place, float& first, float& second) {
+  // Where a document ends: puts its two maxima at `place`, else takes them into what comes next. In the way of which
+  // ptxas makes least: FP32 has no maximum of three, and a maximum that is left out costs no more than a selection.
+  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_group)[2],
+                                                   const float (&next)[2][2]) {
+    const float first = of_group[0], second = of_group[1];
+    of_group[0] = Larger(next[0][0], next[0][1]);
+    of_group[1] = Larger(next[1][0], next[1][1]);
     asm volatile(
-        "{\n.reg .pred end;\nsetp.ne.u32 end, %3, 0;\n@end st.shared.v2.f32 [%0], {%1, %2};\n"
-        "@end add.u32 %0, %0, %4;\n@end mov.f32 %1, 0fff800000;\n@end mov.f32 %2, 0fff800000;\n}\n"
-        : "+r"(place), "+f"(first), "+f"(second)
-        : "r"(ends), "n"(kWideEndBytes)
+        "{\n.reg .pred end;\nsetp.ne.u32 end, %5, 0;\n@end st.shared.v2.f32 [%0], {%3, %4};\n"
+        "@end add.u32 %0, %0, %6;\n@!end max.f32 %1, %1, %3;\n@!end max.f32 %2, %2, %4;\n}\n"
+        : "+r"(place), "+f"(of_group[0]), "+f"(of_group[1])
+        : "f"(first), "f"(second), "r"(ends), "n"(kWideEndBytes)
         : "memory");
   }
-  static __device__ __forceinline__ void End(uint32_t ends, uint32_t& place, int32_t& first, int32_t& second) {
+  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, int32_t (&of_group)[2],
+                                                   const int32_t (&next)[2][2]) {
     asm volatile(
         "{\n.reg .pred end;\nsetp.ne.u32 end, %3, 0;\n@end st.shared.v2.s32 [%0], {%1, %2};\n"
-        "@end add.u32 %0, %0, %4;\n@end mov.s32 %1, 0x80000000;\n@end mov.s32 %2, 0x80000000;\n}\n"
-        : "+r"(place), "+r"(first), "+r"(second)
+        "@end add.u32 %0, %0, %4;\nselp.s32 %1, 0x80000000, %1, end;\nselp.s32 %2, 0x80000000, %2, end;\n}\n"
+        : "+r"(place), "+r"(of_group[0]), "+r"(of_group[1])
         : "r"(ends), "n"(kWideEndBytes)
         : "memory");
+    of_group[0] = Larger(of_group[0], Larger(next[0][0], next[0][1]));
+    of_group[1] = Larger(of_group[1], Larger(next[1][0], next[1][1]));
   }
 
   // What the lane's row adds to the sum of a document that ended.
@@ -136,13 +184,12 @@ class SetMaxima {
     return sums_.Term(Larger(Larger(of[0], of[1]), Larger(of[2], of[3])));
   }
 
-  // Sums documents kFirst .. kFirst + kBatch of `count`.
-  template <int kFirst>
-  __device__ __forceinline__ void SumBatch(int count, uint32_t entry) const {
+  // Sums `count` documents from `first` on, kBatch at most.
+  __device__ __forceinline__ void SumBatch(int first, int count, uint32_t entry) const {
     float terms[kBatch];
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) terms[i] = Term(kFirst + i);
-    sums_.Sum(terms, 0, min(count - kFirst, kBatch), TilePiece::Address(entry, kFirst));
+    for (int i = 0; i < kBatch; ++i) terms[i] = Term(first + i);
+    sums_.Sum(terms, 0, count, TilePiece::Address(entry, first));
   }
 
   static __device__ __forceinline__ void Load(uint32_t address, float& value) { value = LoadSharedFloat(address); }

@@ -30,7 +30,7 @@ class StreamLoader {
     StreamChunk placed = share.First(), listed;
     share.ReadOrdinals(placed);
     // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
-    if (lane_ == 0 && p_.work.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+    if (lane_ == 0 && p_.places.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
     share.template ReadPlaces<kScales>(placed);
     // Two chunks are under way: while one is loaded, the other looks up its places. After the first one there is a gap,

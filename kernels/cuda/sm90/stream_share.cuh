@@ -30,9 +30,9 @@ __device__ __forceinline__ int64_t DealtBegin(const StreamWork& work, int32_t bl
 // The row tile that a block begins with; -1 where only the row tiles can tell.
 __device__ __forceinline__ int32_t FirstRowTile(const ScoreParams& p) {
   if (p.num_row_tiles == 1) return 0;
-  if (p.work.regular == 0) return -1;
+  if (p.places.regular == 0) return -1;
   const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, static_cast<int32_t>(blockIdx.x)));
-  return min(static_cast<int32_t>(first / p.work.regular), p.num_row_tiles - 1);
+  return min(static_cast<int32_t>(first / p.places.regular), p.num_row_tiles - 1);
 }
 
 // The candidates of all row tiles are counted through, and a block's ascend. params.claims is zero before the launch
@@ -50,7 +50,7 @@ class StreamShare {
   // The block's first chunk, without places, where little code and no read can tell it; else one of no candidates,
   // which says nothing of the next.
   __device__ __forceinline__ StreamChunk First() {
-    if (p_.work.regular == 0 || next_ >= end_) return {};
+    if (p_.places.regular == 0 || next_ >= end_) return {};
     SeekRegular();
     return Take();
   }
@@ -59,7 +59,7 @@ class StreamShare {
   __device__ __forceinline__ StreamChunk Next() {
     if (next_ >= end_ && !Claim()) return {};
     if (next_ >= tile_end_) {
-      if (p_.work.regular != 0) {
+      if (p_.places.regular != 0) {
         SeekRegular();
       } else {
         SearchRowTile();
@@ -79,9 +79,9 @@ class StreamShare {
   __device__ __forceinline__ void ReadPlaces(StreamChunk& chunk) const {
     if (lane_ >= chunk.count) return;
     if constexpr (kScales) chunk.scale = p_.scales[chunk.ordinal];
-    if (p_.work.document_tokens > 0) {
-      chunk.begin = chunk.ordinal * p_.work.document_tokens;
-      chunk.end = chunk.begin + p_.work.document_tokens;
+    if (p_.places.document_tokens > 0) {
+      chunk.begin = chunk.ordinal * p_.places.document_tokens;
+      chunk.end = chunk.begin + p_.places.document_tokens;
     } else {
       chunk.begin = p_.offsets[chunk.ordinal];
       chunk.end = p_.offsets[chunk.ordinal + 1];
@@ -133,12 +133,12 @@ class StreamShare {
   __device__ __forceinline__ void SeekRegular() {
     if (p_.num_row_tiles == 1) {
       tile_end_ = p_.work.total;
-      ordinals_begin_ = p_.work.ordinals_begin;
+      ordinals_begin_ = p_.places.ordinals_begin;
     } else {
-      row_tile_ = static_cast<int32_t>(static_cast<uint32_t>(next_) / p_.work.regular);
-      tile_begin_ = int64_t{row_tile_} * p_.work.regular;
-      tile_end_ = tile_begin_ + p_.work.regular;
-      ordinals_begin_ = p_.work.ordinals_begin + row_tile_ * p_.work.ordinals_stride;
+      row_tile_ = static_cast<int32_t>(static_cast<uint32_t>(next_) / p_.places.regular);
+      tile_begin_ = int64_t{row_tile_} * p_.places.regular;
+      tile_end_ = tile_begin_ + p_.places.regular;
+      ordinals_begin_ = p_.places.ordinals_begin + row_tile_ * p_.places.ordinals_stride;
     }
   }
 

@@ -28,7 +28,7 @@ class TileFiller {
   // The block's work begins with row_tile().
   __device__ __forceinline__ TileFiller(const ScoreParams& params, int lane)
       : lane_(lane), reader_(params, lane), row_tile_(static_cast<int32_t>(blockIdx.x % params.num_row_tiles)) {
-    Take(reader_.Next());
+    Take(reader_.First());
   }
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
@@ -54,6 +54,9 @@ class TileFiller {
     row_tile_ = chunk_.row_tile;
     return true;
   }
+
+  // To be called every few tiles, so that Fill finds its documents looked up.
+  __device__ __forceinline__ void LookAhead() { reader_.LookAhead(); }
 
   // To be called once, at the end.
   __device__ __forceinline__ void Finish() const { reader_.Finish(); }

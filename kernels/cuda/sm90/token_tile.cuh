@@ -24,9 +24,14 @@ inline constexpr int kWritingLanes = 32;
 
 // Where documents end in a tile.
 struct TileEnds {
-  static constexpr uint32_t kNothingOpen = 1u << 24;  // no document goes on in the next tile
+  // Of a wide tile, which has 16 groups: they, all ends are in one quarter of the tile, which one that is (two bits),
+  // and no document goes on in the next tile.
+  static constexpr uint32_t kWideGroups = (1u << 16) - 1;
+  static constexpr uint32_t kInOneQuarter = 1u << 16;
+  static constexpr int kQuarterAt = 17;
+  static constexpr uint32_t kNothingOpen = 1u << 24;
 
-  uint32_t ends = 0;                    // groups with a document's last token; kNothingOpen in a wide tile
+  uint32_t ends = 0;                    // groups with a document's last token
   uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
 
   __device__ __forceinline__ uint32_t Last(int group) const {

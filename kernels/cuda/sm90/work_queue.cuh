@@ -53,7 +53,9 @@ class WorkQueue {
   // Starts reading the lane's ordinal, and then, a chunk later, its place.
   __device__ __forceinline__ void ReadOrdinals(Chunk& chunk) const {
     if (lane_ >= chunk.count) return;
-    const int64_t ordinals = p_.row_tiles[chunk.row_tile].ordinals_begin;
+    const int64_t ordinals = p_.places.regular != 0
+                                 ? p_.places.ordinals_begin + chunk.row_tile * p_.places.ordinals_stride
+                                 : p_.row_tiles[chunk.row_tile].ordinals_begin;
     const int64_t position = chunk.position + lane_;
     chunk.ordinal = ordinals < 0 ? position : p_.ordinals[ordinals + position];
   }
@@ -61,8 +63,13 @@ class WorkQueue {
   __device__ __forceinline__ void ReadPlaces(Chunk& chunk) const {
     if (lane_ >= chunk.count) return;
     if constexpr (kScales) chunk.scale = p_.scales[chunk.ordinal];
-    chunk.begin = p_.offsets[chunk.ordinal];
-    chunk.end = p_.offsets[chunk.ordinal + 1];
+    if (p_.places.document_tokens > 0) {
+      chunk.begin = chunk.ordinal * p_.places.document_tokens;
+      chunk.end = chunk.begin + p_.places.document_tokens;
+    } else {
+      chunk.begin = p_.offsets[chunk.ordinal];
+      chunk.end = p_.offsets[chunk.ordinal + 1];
+    }
   }
 
   // To be called once, after the last Next. The last block zeroes the counters for the next launch.
@@ -99,6 +106,7 @@ class WorkQueue {
     return max(static_cast<uint32_t>(in_pass) / 4 * 3 / static_cast<uint32_t>(homes), 1u);
   }
   __device__ __forceinline__ int64_t InPass(int32_t row_tile) const {
+    if (p_.places.regular != 0) return p_.places.regular;
     return min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
   }
 
@@ -155,34 +163,55 @@ class WorkQueue {
 };
 
 // The block's chunks one after another, with the places of their documents. Two are under way: while one is used, the
-// other looks up its places. kScales: and its documents' scales.
+// other looks up its places. Nothing is looked up before the first one is there, which is on the block's way to its
+// first tile. kScales: and its documents' scales.
 template <bool kScales>
 class ChunkReader {
  public:
   __device__ __forceinline__ ChunkReader(const ScoreParams& params, int lane) : queue_(params, lane) {
-    placed_ = queue_.Next();
-    queue_.ReadOrdinals(placed_);
-    queue_.template ReadPlaces<kScales>(placed_);
-    listed_ = queue_.Next();
-    queue_.ReadOrdinals(listed_);
+    first_ = queue_.Next();
+    queue_.ReadOrdinals(first_);
+    queue_.template ReadPlaces<kScales>(first_);
   }
+
+  __device__ __forceinline__ Chunk First() const { return first_; }
 
   // The next chunk; one of no candidates when all are claimed.
   __device__ __forceinline__ Chunk Next() {
-    const Chunk chunk = placed_;
-    queue_.template ReadPlaces<kScales>(listed_);
-    placed_ = listed_;
-    listed_ = listed_.count > 0 ? queue_.Next() : Chunk{};
-    queue_.ReadOrdinals(listed_);
+    Chunk chunk;
+#pragma unroll 1
+    do {
+      chunk = placed_;
+      Look();
+    } while (chunk.count == 0 && UnderWay());
     return chunk;
+  }
+
+  // To be called now and then, after First: looks for what Next will want, so that it need not wait. Short when two
+  // chunks are under way.
+  __device__ __forceinline__ void LookAhead() {
+    if (placed_.count == 0 && (UnderWay() || !is_over_)) Look();
   }
 
   // To be called once, after the last Next.
   __device__ __forceinline__ void Finish() const { queue_.Finish(); }
 
  private:
+  __device__ __forceinline__ bool UnderWay() const { return placed_.count > 0 || listed_.count > 0; }
+
+  __device__ __forceinline__ void Look() {
+    queue_.template ReadPlaces<kScales>(listed_);
+    placed_ = listed_;
+    listed_ = {};
+    if (is_over_) return;
+    listed_ = queue_.Next();
+    queue_.ReadOrdinals(listed_);
+    is_over_ = listed_.count == 0;
+  }
+
   WorkQueue queue_;
-  Chunk placed_, listed_;
+  Chunk first_, placed_, listed_;
+  bool is_over_ = false;
 };
 
 }  // namespace maxsim::cuda::sm90
