@@ -5,7 +5,8 @@
 // taken of the first set while the second one's products run, and of the second one while the other warpgroup's run.
 //
 // ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
-// while others are in flight. So a tile is multiplied from beginning to end, and with or without ends, in one piece.
+// while others are in flight. So a tile is multiplied from beginning to end in one piece, and for every kind of tile
+// there is such a piece: amid a document, with ends in one of its quarters, and with ends anywhere.
 #pragma once
 
 #include <cstdint>

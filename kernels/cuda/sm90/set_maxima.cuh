@@ -7,7 +7,9 @@
 // There are no branches but for whole tiles: a taken one costs some 50 cycles, and each of the two warps of a scheduler
 // has to be done with a tile in about 1,000 (INT8 at d = 128). So documents are made of groups: tokens behind a
 // document's end repeat its last one (tail_repeater.cuh). And what a lane has of a document that ends goes to shared
-// memory by a predicate, where the lanes that sum it find it.
+// memory by a predicate, where the lanes that sum it find it. Such a predicate and what hangs on it are four
+// instructions a group and set beside the four that take its maxima, so a tile whose ends lie in one quarter has them
+// there alone.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +51,7 @@ class SetMaxima {
   }
 
   // Takes a set's maxima of a tile with documents that end in the groups of `ends`, which are left to be summed. All of
-  // them are in the quarters of the tile that kQuarters (bits 0 to 3) names: a group that may be an end costs as many
-  // instructions as three others.
+  // them are in the quarters of the tile that kQuarters (bits 0 to 3: one, or all) names.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
     constexpr int kFirst = LowestBit(kQuarters) * kGroups / 4;
