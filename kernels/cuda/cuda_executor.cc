@@ -66,7 +66,7 @@ absl::Status Beyond(absl::string_view what, int64_t value, absl::string_view lim
       absl::StrCat(what, " is ", value, "; this executor was made for ", limit_name, " = ", limit));
 }
 
-// What a kernel reads of each candidate before its tokens; null where the stream kernels need not.
+// What a kernel reads of each candidate before its tokens; null where the Hopper kernels need not.
 const int64_t* ListedOffsets(const CudaDocuments& documents) {
   return documents.document_tokens() > 0 ? nullptr : documents.device_offsets();
 }

@@ -46,12 +46,6 @@ class BlockSums {
   // What the maximum of the lane's row adds.
   __device__ __forceinline__ float Term(Value maximum) const { return __fmul_rn(weight_, ValueOf(maximum)); }
 
-  // Sums the terms of one document, and writes the sum where its TilePiece at `piece` says.
-  __device__ __forceinline__ void SumOne(float term, uint32_t piece) const {
-    const float sum = SumOf(term);
-    if (Writes()) Write(sum, TilePiece::Load(piece));
-  }
-
   // The sum of one document's terms, in lanes that write; each has its query's.
   __device__ __forceinline__ float SumOf(float term) const {
     const float of_pair = __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1));  // rows 16 apart

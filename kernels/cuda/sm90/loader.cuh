@@ -60,7 +60,7 @@ class Loader {
     if (lane_ == 0) header.Store(entry);
     Arrive(ring_.Described(at_.stage));
     at_.Advance();
-    if (at_.stage == 0) filler.LookAhead();  // the ring is full
+    if (at_.stage == 0) filler.LookAhead();  // once a round; in the first one the ring is full now
     return true;
   }
 

@@ -120,8 +120,8 @@ class Multiplier {
     }
   };
 
-  // Waits for the next tile and reads what to do with it. (Without a loop beyond the wait's own: this runs while wgmma
-  // is in flight, and ptxas would serialise it.)
+  // Waits for the next tile and reads what to do with it. (Without a loop beyond the wait's own: ptxas has serialised
+  // the products that are in flight meanwhile for one here, unlike for that of SumEnded.)
   __device__ __forceinline__ void Fetch() {
     WaitBarrier(ring_.Whole(at_.stage), at_.parity);
     if (lane_ == 0) next_ = Tile(TileHeader::LoadFirst(ring_.Entry(at_.stage)), at_.stage);
@@ -144,7 +144,7 @@ class Multiplier {
   // The tile before, of which a document may still be on its way to its sum.
   struct Before {
     typename SetMaxima<kType>::Ended one;
-    int stage = -1;  // -1: it has been let go
+    int stage = -1;  // -1: there is none
   };
 
   // Sums the documents that ended in the tile before, but for one.

@@ -150,8 +150,9 @@ class SetMaxima {
         : "memory");
   }
 
-  // Where a document ends: puts its two maxima at `place`, else takes them into what comes next. In the way of which
-  // ptxas makes least: FP32 has no maximum of three, and a maximum that is left out costs no more than a selection.
+  // Where a document ends: puts its two maxima at `place`, else takes them into what comes next. Written so
+  // that ptxas makes the fewest instructions of it: FP32 has no maximum of three, and there a maximum that a predicate
+  // leaves out does what a selection and a maximum would.
   static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_group)[2],
                                                    const float (&next)[2][2]) {
     const float first = of_group[0], second = of_group[1];

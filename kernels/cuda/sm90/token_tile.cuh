@@ -24,14 +24,13 @@ inline constexpr int kWritingLanes = 32;
 
 // Where documents end in a tile.
 struct TileEnds {
-  // Of a wide tile, which has 16 groups: they, all ends are in one quarter of the tile, which one that is (two bits),
-  // and no document goes on in the next tile.
-  static constexpr uint32_t kWideGroups = (1u << 16) - 1;
-  static constexpr uint32_t kInOneQuarter = 1u << 16;
-  static constexpr int kQuarterAt = 17;
-  static constexpr uint32_t kNothingOpen = 1u << 24;
+  // What else `ends` says of a wide tile.
+  static constexpr uint32_t kWideGroups = (1u << 16) - 1;  // its groups, 16 of them
+  static constexpr uint32_t kInOneQuarter = 1u << 16;      // all ends are in one quarter of the tile ...
+  static constexpr int kQuarterAt = 17;                    // ... whose number these two bits are
+  static constexpr uint32_t kNothingOpen = 1u << 24;       // no document goes on in the next tile
 
-  uint32_t ends = 0;                    // groups with a document's last token
+  uint32_t ends = 0;                    // groups with a document's last token; of a wide tile the above as well
   uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
 
   __device__ __forceinline__ uint32_t Last(int group) const {
