@@ -136,6 +136,8 @@ class Run:
         if self.gpu and report.get("kernel_share") is not None:
             # Lanes run at the same time: the sum of their kernel times may pass the wall clock.
             row["gpu_busy"] = round(report["kernel_share"], 3)
+        if report.get("machine_busy") is not None:
+            row["host_busy"] = round(report["machine_busy"], 3)
         row.update(more)
         self.rows.append(row)
         return row

@@ -88,6 +88,7 @@ def more(row):
     """What has no column of its own."""
     shown = {
         "gpu_busy": kernel_time,
+        "host_busy": lambda value: f"host {100 * value:.0f} % busy",
         "times_baseline": lambda value: f"{value:.1f} x the baseline",
         "times_one": lambda value: f"{value:.2f} x one",
         "p99_ratio": lambda value: f"p99 {value:.2f} x that at 80 %",

@@ -31,5 +31,5 @@ rps = float(options.rate or 10 * int(options.concurrency or 1))
 queries = int(options.queries_per_request)
 with open(options.json, "w") as file:
     json.dump({"rps": rps, "qps": rps * queries, "latency_us": {"p50": 100.0, "p99": 900.0}, "server_us": {},
-               "errors": {}, "rejected": 0, "stable": True, "client_bound": False,
+               "errors": {}, "rejected": 0, "stable": True, "client_bound": False, "machine_busy": 0.25,
                "server_metrics": [{"second": n, "kernel_seconds": 0.5 + n, "scored_bytes_per_second": 1e9} for n in range(4)]}, file)  # fmt: skip

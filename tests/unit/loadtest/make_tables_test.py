@@ -55,6 +55,8 @@ class MakeTablesTest(unittest.TestCase):
     def test_times_and_memory_are_said_in_their_units(self):
         self.assertEqual(make_tables.more({"gpu_busy": 0.684}), "kernel time 0.68 s a second")
         self.assertEqual(make_tables.more({"gpu_busy": 2.657}), "kernel time 2.66 s a second (lanes overlap)")
+        self.assertEqual(make_tables.more({"gpu_busy": 0.671, "host_busy": 0.801}),
+                         "kernel time 0.67 s a second; host 80 % busy")  # fmt: skip
         self.assertIn("device memory 1,900 to 1,964 MiB; host memory 500 MiB before and 654 after", make_tables.more(soak()))
 
     def test_the_page_is_what_the_script_makes_of_the_figures(self):
