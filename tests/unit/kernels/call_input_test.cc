@@ -1,0 +1,133 @@
+#include "kernels/cuda/call_input.h"
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/plan.h"
+
+namespace maxsim::cuda {
+namespace {
+
+constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true};
+constexpr int32_t kDim = 40;
+constexpr int64_t kNumDocuments = 1000;
+
+// Queries of kDim columns, all of their bytes different from their neighbours'. Lists name documents from 0 on.
+class CallInputTest : public testing::Test {
+ protected:
+  CallInputTest() : tokens_(size_t{4096} * kDim * 2), ordinals_(kNumDocuments) {
+    std::iota(tokens_.begin(), tokens_.end(), uint8_t{1});
+    std::iota(ordinals_.begin(), ordinals_.end(), 0u);
+  }
+
+  // 0 candidates: all documents.
+  void Add(int32_t num_tokens, int64_t num_candidates) {
+    Query query;
+    query.tokens = tokens_.data();
+    query.num_tokens = num_tokens;
+    query.top_k = 10;
+    if (num_candidates > 0) {
+      lists_.emplace_back(ordinals_.begin(), ordinals_.begin() + num_candidates);
+      query.num_candidates = num_candidates;
+    }
+    queries_.push_back(query);
+  }
+
+  const CallInput& Plan(ScalarType type = ScalarType::kF16) {
+    for (size_t i = 0, list = 0; i < queries_.size(); ++i) {
+      if (queries_[i].num_candidates > 0) queries_[i].ordinals = lists_[list++].data();
+    }
+    EXPECT_TRUE(input_.PlanScores(queries_, type, kDim, kNumDocuments, kHopper, {.partials = 1 << 20}).ok());
+    return input_;
+  }
+
+  std::vector<uint8_t> tokens_;
+  std::vector<uint32_t> ordinals_;
+  std::vector<std::vector<uint32_t>> lists_;
+  std::vector<Query> queries_;
+  CallInput input_;
+};
+
+TEST_F(CallInputTest, AllDocumentsAreKnownPlaces) {
+  Add(600, 0);  // three row tiles
+  const KnownPlaces places = Plan().Places(0, kNumDocuments, 180);
+  EXPECT_TRUE(IsWide(input_.score_plan().tile));
+  EXPECT_EQ(input_.score_plan().num_row_tiles, 3);
+  EXPECT_EQ(places.regular, kNumDocuments);
+  EXPECT_EQ(places.ordinals_begin, -1);
+  EXPECT_EQ(places.ordinals_stride, 0);
+  EXPECT_EQ(places.document_tokens, 180);
+}
+
+TEST_F(CallInputTest, ListsOfEqualLengthAreKnownPlaces) {
+  for (int i = 0; i < 3; ++i) Add(200, 70);
+  const KnownPlaces places = Plan().Places(0, 70, 0);
+  EXPECT_EQ(input_.score_plan().num_row_tiles, 3);
+  EXPECT_EQ(places.regular, 70u);
+  EXPECT_EQ(places.ordinals_begin, 0);
+  EXPECT_EQ(places.ordinals_stride, 70);
+  EXPECT_EQ(places.document_tokens, 0);
+}
+
+TEST_F(CallInputTest, APassHasItsPart) {
+  for (int i = 0; i < 3; ++i) Add(200, 70);
+  Plan();
+  EXPECT_EQ(input_.Places(0, 30, 0).regular, 30u);
+  EXPECT_EQ(input_.Places(30, 30, 0).regular, 30u);
+  EXPECT_EQ(input_.Places(60, 30, 0).regular, 10u);
+  EXPECT_EQ(input_.Places(90, 30, 0).regular, 0u);
+}
+
+TEST_F(CallInputTest, OtherListsAreNot) {
+  Add(200, 70);
+  Add(200, 71);
+  EXPECT_EQ(Plan().Places(0, 71, 0).regular, 0u) << "of unequal length";
+  EXPECT_EQ(input_.Places(0, 70, 0).regular, 70u) << "as far as they are equal";
+
+  queries_.clear();
+  lists_.clear();
+  Add(600, 70);  // three row tiles of one list, and then others
+  Add(200, 70);
+  EXPECT_EQ(Plan().Places(0, 70, 0).regular, 0u) << "at unequal distances";
+
+  queries_.clear();
+  lists_.clear();
+  Add(200, 0);
+  Add(200, kNumDocuments);
+  EXPECT_EQ(Plan().Places(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
+}
+
+// Rows, absent ones with zeros, where each kernel looks for them.
+TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
+  constexpr int32_t kTokens = 37;
+  constexpr int32_t kRowBytes = kDim * 2;
+  for (const bool stream : {false, true}) {
+    queries_.clear();
+    Add(kTokens, 0);
+    DeviceLimits limits = kHopper;
+    limits.tiles = 1u << static_cast<uint32_t>(stream ? ScoreTile::kStream32 : ScoreTile::kWide128);
+    ASSERT_TRUE(input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, limits, {.partials = 1 << 20}).ok());
+    ASSERT_EQ(input_.operand_order(), stream);
+    std::vector<uint8_t> memory(input_.layout().total, 0xee);
+    input_.Write(memory.data());
+    const uint8_t* const rows = memory.data() + input_.layout().query_rows;
+    const float* const weights = reinterpret_cast<const float*>(memory.data() + input_.layout().row_weights);
+    const int32_t pitch = stream ? StreamQueryPitch(kRowBytes) : kRowBytes;
+    for (int32_t row = 0; row < 2 * kBlockTokens; ++row) {
+      EXPECT_EQ(weights[row], row < kTokens ? 1.0f : 0.0f);
+      for (int32_t byte = 0; byte < pitch; ++byte) {
+        const int32_t block = row / kBlockTokens * kBlockTokens;
+        const int32_t place = stream ? block * pitch + StreamQueryOffset(row - block, byte) : row * pitch + byte;
+        const uint8_t expected =
+            row < kTokens && byte < kRowBytes ? tokens_[static_cast<size_t>(row * kRowBytes + byte)] : 0;
+        ASSERT_EQ(rows[place], expected) << "stream " << stream << ", row " << row << ", byte " << byte;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::cuda
