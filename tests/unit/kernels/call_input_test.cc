@@ -122,7 +122,7 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
         const int32_t block = row / kBlockTokens * kBlockTokens;
         const int32_t place = stream ? block * pitch + StreamQueryOffset(row - block, byte) : row * pitch + byte;
         const uint8_t expected =
-            row < kTokens && byte < kRowBytes ? tokens_[static_cast<size_t>(row * kRowBytes + byte)] : 0;
+            row < kTokens && byte < kRowBytes ? tokens_[static_cast<size_t>(row) * kRowBytes + byte] : 0;
         ASSERT_EQ(rows[place], expected) << "stream " << stream << ", row " << row << ", byte " << byte;
       }
     }
