@@ -67,8 +67,10 @@ class Loader {
   // The quarter of the tile that all of the ends are in, if there is one.
   static __device__ __forceinline__ uint32_t QuarterOf(uint32_t ends) {
     if (ends == 0) return 0;
-    const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / 4;
-    return (ends & ((1u << quarter * 4) - 1)) == 0 ? TileEnds::kInOneQuarter | quarter << TileEnds::kQuarterAt : 0;
+    const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / TileEnds::kGroupsOfQuarter;
+    return (ends & ((1u << quarter * TileEnds::kGroupsOfQuarter) - 1)) == 0
+               ? TileEnds::kInOneQuarter | quarter << TileEnds::kQuarterAt
+               : 0;
   }
 
   // Until the multiplying warps are done with the tile before.

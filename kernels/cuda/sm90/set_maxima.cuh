@@ -27,6 +27,7 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType>
 class SetMaxima {
   static constexpr int kGroups = TileGroups(kWideTokens);
+  static_assert(kGroups == 4 * TileEnds::kGroupsOfQuarter);
 
  public:
   using Value = Sum<kType>;
@@ -54,8 +55,8 @@ class SetMaxima {
   // them are in the quarters of the tile that kQuarters (bits 0 to 3: one, or all) names.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
-    constexpr int kFirst = LowestBit(kQuarters) * kGroups / 4;
-    constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * kGroups / 4 + kFirst - 1;
+    constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kGroupsOfQuarter;
+    constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kGroupsOfQuarter + kFirst - 1;
     // As a number that differs among lanes: predicates of what is the whole warp's take an instruction more.
     asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
     uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;

@@ -26,9 +26,10 @@ inline constexpr int kWritingLanes = 32;
 struct TileEnds {
   // What else `ends` says of a wide tile.
   static constexpr uint32_t kWideGroups = (1u << 16) - 1;  // its groups, 16 of them
-  static constexpr uint32_t kInOneQuarter = 1u << 16;      // all ends are in one quarter of the tile ...
-  static constexpr int kQuarterAt = 17;                    // ... whose number these two bits are
-  static constexpr uint32_t kNothingOpen = 1u << 24;       // no document goes on in the next tile
+  static constexpr int kGroupsOfQuarter = 4;
+  static constexpr uint32_t kInOneQuarter = 1u << 16;  // all ends are in one quarter of the tile ...
+  static constexpr int kQuarterAt = 17;                // ... whose number these two bits are
+  static constexpr uint32_t kNothingOpen = 1u << 24;   // no document goes on in the next tile
 
   uint32_t ends = 0;                    // groups with a document's last token; of a wide tile the above as well
   uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it

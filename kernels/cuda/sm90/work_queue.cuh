@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_place.cuh"
 
 namespace maxsim::cuda::sm90 {
 
@@ -61,15 +62,7 @@ class WorkQueue {
   }
   template <bool kScales>
   __device__ __forceinline__ void ReadPlaces(Chunk& chunk) const {
-    if (lane_ >= chunk.count) return;
-    if constexpr (kScales) chunk.scale = p_.scales[chunk.ordinal];
-    if (p_.places.document_tokens > 0) {
-      chunk.begin = chunk.ordinal * p_.places.document_tokens;
-      chunk.end = chunk.begin + p_.places.document_tokens;
-    } else {
-      chunk.begin = p_.offsets[chunk.ordinal];
-      chunk.end = p_.offsets[chunk.ordinal + 1];
-    }
+    if (lane_ < chunk.count) ReadPlace<kScales>(p_, chunk);
   }
 
   // To be called once, after the last Next. The last block zeroes the counters for the next launch.

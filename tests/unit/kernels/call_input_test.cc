@@ -1,7 +1,6 @@
 #include "kernels/cuda/call_input.h"
 
 #include <cstdint>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -18,7 +17,7 @@ constexpr int64_t kNumDocuments = 1000;
 // Queries of kDim columns, all of their bytes different from their neighbours'. Lists name documents from 0 on.
 class CallInputTest : public testing::Test {
  protected:
-  CallInputTest() : tokens_(size_t{4096} * kDim * 2), ordinals_(kNumDocuments) {
+  CallInputTest() : tokens_(size_t{600} * kDim * 2), ordinals_(kNumDocuments) {
     std::iota(tokens_.begin(), tokens_.end(), uint8_t{1});
     std::iota(ordinals_.begin(), ordinals_.end(), 0u);
   }
@@ -36,12 +35,17 @@ class CallInputTest : public testing::Test {
     queries_.push_back(query);
   }
 
-  const CallInput& Plan(ScalarType type = ScalarType::kF16) {
+  const CallInput& Plan(const DeviceLimits& limits = kHopper) {
     for (size_t i = 0, list = 0; i < queries_.size(); ++i) {
       if (queries_[i].num_candidates > 0) queries_[i].ordinals = lists_[list++].data();
     }
-    EXPECT_TRUE(input_.PlanScores(queries_, type, kDim, kNumDocuments, kHopper, {.partials = 1 << 20}).ok());
+    EXPECT_TRUE(input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, limits, {.partials = 1 << 20}).ok());
     return input_;
+  }
+
+  void Clear() {
+    queries_.clear();
+    lists_.clear();
   }
 
   std::vector<uint8_t> tokens_;
@@ -87,14 +91,12 @@ TEST_F(CallInputTest, OtherListsAreNot) {
   EXPECT_EQ(Plan().Places(0, 71, 0).regular, 0u) << "of unequal length";
   EXPECT_EQ(input_.Places(0, 70, 0).regular, 70u) << "as far as they are equal";
 
-  queries_.clear();
-  lists_.clear();
+  Clear();
   Add(600, 70);  // three row tiles of one list, and then others
   Add(200, 70);
   EXPECT_EQ(Plan().Places(0, 70, 0).regular, 0u) << "at unequal distances";
 
-  queries_.clear();
-  lists_.clear();
+  Clear();
   Add(200, 0);
   Add(200, kNumDocuments);
   EXPECT_EQ(Plan().Places(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
@@ -105,12 +107,11 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   constexpr int32_t kTokens = 37;
   constexpr int32_t kRowBytes = kDim * 2;
   for (const bool stream : {false, true}) {
-    queries_.clear();
+    Clear();
     Add(kTokens, 0);
     DeviceLimits limits = kHopper;
     limits.tiles = 1u << static_cast<uint32_t>(stream ? ScoreTile::kStream32 : ScoreTile::kWide128);
-    ASSERT_TRUE(input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, limits, {.partials = 1 << 20}).ok());
-    ASSERT_EQ(input_.operand_order(), stream);
+    ASSERT_EQ(Plan(limits).operand_order(), stream);
     std::vector<uint8_t> memory(input_.layout().total, 0xee);
     input_.Write(memory.data());
     const uint8_t* const rows = memory.data() + input_.layout().query_rows;

@@ -32,35 +32,33 @@ __device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
+// `done`: whether the phase of this parity has completed, as the instruction `wait` says.
+#define MAXSIM_ASK_BARRIER(wait)                  \
+  uint32_t done;                                  \
+  asm volatile(                                   \
+      "{\n"                                       \
+      ".reg .pred done;\n"                        \
+      "mbarrier." wait                            \
+      ".parity.shared::cta.b64 done, [%1], %2;\n" \
+      "selp.u32 %0, 1, 0, done;\n"                \
+      "}\n"                                       \
+      : "=r"(done)                                \
+      : "r"(barrier), "r"(parity)                 \
+      : "memory")
+
 // Whether the phase of this parity has completed: at once, ...
 __device__ __forceinline__ bool TestBarrier(uint32_t barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, done;\n"
-      "}\n"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
+  MAXSIM_ASK_BARRIER("test_wait");
   return done != 0;
 }
 
 // ... or within a time that the hardware sets.
 __device__ __forceinline__ bool TryBarrier(uint32_t barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, done;\n"
-      "}\n"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
+  MAXSIM_ASK_BARRIER("try_wait");
   return done != 0;
 }
+
+#undef MAXSIM_ASK_BARRIER
 
 __device__ __forceinline__ void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
