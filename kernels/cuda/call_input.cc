@@ -485,10 +485,10 @@ KnownPlaces CallInput::Places(int64_t pass_first, int64_t pass_count, int64_t do
   const RowTile& first = row_tiles_.front();
   const int64_t stride = row_tiles_.size() > 1 ? row_tiles_[1].ordinals_begin - first.ordinals_begin : 0;
   const int64_t count = CandidatesOfPass(first, pass_first, pass_count);
-  int64_t total = 0, expected = first.ordinals_begin;
+  const int64_t total = count * static_cast<int64_t>(row_tiles_.size());
+  int64_t expected = first.ordinals_begin;
   bool regular = first.ordinals_begin >= 0 || stride == 0;
   for (const RowTile& tile : row_tiles_) {
-    total += count;
     regular = regular && CandidatesOfPass(tile, pass_first, pass_count) == count && tile.ordinals_begin == expected;
     expected += stride;
   }

@@ -144,9 +144,9 @@ TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1}, {0, 32, 1}, {50, 8, 2}, {99, 3, 2}, {100, -1, -1}};
   const int64_t grid = backend().info().parallelism;
-  for (const bool equal : {false, true}) {
+  for (const auto& [dim, equal] : {std::pair(48, false), {48, true}, {200, false}, {200, true}}) {
     const RandomDocuments documents = MakeDocuments(
-        TestSeed(), ScalarType::kF16, 48, equal ? std::vector<int64_t>(2500, 70) : RandomLengths(5, 2500, 1, 200));
+        TestSeed(), ScalarType::kF16, dim, equal ? std::vector<int64_t>(2500, 70) : RandomLengths(5, 2500, 1, 200));
     const std::unique_ptr<Documents> loaded = Load(documents);
     std::vector<uint32_t> ordinals(2500);
     for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
@@ -162,7 +162,7 @@ TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
       std::vector<Query> queries;
       for (size_t i = 0; i < counts.size(); ++i) {
         storage.push_back(
-            MakeQuery(TestSeed() + 1 + static_cast<int>(i), ScalarType::kF16, 48, 1 + static_cast<int32_t>(i) % 32));
+            MakeQuery(TestSeed() + 1 + static_cast<int>(i), ScalarType::kF16, dim, 1 + static_cast<int32_t>(i) % 32));
       }
       for (size_t i = 0; i < counts.size(); ++i) {
         queries.push_back(storage[i].view(60));
@@ -170,16 +170,20 @@ TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
         queries[i].ordinals = ordinals.data() + i;
         queries[i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
       }
-      executor->AllowTiles(Only(ScoreTile::kRows32Narrow));
+      executor->AllowTiles(Only(ScoreTile::kRows32));
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-      executor->AllowTiles(Only(ScoreTile::kStream32));
-      for (const StreamTuning& tuning : tunings) {
-        SCOPED_TRACE(testing::Message() << counts.size() << " queries, the first of " << counts[0] << ", "
-                                        << tuning.dealt_percent << " % dealt, claims of " << tuning.coarse);
-        executor->TuneStream(tuning);
-        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-        EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
-        for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+      for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
+        executor->AllowTiles(Only(tile));
+        for (const StreamTuning& tuning : tunings) {
+          SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
+                                          << " queries, the first of " << counts[0] << ", " << tuning.dealt_percent
+                                          << " % dealt, claims of " << tuning.coarse);
+          executor->TuneStream(tuning);
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          EXPECT_EQ(executor->last_plan().tile, tile);
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+          if (!IsStream(tile)) break;  // the tuning is not theirs
+        }
       }
     }
   }

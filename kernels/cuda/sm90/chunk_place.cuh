@@ -11,13 +11,14 @@ namespace maxsim::cuda::sm90 {
 // scale. For lanes that have a candidate of the chunk.
 template <bool kScales, class Chunk>
 __device__ __forceinline__ void ReadPlace(const ScoreParams& p, Chunk& chunk) {
+  using Row = decltype(chunk.begin);
   if constexpr (kScales) chunk.scale = p.scales[chunk.ordinal];
   if (p.places.document_tokens > 0) {
-    chunk.begin = chunk.ordinal * p.places.document_tokens;
-    chunk.end = chunk.begin + p.places.document_tokens;
+    chunk.begin = static_cast<Row>(chunk.ordinal * p.places.document_tokens);
+    chunk.end = static_cast<Row>(chunk.begin + p.places.document_tokens);
   } else {
-    chunk.begin = p.offsets[chunk.ordinal];
-    chunk.end = p.offsets[chunk.ordinal + 1];
+    chunk.begin = static_cast<Row>(p.offsets[chunk.ordinal]);
+    chunk.end = static_cast<Row>(p.offsets[chunk.ordinal + 1]);
   }
 }
 

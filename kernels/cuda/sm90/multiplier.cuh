@@ -155,13 +155,13 @@ class Multiplier {
     if (tile.word == 0) return before;
     before.one = maxima_.SumEnded(tile.ends(), ring_.Entry(tile.stage()));
     before.stage = tile.stage();
+    __syncwarp();  // every lane has read what this tile's maxima will overwrite
     return before;
   }
 
   // Sums that one, too, and lets the tile go.
   __device__ __forceinline__ void Settle(const Before& before) const {
     maxima_.Finish(before.one);
-    __syncwarp();
     if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
   }
 
@@ -204,9 +204,9 @@ class Multiplier {
     CommitGroup();
   }
 
-  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. What comes next is
-  // known before the last maxima are taken, so that nothing but those stands between this tile's products and the next
-  // one's.
+  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. The next one is waited
+  // for behind the first set's products, and known before the last maxima are taken, so that nothing but those stands
+  // between this tile's products and the next one's.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;
@@ -214,11 +214,11 @@ class Multiplier {
     StartProducts(sums[0], 0, tokens_);
     StartProducts(sums[1], 1, tokens_);
     const Before before = BeginToSettle();
+    Fetch();
     WaitGroups<1>();
     Pin<kWideTokens>(sums[0]);
     Take<kQuarters>(sums[0], 0, tile.ends());
     Settle(before);
-    Fetch();
     WaitGroups<0>();
     Pin<kWideTokens>(sums[1]);
     passed_ = false;

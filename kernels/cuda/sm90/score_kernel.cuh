@@ -46,13 +46,11 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   const Stages ring(base);
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Stages::kStages; ++i) {
-      InitBarrier(ring.Described(i), kWritingLanes);
-      InitBarrier(ring.Full(i), kWritingLanes);
-      InitBarrier(ring.Whole(i), kWritingLanes);
-      InitBarrier(ring.Empty(i), kWideMultipliers * kReadingLanes);
-    }
+  if (const int stage = static_cast<int>(threadIdx.x); stage < Stages::kStages) {
+    InitBarrier(ring.Described(stage), kWritingLanes);
+    InitBarrier(ring.Full(stage), kWritingLanes);
+    InitBarrier(ring.Whole(stage), kWritingLanes);
+    InitBarrier(ring.Empty(stage), kWideMultipliers * kReadingLanes);
     FenceBarrierInit();
   }
   __syncthreads();

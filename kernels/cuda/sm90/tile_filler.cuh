@@ -71,7 +71,7 @@ class TileFiller {
     chunk_ = chunk;
     taken_ = 0;
     passed_ = 0;
-    tokens_ = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
+    tokens_ = lane_ < chunk.count ? chunk.end - chunk.begin : 0;
     groups_ = (tokens_ + kGroupTokens - 1) / kGroupTokens;
     stop_ = groups_;
 #pragma unroll
@@ -112,8 +112,8 @@ class TileFiller {
     const uint32_t lanes = __ballot_sync(0xffffffffu, here);
     if (here) {
       const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));
-      TilePiece{static_cast<uint32_t>(chunk_.position + lane_), chunk_.scale}.Store(TilePiece::Address(entry, piece));
-      PieceNote{static_cast<int32_t>(chunk_.begin), start, min(stop, kGroups) - start}.Store(notes, piece);
+      TilePiece{chunk_.position + lane_, chunk_.scale}.Store(TilePiece::Address(entry, piece));
+      PieceNote{chunk_.begin, start, min(stop, kGroups) - start}.Store(notes, piece);
     }
     const bool ends = here && stop <= kGroups;
     header.ends |= __reduce_or_sync(0xffffffffu, ends ? 1u << (stop - 1) : 0u);
@@ -131,9 +131,9 @@ class TileFiller {
     header.groups = min(filled, kGroups);
     if (filled <= kGroups) return;
     const int32_t copied = (kGroups - start) * kGroupTokens;
-    open.row = __shfl_sync(0xffffffffu, static_cast<int32_t>(chunk_.begin) + copied, taken_ - 1);
+    open.row = __shfl_sync(0xffffffffu, chunk_.begin + copied, taken_ - 1);
     open.tokens = __shfl_sync(0xffffffffu, tokens_ - copied, taken_ - 1);
-    open.position = static_cast<uint32_t>(chunk_.position + taken_ - 1);
+    open.position = chunk_.position + taken_ - 1;
     if constexpr (kScales) open.scale = __shfl_sync(0xffffffffu, chunk_.scale, taken_ - 1);
   }
 

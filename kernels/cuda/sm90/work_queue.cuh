@@ -13,11 +13,11 @@ namespace maxsim::cuda::sm90 {
 // own candidate's.
 struct Chunk {
   int32_t row_tile = 0;
-  int32_t count = 0;     // 1 .. 32; 0: there is no more work
-  int64_t position = 0;  // of the first, in the row tile's list
-  int64_t ordinal = 0;
-  int64_t begin = 0;  // rows begin .. end of the token array
-  int64_t end = 0;
+  int32_t count = 0;      // 1 .. 32; 0: there is no more work
+  uint32_t position = 0;  // of the first, in the row tile's list
+  uint32_t ordinal = 0;
+  int32_t begin = 0;  // rows begin .. end of the token array, which has kWideMaxTokens at most
+  int32_t end = 0;
   float scale = 1;  // of a quantised document
 };
 
@@ -31,8 +31,8 @@ class WorkQueue {
  public:
   __device__ __forceinline__ WorkQueue(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
     Enter(static_cast<int32_t>(blockIdx.x % params.num_row_tiles));
-    const int64_t each = DealtEach(Homes(row_tile_), in_pass_);
-    next_dealt_ = static_cast<int64_t>(blockIdx.x / params.num_row_tiles) * each;
+    const uint32_t each = DealtEach(Homes(row_tile_), in_pass_);
+    next_dealt_ = min(blockIdx.x / params.num_row_tiles * each, in_pass_);
     dealt_end_ = min(next_dealt_ + each, in_pass_);
     Ask();
   }
@@ -40,15 +40,15 @@ class WorkQueue {
   // The next chunk, without places; one of no candidates when all are claimed.
   __device__ __forceinline__ Chunk Next() {
     if (next_dealt_ < dealt_end_) {
-      const int64_t first = next_dealt_;
+      const uint32_t first = next_dealt_;
       next_dealt_ += kDealtChunk;
       return Make(first, kDealtChunk, dealt_end_);
     }
-    int64_t first = Claimed();
+    uint32_t first = Claimed();
     if (first >= in_pass_) first = FindWork();
-    if (first < 0) return {};
+    if (first == kNone) return {};
     Ask();
-    return Make(first, p_.claim_candidates, in_pass_);
+    return Make(first, static_cast<uint32_t>(p_.claim_candidates), in_pass_);
   }
 
   // Starts reading the lane's ordinal, and then, a chunk later, its place.
@@ -57,7 +57,7 @@ class WorkQueue {
     const int64_t ordinals = p_.places.regular != 0
                                  ? p_.places.ordinals_begin + chunk.row_tile * p_.places.ordinals_stride
                                  : p_.row_tiles[chunk.row_tile].ordinals_begin;
-    const int64_t position = chunk.position + lane_;
+    const uint32_t position = chunk.position + lane_;
     chunk.ordinal = ordinals < 0 ? position : p_.ordinals[ordinals + position];
   }
   template <bool kScales>
@@ -78,13 +78,14 @@ class WorkQueue {
   }
 
  private:
-  static constexpr int32_t kDealtChunk = 32;
+  static constexpr uint32_t kDealtChunk = 32;
+  static constexpr uint32_t kNone = ~uint32_t{0};
 
-  __device__ __forceinline__ Chunk Make(int64_t first, int32_t count, int64_t end) const {
+  __device__ __forceinline__ Chunk Make(uint32_t first, uint32_t count, uint32_t end) const {
     Chunk chunk;
     chunk.row_tile = row_tile_;
-    chunk.count = static_cast<int32_t>(min(static_cast<int64_t>(count), end - first));
-    chunk.position = p_.pass_first + first;
+    chunk.count = static_cast<int32_t>(min(count, end - first));
+    chunk.position = static_cast<uint32_t>(p_.pass_first) + first;
     return chunk;
   }
 
@@ -94,13 +95,14 @@ class WorkQueue {
     return row_tile < grid ? (grid - row_tile + p_.num_row_tiles - 1) / p_.num_row_tiles : 0;
   }
   // Candidates that each of those is dealt, one behind the other; claims begin behind all of them.
-  static __device__ __forceinline__ int64_t DealtEach(int32_t homes, int64_t in_pass) {
+  static __device__ __forceinline__ uint32_t DealtEach(int32_t homes, uint32_t in_pass) {
     if (homes == 0) return 0;
-    return max(static_cast<uint32_t>(in_pass) / 4 * 3 / static_cast<uint32_t>(homes), 1u);
+    return max(in_pass / 4 * 3 / static_cast<uint32_t>(homes), 1u);
   }
-  __device__ __forceinline__ int64_t InPass(int32_t row_tile) const {
+  __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
     if (p_.places.regular != 0) return p_.places.regular;
-    return min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
+    const int64_t count = min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
+    return static_cast<uint32_t>(max(count, int64_t{0}));
   }
 
   __device__ __forceinline__ void Enter(int32_t row_tile) {
@@ -112,19 +114,19 @@ class WorkQueue {
   __device__ __forceinline__ void Ask() {
     if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, static_cast<uint32_t>(p_.claim_candidates));
   }
-  __device__ __forceinline__ int64_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
+  __device__ __forceinline__ uint32_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
-  // Leaves an exhausted row tile for one that has candidates left and claims some; -1 when there is none.
-  __device__ __forceinline__ int64_t FindWork() {
+  // Leaves an exhausted row tile for one that has candidates left and claims some; kNone when there is none.
+  __device__ __forceinline__ uint32_t FindWork() {
     // Row tiles that no block began with.
-    while (static_cast<int64_t>(p_.num_row_tiles) > gridDim.x) {
+    while (static_cast<uint32_t>(p_.num_row_tiles) > gridDim.x) {
       uint32_t taken = 0;
       if (lane_ == 0) taken = atomicAdd(p_.claims + p_.num_row_tiles, 1u);
       const int64_t row_tile = static_cast<int64_t>(gridDim.x) + __shfl_sync(0xffffffffu, taken, 0);
       if (row_tile >= p_.num_row_tiles) break;
       Enter(static_cast<int32_t>(row_tile));
       Ask();
-      if (const int64_t first = Claimed(); first < in_pass_) return first;
+      if (const uint32_t first = Claimed(); first < in_pass_) return first;
     }
     // Any that others still work on, from the next one round.
     const int32_t start = row_tile_ + 1;
@@ -134,24 +136,24 @@ class WorkQueue {
       if (seen + lane_ < p_.num_row_tiles) {
         const uint32_t claimed = *static_cast<volatile uint32_t*>(p_.claims + mine);
         const int32_t homes = Homes(mine);
-        const int64_t in_pass = InPass(mine);
+        const uint32_t in_pass = InPass(mine);
         open = homes * DealtEach(homes, in_pass) + claimed < in_pass;
       }
       for (uint32_t left = __ballot_sync(0xffffffffu, open); left != 0; left &= left - 1) {
         Enter((start + seen + __ffs(static_cast<int>(left)) - 1) % p_.num_row_tiles);
         Ask();
-        if (const int64_t first = Claimed(); first < in_pass_) return first;
+        if (const uint32_t first = Claimed(); first < in_pass_) return first;
       }
     }
-    return -1;
+    return kNone;
   }
 
   const ScoreParams& p_;
   const int lane_;
   int32_t row_tile_ = 0;
-  int64_t in_pass_ = 0;  // candidates of row_tile_ in this pass
-  int64_t dealt_ = 0;    // of them to blocks that begin there
-  int64_t next_dealt_ = 0, dealt_end_ = 0;
+  uint32_t in_pass_ = 0;  // candidates of row_tile_ in this pass
+  uint32_t dealt_ = 0;    // of them to blocks that begin there
+  uint32_t next_dealt_ = 0, dealt_end_ = 0;
   uint32_t claimed_ = 0;  // lane 0: what the last Ask returned
 };
 
@@ -183,7 +185,7 @@ class ChunkReader {
   // To be called now and then, after First: looks for what Next will want, so that it need not wait. Short when two
   // chunks are under way.
   __device__ __forceinline__ void LookAhead() {
-    if (placed_.count == 0 && (UnderWay() || !is_over_)) Look();
+    if (placed_.count == 0 && !is_over_) Look();
   }
 
   // To be called once, after the last Next.
