@@ -1,5 +1,7 @@
 #include "kernels/thread_pool.h"
 
+#include "kernels/thread_name.h"
+
 namespace maxsim {
 
 ThreadPool::ThreadPool(int parallelism) {
@@ -30,6 +32,7 @@ void ThreadPool::Run(absl::FunctionRef<void(int slot)> work) {
 }
 
 void ThreadPool::WorkerLoop() {
+  NameThisThread("score");
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     job_added_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });

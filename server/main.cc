@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "maxsim_version.h"
+#include "kernels/thread_name.h"
 #include "server/config/load.h"
 #include "server/logging.h"
 #include "server/server.h"
@@ -50,6 +51,7 @@ class Signals {
   static constexpr std::chrono::milliseconds kRepeat{100};
 
   void Loop(maxsim::Server& server) {
+    maxsim::NameThisThread("signals");
     int stopped_by = 0;  // the signal that asked for the stop
     std::chrono::steady_clock::time_point stopped_at;
     while (true) {

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "kernels/cpu/machine.h"
 #include "maxsim_version.h"
+#include "kernels/thread_name.h"
 #include "server/config/values.h"
 #include "server/logging.h"
 #include "server/startup.h"
@@ -283,6 +284,7 @@ void Server::CheckDevices() {
 }
 
 void Server::Monitor() {
+  NameThisThread("monitor");
   std::unique_lock lock(mutex_);
   for (int tick = 0; !monitor_stop_; ++tick) {
     lock.unlock();

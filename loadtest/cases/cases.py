@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 
-from servers import Baseline, DeviceMemory, Maxsimd, gpu_query
+from servers import Baseline, DeviceMemory, Maxsimd, ThreadTimes, gpu_query
 
 KERNEL_SECONDS = "maxsim_batch_kernel_duration_seconds_sum"
 DOCUMENT_BYTES = "maxsim_scored_document_bytes_total"
@@ -85,13 +85,21 @@ class Run:
             if value is not None:
                 command += [f"--{flag.replace('_', '-')}", str(value)]
         before, begin = self._metrics(server), time.monotonic()
-        seconds = float(str(arguments["warmup"])[:-1]) + float(str(arguments["duration"])[:-1])
-        result = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+        warmup, duration = (float(str(arguments[name])[:-1]) for name in ("warmup", "duration"))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tester:
+            pids = {"server": server.process.pid, "load tester": tester.pid}
+            with ThreadTimes(pids, warmup + 0.5, duration - 1) as threads:
+                try:
+                    output, errors = tester.communicate(timeout=warmup + duration + 60)
+                except subprocess.TimeoutExpired:
+                    tester.kill()
+                    raise
         wall = time.monotonic() - begin
         after = self._metrics(server)
         if not report.exists():
-            raise RuntimeError(f"maxsim-loadtest wrote no report: {(result.stderr or result.stdout).strip()[-300:]}")
+            raise RuntimeError(f"maxsim-loadtest wrote no report: {(errors or output).strip()[-300:]}")
         answer = json.loads(report.read_text())
+        answer["processors"] = threads.processors
         answer["command"] = " ".join(["maxsim-loadtest", *command[1:]])
         answer["kernel_share"] = self._while_measuring(answer, "kernel_seconds")
         if answer["kernel_share"] is None:
@@ -138,6 +146,8 @@ class Run:
             row["gpu_busy"] = round(report["kernel_share"], 3)
         if report.get("machine_busy") is not None:
             row["host_busy"] = round(report["machine_busy"], 3)
+        if report.get("processors"):
+            row["processors"] = report["processors"]
         row.update(more)
         self.rows.append(row)
         return row

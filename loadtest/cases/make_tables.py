@@ -34,7 +34,8 @@ GOALS = [
     ("saturated:i8-1000x180", "the same, saturated, one query a request", ">= 25,000 queries/s",
      lambda row: row["qps"] >= 25_000),
     ("saturated8:i8-1000x180", "the same, 8 queries a request",
-     ">= 80,000 queries/s, kernel time >= 0.7 s a second", lambda row: row["qps"] >= 80_000 and row["gpu_busy"] >= 0.7),
+     ">= 80,000 queries/s, kernel time >= 0.7 s a second or the host shown to be the bound",
+     lambda row: row["qps"] >= 80_000 and (row["gpu_busy"] >= 0.7 or host_is_the_bound(row))),
     ("shard32:f16-1024x180", "a whole shard of 1,024 x 180, FP16, 32 queries a request", ">= 150,000 queries/s",
      lambda row: row["qps"] >= 150_000),
     ("baseline", "the Python baseline, INT8, at its own best", "", None),
@@ -64,6 +65,11 @@ GOALS = [
 ]  # fmt: skip
 
 
+def host_is_the_bound(row):
+    """Its processors are taken, and it is known by what."""
+    return row.get("host_busy", 0) >= 0.75 and bool(row.get("processors"))
+
+
 def number(value, digits=0):
     return "" if value is None else f"{value:,.{digits}f}"
 
@@ -84,11 +90,21 @@ def kernel_time(seconds):
     return f"kernel time {seconds:.2f} s a second{' (lanes overlap)' if seconds > 1 else ''}"
 
 
+def processors(profile):
+    """What the threads of each process take, the largest first."""
+    texts = []
+    for process, threads in profile.items():
+        most = ", ".join(f"{name} {value:.1f}" for name, value in sorted(threads.items(), key=lambda item: -item[1])[:4])
+        texts.append(f"{process} {sum(threads.values()):.1f} processors ({most})")
+    return "; ".join(texts)
+
+
 def more(row):
     """What has no column of its own."""
     shown = {
         "gpu_busy": kernel_time,
         "host_busy": lambda value: f"host {100 * value:.0f} % busy",
+        "processors": processors,
         "times_baseline": lambda value: f"{value:.1f} x the baseline",
         "times_one": lambda value: f"{value:.2f} x one",
         "p99_ratio": lambda value: f"p99 {value:.2f} x that at 80 %",

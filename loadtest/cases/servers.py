@@ -1,5 +1,6 @@
 """Starts and stops what is measured: maxsimd and the baseline; and reads what they say of themselves."""
 
+import collections
 import json
 import os
 import pathlib
@@ -59,6 +60,52 @@ class DeviceMemory:
                 self.most = total if self.most is None else max(self.most, total)
             if self._stop.wait(self._seconds):
                 return
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def thread_seconds(pid):
+    """Processor seconds of a process's threads so far, by their names; threads of one name together."""
+    seconds = collections.Counter()
+    ticks = os.sysconf("SC_CLK_TCK")
+    for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
+        except OSError:  # it has ended meanwhile
+            continue
+        user, system = (int(field) for field in fields.split()[11:13])
+        seconds[name] += (user + system) / ticks
+    return seconds
+
+
+class ThreadTimes:
+    """Processors that the threads of some processes take, by the threads' names, over a part of the block's time."""
+
+    def __init__(self, pids, begin, seconds):
+        """`pids`: names to process ids. From `begin` seconds after the block's begin on."""
+        self.processors = {}
+        self._pids, self._begin, self._seconds = pids, begin, seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self):
+        if self._seconds <= 0 or self._stop.wait(self._begin):
+            return
+        before, begin = {name: thread_seconds(pid) for name, pid in self._pids.items()}, time.monotonic()
+        if self._stop.wait(self._seconds):
+            return
+        for process, pid in self._pids.items():
+            seconds = thread_seconds(pid)
+            seconds.subtract(before[process])
+            wall = time.monotonic() - begin
+            shares = {name: round(value / wall, 2) for name, value in seconds.most_common() if value / wall >= 0.05}
+            self.processors[process] = shares
 
     def __enter__(self):
         self._thread.start()

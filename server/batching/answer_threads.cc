@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/thread_name.h"
+
 namespace maxsim::batching {
 
 AnswerThreads::AnswerThreads(int num_threads) : num_free_(num_threads) {
@@ -36,6 +38,7 @@ bool AnswerThreads::TryStart(Work& work) {
 }
 
 void AnswerThreads::Loop() {
+  NameThisThread("answer");
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stop_ || !taken_.empty(); });

@@ -16,6 +16,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "kernels/thread_name.h"
 #include "server/batching/answer_threads.h"
 #include "server/batching/job_queue.h"
 #include "server/batching/rate_meter.h"
@@ -291,6 +292,7 @@ absl::Duration Scheduler::Impl::HoldBack(absl::Time now) const {
 }
 
 void Scheduler::Impl::LaneLoop(int lane_idx) {
+  NameThisThread("lane");
   const BatchLimits limits = {options_.max_batch_work, options_.max_batch_queries};
   std::unique_lock lock(mutex_);
   while (true) {
@@ -398,6 +400,7 @@ void Scheduler::Impl::Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult
 }
 
 void Scheduler::Impl::ReaperLoop() {
+  NameThisThread("reaper");
   std::unique_lock lock(mutex_);
   while (true) {
     const absl::Time now = absl::Now();

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/thread_name.h"
+
 namespace maxsim::engine {
 
 HelperThread::HelperThread() : thread_([this] { Loop(); }) {}
@@ -30,6 +32,7 @@ void HelperThread::Wait() {
 }
 
 void HelperThread::Loop() {
+  NameThisThread("lane-helper");
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stop_ || busy_; });

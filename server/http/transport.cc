@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/thread_name.h"
 #include "server/http/connection.h"
 #include "server/logging.h"
 
@@ -92,6 +93,7 @@ class Transport::Impl {
   }
 
   void Run() {
+    NameThisThread("http");
     while (true) {
       try {
         loop_.run();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "kernels/thread_name.h"
 #include "server/log_event.h"
 #include "server/shard/stop.h"
 #include "server/shard/text.h"
@@ -68,7 +69,10 @@ class PartLoader {
     // The calling thread is one of them, so that a machine out of threads still loads.
     for (size_t idx = 1; idx < num_threads; ++idx) {
       try {
-        threads.emplace_back([this] { Work(); });
+        threads.emplace_back([this] {
+          NameThisThread("load");
+          Work();
+        });
       } catch (const std::system_error& error) {
         log::Write(spdlog::level::warn, "load_threads",
                    {{"requested", absl::StrCat(num_threads)},

@@ -52,6 +52,17 @@ class MakeTablesTest(unittest.TestCase):
         self.assertEqual(self.outcome({**row, "device_mib_most": 1065}), "**not met**")
         self.assertEqual(self.outcome({**row, "link_share": 0.94}), "**not met**")
 
+    def test_a_host_that_is_busy_is_the_bound_only_where_it_is_known_with_what(self):
+        row = {"case": "saturated8:i8-1000x180", "qps": 90_000, "gpu_busy": 0.6, "host_busy": 0.8,
+               "processors": {"server": {"lane": 2.0, "grpc": 8.04}, "load tester": {"worker": 3.0}}}  # fmt: skip
+        self.assertEqual(self.outcome(row), "met")
+        self.assertEqual(self.outcome({**row, "host_busy": 0.7}), "**not met**")
+        self.assertEqual(self.outcome({**row, "processors": {}}), "**not met**")
+        self.assertEqual(self.outcome({**row, "qps": 79_000}), "**not met**")
+        self.assertEqual(self.outcome({**row, "host_busy": 0.1, "gpu_busy": 0.7}), "met")
+        self.assertIn("server 10.0 processors (grpc 8.0, lane 2.0); load tester 3.0 processors (worker 3.0)",
+                      make_tables.more(row))  # fmt: skip
+
     def test_times_and_memory_are_said_in_their_units(self):
         self.assertEqual(make_tables.more({"gpu_busy": 0.684}), "kernel time 0.68 s a second")
         self.assertEqual(make_tables.more({"gpu_busy": 2.657}), "kernel time 2.66 s a second (lanes overlap)")
