@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "maxsim_version.h"
 #include "kernels/thread_name.h"
+#include "maxsim_version.h"
 #include "server/config/load.h"
 #include "server/logging.h"
 #include "server/server.h"

@@ -175,9 +175,9 @@ TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
       for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
         executor->AllowTiles(Only(tile));
         for (const StreamTuning& tuning : tunings) {
-          SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
-                                          << " queries, the first of " << counts[0] << ", " << tuning.dealt_percent
-                                          << " % dealt, claims of " << tuning.coarse);
+          SCOPED_TRACE(testing::Message()
+                       << "d " << dim << ", " << Name(tile) << ", " << counts.size() << " queries, the first of "
+                       << counts[0] << ", " << tuning.dealt_percent << " % dealt, claims of " << tuning.coarse);
           executor->TuneStream(tuning);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           EXPECT_EQ(executor->last_plan().tile, tile);

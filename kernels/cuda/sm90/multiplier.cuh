@@ -204,9 +204,9 @@ class Multiplier {
     CommitGroup();
   }
 
-  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. The next one is waited
-  // for behind the first set's products, and known before the last maxima are taken, so that nothing but those stands
-  // between this tile's products and the next one's.
+  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. The next one is
+  // waited for behind the first set's products, and known before the last maxima are taken, so that nothing but those
+  // stands between this tile's products and the next one's.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;
