@@ -15,9 +15,6 @@ constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
 // Query bytes of one slice, unless a single query takes more.
 constexpr int64_t kMinSliceQueryBytes = int64_t{8} << 20;
 
-// Candidates of one pass: the Hopper kernels count them in 32 bits, and count some twice.
-constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
-
 constexpr size_t kPartAlignment = 256;
 
 // What joining lists takes beside the scoring, on the host and on the device, in bytes that the memory reads meanwhile:

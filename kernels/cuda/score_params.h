@@ -9,6 +9,9 @@ namespace maxsim::cuda {
 
 inline constexpr int kMaxBlocksOfTile = 8;
 
+// Candidates of one pass: the Hopper kernels count them in 32 bits, and may claim more than there are.
+inline constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
+
 inline constexpr int kMaxQueriesOfBlock = kBlockTokens / kShortQueryTokens;
 
 // Where a block's sums go: element [offset + p] for the candidate at position p.

@@ -85,7 +85,11 @@ def thread_seconds(pid):
 
 
 class ThreadTimes:
-    """Processors that the threads of some processes take, by the threads' names, over a part of the block's time."""
+    """Processors that the threads of some processes take, by the threads' names, over a part of the block's time.
+
+    Threads that begin or end meanwhile are not counted in full, and those that take less than a twentieth of a processor
+    are left out. Empty where the block ends before that time.
+    """
 
     def __init__(self, pids, begin, seconds):
         """`pids`: names to process ids. From `begin` seconds after the block's begin on."""

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/thread_name.h"
+
 namespace maxsim::rpc {
 namespace {
 
@@ -40,6 +42,7 @@ void Worker::Stop() {
 }
 
 void Worker::Run() {
+  NameThisThread("worker");
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });

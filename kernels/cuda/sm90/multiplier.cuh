@@ -1,8 +1,9 @@
 // The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
 //
 // A warp holds one block of 32 query rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
-// products of a tile are started, and while they run the documents that ended in the tile before are summed. Maxima are
-// taken of the first set while the second one's products run, and of the second one while the other warpgroup's run.
+// products of a tile are started, and while they run the documents that ended in the tile before are summed, and the
+// next tile is waited for. Maxima are taken of the first set while the second one's products run, and of the second one
+// while the other warpgroup's run.
 //
 // ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
 // while others are in flight. So a tile is multiplied from beginning to end in one piece, and for every kind of tile
@@ -95,7 +96,9 @@ class Multiplier {
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
     static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
                   TileEnds::kWideGroups == (1u << TileGroups(kWideTokens)) - 1);
-    static_assert(WideRing<kHalves>::kStages >= 3 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
+    // A warp waits for the next tile while it holds the one that it multiplies and one that is not settled; where
+    // documents go to the warpgroups in turn, one of the other's lies between those.
+    static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
 
     uint32_t word = 0;
 
@@ -205,7 +208,7 @@ class Multiplier {
   }
 
   // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. The next one is
-  // waited for behind the first set's products, and known before the last maxima are taken, so that nothing but those
+  // waited for while both sets' products run, and known before the last maxima are taken, so that nothing but those
   // stands between this tile's products and the next one's.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {

@@ -15,8 +15,8 @@ struct Chunk {
   int32_t row_tile = 0;
   int32_t count = 0;      // 1 .. 32; 0: there is no more work
   uint32_t position = 0;  // of the first, in the row tile's list
-  uint32_t ordinal = 0;
-  int32_t begin = 0;  // rows begin .. end of the token array, which has kWideMaxTokens at most
+  uint32_t ordinal = 0;   // documents are fewer than rows
+  int32_t begin = 0;      // rows begin .. end of the token array, which has kWideMaxTokens at most
   int32_t end = 0;
   float scale = 1;  // of a quantised document
 };
@@ -151,6 +151,7 @@ class WorkQueue {
   const ScoreParams& p_;
   const int lane_;
   int32_t row_tile_ = 0;
+  // Counts of a pass, kMaxPassCandidates at most, and claims beyond.
   uint32_t in_pass_ = 0;  // candidates of row_tile_ in this pass
   uint32_t dealt_ = 0;    // of them to blocks that begin there
   uint32_t next_dealt_ = 0, dealt_end_ = 0;

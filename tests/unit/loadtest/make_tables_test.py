@@ -58,10 +58,15 @@ class MakeTablesTest(unittest.TestCase):
         self.assertEqual(self.outcome(row), "met")
         self.assertEqual(self.outcome({**row, "host_busy": 0.7}), "**not met**")
         self.assertEqual(self.outcome({**row, "processors": {}}), "**not met**")
+        self.assertEqual(self.outcome({**row, "processors": {"server": {}, "load tester": {}}}), "**not met**")
+        self.assertEqual(self.outcome({**row, "processors": {"server": {"lane": 2.9}, "load tester": {"worker": 3.0}}}),
+                         "**not met**")  # fmt: skip
         self.assertEqual(self.outcome({**row, "qps": 79_000}), "**not met**")
         self.assertEqual(self.outcome({**row, "host_busy": 0.1, "gpu_busy": 0.7}), "met")
         self.assertIn("server 10.0 processors (grpc 8.0, lane 2.0); load tester 3.0 processors (worker 3.0)",
                       make_tables.more(row))  # fmt: skip
+        self.assertEqual(make_tables.more({"processors": {"server": {"lane": 0.38}, "load tester": {}}}),
+                         "server 0.38 processors (lane 0.38)")  # fmt: skip
 
     def test_times_and_memory_are_said_in_their_units(self):
         self.assertEqual(make_tables.more({"gpu_busy": 0.684}), "kernel time 0.68 s a second")
