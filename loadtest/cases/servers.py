@@ -42,14 +42,29 @@ def gpu_query(fields):
     return [[cell.strip() for cell in line.split(",")] for line in result.stdout.splitlines() if line.strip()]
 
 
-class DeviceMemory:
+class Watcher:
+    """Runs `_watch` of its subclass beside a block, and asks it to end with the block by `_stop`."""
+
+    def __init__(self):
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+class DeviceMemory(Watcher):
     """Watches the device memory in use, over the GPUs that programs see, in MiB; least and most."""
 
     def __init__(self, seconds=0.5):
+        super().__init__()
         self.least, self.most = None, None
         self._seconds = seconds
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self):
         while True:
@@ -60,14 +75,6 @@ class DeviceMemory:
                 self.most = total if self.most is None else max(self.most, total)
             if self._stop.wait(self._seconds):
                 return
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
 
 
 def thread_seconds(pid):
@@ -84,7 +91,7 @@ def thread_seconds(pid):
     return seconds
 
 
-class ThreadTimes:
+class ThreadTimes(Watcher):
     """Processors that the threads of some processes take, by the threads' names, over a part of the block's time.
 
     Threads that begin or end meanwhile are not counted in full, and those that take less than a twentieth of a processor
@@ -93,10 +100,9 @@ class ThreadTimes:
 
     def __init__(self, pids, begin, seconds):
         """`pids`: names to process ids. From `begin` seconds after the block's begin on."""
+        super().__init__()
         self.processors = {}
         self._pids, self._begin, self._seconds = pids, begin, seconds
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self):
         if self._seconds <= 0 or self._stop.wait(self._begin):
@@ -110,14 +116,6 @@ class ThreadTimes:
             wall = time.monotonic() - begin
             shares = {name: round(value / wall, 2) for name, value in seconds.most_common() if value / wall >= 0.05}
             self.processors[process] = shares
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
 
 
 class Process:
