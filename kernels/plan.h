@@ -409,12 +409,13 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
 // lets about -G ln(1 - k / G) candidates through, 1.2 k where G = 3 k. Where so many groups would be too small or too
 // many, and where a chunk finds more candidates than its list takes, the bound comes from histograms instead.
 inline constexpr int64_t kRankAllCandidates = 4096;
-inline constexpr int32_t kMaxSelectChunks = 256;   // of a query
-inline constexpr int32_t kMaxSelectGroups = 8192;  // of a query
-inline constexpr int32_t kSelectThreads = 1024;    // of a thread block; the most groups of a chunk
-inline constexpr int32_t kSelectBins = 2048;       // of a histogram
-inline constexpr int32_t kSelectPasses = 6;        // histograms that settle 64-bit keys: 11 bits each
-inline constexpr int32_t kSelectAlignment = 4;     // a query's scores begin at a multiple of this
+inline constexpr int64_t kBlockSelectCandidates = 2048;  // by one thread block (kernels/cuda/lone_call.h)
+inline constexpr int32_t kMaxSelectChunks = 256;         // of a query
+inline constexpr int32_t kMaxSelectGroups = 8192;        // of a query
+inline constexpr int32_t kSelectThreads = 1024;          // of a thread block; the most groups of a chunk
+inline constexpr int32_t kSelectBins = 2048;             // of a histogram
+inline constexpr int32_t kSelectPasses = 6;              // histograms that settle 64-bit keys: 11 bits each
+inline constexpr int32_t kSelectAlignment = 4;           // a query's scores begin at a multiple of this
 
 struct SelectPlan {
   int32_t chunks = 0;       // 0: every candidate is ranked against all others

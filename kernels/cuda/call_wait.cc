@@ -48,11 +48,9 @@ void SleepUntil(CallWait::Clock::time_point time) {
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
-bool IsDone(const CallRecord& record, uint32_t call) { return __atomic_load_n(&record.done, __ATOMIC_ACQUIRE) == call; }
-
-bool Poll(const CallRecord& record, uint32_t call, Duration longest) {
+bool Poll(CallArrival& arrival, Duration longest) {
   const CallWait::Clock::time_point end = CallWait::Clock::now() + longest;
-  while (!IsDone(record, call)) {
+  while (!arrival.IsComplete()) {
     if (CallWait::Clock::now() >= end) return false;
     Pause();
   }
@@ -63,22 +61,21 @@ bool Poll(const CallRecord& record, uint32_t call, Duration longest) {
 
 CallWait::CallWait() : rests_(kClasses, Duration::zero()) {}
 
-absl::Status CallWait::Wait(const CallRecord& record, uint32_t call, const Event& event, Clock::time_point begin,
-                            double work) {
+absl::Status CallWait::Wait(CallArrival& arrival, const Event& event, Clock::time_point begin, double work) {
   if (mode_ == WaitMode::kEvent) return event.Wait();
   if (mode_ == WaitMode::kPoll) {
-    return Poll(record, call, std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
+    return Poll(arrival, std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
   }
   const int place = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
   Duration& rest = rests_[static_cast<size_t>(std::min(place, kClasses - 1))];
   if (rest < kMostRest) {
     if (rest >= kLeastRest) SleepUntil(begin + rest);
-    if (IsDone(record, call)) {
+    if (arrival.IsComplete()) {
       rest -= std::min(rest, kStep);
       return absl::OkStatus();
     }
     const Clock::time_point awake = Clock::now();
-    if (Poll(record, call, kLongestPoll)) {
+    if (Poll(arrival, kLongestPoll)) {
       rest = std::max(rest + (Clock::now() - awake - kMargin) / 4, Duration::zero());
       return absl::OkStatus();
     }

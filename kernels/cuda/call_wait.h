@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/cuda/completion.h"
+#include "kernels/cuda/call_arrival.h"
 #include "kernels/cuda/event.h"
 
 namespace maxsim::cuda {
@@ -25,10 +25,10 @@ class CallWait {
 
   void SetMode(WaitMode mode) { mode_ = mode; }
 
-  // Waits until `record` shows the number `call` or `event`, recorded behind the call, is done; an error is the
+  // Waits until all of the call's results have arrived or `event`, recorded behind it, is done; an error is the
   // event's. `begin` is when the call was launched, `work` any measure of it: calls of about the same work take about
   // the same time.
-  absl::Status Wait(const CallRecord& record, uint32_t call, const Event& event, Clock::time_point begin, double work);
+  absl::Status Wait(CallArrival& arrival, const Event& event, Clock::time_point begin, double work);
 
  private:
   WaitMode mode_ = WaitMode::kAdaptive;

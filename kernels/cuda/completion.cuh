@@ -7,32 +7,24 @@
 
 namespace maxsim::cuda {
 
-__device__ __forceinline__ uint64_t GlobalNanoseconds() {
+// A store that nobody sees a part of, to the host's memory or the device's: volatile is relaxed, for the whole system.
+__device__ __forceinline__ void StoreWhole(void* place, uint64_t bits) {
+  *static_cast<volatile uint64_t*>(place) = bits;
+}
+
+__device__ __forceinline__ void StoreResult(DeviceScored* place, float score, uint32_t position) {
+  StoreWhole(place, static_cast<uint64_t>(position) << 32 | __float_as_uint(score));
+}
+
+__device__ __forceinline__ void NoteTime(uint64_t* place) {
   uint64_t time;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
-  return time;
+  StoreWhole(place, time);
 }
 
-// To be called by all threads of every block of the kernel, at its very start.
-__device__ __forceinline__ void NoteStart(const Completion& completion) {
-  if (completion.record == nullptr || blockIdx.x != 0 || blockIdx.y != 0 || threadIdx.x != 0) return;
-  completion.state->scores_end = GlobalNanoseconds();
-}
-
-// To be called once by all threads of every block, after all that the block writes.
-__device__ __forceinline__ void Complete(const Completion& completion) {
-  if (completion.record == nullptr) return;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  // Each block's results reach the host's memory before the block counts, and all of them before the number does.
-  __threadfence_system();
-  if (atomicAdd(&completion.state->num_blocks, 1u) + 1 != gridDim.x * gridDim.y) return;
-  __threadfence();
-  completion.state->num_blocks = 0;
-  completion.record->scores_end = __ldcg(&completion.state->scores_end);
-  completion.record->results_end = GlobalNanoseconds();
-  __threadfence_system();
-  *static_cast<volatile uint32_t*>(&completion.record->done) = completion.call;
+// Notes the time, by the grid's first thread alone, in a call's `times` that may be null.
+__device__ __forceinline__ void NoteTimeOnce(CallTimes* times, uint64_t CallTimes::*which) {
+  if (times != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) NoteTime(&(times->*which));
 }
 
 }  // namespace maxsim::cuda

@@ -15,10 +15,10 @@ __device__ __forceinline__ void Prefetch(const int64_t* offset) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(offset));
 }
 
-__global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ InputCopy copy, CallRecord* record) {
+__global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ InputCopy copy, CallTimes* times) {
   LetNextGridStart();
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
-  if (i == 0) record->input_begin = GlobalNanoseconds();
+  if (i == 0) NoteTime(&times->input_begin);
   if (i < copy.bytes / sizeof(uint4)) {
     const uint4 piece = static_cast<const uint4*>(copy.pinned)[i];
     static_cast<uint4*>(copy.device)[i] = piece;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ In
       if (first + 3 < copy.num_ordinals) Prefetch(copy.offsets + piece.w);
     }
   }
-  if (i == 0) record->input_end = GlobalNanoseconds();
+  if (i == 0) NoteTime(&times->input_end);
 }
 
 }  // namespace
@@ -40,9 +40,9 @@ cudaError_t PrepareCopyInput() {
   return cudaFuncGetAttributes(&attributes, CopyInput);
 }
 
-cudaError_t LaunchCopyInput(const InputCopy& copy, CallRecord* record, cudaStream_t stream) {
+cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream) {
   const uint32_t count = static_cast<uint32_t>(copy.bytes / sizeof(uint4));
-  return LaunchKernel(CopyInput, (count + kThreads - 1) / kThreads, kThreads, 0, stream, copy, record);
+  return LaunchKernel(CopyInput, (count + kThreads - 1) / kThreads, kThreads, 0, stream, copy, times);
 }
 
 }  // namespace maxsim::cuda

@@ -25,7 +25,7 @@ struct InputCopy {
 
 // Copies a call's input by a kernel: of little data it takes half the time that a copy engine does, and the next kernel
 // can start meanwhile. The offsets of listed documents are brought into the L2 cache on the way: what scores them reads
-// those first of all. Notes its times in `record`.
-cudaError_t LaunchCopyInput(const InputCopy& copy, CallRecord* record, cudaStream_t stream);
+// those first of all. Notes its times in `times`.
+cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/call_arrival.h"
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/join_launch.h"
@@ -121,10 +122,9 @@ absl::Status CudaExecutor::Allocate() {
       select_workspaces_,
       DeviceBuffer::Allocate(static_cast<size_t>(capacity_.queries) * sizeof(SelectWorkspace), "selection"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(select_workspaces_.as(), 0, select_workspaces_.bytes(), stream_.get()));
-  MAXSIM_ASSIGN_OR_RETURN(completion_state_, DeviceBuffer::Allocate(sizeof(CompletionState), "completion"));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(completion_state_.as(), 0, sizeof(CompletionState), stream_.get()));
-  MAXSIM_ASSIGN_OR_RETURN(record_, PinnedBuffer::Allocate(sizeof(CallRecord), "completion"));
-  *record_.as<CallRecord>() = CallRecord{};
+  MAXSIM_ASSIGN_OR_RETURN(lone_state_, DeviceBuffer::Allocate(sizeof(LoneCallState), "lone calls"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(lone_state_.as(), 0, sizeof(LoneCallState), stream_.get()));
+  MAXSIM_ASSIGN_OR_RETURN(times_, PinnedBuffer::Allocate(sizeof(CallTimes), "times"));
   MAXSIM_ASSIGN_OR_RETURN(device_results_, DeviceBuffer::Allocate(results * sizeof(DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(pinned_results_, PinnedBuffer::Allocate(results * sizeof(DeviceScored), "results"));
 
@@ -238,6 +238,7 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
   MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents.maps() != nullptr, joins_ != Joins::kNever));
   if (!input_.empty()) {
     direct_ = !stage_events_ && input_.layout().total <= kDirectInputBytes && input_.num_results() <= kDirectResults;
+    lone_ = direct_ && lone_calls_ && IsLone();
     MAXSIM_RETURN_IF_ERROR(direct_ ? RunDirect(documents) : RunCopied(documents));
   }
   GiveResults(results);
@@ -255,31 +256,61 @@ void CudaExecutor::GiveResults(absl::Span<std::vector<Scored>> results) const {
 }
 
 // Kernels alone: one brings the input over, and the last one writes to pinned memory. Nothing stands between them in
-// the stream, so that each can begin while the one before it ends; but what joins lists, where there are such.
+// the stream, so that each can begin while the one before it ends; but what joins lists, where there are such. Or one
+// kernel does it all.
 absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   MAXSIM_RETURN_IF_ERROR(WriteInput());
-  CallRecord* const record = record_.as<CallRecord>();
-  if (++call_ == 0) ++call_;
+  CallTimes* const times = times_.as<CallTimes>();
+  CallArrival arrival({pinned_results_.as<DeviceScored>(), static_cast<size_t>(input_.num_results())}, times);
   FinishOnError started(stream_.get());
   const CallWait::Clock::time_point begin = CallWait::Clock::now();
   MAXSIM_RETURN_IF_ERROR(LaunchDirect(documents));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
-  MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(*record, call_, done_, begin, EstimatedWork(documents)));
+  MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(arrival, done_, begin, EstimatedWork(documents)));
   started.Finished();
   const auto seconds = [](uint64_t from, uint64_t to) { return to > from ? static_cast<double>(to - from) * 1e-9 : 0; };
-  timings_.copy_in += seconds(record->input_begin, record->input_end);
-  timings_.score += seconds(record->input_end, record->scores_end);
-  timings_.select += seconds(record->scores_end, record->results_end);
+  timings_.copy_in += seconds(times->input_begin, times->input_end);
+  timings_.score += seconds(times->input_end, times->scores_end);
+  timings_.select += seconds(times->scores_end, times->results_end);
   return absl::OkStatus();
 }
 
 absl::Status CudaExecutor::LaunchDirect(const CudaDocuments& documents) {
-  CallRecord* const record = record_.as<CallRecord>();
-  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchCopyInput(InputByKernel(ListedOffsets(documents)), record, stream_.get()));
+  if (lone_) return LaunchLone(documents);
+  CallTimes* const times = times_.as<CallTimes>();
+  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchCopyInput(InputByKernel(ListedOffsets(documents)), times, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
   MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(documents, input_.most_candidates())));
-  return LaunchSelection(pinned_results_.as<DeviceScored>(),
-                         {record, completion_state_.as<CompletionState>(), call_, 0});
+  return LaunchSelection(pinned_results_.as<DeviceScored>(), times);
+}
+
+// One query of one block over few candidates, whose rows a stream kernel holds in registers.
+bool CudaExecutor::IsLone() const {
+  const ScorePlan& plan = input_.score_plan();
+  return IsStream(plan.tile) && plan.row_bytes <= kStreamRegisterRowBytes && plan.num_row_tiles == 1 &&
+         input_.num_select_queries() == 1 && input_.num_block_sums() == 0 &&
+         input_.most_candidates() <= kBlockSelectCandidates;
+}
+
+// Queries against I8 documents are rounded by a kernel of their own, which brings them over on the way.
+absl::Status CudaExecutor::LaunchLone(const CudaDocuments& documents) {
+  const uint8_t* const host_input = pinned_input_.as<uint8_t>();
+  CallTimes* const times = times_.as<CallTimes>();
+  MAXSIM_RETURN_IF_ERROR(QuantizeQueriesOf(host_input, documents, times));
+  const ScorePass pass = ScorePass::Over(documents, input_.most_candidates());
+  ScoreParams params = ScoresOf(pass, 0, pass.count);
+  params.ordinals = reinterpret_cast<const uint32_t*>(host_input + input_.layout().ordinals);
+  params.lone = {.state = lone_state_.as<LoneCallState>(),
+                 .host_input = reinterpret_cast<const uint4*>(host_input),
+                 .input = Input<uint4>(0),
+                 .input_bytes = static_cast<uint32_t>(input_.layout().ordinals),
+                 .num_candidates = static_cast<int32_t>(input_.most_candidates()),
+                 .k = input_.first_selection().k,
+                 .results = pinned_results_.as<DeviceScored>(),
+                 .times = times};
+  if (documents.type() == ScalarType::kI8) params.lone.input_bytes = 0;
+  return MAXSIM_CUDA_STATUS(
+      sm90::LaunchScore(input_.score_plan(), documents.maps(), sm90::QueryMap{}, params, stream_.get()));
 }
 
 absl::Status CudaExecutor::StartAgain(const Documents& documents) {
@@ -305,7 +336,7 @@ absl::Status CudaExecutor::RunCopied(const CudaDocuments& documents) {
 // What follows the scores, and waits for it.
 absl::Status CudaExecutor::SelectAndCopyResults() {
   MAXSIM_RETURN_IF_ERROR(scored_.Record(stream_.get()));
-  MAXSIM_RETURN_IF_ERROR(LaunchSelection(device_results_.as<DeviceScored>(), {}));
+  MAXSIM_RETURN_IF_ERROR(LaunchSelection(device_results_.as<DeviceScored>(), nullptr));
   MAXSIM_RETURN_IF_ERROR(selected_.Record(stream_.get()));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(pinned_results_.as(), device_results_.as(),
                                               static_cast<size_t>(input_.num_results()) * sizeof(DeviceScored),
@@ -329,7 +360,7 @@ absl::Status CudaExecutor::CopyInput(const int64_t* offsets) {
   MAXSIM_RETURN_IF_ERROR(start_.Record(stream_.get()));
   // A kernel begins some microseconds after the copy engine's end, which would count as its own.
   if (stage_events_) {
-    return MAXSIM_CUDA_STATUS(LaunchCopyInput(InputByKernel(offsets), record_.as<CallRecord>(), stream_.get()));
+    return MAXSIM_CUDA_STATUS(LaunchCopyInput(InputByKernel(offsets), times_.as<CallTimes>(), stream_.get()));
   }
   return MAXSIM_CUDA_STATUS(cudaMemcpyAsync(device_input_.as(), pinned_input_.as(), input_.layout().total,
                                             cudaMemcpyHostToDevice, stream_.get()));
@@ -353,11 +384,16 @@ double CudaExecutor::EstimatedWork(const CudaDocuments& documents) const {
 }
 
 absl::Status CudaExecutor::QuantizeQueries(const CudaDocuments& documents) {
+  return QuantizeQueriesOf(Input<uint8_t>(0), documents, nullptr);
+}
+
+absl::Status CudaExecutor::QuantizeQueriesOf(const uint8_t* input, const CudaDocuments& documents, CallTimes* times) {
   if (documents.type() != ScalarType::kI8) return absl::OkStatus();
   const InputLayout& layout = input_.layout();
   QuantizeParams params{};
-  params.values = Input<float>(layout.query_rows);
-  params.weights = Input<float>(layout.row_weights);
+  params.values = reinterpret_cast<const float*>(input + layout.query_rows);
+  params.weights = reinterpret_cast<const float*>(input + layout.row_weights);
+  params.times = times;
   params.rows = Input<int8_t>(layout.quantized_rows);
   params.factors = Input<float>(layout.factors);
   params.rotation_seed = documents.rotation_seed();
@@ -401,28 +437,32 @@ absl::Status CudaExecutor::JoinLists() {
   return MAXSIM_CUDA_STATUS(LaunchJoin(call, stream_.get()));
 }
 
-absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
-  if (input_.num_unions() > 0) MAXSIM_RETURN_IF_ERROR(JoinLists());
+// Of the pass's candidates first .. first + count, which are scored at once.
+ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const {
+  const ScorePlan& plan = input_.score_plan();
   ScoreParams params = ParamsFor(pass);
   params.scores = scores_.as<float>();
   params.partials = partials_.as<float>();
   params.claims = claims_.as<uint32_t>();
+  params.pass_first = first;
+  params.pass_count = count;
+  params.claim_candidates = ClaimCandidates(plan, std::min(input_.pass_candidates(), pass.count), pass.mean_tokens);
+  if (IsHopper(plan.tile)) params.places = input_.Places(first, count, pass.document_tokens);
+  if (IsStream(plan.tile)) params.work = input_.Work(first, count, pass.mean_tokens, stream_tuning_);
+  return params;
+}
+
+absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
+  if (input_.num_unions() > 0) MAXSIM_RETURN_IF_ERROR(JoinLists());
   const ScorePlan& plan = input_.score_plan();
   const int64_t end = pass.first + pass.count;
-  params.claim_candidates = ClaimCandidates(plan, std::min(params.pass_count, pass.count), pass.mean_tokens);
   sm90::QueryMap query_map;
   if (IsDeep(plan.tile)) {
-    MAXSIM_RETURN_IF_ERROR(
-        sm90::DescribeQueries(plan.type, params.query_rows, input_.num_rows(), plan.row_bytes, plan.tile, query_map));
+    MAXSIM_RETURN_IF_ERROR(sm90::DescribeQueries(plan.type, ParamsFor(pass).query_rows, input_.num_rows(),
+                                                 plan.row_bytes, plan.tile, query_map));
   }
-  for (params.pass_first = pass.first; params.pass_first < end; params.pass_first += params.pass_count) {
-    params.pass_count = std::min(input_.pass_candidates(), end - params.pass_first);
-    if (IsHopper(plan.tile)) {
-      params.places = input_.Places(params.pass_first, params.pass_count, pass.document_tokens);
-    }
-    if (IsStream(plan.tile)) {
-      params.work = input_.Work(params.pass_first, params.pass_count, pass.mean_tokens, stream_tuning_);
-    }
+  for (int64_t first = pass.first; first < end; first += input_.pass_candidates()) {
+    const ScoreParams params = ScoresOf(pass, first, std::min(input_.pass_candidates(), end - first));
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
@@ -434,7 +474,7 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
   return absl::OkStatus();
 }
 
-absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, const Completion& completion) {
+absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, CallTimes* times) {
   SelectCall call{};
   call.queries = Input<SelectQuery>(input_.layout().select_queries);
   call.scores = scores_.as<float>();
@@ -446,7 +486,7 @@ absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, const Completi
   call.most_chunks = input_.most_chunks();
   call.most_rank_blocks = input_.most_rank_blocks();
   call.only = input_.first_selection();
-  return MAXSIM_CUDA_STATUS(LaunchSelect(call, completion, device_->overlapping_select, stream_.get()));
+  return MAXSIM_CUDA_STATUS(LaunchSelect(call, times, device_->overlapping_select, stream_.get()));
 }
 
 // `copied_in` is when everything that was to be scored had come over.

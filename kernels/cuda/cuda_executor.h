@@ -74,6 +74,12 @@ class CudaExecutor final : public Executor {
   // kernels of small calls note the times.
   void SetStageEvents(bool on) { stage_events_ = on; }
 
+  // For tests and measurements: whether calls of one short query over few candidates are done by one launch, where the
+  // documents have such a kernel. They are unless told otherwise.
+  void SetLoneCalls(bool on) { lone_calls_ = on; }
+  // Whether the last slice of the last call was done so.
+  bool last_lone() const { return lone_; }
+
   // For tests and measurements: how later small calls are waited for.
   void SetWaitMode(WaitMode mode) { call_wait_.SetMode(mode); }
 
@@ -106,16 +112,23 @@ class CudaExecutor final : public Executor {
                         absl::Span<std::vector<Scored>> results);
   absl::Status RunDirect(const CudaDocuments& documents);
   absl::Status LaunchDirect(const CudaDocuments& documents);
+  bool IsLone() const;
+  absl::Status LaunchLone(const CudaDocuments& documents);
   absl::Status RunCopied(const CudaDocuments& documents);
   absl::Status WriteInput();
   // `offsets`: as in InputCopy.
   InputCopy InputByKernel(const int64_t* offsets) const;
   absl::Status CopyInput(const int64_t* offsets);
   double EstimatedWork(const CudaDocuments& documents) const;
+  // Does nothing unless the documents are I8.
   absl::Status QuantizeQueries(const CudaDocuments& documents);
+  // The same of an input that begins at `input`, in device or pinned memory. `times`: as in QuantizeParams.
+  absl::Status QuantizeQueriesOf(const uint8_t* input, const CudaDocuments& documents, CallTimes* times);
   absl::Status JoinLists();
   absl::Status LaunchScores(const ScorePass& pass);
-  absl::Status LaunchSelection(DeviceScored* results, const Completion& completion);
+  ScoreParams ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const;
+  // `times`: where those of the selection are noted; may be null.
+  absl::Status LaunchSelection(DeviceScored* results, CallTimes* times);
   absl::Status SelectAndCopyResults();
   absl::Status AddTimings(const Event& copied_in);
   size_t AlignRoom(const Query& query) const;
@@ -147,11 +160,12 @@ class CudaExecutor final : public Executor {
   StreamTuning stream_tuning_;
   Joins joins_ = Joins::kWorthwhile;
   bool stage_events_ = false;
+  bool lone_calls_ = true;
   CallInput input_;
   CudaTimings timings_;
   CallWait call_wait_;
-  uint32_t call_ = 0;    // number of the last small call
-  bool direct_ = false;  // the last slice was one
+  bool direct_ = false;  // the last slice was a small call
+  bool lone_ = false;    // and one launch did it
 
   Stream stream_;
   Event start_, copied_in_, scored_, selected_, done_;
@@ -164,8 +178,8 @@ class CudaExecutor final : public Executor {
   DeviceBuffer claims_;             // zero between launches
   DeviceBuffer keys_;               // candidates of large selections
   DeviceBuffer select_workspaces_;  // as SelectWorkspace says between launches
-  DeviceBuffer completion_state_;   // a CompletionState
-  PinnedBuffer record_;             // a CallRecord
+  DeviceBuffer lone_state_;         // a LoneCallState
+  PinnedBuffer times_;              // a CallTimes
   DeviceBuffer device_results_;     // [results]
   PinnedBuffer pinned_results_;
 

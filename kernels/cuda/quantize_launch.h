@@ -5,10 +5,12 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/completion.h"
+
 namespace maxsim::cuda {
 
 struct QuantizeParams {
-  const float* values;   // [num_rows, value_pitch]; absent rows zero
+  const float* values;   // [num_rows, value_pitch]; absent rows zero. Device or pinned memory, as `weights`
   const float* weights;  // [num_rows]
   int8_t* rows;          // output [num_rows, row_bytes], zero past `dim`; in operand order blocks of
                          // [32, StreamQueryPitch(row_bytes)] in the order of StreamQueryOffset (kernels/plan.h)
@@ -20,6 +22,7 @@ struct QuantizeParams {
   int32_t row_bytes;      // multiple of 16
   int32_t operand_order;  // 1 or 0
   float rotation_factor;  // RotationFactor(dim)
+  CallTimes* times;       // input_begin and input_end are noted there; null: they are not
 };
 
 // Loads the kernel's code, so that the first call that needs it does not.

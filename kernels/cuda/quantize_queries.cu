@@ -3,6 +3,7 @@
 // rounding to nearest even.
 #include <algorithm>
 
+#include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/plan.h"
@@ -60,9 +61,12 @@ __global__ void __launch_bounds__(kMaxThreads) QuantizeQueries(const __grid_cons
   extern __shared__ float row[];  // [dim]
   __shared__ float of_warps[kMaxThreads / 32];
   AllowNextKernel();
+  const bool notes = p.times != nullptr && blockIdx.x == 0 && threadIdx.x == 0;
+  if (notes) NoteTime(&p.times->input_begin);
   const float* const values = p.values + blockIdx.x * p.value_pitch;
   for (int column = threadIdx.x; column < p.dim; column += blockDim.x) row[column] = values[column];
   __syncthreads();
+  if (notes) NoteTime(&p.times->input_end);
   for (int round = 0; round < kRotationRounds; ++round) RotateOnce(p, row, round);
 
   constexpr float kLargest = kMaxInt8;

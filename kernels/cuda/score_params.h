@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/lone_call.h"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda {
@@ -90,6 +91,7 @@ struct ScoreParams {
   KnownPlaces places;
   int32_t tile_tokens;        // the stream kernels': of a token tile
   StreamWork work;            // the stream kernels'
+  LoneCall lone;              // the stream kernels' with rows in registers
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
   int32_t claim_candidates;   // candidates of a claim, 1 .. 32
   int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them

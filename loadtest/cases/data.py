@@ -19,6 +19,7 @@ class Scale:
     dim: int
     passages: int  # documents of passage_tokens tokens
     passage_tokens: int
+    ragged_tokens: tuple[int, int, int]  # the same number of documents: of the shortest, in the mean, of the longest
     shard: int  # documents of the small collection, as long
     page_tokens: int  # the same token vectors cut into longer documents, for host memory
     list_tokens: int
@@ -40,13 +41,13 @@ class Scale:
 
 SCALES = {
     "full": Scale(
-        dim=128, passages=100_000, passage_tokens=180, shard=1024, page_tokens=1024, list_tokens=300, candidates=1000,
-        query_tokens=32, seconds=6, warmup=2, overload_seconds=60, soak_seconds=45, reload_seconds=20, start_copies=10,
-        concurrency=384, baseline_processes=6,
+        dim=128, passages=100_000, passage_tokens=180, ragged_tokens=(8, 121, 512), shard=1024, page_tokens=1024,
+        list_tokens=300, candidates=1000, query_tokens=32, seconds=6, warmup=2, overload_seconds=60, soak_seconds=45, reload_seconds=20,
+        start_copies=10, concurrency=384, baseline_processes=6,
     ),
     "small": Scale(
-        dim=32, passages=600, passage_tokens=9, shard=64, page_tokens=64, list_tokens=20, candidates=50,
-        query_tokens=8, seconds=0.3, warmup=0.1, overload_seconds=0.5, soak_seconds=1.5, reload_seconds=0.5,
+        dim=32, passages=600, passage_tokens=9, ragged_tokens=(1, 9, 40), shard=64, page_tokens=64, list_tokens=20,
+        candidates=50, query_tokens=8, seconds=0.3, warmup=0.1, overload_seconds=0.5, soak_seconds=1.5, reload_seconds=0.5,
         start_copies=2, concurrency=8, baseline_processes=2,
     ),
 }  # fmt: skip
@@ -66,10 +67,17 @@ def _fill(path, rows, dim, seed, threads):
     tokens.flush()
 
 
-def _lengths(rows, tokens):
+def _equal_lengths(rows, tokens):
     lengths = np.full(-(-rows // tokens), tokens, np.int64)
     lengths[-1] -= lengths.sum() - rows
     return lengths
+
+
+def _passage_lengths(count, shortest, mean, longest, seed):
+    """Like those of web passages: lognormal."""
+    deviation = 0.62
+    drawn = np.random.default_rng(seed).lognormal(np.log(mean) - deviation**2 / 2, deviation, count)
+    return np.clip(np.rint(drawn), shortest, longest).astype(np.int64)
 
 
 class Data:
@@ -96,26 +104,12 @@ class Data:
             unfinished.rename(path)
         return path
 
-    def _build(self, name, rows, tokens_each, quantised):
-        folder = self.folder / name
-        if quantised:
-            if not (folder / "collection.json").exists():
-                self._run("quantize", self._build(name.replace("-i8", "-f16"), rows, tokens_each, False), folder,
-                          "--no-comparison", "--quiet", "--name", name)  # fmt: skip
-            return folder
-        if not (folder / "collection.json").exists():
-            lengths = self.folder / f"{name}.lengths.npy"
-            np.save(lengths, _lengths(rows, tokens_each))
-            # One shard, so that a request is one call; but for what is to be spread over threads and devices.
-            most = rows * self.scale.dim * 2 // SHARDS if name.startswith("many") else 16 << 30
-            self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", folder,
-                      "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip
-        return folder
-
-    def collection(self, name):
-        """The folder of one of: passages-f16, passages-i8, many-f16, shard-f16, pages-f16, pages-i8, lists-f16."""
+    def _lengths(self, kind):
+        """The tokens of each document."""
         scale = self.scale
-        kind, _, storage = name.partition("-")
+        if kind == "ragged":
+            return _passage_lengths(scale.passages, *scale.ragged_tokens, self.seed)
+        rows = scale.shard * scale.passage_tokens if kind == "shard" else scale.rows
         tokens = {
             "passages": scale.passage_tokens,
             "many": scale.passage_tokens,
@@ -123,8 +117,30 @@ class Data:
             "pages": scale.page_tokens,
             "lists": scale.list_tokens,
         }[kind]
-        rows = scale.shard * scale.passage_tokens if kind == "shard" else scale.rows
-        return self._build(name, rows, tokens, storage == "i8")
+        return _equal_lengths(rows, tokens)
+
+    def num_documents(self, name):
+        return len(self._lengths(name.partition("-")[0]))
+
+    def collection(self, name):
+        """The folder of one of: passages-f16, passages-i8, ragged-f16, many-f16, shard-f16, pages-f16, pages-i8,
+        lists-f16."""
+        folder = self.folder / name
+        if (folder / "collection.json").exists():
+            return folder
+        kind, _, storage = name.partition("-")
+        if storage == "i8":
+            self._run("quantize", self.collection(f"{kind}-f16"), folder, "--no-comparison", "--quiet", "--name", name)
+        else:
+            lengths = self._lengths(kind)
+            rows = int(lengths.sum())
+            path = self.folder / f"{name}.lengths.npy"
+            np.save(path, lengths)
+            # One shard, so that a request is one call; but for what is to be spread over threads and devices.
+            most = rows * self.scale.dim * 2 // SHARDS if kind == "many" else 16 << 30
+            self._run("build", "--tokens", self._tokens(rows), "--lengths", path, "--output", folder,
+                      "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip
+        return folder
 
     def publish_again(self, name):
         """The next generation of a collection, of the same documents."""
@@ -137,8 +153,8 @@ class Data:
     def make(self, names):
         """Makes several at a time: each build is one thread that reads and hashes."""
         f16 = sorted({name.replace("-i8", "-f16") for name in names})
-        for small in {name.startswith("shard") for name in names}:
-            self._tokens(self.scale.shard * self.scale.passage_tokens if small else self.scale.rows)
+        for rows in {int(self._lengths(name.partition("-")[0]).sum()) for name in names}:
+            self._tokens(rows)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(self.collection, f16))
             list(pool.map(self.collection, sorted(set(names) - set(f16))))

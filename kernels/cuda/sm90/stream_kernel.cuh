@@ -8,6 +8,8 @@
 // NOTES:
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (kernels/README.md).
+//  - A call of one query over few candidates is done by the one launch (lone_call.cuh). Its query rows come while the
+//    ring fills.
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md).
 #pragma once
 
@@ -17,6 +19,7 @@
 
 #include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/lone_call.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/stream_loader.cuh"
@@ -28,7 +31,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The barrier of the warps that multiply behind which maxima may meet.
+// The barrier of the warps that multiply; behind its last use maxima may meet.
 inline constexpr int kMaximaMade = 2;
 
 // A warp that multiplies. Rows: RegisterRows or SharedRows.
@@ -81,6 +84,10 @@ class StreamMultiplier {
     row_tile_ = row_tile;
     rows_.Take(row_tile, phase);
     weight_ = p_.row_weights[int64_t{row_tile} * kBlockTokens + OwnRow(lane_)];
+    if (p_.lone.state != nullptr) {
+      sums_out_ = p_.scores;
+      return;
+    }
     const BlockOutput& output = p_.row_tiles[row_tile].outputs[0];
     sums_out_ =
         output.to_partials != 0 ? p_.partials + (output.offsets[0] - p_.pass_first) : p_.scores + output.offsets[0];
@@ -149,6 +156,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
   extern __shared__ __align__(128) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
+  constexpr bool kLone = !kShared;  // may be a lone call
   using Multiplier = StreamMultiplier<typename StreamRowsOf<kType, kSteps>::Type>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)),
                         kShared ? SharedShape(params) : kStreamRegisterShape);
@@ -167,16 +175,24 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     }
     __syncwarp();
     asm volatile("barrier.cta.arrive %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+    const int threads = ring.Warps() * 32;
     WaitForEarlierGrids();
+    if constexpr (kLone) {
+      __shared__ uint32_t word;
+      if (params.lone.input_bytes > 0) BringInput<kMaximaMade>(params.lone, word, threads);
+    }
     Multiplier multiplier(params, ring, warp, lane);
     multiplier.Begin();
-    const int threads = ring.Warps() * 32;
     for (int i = threadIdx.x; i < kStreamSlots * kBlockTokens; i += threads) {
       StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
     }
     for (int i = threadIdx.x; i < kStreamSlots; i += threads) StoreShared(ring.Count(i), 0u);
-    asm volatile("barrier.cta.sync %0, %1;" ::"n"(kMaximaMade), "r"(threads) : "memory");
+    Meet<kMaximaMade>(threads);
     multiplier.Run();
+  }
+  if constexpr (kLone) {
+    static_assert(sizeof(LoneCallSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
+    if (params.lone.state != nullptr) SelectAtEnd(params.lone, params.scores, *reinterpret_cast<LoneCallSpace*>(raw));
   }
 }
 

@@ -36,29 +36,28 @@ __device__ __forceinline__ void Rank(const SelectQuery& query, const float* all_
       rank += __shfl_xor_sync(0xffffffffu, rank, distance);
     }
     if (threadIdx.x % kLanesOfKey == 0 && mine < num_keys && rank < static_cast<uint32_t>(query.k)) {
-      all_results[query.results_offset + rank] = {ScoreOf(key), PositionOf(key)};
+      StoreResult(all_results + query.results_offset + rank, ScoreOf(key), PositionOf(key));
     }
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    RankKernel(const __grid_constant__ SelectCall call, const __grid_constant__ Completion completion) {
+__global__ void __launch_bounds__(kThreads) RankKernel(const __grid_constant__ SelectCall call, CallTimes* times) {
   __shared__ uint64_t others[kKeysInShared];
   WaitForEarlierGrids();
-  NoteStart(completion);
+  NoteTimeOnce(times, &CallTimes::scores_end);
   const bool only = call.num_large + call.num_small == 1;
   Rank(only ? call.only : call.queries[call.num_large + blockIdx.y], call.scores, call.results, others);
-  Complete(completion);
+  NoteTimeOnce(times, &CallTimes::results_end);
 }
 
 }  // namespace
 
 cudaError_t PrepareRank(bool& overlap) { return HasGridOrder(RankKernel, overlap); }
 
-cudaError_t LaunchRank(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream) {
+cudaError_t LaunchRank(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_rank_blocks, call.num_small);
-  if (overlap) return LaunchOverlapping(RankKernel, grid, kThreads, 0, stream, call, completion);
-  return LaunchKernel(RankKernel, grid, kThreads, 0, stream, call, completion);
+  if (overlap) return LaunchOverlapping(RankKernel, grid, kThreads, 0, stream, call, times);
+  return LaunchKernel(RankKernel, grid, kThreads, 0, stream, call, times);
 }
 
 }  // namespace maxsim::cuda

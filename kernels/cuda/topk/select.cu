@@ -61,6 +61,7 @@ struct Shared {
   SelectQuery query;  // here, as registers are scarce
   uint64_t* lists;
   DeviceScored* results;
+  CallTimes* times;
   uint32_t list_begins[kMaxSelectChunks + 1];
   int32_t chunks[kMaxSelectChunks];  // of this block
   int32_t claim;                     // what thread 0 has found out, for all
@@ -177,7 +178,7 @@ class Selection {
     departed_before_ = atomicAdd(&workspace_.num_left, 1u);
   }
 
-  // The block that departed last leaves the workspace as it was found.
+  // The block that departed last leaves the workspace as it was found. The first query's notes the time.
   __device__ __forceinline__ void CleanUp() {
     __syncthreads();
     if (thread_ == 0) {
@@ -194,6 +195,7 @@ class Selection {
     __syncthreads();
     if (thread_ == 0) {
       workspace_.num_done = workspace_.num_left = workspace_.num_keys = workspace_.num_histograms = 0;
+      if (blockIdx.y == 0 && shared_.times != nullptr) NoteTime(&shared_.times->results_end);
     }
   }
 
@@ -626,7 +628,7 @@ class Selection {
   }
 
   __device__ __forceinline__ void Write(uint64_t key, uint32_t rank) const {
-    if (rank < k_) shared_.results[rank] = {ScoreOf(key), PositionOf(key)};
+    if (rank < k_) StoreResult(shared_.results + rank, ScoreOf(key), PositionOf(key));
   }
 
   const SelectQuery& query_;
@@ -646,20 +648,19 @@ class Selection {
   uint32_t departed_before_ = 0;  // thread 0: blocks that had departed before this one
 };
 
-__global__ void __launch_bounds__(kThreads, 1)
-    SelectKernel(const __grid_constant__ SelectCall call, const __grid_constant__ Completion completion) {
+__global__ void __launch_bounds__(kThreads, 1) SelectKernel(const __grid_constant__ SelectCall call, CallTimes* times) {
   extern __shared__ __align__(16) uint8_t raw[];
   WaitForEarlierGrids();
-  NoteStart(completion);
+  NoteTimeOnce(times, &CallTimes::scores_end);
   Shared& shared = *reinterpret_cast<Shared*>(raw);
   if (threadIdx.x == 0) {
     shared.query = call.num_large + call.num_small == 1 ? call.only : call.queries[blockIdx.y];
     shared.lists = call.keys + shared.query.keys_offset;
     shared.results = call.results + shared.query.results_offset;
+    shared.times = times;
   }
   __syncthreads();
   if (blockIdx.x < shared.query.chunks) Selection(call.scores, call.workspaces[blockIdx.y], shared).Run();
-  Complete(completion);
 }
 
 }  // namespace
@@ -670,10 +671,10 @@ cudaError_t PrepareLargeSelect(bool& overlap) {
   return error == cudaSuccess ? HasGridOrder(SelectKernel, overlap) : error;
 }
 
-cudaError_t LaunchLargeSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream) {
+cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_chunks, call.num_large);
-  if (overlap) return LaunchOverlapping(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, completion);
-  return LaunchKernel(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, completion);
+  if (overlap) return LaunchOverlapping(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, times);
+  return LaunchKernel(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, times);
 }
 
 cudaError_t PrepareSelect(bool& overlap) {
@@ -684,13 +685,13 @@ cudaError_t PrepareSelect(bool& overlap) {
   return error;
 }
 
-cudaError_t LaunchSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream) {
+cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {
   if (call.num_large > 0) {
     const bool last = call.num_small == 0;
-    const cudaError_t error = LaunchLargeSelect(call, last ? completion : Completion{}, overlap, stream);
+    const cudaError_t error = LaunchLargeSelect(call, last ? times : nullptr, overlap, stream);
     if (error != cudaSuccess || last) return error;
   }
-  return LaunchRank(call, completion, overlap, stream);
+  return LaunchRank(call, times, overlap, stream);
 }
 
 }  // namespace maxsim::cuda

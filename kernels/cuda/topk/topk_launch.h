@@ -23,12 +23,6 @@ struct SelectQuery {
   int32_t list_keys;
 };
 
-// Scored (kernels/maxsim.h) as the device writes it.
-struct DeviceScored {
-  float score;
-  uint32_t position;
-};
-
 // What the thread blocks of one query's large selection tell each other. Zero before the first launch; the parts marked
 // so are zero again after each.
 struct SelectWorkspace {
@@ -63,14 +57,14 @@ struct SelectCall {
 // they may start while the kernel before them drains. Once a device, before the first launch.
 cudaError_t PrepareSelect(bool& overlap);
 
-// Selects: one launch for the large selections, and one for the small ones where there are any. `completion` is told by
-// the last of them. `overlap` is what PrepareSelect found.
-cudaError_t LaunchSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream);
+// Selects: one launch for the large selections, and one for the small ones where there are any. The last of them notes
+// its times in `times`, which may be null. `overlap` is what PrepareSelect found.
+cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
 // The two kernels.
 cudaError_t PrepareLargeSelect(bool& overlap);
-cudaError_t LaunchLargeSelect(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream);
+cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 cudaError_t PrepareRank(bool& overlap);
-cudaError_t LaunchRank(const SelectCall& call, const Completion& completion, bool overlap, cudaStream_t stream);
+cudaError_t LaunchRank(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

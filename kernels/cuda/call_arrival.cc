@@ -1,0 +1,32 @@
+#include "kernels/cuda/call_arrival.h"
+
+#include <cstring>
+
+namespace maxsim::cuda {
+namespace {
+
+static_assert(sizeof(DeviceScored) == sizeof(kNotThere));
+constexpr size_t kNumTimes = sizeof(CallTimes) / sizeof(kNotThere);
+
+bool IsThere(const void* place) {
+  return __atomic_load_n(static_cast<const uint64_t*>(place), __ATOMIC_ACQUIRE) != kNotThere;
+}
+
+}  // namespace
+
+CallArrival::CallArrival(absl::Span<DeviceScored> results, CallTimes* times) : results_(results), times_(times) {
+  std::memset(static_cast<void*>(results.data()), 0xff, results.size() * sizeof(DeviceScored));
+  std::memset(static_cast<void*>(times), 0xff, sizeof(CallTimes));
+}
+
+bool CallArrival::IsComplete() {
+  for (; num_there_ < results_.size(); ++num_there_) {
+    if (!IsThere(&results_[num_there_])) return false;
+  }
+  for (; num_there_ < results_.size() + kNumTimes; ++num_there_) {
+    if (!IsThere(&times_->input_begin + (num_there_ - results_.size()))) return false;
+  }
+  return true;
+}
+
+}  // namespace maxsim::cuda

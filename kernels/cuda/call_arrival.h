@@ -1,0 +1,26 @@
+// Watches a small call's results come in (kernels/cuda/completion.h).
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "kernels/cuda/completion.h"
+
+namespace maxsim::cuda {
+
+class CallArrival {
+ public:
+  // Empties the places, in pinned memory, before the call is launched. They must outlive this.
+  CallArrival(absl::Span<DeviceScored> results, CallTimes* times);
+
+  // Whether every result and every time is there; what was seen once is not looked at again. Once true, they can be
+  // read.
+  bool IsComplete();
+
+ private:
+  absl::Span<DeviceScored> results_;
+  CallTimes* times_;
+  size_t num_there_ = 0;  // of results and then times
+};
+
+}  // namespace maxsim::cuda
