@@ -1,5 +1,6 @@
 #include "kernels/validate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -27,6 +28,9 @@ absl::Status ValidateQueryTokens(const Query& query, int64_t query_idx) {
 }
 
 absl::Status ValidateOrdinals(absl::Span<const uint32_t> ordinals, int64_t num_documents, absl::string_view field) {
+  uint32_t largest = 0;
+  for (const uint32_t ordinal : ordinals) largest = std::max(largest, ordinal);
+  if (largest < num_documents) return absl::OkStatus();
   for (size_t idx = 0; idx < ordinals.size(); ++idx) {
     if (ordinals[idx] >= num_documents) {
       return absl::InvalidArgumentError(

@@ -1,5 +1,6 @@
 #include "kernels/cuda/call_arrival.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace maxsim::cuda {
@@ -27,6 +28,11 @@ bool CallArrival::IsComplete() {
     if (!IsThere(&times_->input_begin + (num_there_ - results_.size()))) return false;
   }
   return true;
+}
+
+std::chrono::nanoseconds CallArrival::DeviceTime() const {
+  return std::chrono::nanoseconds(
+      std::max(static_cast<int64_t>(times_->results_end - times_->input_begin), int64_t{0}));
 }
 
 }  // namespace maxsim::cuda

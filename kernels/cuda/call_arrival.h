@@ -1,6 +1,7 @@
 // Watches a small call's results come in (kernels/cuda/completion.h).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -16,6 +17,9 @@ class CallArrival {
   // Whether every result and every time is there; what was seen once is not looked at again. Once true, they can be
   // read.
   bool IsComplete();
+
+  // What the complete call took on the device.
+  std::chrono::nanoseconds DeviceTime() const;
 
  private:
   absl::Span<DeviceScored> results_;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/call_input.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/cuda/cuda_error.h"
@@ -47,18 +48,39 @@ class PackedBlocks {
   int64_t whole_ = 0, of_eight_ = 0, of_sixteen_ = 0;
 };
 
-// Writes a row of a block in the order of StreamQueryOffset: by pairs of words, which lie two words apart.
-void WriteOperands(const uint8_t* row, size_t bytes, int32_t index, uint8_t* block) {
-  constexpr int32_t kPair = 8;
-  static_assert(StreamQueryOffset(0, 4) == StreamQueryOffset(0, 0) + kPair);
-  const int32_t size = static_cast<int32_t>(bytes);
-  int32_t byte = 0;
-  for (; byte + kPair <= size; byte += kPair) {
-    uint8_t* const pair = block + StreamQueryOffset(index, byte);
-    std::memcpy(pair, row + byte, 4);
-    std::memcpy(pair + kPair, row + byte + 4, 4);
+// Writes a block in the order of StreamQueryOffset: `num_rows` rows of `row_bytes`, or more, of which the first
+// kBlockTokens count; zeros behind each, up to `pitch`, and for absent ones. It is written from front to back: a lane's
+// operand is two words of a row and two of the row 8 further, interleaved.
+void WriteOperands(const uint8_t* rows, int32_t num_rows, size_t row_bytes, size_t pitch, uint8_t* block) {
+  static_assert(StreamQueryOffset(8, 0) == 4 && StreamQueryOffset(0, 4) == 8 && StreamQueryOffset(0, 8) == 16 &&
+                StreamQueryOffset(1, 0) == 4 * 16 && StreamQueryOffset(16, 0) == 32 * 16 &&
+                StreamQueryOffset(0, kStepBytes) == 2 * 32 * 16);
+  constexpr uint64_t kLow = 0xffffffffu;
+  constexpr size_t kPairs = kStepBytes / sizeof(uint64_t);
+  using Step = std::array<uint64_t, kPairs>;
+  const auto step_of = [&](int32_t row, size_t begin) {
+    Step step{};
+    if (row >= num_rows || begin >= row_bytes) return step;
+    const uint8_t* const from = rows + static_cast<size_t>(row) * row_bytes + begin;
+    if (row_bytes - begin >= sizeof(step)) {
+      std::memcpy(step.data(), from, sizeof(step));
+    } else {
+      std::memcpy(step.data(), from, row_bytes - begin);
+    }
+    return step;
+  };
+  for (size_t begin = 0; begin < pitch; begin += kStepBytes) {
+    for (int32_t half = 0; half < kBlockTokens; half += 16) {
+      for (int32_t row = half; row < half + 8; ++row) {
+        const Step first = step_of(row, begin), second = step_of(row + 8, begin);
+        for (size_t i = 0; i < kPairs; ++i) {
+          const uint64_t operand[2] = {(first[i] & kLow) | second[i] << 32, first[i] >> 32 | (second[i] & ~kLow)};
+          std::memcpy(block, operand, sizeof(operand));
+          block += sizeof(operand);
+        }
+      }
+    }
   }
-  for (; byte < size; ++byte) block[StreamQueryOffset(index, byte)] = row[byte];
 }
 
 // Of the row tile, in the pass over candidates pass_first .. pass_first + pass_count.
@@ -534,20 +556,22 @@ void CallInput::Write(uint8_t* memory) const {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
     const size_t absent = static_cast<size_t>(num_rows - query->num_tokens);
     if (operands) {
-      std::memset(rows, 0, static_cast<size_t>(num_rows) * pitch);
+      for (int32_t i = 0; i < query->num_tokens; i += kBlockTokens) {
+        WriteOperands(tokens + static_cast<size_t>(i) * token_bytes, query->num_tokens - i, token_bytes, pitch,
+                      rows + static_cast<size_t>(i) * pitch);
+      }
     } else {
-      std::memset(rows + static_cast<size_t>(query->num_tokens) * pitch, 0, absent * pitch);
-    }
-    for (int32_t i = 0; i < query->num_tokens; ++i, tokens += token_bytes) {
-      if (operands) {
-        WriteOperands(tokens, token_bytes, i % kBlockTokens,
-                      rows + static_cast<size_t>(i / kBlockTokens * kBlockTokens) * pitch);
-      } else {
+      for (int32_t i = 0; i < query->num_tokens; ++i) {
         uint8_t* const row = rows + static_cast<size_t>(i) * pitch;
-        std::memcpy(row, tokens, token_bytes);
+        std::memcpy(row, tokens + static_cast<size_t>(i) * token_bytes, token_bytes);
         std::memset(row + token_bytes, 0, pitch - token_bytes);
       }
-      *weights++ = query->weights == nullptr || !weighted_ ? 1.0f : query->weights[i];
+      std::memset(rows + static_cast<size_t>(query->num_tokens) * pitch, 0, absent * pitch);
+    }
+    if (query->weights == nullptr || !weighted_) {
+      weights = std::fill_n(weights, query->num_tokens, 1.0f);
+    } else {
+      weights = std::copy_n(query->weights, query->num_tokens, weights);
     }
     weights = std::fill_n(weights, absent, 0.0f);
     rows += static_cast<size_t>(num_rows) * pitch;

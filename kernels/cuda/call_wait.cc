@@ -19,8 +19,9 @@ constexpr int kClasses = 64 * kClassesOfOctave;
 constexpr Duration kLongestPoll = microseconds(8);
 // Polling begins about this long before the end.
 constexpr Duration kMargin = microseconds(4);
-// Sleeping costs two switches of context, so it is not worth less.
-constexpr Duration kLeastRest = microseconds(15);
+// Sleeping costs two switches of context, and a processor that has slept begins slowly: calls of one query over a
+// thousand documents are polled for all the while.
+constexpr Duration kLeastRest = microseconds(30);
 // Calls of more than that lose nothing by waiting for the event.
 constexpr Duration kMostRest = microseconds(2000);
 // What waiting for an event takes longer than the call.
@@ -48,8 +49,7 @@ void SleepUntil(CallWait::Clock::time_point time) {
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
-bool Poll(CallArrival& arrival, Duration longest) {
-  const CallWait::Clock::time_point end = CallWait::Clock::now() + longest;
+bool PollUntil(CallArrival& arrival, CallWait::Clock::time_point end) {
   while (!arrival.IsComplete()) {
     if (CallWait::Clock::now() >= end) return false;
     Pause();
@@ -64,19 +64,19 @@ CallWait::CallWait() : rests_(kClasses, Duration::zero()) {}
 absl::Status CallWait::Wait(CallArrival& arrival, const Event& event, Clock::time_point begin, double work) {
   if (mode_ == WaitMode::kEvent) return event.Wait();
   if (mode_ == WaitMode::kPoll) {
-    return Poll(arrival, std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
+    return PollUntil(arrival, begin + std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
   }
   const int place = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
   Duration& rest = rests_[static_cast<size_t>(std::min(place, kClasses - 1))];
   if (rest < kMostRest) {
     if (rest >= kLeastRest) SleepUntil(begin + rest);
     if (arrival.IsComplete()) {
-      rest -= std::min(rest, kStep);
+      // Too long a rest, and perhaps by far: but the call has taken as long as it did on the device.
+      rest = std::min(rest - std::min(rest, kStep), std::chrono::duration_cast<Duration>(arrival.DeviceTime()));
       return absl::OkStatus();
     }
-    const Clock::time_point awake = Clock::now();
-    if (Poll(arrival, kLongestPoll)) {
-      rest = std::max(rest + (Clock::now() - awake - kMargin) / 4, Duration::zero());
+    if (PollUntil(arrival, std::max(begin + std::max(rest, kLeastRest), Clock::now()) + kLongestPoll)) {
+      rest = std::max(rest + (Clock::now() - begin - kMargin - rest) / 4, Duration::zero());
       return absl::OkStatus();
     }
   }

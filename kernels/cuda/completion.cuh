@@ -16,11 +16,13 @@ __device__ __forceinline__ void StoreResult(DeviceScored* place, float score, ui
   StoreWhole(place, static_cast<uint64_t>(position) << 32 | __float_as_uint(score));
 }
 
-__device__ __forceinline__ void NoteTime(uint64_t* place) {
+__device__ __forceinline__ uint64_t GlobalTime() {
   uint64_t time;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
-  StoreWhole(place, time);
+  return time;
 }
+
+__device__ __forceinline__ void NoteTime(uint64_t* place) { StoreWhole(place, GlobalTime()); }
 
 // Notes the time, by the grid's first thread alone, in a call's `times` that may be null.
 __device__ __forceinline__ void NoteTimeOnce(CallTimes* times, uint64_t CallTimes::*which) {

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   device->compute_major = properties.major;
   device->compute_minor = properties.minor;
   device->memory_bytes = properties.totalGlobalMem;
+  device->cache_bytes = properties.l2CacheSize;
   device->limits.num_sms = properties.multiProcessorCount;
   device->limits.shared_bytes_per_block = static_cast<int32_t>(properties.sharedMemPerBlockOptin);
   device->limits.shared_bytes_per_sm = static_cast<int32_t>(properties.sharedMemPerMultiprocessor);

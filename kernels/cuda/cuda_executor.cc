@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/call_arrival.h"
@@ -263,8 +264,8 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   CallTimes* const times = times_.as<CallTimes>();
   CallArrival arrival({pinned_results_.as<DeviceScored>(), static_cast<size_t>(input_.num_results())}, times);
   FinishOnError started(stream_.get());
+  MAXSIM_RETURN_IF_ERROR(lone_ ? StartLone(documents) : LaunchDirect(documents));
   const CallWait::Clock::time_point begin = CallWait::Clock::now();
-  MAXSIM_RETURN_IF_ERROR(LaunchDirect(documents));
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(arrival, done_, begin, EstimatedWork(documents)));
   started.Finished();
@@ -276,7 +277,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
 }
 
 absl::Status CudaExecutor::LaunchDirect(const CudaDocuments& documents) {
-  if (lone_) return LaunchLone(documents);
+  if (lone_) return LaunchLone(documents, LoneLaunchOf(documents));
   CallTimes* const times = times_.as<CallTimes>();
   MAXSIM_RETURN_IF_CUDA_ERROR(LaunchCopyInput(InputByKernel(ListedOffsets(documents)), times, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
@@ -292,25 +293,51 @@ bool CudaExecutor::IsLone() const {
          input_.most_candidates() <= kBlockSelectCandidates;
 }
 
-// Queries against I8 documents are rounded by a kernel of their own, which brings them over on the way.
-absl::Status CudaExecutor::LaunchLone(const CudaDocuments& documents) {
+CudaExecutor::LoneLaunch CudaExecutor::LoneLaunchOf(const CudaDocuments& documents) const {
   const uint8_t* const host_input = pinned_input_.as<uint8_t>();
-  CallTimes* const times = times_.as<CallTimes>();
-  MAXSIM_RETURN_IF_ERROR(QuantizeQueriesOf(host_input, documents, times));
+  const InputLayout& layout = input_.layout();
   const ScorePass pass = ScorePass::Over(documents, input_.most_candidates());
-  ScoreParams params = ScoresOf(pass, 0, pass.count);
-  params.ordinals = reinterpret_cast<const uint32_t*>(host_input + input_.layout().ordinals);
-  params.lone = {.state = lone_state_.as<LoneCallState>(),
-                 .host_input = reinterpret_cast<const uint4*>(host_input),
-                 .input = Input<uint4>(0),
-                 .input_bytes = static_cast<uint32_t>(input_.layout().ordinals),
-                 .num_candidates = static_cast<int32_t>(input_.most_candidates()),
-                 .k = input_.first_selection().k,
-                 .results = pinned_results_.as<DeviceScored>(),
-                 .times = times};
-  if (documents.type() == ScalarType::kI8) params.lone.input_bytes = 0;
+  const bool quantized = documents.type() == ScalarType::kI8;
+  LoneLaunch launch{};
+  launch.scores = ScoresOf(pass, 0, pass.count);
+  launch.scores.ordinals = reinterpret_cast<const uint32_t*>(host_input + layout.ordinals);
+  LoneCall& call = launch.scores.lone;
+  call.state = lone_state_.as<LoneCallState>();
+  call.num_candidates = static_cast<int32_t>(input_.most_candidates());
+  call.k = input_.first_selection().k;
+  call.results = pinned_results_.as<DeviceScored>();
+  call.times = times_.as<CallTimes>();
+  if (quantized) {
+    launch.queries = QuantizeParamsOf(host_input, documents, call.times);
+  } else {
+    call.host_input = reinterpret_cast<const uint4*>(host_input + layout.row_weights);
+    call.input = Input<uint4>(layout.row_weights);
+    call.input_bytes = static_cast<uint32_t>(layout.ordinals - layout.row_weights);
+  }
+  return launch;
+}
+
+// Queries against I8 documents are rounded by a kernel of their own, which brings them over on the way.
+absl::Status CudaExecutor::LaunchLone(const CudaDocuments& documents, const LoneLaunch& launch) {
+  if (launch.queries.rows != nullptr) {
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchQuantizeQueries(launch.queries, stream_.get()));
+  }
   return MAXSIM_CUDA_STATUS(
-      sm90::LaunchScore(input_.score_plan(), documents.maps(), sm90::QueryMap{}, params, stream_.get()));
+      sm90::LaunchScore(input_.score_plan(), documents.maps(), sm90::QueryMap{}, launch.scores, stream_.get()));
+}
+
+// Calls over the same documents for as many results of as many candidates launch alike: their input is elsewhere.
+absl::Status CudaExecutor::StartLone(const CudaDocuments& documents) {
+  struct Key {
+    LoneLaunch launch;
+    ScalarType type;
+    int32_t num_steps, grid;
+  };
+  static_assert(std::is_trivially_copyable_v<Key>);
+  const ScorePlan& plan = input_.score_plan();
+  const Key key{LoneLaunchOf(documents), plan.type, plan.num_steps, plan.grid()};
+  return lone_launch_.Start(stream_.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
+                            [&] { return LaunchLone(documents, key.launch); });
 }
 
 absl::Status CudaExecutor::StartAgain(const Documents& documents) {
@@ -384,16 +411,17 @@ double CudaExecutor::EstimatedWork(const CudaDocuments& documents) const {
 }
 
 absl::Status CudaExecutor::QuantizeQueries(const CudaDocuments& documents) {
-  return QuantizeQueriesOf(Input<uint8_t>(0), documents, nullptr);
+  if (documents.type() != ScalarType::kI8) return absl::OkStatus();
+  return MAXSIM_CUDA_STATUS(
+      LaunchQuantizeQueries(QuantizeParamsOf(Input<uint8_t>(0), documents, nullptr), stream_.get()));
 }
 
-absl::Status CudaExecutor::QuantizeQueriesOf(const uint8_t* input, const CudaDocuments& documents, CallTimes* times) {
-  if (documents.type() != ScalarType::kI8) return absl::OkStatus();
+QuantizeParams CudaExecutor::QuantizeParamsOf(const uint8_t* input, const CudaDocuments& documents,
+                                              CallTimes* times) const {
   const InputLayout& layout = input_.layout();
   QuantizeParams params{};
   params.values = reinterpret_cast<const float*>(input + layout.query_rows);
   params.weights = reinterpret_cast<const float*>(input + layout.row_weights);
-  params.times = times;
   params.rows = Input<int8_t>(layout.quantized_rows);
   params.factors = Input<float>(layout.factors);
   params.rotation_seed = documents.rotation_seed();
@@ -403,7 +431,8 @@ absl::Status CudaExecutor::QuantizeQueriesOf(const uint8_t* input, const CudaDoc
   params.row_bytes = static_cast<int32_t>(documents.row_bytes());
   params.operand_order = input_.operand_order() ? 1 : 0;
   params.rotation_factor = RotationFactor(documents.dim());
-  return MAXSIM_CUDA_STATUS(LaunchQuantizeQueries(params, stream_.get()));
+  params.times = times;
+  return params;
 }
 
 ScoreParams CudaExecutor::ParamsFor(const ScorePass& pass) const {
@@ -448,7 +477,10 @@ ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t
   params.pass_count = count;
   params.claim_candidates = ClaimCandidates(plan, std::min(input_.pass_candidates(), pass.count), pass.mean_tokens);
   if (IsHopper(plan.tile)) params.places = input_.Places(first, count, pass.document_tokens);
-  if (IsStream(plan.tile)) params.work = input_.Work(first, count, pass.mean_tokens, stream_tuning_);
+  if (IsStream(plan.tile)) {
+    params.work = input_.Work(first, count, pass.mean_tokens, stream_tuning_);
+    params.read_once = params.work.total * pass.mean_tokens > device_->cache_bytes / pass.memory->row_bytes() ? 1 : 0;
+  }
   return params;
 }
 

@@ -15,6 +15,9 @@
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/document_stream.h"
 #include "kernels/cuda/event.h"
+#include "kernels/cuda/quantize_launch.h"
+#include "kernels/cuda/repeated_launch.h"
+#include "kernels/cuda/score_params.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/streamed_documents.h"
 #include "kernels/cuda/uploader.h"
@@ -79,6 +82,8 @@ class CudaExecutor final : public Executor {
   void SetLoneCalls(bool on) { lone_calls_ = on; }
   // Whether the last slice of the last call was done so.
   bool last_lone() const { return lone_; }
+  // And whether that launch was the graph of one like it.
+  bool last_lone_was_graph() const { return lone_ && lone_launch_.last_was_graph(); }
 
   // For tests and measurements: how later small calls are waited for.
   void SetWaitMode(WaitMode mode) { call_wait_.SetMode(mode); }
@@ -112,8 +117,15 @@ class CudaExecutor final : public Executor {
                         absl::Span<std::vector<Scored>> results);
   absl::Status RunDirect(const CudaDocuments& documents);
   absl::Status LaunchDirect(const CudaDocuments& documents);
+  // What one launch does of a call (kernels/cuda/lone_call.h).
+  struct LoneLaunch {
+    QuantizeParams queries;  // of I8 documents, in a launch of its own before
+    ScoreParams scores;
+  };
   bool IsLone() const;
-  absl::Status LaunchLone(const CudaDocuments& documents);
+  LoneLaunch LoneLaunchOf(const CudaDocuments& documents) const;
+  absl::Status LaunchLone(const CudaDocuments& documents, const LoneLaunch& launch);
+  absl::Status StartLone(const CudaDocuments& documents);
   absl::Status RunCopied(const CudaDocuments& documents);
   absl::Status WriteInput();
   // `offsets`: as in InputCopy.
@@ -122,8 +134,8 @@ class CudaExecutor final : public Executor {
   double EstimatedWork(const CudaDocuments& documents) const;
   // Does nothing unless the documents are I8.
   absl::Status QuantizeQueries(const CudaDocuments& documents);
-  // The same of an input that begins at `input`, in device or pinned memory. `times`: as in QuantizeParams.
-  absl::Status QuantizeQueriesOf(const uint8_t* input, const CudaDocuments& documents, CallTimes* times);
+  // Of an input that begins at `input`, in device or pinned memory. `times`: as in QuantizeParams.
+  QuantizeParams QuantizeParamsOf(const uint8_t* input, const CudaDocuments& documents, CallTimes* times) const;
   absl::Status JoinLists();
   absl::Status LaunchScores(const ScorePass& pass);
   ScoreParams ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const;
@@ -164,6 +176,7 @@ class CudaExecutor final : public Executor {
   CallInput input_;
   CudaTimings timings_;
   CallWait call_wait_;
+  RepeatedLaunch lone_launch_;
   bool direct_ = false;  // the last slice was a small call
   bool lone_ = false;    // and one launch did it
 

@@ -33,6 +33,7 @@ struct Device {
   int compute_major = 0;
   int compute_minor = 0;
   size_t memory_bytes = 0;
+  int64_t cache_bytes = 0;  // of the L2 cache
   DeviceLimits limits;
   bool overlapping_select = false;   // PrepareSelect's
   int64_t stream_block_bytes = 0;    // CudaOptions'

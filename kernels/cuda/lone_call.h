@@ -8,24 +8,26 @@
 #include <cstdint>
 
 #include "kernels/cuda/completion.h"
+#include "kernels/plan.h"
 
 namespace maxsim::cuda {
 
+// Rows that registers hold, and their weights.
+inline constexpr int32_t kLoneInputBytes = kBlockTokens * (kStreamRegisterRowBytes + 8);
+
 // What the thread blocks tell each other, in device memory. Zero before the launch and after it.
 struct LoneCallState {
-  uint32_t begun;  // blocks; the first one brings the input over
   uint32_t input_there;
   uint32_t ended;  // blocks whose scores are there; the last one selects
-  uint32_t unused;
 };
 
 struct LoneCall {
   LoneCallState* state;  // null: the launch scores, and others see to the rest
-  // The input but the list of candidates, which every block reads in the host's memory: what it needs of that is
-  // little, and wanted first of all. No bytes: it is on the device.
+  // The query's rows with their weights, to be brought over. No bytes: they are on the device. The list of candidates
+  // is read in the host's memory: what a block needs of that is little, and wanted first of all.
   const uint4* host_input;
   uint4* input;
-  uint32_t input_bytes;  // a multiple of 16
+  uint32_t input_bytes;  // a multiple of 16, at most kLoneInputBytes
   int32_t num_candidates;
   int64_t k;
   DeviceScored* results;  // in pinned memory

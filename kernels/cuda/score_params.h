@@ -90,6 +90,7 @@ struct ScoreParams {
   // The Hopper kernels' alone.
   KnownPlaces places;
   int32_t tile_tokens;        // the stream kernels': of a token tile
+  int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
   StreamWork work;            // the stream kernels'
   LoneCall lone;              // the stream kernels' with rows in registers
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh

@@ -145,6 +145,7 @@ class Jobs {
       query.top_k = options_.top_k;
       query.candidates = set;
     }
+    engine::ComputeWork(job.get());
     return job;
   }
 

@@ -11,6 +11,12 @@ int64_t Length(const DocumentsView& documents, uint32_t ordinal) {
   return documents.offsets[ordinal + size_t{1}] - documents.offsets[ordinal];
 }
 
+int64_t TotalLength(const DocumentsView& documents, absl::Span<const uint32_t> ordinals) {
+  int64_t total = 0;
+  for (const uint32_t ordinal : ordinals) total += Length(documents, ordinal);
+  return total;
+}
+
 }  // namespace
 
 // Whole-collection queries stand first and lists by group, so that queries which share documents meet in one call.
@@ -81,13 +87,20 @@ void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) 
   const absl::Span<const uint32_t> indices = split.indices(part_idx);
   const auto max_piece = static_cast<size_t>(limits_.max_candidates);
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
+  const int64_t total = TotalLength(view, ordinals);
+  const bool at_once = ordinals.size() <= max_piece && total <= max_tokens;  // nearly always
   size_t end = 0;
   for (size_t begin = 0; begin < ordinals.size(); begin = end) {
-    int64_t num_tokens = Length(view, ordinals[begin]);
-    for (end = begin + 1; end < ordinals.size() && end - begin < max_piece; ++end) {
-      const int64_t length = Length(view, ordinals[end]);
-      if (length > max_tokens - num_tokens) break;
-      num_tokens += length;
+    int64_t num_tokens = total;
+    if (at_once) {
+      end = ordinals.size();
+    } else {
+      num_tokens = Length(view, ordinals[begin]);
+      for (end = begin + 1; end < ordinals.size() && end - begin < max_piece; ++end) {
+        const int64_t length = Length(view, ordinals[end]);
+        if (length > max_tokens - num_tokens) break;
+        num_tokens += length;
+      }
     }
     for (const QueryRun& run : queries_->RunsOf(group)) {
       tasks_.push_back({.run = &run,

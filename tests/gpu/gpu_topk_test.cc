@@ -600,6 +600,26 @@ TEST_F(GpuLoneCallTest, ScoresOfAllShapes) {
   }
 }
 
+// Calls that launch alike become a graph, which reads each call's own input; others in between do not mind it.
+TEST_F(GpuLoneCallTest, CallsAlikeBecomeAGraph) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetLoneCalls(false);
+  for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 5000, 1, 50));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (int run = 0; run < 60; ++run) {
+      const bool other = run >= 30 && run % 3 == 0;
+      const auto seed = TestSeed() + static_cast<uint64_t>(run);
+      const std::vector<uint32_t> list = RandomList(seed, 800, loaded->num_documents());
+      const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
+      const Query call = query.view(other ? 20 : 100, &list);
+      ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
+      EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
+    }
+  }
+}
+
 // The parts between two lone calls leave nothing behind that the next one minds, and executors do not mind each other.
 TEST_F(GpuLoneCallTest, ManyTogether) {
   const RandomDocuments documents =

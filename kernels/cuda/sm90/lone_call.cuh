@@ -17,33 +17,52 @@ __device__ __forceinline__ void Meet(int threads) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
-// Brings the input over, or waits until it is there. Nobody waits for a block that may not be running: it is the first
-// one to come here that brings it. Called by the block's first `threads` threads, which meet at kBarrier. `word` is
-// theirs, in shared memory.
+// Pieces of 16 bytes of the input that a thread brings over at most, all at once: a read of the host's memory takes 2
+// to 3 us.
+inline constexpr int kInputPieces = 2;
+// Polls, of 0.7 us each, before a block brings over itself what the first one should have.
+inline constexpr int kInputPatience = 64;
+
+// Whether the input is there by now.
+__device__ __forceinline__ bool InputIsThere(const LoneCall& call) {
+  uint32_t there = 0;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&call.state->input_there) : "memory");
+  return there != 0;
+}
+
+// Has the input brought over by the first block of the grid, or waits until it is there. But nobody waits for a block
+// that may not be running: after a while any other does the same; what it writes is the same, too. Called by the
+// block's first `threads` threads, which meet at kBarrier. `word` is theirs, in shared memory.
 template <int kBarrier>
 __device__ __forceinline__ void BringInput(const LoneCall& call, uint32_t& word, int threads) {
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) word = atomicAdd(&call.state->begun, 1u);
-  Meet<kBarrier>(threads);
-  if (word == 0) {
-    if (thread == 0) NoteTime(&call.times->input_begin);
-    const int count = static_cast<int>(call.input_bytes / sizeof(uint4));
-#pragma unroll 2
-    for (int i = thread; i < count; i += threads) call.input[i] = call.host_input[i];
-    Meet<kBarrier>(threads);
-    if (thread != 0) return;
-    __threadfence();
-    atomicExch(&call.state->input_there, 1u);
-    NoteTime(&call.times->input_end);
-  } else {
+  if (blockIdx.x != 0) {
     if (thread == 0) {
-      uint32_t there = 0;
-      while (there == 0) {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&call.state->input_there) : "memory");
-      }
+      int polls = 0;
+      bool there = InputIsThere(call);
+      for (; !there && polls < kInputPatience; ++polls) there = InputIsThere(call);
+      word = there ? 1 : 0;
     }
     Meet<kBarrier>(threads);
+    if (word != 0) return;
   }
+  const uint64_t begin = GlobalTime();
+  const int count = static_cast<int>(call.input_bytes / sizeof(uint4));
+  uint4 pieces[kInputPieces];
+#pragma unroll
+  for (int i = 0; i < kInputPieces; ++i) {
+    if (thread + i * threads < count) pieces[i] = call.host_input[thread + i * threads];
+  }
+#pragma unroll
+  for (int i = 0; i < kInputPieces; ++i) {
+    if (thread + i * threads < count) call.input[thread + i * threads] = pieces[i];
+  }
+  Meet<kBarrier>(threads);
+  if (thread != 0) return;
+  // The times only then: they go to the host, and a release would wait for them.
+  asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&call.state->input_there) : "memory");
+  StoreWhole(&call.times->input_begin, begin);
+  NoteTime(&call.times->input_end);
 }
 
 struct LoneCallSpace {
@@ -51,19 +70,21 @@ struct LoneCallSpace {
   uint32_t is_last;
 };
 
-// Selects, if this is the last block to get here. Called by all threads once all has been scored that is the block's,
-// with nothing of `space` in use.
+// Selects, if this is the last block to get here. Called by the block's first kThreads threads, which meet at kBarrier,
+// once all is scored that is the block's, with nothing of `space` in use.
+template <int kThreads, int kBarrier>
 __device__ __forceinline__ void SelectAtEnd(const LoneCall& call, const float* scores, LoneCallSpace& space) {
-  __syncthreads();
+  const auto meet = [] { Meet<kBarrier>(kThreads); };
+  meet();
   if (threadIdx.x == 0) {
-    __threadfence();
-    space.is_last = atomicAdd(&call.state->ended, 1u) + 1 == gridDim.x ? 1 : 0;
-    __threadfence();
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(&call.state->ended) : "memory");
+    space.is_last = before + 1 == gridDim.x ? 1 : 0;
   }
-  __syncthreads();
+  meet();
   if (space.is_last == 0) return;
   if (threadIdx.x == 0) NoteTime(&call.times->scores_end);
-  SelectInBlock(scores, call.num_candidates, static_cast<int>(call.k), call.results, space.select);
+  SelectInBlock<kThreads>(scores, call.num_candidates, static_cast<int>(call.k), call.results, space.select, meet);
   if (threadIdx.x == 0) {
     *call.state = LoneCallState{};
     NoteTime(&call.times->results_end);

@@ -31,8 +31,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The barrier of the warps that multiply; behind its last use maxima may meet.
-inline constexpr int kMaximaMade = 2;
+// The barrier of the warps that multiply.
+inline constexpr int kMultipliers = 2;
 
 // A warp that multiplies. Rows: RegisterRows or SharedRows.
 template <class Rows>
@@ -178,8 +178,9 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     const int threads = ring.Warps() * 32;
     WaitForEarlierGrids();
     if constexpr (kLone) {
+      static_assert(kInputPieces * sizeof(uint4) * 32 * kStreamRegisterShape.warps >= kLoneInputBytes);
       __shared__ uint32_t word;
-      if (params.lone.input_bytes > 0) BringInput<kMaximaMade>(params.lone, word, threads);
+      if (params.lone.input_bytes > 0) BringInput<kMultipliers>(params.lone, word, threads);
     }
     Multiplier multiplier(params, ring, warp, lane);
     multiplier.Begin();
@@ -187,12 +188,16 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
       StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
     }
     for (int i = threadIdx.x; i < kStreamSlots; i += threads) StoreShared(ring.Count(i), 0u);
-    Meet<kMaximaMade>(threads);
+    Meet<kMultipliers>(threads);  // now maxima may meet
     multiplier.Run();
-  }
-  if constexpr (kLone) {
-    static_assert(sizeof(LoneCallSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
-    if (params.lone.state != nullptr) SelectAtEnd(params.lone, params.scores, *reinterpret_cast<LoneCallSpace*>(raw));
+    if constexpr (kLone) {
+      // The loading warp is done with the ring by now: its last entries have been read.
+      static_assert(sizeof(LoneCallSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
+      if (params.lone.state != nullptr) {
+        SelectAtEnd<32 * kStreamRegisterShape.warps, kMultipliers>(params.lone, params.scores,
+                                                                   *reinterpret_cast<LoneCallSpace*>(raw));
+      }
+    }
   }
 }
 

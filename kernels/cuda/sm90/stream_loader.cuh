@@ -159,7 +159,12 @@ class StreamLoader {
     const uint32_t bytes = num_tokens * p_.row_bytes;
     StoreShared(ring_.Entry(stage), entry.counts | num_tokens, entry.position, entry.place, entry.scale);
     ArriveExpecting(ring_.Full(stage), bytes);
-    CopyBulk(ring_.Tile(stage), p_.tokens + row * p_.row_bytes, bytes, ring_.Full(stage));
+    const uint8_t* const tile = p_.tokens + row * p_.row_bytes;
+    if (p_.read_once != 0) {
+      CopyBulkOnce(ring_.Tile(stage), tile, bytes, ring_.Full(stage));
+    } else {
+      CopyBulk(ring_.Tile(stage), tile, bytes, ring_.Full(stage));
+    }
   }
 
   __device__ __forceinline__ void Advance(int tiles) {

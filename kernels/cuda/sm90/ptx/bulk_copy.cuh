@@ -12,4 +12,15 @@ __device__ __forceinline__ void CopyBulk(uint32_t shared, const void* global, ui
                : "memory");
 }
 
+// The same of what is not wanted again soon: it goes from the L2 cache before all else does.
+__device__ __forceinline__ void CopyBulkOnce(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier) {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(shared),
+      "l"(global), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
 }  // namespace maxsim::cuda::sm90
