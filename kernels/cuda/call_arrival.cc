@@ -7,10 +7,10 @@ namespace maxsim::cuda {
 namespace {
 
 static_assert(sizeof(DeviceScored) == sizeof(kNotThere));
-constexpr size_t kNumTimes = sizeof(CallTimes) / sizeof(kNotThere);
 
 bool IsThere(const void* place) {
-  return __atomic_load_n(static_cast<const uint64_t*>(place), __ATOMIC_ACQUIRE) != kNotThere;
+  using Bits [[gnu::may_alias]] = uint64_t;
+  return __atomic_load_n(static_cast<const Bits*>(place), __ATOMIC_ACQUIRE) != kNotThere;
 }
 
 }  // namespace
@@ -24,10 +24,8 @@ bool CallArrival::IsComplete() {
   for (; num_there_ < results_.size(); ++num_there_) {
     if (!IsThere(&results_[num_there_])) return false;
   }
-  for (; num_there_ < results_.size() + kNumTimes; ++num_there_) {
-    if (!IsThere(&times_->input_begin + (num_there_ - results_.size()))) return false;
-  }
-  return true;
+  return IsThere(&times_->input_begin) && IsThere(&times_->input_end) && IsThere(&times_->scores_end) &&
+         IsThere(&times_->results_end);
 }
 
 std::chrono::nanoseconds CallArrival::DeviceTime() const {

@@ -14,8 +14,8 @@ class CallArrival {
   // Empties the places, in pinned memory, before the call is launched. They must outlive this.
   CallArrival(absl::Span<DeviceScored> results, CallTimes* times);
 
-  // Whether every result and every time is there; what was seen once is not looked at again. Once true, they can be
-  // read.
+  // Whether every result and every time is there; results that were seen are not looked at again. Once true, they can
+  // be read.
   bool IsComplete();
 
   // What the complete call took on the device.
@@ -24,7 +24,7 @@ class CallArrival {
  private:
   absl::Span<DeviceScored> results_;
   CallTimes* times_;
-  size_t num_there_ = 0;  // of results and then times
+  size_t num_there_ = 0;  // results, from the first on
 };
 
 }  // namespace maxsim::cuda

@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 constexpr int kClassesOfOctave = 4;
 constexpr int kClasses = 64 * kClassesOfOctave;
 
-constexpr Duration kLongestPoll = microseconds(8);
+constexpr Duration kPollPastRest = microseconds(8);
 // Polling begins about this long before the end.
 constexpr Duration kMargin = microseconds(4);
 // Sleeping costs two switches of context, and a processor that has slept begins slowly: calls of one query over a
@@ -71,12 +71,17 @@ absl::Status CallWait::Wait(CallArrival& arrival, const Event& event, Clock::tim
   if (rest < kMostRest) {
     if (rest >= kLeastRest) SleepUntil(begin + rest);
     if (arrival.IsComplete()) {
-      // Too long a rest, and perhaps by far: but the call has taken as long as it did on the device.
-      rest = std::min(rest - std::min(rest, kStep), std::chrono::duration_cast<Duration>(arrival.DeviceTime()));
+      // Too long a rest, and perhaps by far. What the call took on the device says how far, unless it had to wait
+      // there.
+      const Duration device_time = std::chrono::duration_cast<Duration>(arrival.DeviceTime());
+      rest = std::max(std::min(rest - std::min(rest, kStep), device_time), rest / 2);
       return absl::OkStatus();
     }
-    if (PollUntil(arrival, std::max(begin + std::max(rest, kLeastRest), Clock::now()) + kLongestPoll)) {
-      rest = std::max(rest + (Clock::now() - begin - kMargin - rest) / 4, Duration::zero());
+    const Clock::time_point end = std::max(begin + std::max(rest, kLeastRest), Clock::now()) + kPollPastRest;
+    if (PollUntil(arrival, end)) {
+      // Not later than `end`: a thread that had to leave its processor says nothing of calls.
+      const Duration took = std::min(Clock::now(), end) - begin;
+      rest = std::max(rest + (took - kMargin - rest) / 4, Duration::zero());
       return absl::OkStatus();
     }
   }

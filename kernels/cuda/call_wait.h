@@ -1,6 +1,7 @@
 // Waiting for a call of some ten microseconds. Waiting for an event asleep costs an interrupt and a wake-up, which is
-// as long again; polling all the time costs a core. So: sleep for nearly as long as such calls have taken, poll for a
-// few microseconds, and wait for the event when that was not enough.
+// as long again; polling all the time costs a core. So: poll all along for calls of up to some 30 us; for longer ones
+// sleep for nearly as long as such calls have taken, and then poll for a few microseconds; and wait for the event when
+// that was not enough.
 #pragma once
 
 #include <chrono>

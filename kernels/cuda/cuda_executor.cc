@@ -191,6 +191,7 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
   timings_ = {};
+  direct_ = lone_ = false;
   if (streamed != nullptr) {
     MAXSIM_RETURN_IF_ERROR(device_->health.Note(TopKStreamed(*streamed, queries, results)));
   }
@@ -268,6 +269,7 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   const CallWait::Clock::time_point begin = CallWait::Clock::now();
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(arrival, done_, begin, EstimatedWork(documents)));
+  if (!arrival.IsComplete()) return absl::InternalError("the kernels of a call ended without all of its results");
   started.Finished();
   const auto seconds = [](uint64_t from, uint64_t to) { return to > from ? static_cast<double>(to - from) * 1e-9 : 0; };
   timings_.copy_in += seconds(times->input_begin, times->input_end);
@@ -290,7 +292,8 @@ bool CudaExecutor::IsLone() const {
   const ScorePlan& plan = input_.score_plan();
   return IsStream(plan.tile) && plan.row_bytes <= kStreamRegisterRowBytes && plan.num_row_tiles == 1 &&
          input_.num_select_queries() == 1 && input_.num_block_sums() == 0 &&
-         input_.most_candidates() <= kBlockSelectCandidates;
+         input_.most_candidates() <= kBlockSelectCandidates &&
+         (plan.type == ScalarType::kI8 || input_.layout().ordinals - input_.layout().row_weights <= kLoneInputBytes);
 }
 
 CudaExecutor::LoneLaunch CudaExecutor::LoneLaunchOf(const CudaDocuments& documents) const {
@@ -307,6 +310,7 @@ CudaExecutor::LoneLaunch CudaExecutor::LoneLaunchOf(const CudaDocuments& documen
   call.k = input_.first_selection().k;
   call.results = pinned_results_.as<DeviceScored>();
   call.times = times_.as<CallTimes>();
+  call.patience = lone_patience_;
   if (quantized) {
     launch.queries = QuantizeParamsOf(host_input, documents, call.times);
   } else {
@@ -330,12 +334,11 @@ absl::Status CudaExecutor::LaunchLone(const CudaDocuments& documents, const Lone
 absl::Status CudaExecutor::StartLone(const CudaDocuments& documents) {
   struct Key {
     LoneLaunch launch;
-    ScalarType type;
-    int32_t num_steps, grid;
+    int32_t type, num_steps, grid, unused;
   };
   static_assert(std::is_trivially_copyable_v<Key>);
   const ScorePlan& plan = input_.score_plan();
-  const Key key{LoneLaunchOf(documents), plan.type, plan.num_steps, plan.grid()};
+  const Key key{LoneLaunchOf(documents), static_cast<int32_t>(plan.type), plan.num_steps, plan.grid(), 0};
   return lone_launch_.Start(stream_.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
                             [&] { return LaunchLone(documents, key.launch); });
 }
@@ -479,7 +482,10 @@ ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t
   if (IsHopper(plan.tile)) params.places = input_.Places(first, count, pass.document_tokens);
   if (IsStream(plan.tile)) {
     params.work = input_.Work(first, count, pass.mean_tokens, stream_tuning_);
-    params.read_once = params.work.total * pass.mean_tokens > device_->cache_bytes / pass.memory->row_bytes() ? 1 : 0;
+    // Row tiles over the same documents read them one after the other.
+    const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
+    const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
+    params.read_once = bytes > device_->cache_bytes ? 1 : 0;
   }
   return params;
 }
@@ -552,6 +558,7 @@ absl::Status CudaExecutor::Align(const Documents& documents, const Query& query,
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
   if (streamed != nullptr) return device_->health.Note(AlignStreamed(*streamed, query, ordinals, matches));
+  direct_ = lone_ = false;
   const size_t tokens = static_cast<size_t>(query.num_tokens);
   const size_t chunk = AlignRoom(query);
   for (size_t begin = 0; begin < ordinals.size(); begin += chunk) {

@@ -77,12 +77,14 @@ class CudaExecutor final : public Executor {
   // kernels of small calls note the times.
   void SetStageEvents(bool on) { stage_events_ = on; }
 
-  // For tests and measurements: whether calls of one short query over few candidates are done by one launch, where the
-  // documents have such a kernel. They are unless told otherwise.
+  // For tests and measurements: whether calls of one short query over few candidates are done as lone ones
+  // (kernels/cuda/lone_call.h), where the documents have such a kernel. They are unless told otherwise.
   void SetLoneCalls(bool on) { lone_calls_ = on; }
+  // For tests: LoneCall::patience of later calls.
+  void SetLonePatience(int32_t polls) { lone_patience_ = polls; }
   // Whether the last slice of the last call was done so.
   bool last_lone() const { return lone_; }
-  // And whether that launch was the graph of one like it.
+  // And whether it was launched as the graph of one like it.
   bool last_lone_was_graph() const { return lone_ && lone_launch_.last_was_graph(); }
 
   // For tests and measurements: how later small calls are waited for.
@@ -117,7 +119,7 @@ class CudaExecutor final : public Executor {
                         absl::Span<std::vector<Scored>> results);
   absl::Status RunDirect(const CudaDocuments& documents);
   absl::Status LaunchDirect(const CudaDocuments& documents);
-  // What one launch does of a call (kernels/cuda/lone_call.h).
+  // What a lone call launches (kernels/cuda/lone_call.h).
   struct LoneLaunch {
     QuantizeParams queries;  // of I8 documents, in a launch of its own before
     ScoreParams scores;
@@ -173,12 +175,13 @@ class CudaExecutor final : public Executor {
   Joins joins_ = Joins::kWorthwhile;
   bool stage_events_ = false;
   bool lone_calls_ = true;
+  int32_t lone_patience_ = kLonePatience;
   CallInput input_;
   CudaTimings timings_;
   CallWait call_wait_;
   RepeatedLaunch lone_launch_;
   bool direct_ = false;  // the last slice was a small call
-  bool lone_ = false;    // and one launch did it
+  bool lone_ = false;    // and a lone one
 
   Stream stream_;
   Event start_, copied_in_, scored_, selected_, done_;

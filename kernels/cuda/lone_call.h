@@ -1,6 +1,7 @@
-// A call of one short query over few candidates, by one launch of a stream kernel: it brings the query's rows over
-// before it multiplies and selects after it has scored. Two launches fewer, and two times fewer that all thread blocks
-// have to end before the next ones begin.
+// A lone call: one short query over few candidates, by one launch of a stream kernel, which brings the query's rows
+// over before it multiplies and selects after it has scored. Two launches fewer, and two times fewer that all thread
+// blocks have to end before the next ones begin. A query against I8 documents is rounded in a launch before, which
+// brings it over.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,8 +13,11 @@
 
 namespace maxsim::cuda {
 
-// Rows that registers hold, and their weights.
-inline constexpr int32_t kLoneInputBytes = kBlockTokens * (kStreamRegisterRowBytes + 8);
+// Rows that registers hold, and room for their weights.
+inline constexpr int32_t kLoneInputBytes = kBlockTokens * kStreamRegisterRowBytes + 256;
+
+// How often, of some 0.7 us each, a block looks for the input before it brings it over itself.
+inline constexpr int32_t kLonePatience = 64;
 
 // What the thread blocks tell each other, in device memory. Zero before the launch and after it.
 struct LoneCallState {
@@ -29,8 +33,9 @@ struct LoneCall {
   uint4* input;
   uint32_t input_bytes;  // a multiple of 16, at most kLoneInputBytes
   int32_t num_candidates;
-  int64_t k;
-  DeviceScored* results;  // in pinned memory
+  int32_t k;
+  int32_t patience;       // as kLonePatience
+  DeviceScored* results;  // [k] in pinned memory
   CallTimes* times;       // in pinned memory; those of the input only where there is some
 };
 

@@ -22,7 +22,8 @@ struct QuantizeParams {
   int32_t row_bytes;      // multiple of 16
   int32_t operand_order;  // 1 or 0
   float rotation_factor;  // RotationFactor(dim)
-  CallTimes* times;       // input_begin and input_end are noted there; null: they are not
+  int32_t unused;
+  CallTimes* times;  // input_begin and input_end are noted there; null: they are not
 };
 
 // Loads the kernel's code, so that the first call that needs it does not.

@@ -19,10 +19,19 @@ absl::Status RepeatedLaunch::Capture(cudaStream_t stream, absl::FunctionRef<absl
   return launched;
 }
 
+absl::Status RepeatedLaunch::Replay(cudaStream_t stream, absl::FunctionRef<absl::Status()> launch) {
+  num_alike_ = 0;
+  last_key_.clear();
+  last_was_graph_ = cudaGraphLaunch(graph_, stream) == cudaSuccess;
+  if (last_was_graph_) return absl::OkStatus();
+  Forget();
+  return launch();
+}
+
 absl::Status RepeatedLaunch::Start(cudaStream_t stream, absl::Span<const uint8_t> key,
                                    absl::FunctionRef<absl::Status()> launch) {
-  last_was_graph_ = graph_ != nullptr && key == absl::MakeConstSpan(graph_key_);
-  if (last_was_graph_) return MAXSIM_CUDA_STATUS(cudaGraphLaunch(graph_, stream));
+  last_was_graph_ = false;
+  if (graph_ != nullptr && key == absl::MakeConstSpan(graph_key_)) return Replay(stream, launch);
   if (key != absl::MakeConstSpan(last_key_)) {
     last_key_.assign(key.begin(), key.end());
     num_alike_ = 0;
@@ -32,8 +41,7 @@ absl::Status RepeatedLaunch::Start(cudaStream_t stream, absl::Span<const uint8_t
   Forget();
   if (!Capture(stream, launch).ok()) return launch();
   graph_key_ = last_key_;
-  last_was_graph_ = true;
-  return MAXSIM_CUDA_STATUS(cudaGraphLaunch(graph_, stream));
+  return Replay(stream, launch);
 }
 
 }  // namespace maxsim::cuda

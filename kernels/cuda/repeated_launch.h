@@ -33,9 +33,10 @@ class RepeatedLaunch {
 
  private:
   absl::Status Capture(cudaStream_t stream, absl::FunctionRef<absl::Status()> launch);
+  absl::Status Replay(cudaStream_t stream, absl::FunctionRef<absl::Status()> launch);
   void Forget();
 
-  std::vector<uint8_t> last_key_;  // of the last start that was none of the graph
+  std::vector<uint8_t> last_key_;  // of the last start; empty: it was the graph's
   int num_alike_ = 0;              // such starts, one after the other
   std::vector<uint8_t> graph_key_;
   cudaGraphExec_t graph_ = nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/lone_call.h"
 #include "kernels/plan.h"
@@ -70,8 +71,9 @@ struct ScoreParams {
   const uint8_t* query_rows;  // [.., row_bytes], blocks of 32 rows, absent rows zero; for a stream kernel blocks of
                               // [32, StreamQueryPitch(row_bytes)] in the order of StreamQueryOffset
   const float* row_weights;   // [..], zero for absent rows; quantised: weight times scale of the row
-  const RowTile* row_tiles;   // [num_row_tiles]
-  const uint32_t* ordinals;   // lists of candidates; may be null when every row tile takes all documents
+  const RowTile* row_tiles;   // [num_row_tiles]; not there in a lone call
+  const uint32_t* ordinals;   // lists of candidates, in a lone call in pinned memory; may be null when every row tile
+                              // takes all documents
   float* scores;              // output; null when matches are wanted
   float* partials;            // output of blocks of queries with several; null when there are none
   DeviceMatch* matches;       // output [num_candidates, query_tokens] in place of scores; else null
@@ -88,16 +90,18 @@ struct ScoreParams {
   int32_t stages;
 
   // The Hopper kernels' alone.
+  int32_t tile_tokens;  // the stream kernels': of a token tile
   KnownPlaces places;
-  int32_t tile_tokens;        // the stream kernels': of a token tile
-  int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
   StreamWork work;            // the stream kernels'
   LoneCall lone;              // the stream kernels' with rows in registers
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
   int32_t claim_candidates;   // candidates of a claim, 1 .. 32
   int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
   int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
+  int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
 };
+// So that launches can be compared.
+static_assert(std::has_unique_object_representations_v<ScoreParams>);
 
 // A query whose scores are made of partial sums: of several blocks, added in order, or of joined lists.
 struct BlockSum {

@@ -144,9 +144,8 @@ class Data:
 
     def publish_again(self, name):
         """The next generation of a collection, of the same documents."""
-        scale = self.scale
-        rows = scale.shard * scale.passage_tokens
         lengths = self.folder / f"{name}.lengths.npy"
+        rows = int(np.load(lengths).sum())
         self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", self.folder / name,
                   "--name", name, "--quiet")  # fmt: skip
 

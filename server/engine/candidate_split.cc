@@ -7,10 +7,10 @@
 namespace maxsim::engine {
 namespace {
 
-// Whether every candidate is in order, without a branch a candidate.
-bool AllInOrder(const CandidateSet& set, uint64_t num_documents) {
-  // In a form that compilers turn into vectors. The highest bit tells of an ordinal that is negative, or makes the
-  // difference negative.
+// Whether nothing is wrong with any candidate, without a branch for each.
+bool AllValid(const CandidateSet& set, uint64_t num_documents) {
+  // In a form that compilers turn into vectors. The highest bit tells of an ordinal of 2^63 or more, or of one that is
+  // beyond the last.
   uint64_t beyond = 0;
   for (const uint64_t ordinal : set.ordinals) beyond |= ordinal | (num_documents - 1 - ordinal);
   uint32_t not_ascending = 0;
@@ -29,7 +29,7 @@ absl::Status Check(const store::Collection& collection, const CandidateSet& set)
     return absl::InvalidArgumentError(
         absl::StrCat("candidates are ", set.ordinals.size(), "; the limit is ", std::numeric_limits<uint32_t>::max()));
   }
-  if (AllInOrder(set, collection.num_documents())) return absl::OkStatus();
+  if (AllValid(set, collection.num_documents())) return absl::OkStatus();
   for (size_t idx = 0; idx < set.ordinals.size(); ++idx) {
     if (set.ordinals[idx] >= collection.num_documents()) {
       return absl::InvalidArgumentError(absl::StrCat("candidate ", idx, " has ordinal ", set.ordinals[idx],

@@ -87,8 +87,9 @@ void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) 
   const absl::Span<const uint32_t> indices = split.indices(part_idx);
   const auto max_piece = static_cast<size_t>(limits_.max_candidates);
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
-  const int64_t total = TotalLength(view, ordinals);
-  const bool at_once = ordinals.size() <= max_piece && total <= max_tokens;  // nearly always
+  // Nearly always all of them fit into one call.
+  const int64_t total = ordinals.size() <= max_piece ? TotalLength(view, ordinals) : 0;
+  const bool at_once = ordinals.size() <= max_piece && total <= max_tokens;
   size_t end = 0;
   for (size_t begin = 0; begin < ordinals.size(); begin = end) {
     int64_t num_tokens = total;

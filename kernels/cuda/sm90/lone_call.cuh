@@ -20,9 +20,6 @@ __device__ __forceinline__ void Meet(int threads) {
 // Pieces of 16 bytes of the input that a thread brings over at most, all at once: a read of the host's memory takes 2
 // to 3 us.
 inline constexpr int kInputPieces = 2;
-// Polls, of 0.7 us each, before a block brings over itself what the first one should have.
-inline constexpr int kInputPatience = 64;
-
 // Whether the input is there by now.
 __device__ __forceinline__ bool InputIsThere(const LoneCall& call) {
   uint32_t there = 0;
@@ -32,19 +29,19 @@ __device__ __forceinline__ bool InputIsThere(const LoneCall& call) {
 
 // Has the input brought over by the first block of the grid, or waits until it is there. But nobody waits for a block
 // that may not be running: after a while any other does the same; what it writes is the same, too. Called by the
-// block's first `threads` threads, which meet at kBarrier. `word` is theirs, in shared memory.
+// block's first `threads` threads, which meet at kBarrier. `input_is_there` is theirs, in shared memory.
 template <int kBarrier>
-__device__ __forceinline__ void BringInput(const LoneCall& call, uint32_t& word, int threads) {
+__device__ __forceinline__ void BringInput(const LoneCall& call, uint32_t& input_is_there, int threads) {
   const int thread = static_cast<int>(threadIdx.x);
   if (blockIdx.x != 0) {
     if (thread == 0) {
       int polls = 0;
       bool there = InputIsThere(call);
-      for (; !there && polls < kInputPatience; ++polls) there = InputIsThere(call);
-      word = there ? 1 : 0;
+      for (; !there && polls < call.patience; ++polls) there = InputIsThere(call);
+      input_is_there = there ? 1 : 0;
     }
     Meet<kBarrier>(threads);
-    if (word != 0) return;
+    if (input_is_there != 0) return;
   }
   const uint64_t begin = GlobalTime();
   const int count = static_cast<int>(call.input_bytes / sizeof(uint4));
@@ -84,7 +81,7 @@ __device__ __forceinline__ void SelectAtEnd(const LoneCall& call, const float* s
   meet();
   if (space.is_last == 0) return;
   if (threadIdx.x == 0) NoteTime(&call.times->scores_end);
-  SelectInBlock<kThreads>(scores, call.num_candidates, static_cast<int>(call.k), call.results, space.select, meet);
+  SelectInBlock<kThreads>(scores, call.num_candidates, call.k, call.results, space.select, meet);
   if (threadIdx.x == 0) {
     *call.state = LoneCallState{};
     NoteTime(&call.times->results_end);

@@ -32,7 +32,7 @@
 namespace maxsim::cuda::sm90 {
 
 // The barrier of the warps that multiply.
-inline constexpr int kMultipliers = 2;
+inline constexpr int kMultipliersBarrier = 2;
 
 // A warp that multiplies. Rows: RegisterRows or SharedRows.
 template <class Rows>
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
   extern __shared__ __align__(128) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
-  constexpr bool kLone = !kShared;  // may be a lone call
+  constexpr bool kMayBeLone = !kShared;
   using Multiplier = StreamMultiplier<typename StreamRowsOf<kType, kSteps>::Type>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)),
                         kShared ? SharedShape(params) : kStreamRegisterShape);
@@ -177,10 +177,10 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     asm volatile("barrier.cta.arrive %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
     const int threads = ring.Warps() * 32;
     WaitForEarlierGrids();
-    if constexpr (kLone) {
+    if constexpr (kMayBeLone) {
       static_assert(kInputPieces * sizeof(uint4) * 32 * kStreamRegisterShape.warps >= kLoneInputBytes);
-      __shared__ uint32_t word;
-      if (params.lone.input_bytes > 0) BringInput<kMultipliers>(params.lone, word, threads);
+      __shared__ uint32_t input_is_there;
+      if (params.lone.input_bytes > 0) BringInput<kMultipliersBarrier>(params.lone, input_is_there, threads);
     }
     Multiplier multiplier(params, ring, warp, lane);
     multiplier.Begin();
@@ -188,14 +188,14 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
       StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
     }
     for (int i = threadIdx.x; i < kStreamSlots; i += threads) StoreShared(ring.Count(i), 0u);
-    Meet<kMultipliers>(threads);  // now maxima may meet
+    Meet<kMultipliersBarrier>(threads);  // now maxima may meet
     multiplier.Run();
-    if constexpr (kLone) {
+    if constexpr (kMayBeLone) {
       // The loading warp is done with the ring by now: its last entries have been read.
       static_assert(sizeof(LoneCallSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
       if (params.lone.state != nullptr) {
-        SelectAtEnd<32 * kStreamRegisterShape.warps, kMultipliers>(params.lone, params.scores,
-                                                                   *reinterpret_cast<LoneCallSpace*>(raw));
+        SelectAtEnd<32 * kStreamRegisterShape.warps, kMultipliersBarrier>(params.lone, params.scores,
+                                                                          *reinterpret_cast<LoneCallSpace*>(raw));
       }
     }
   }

@@ -4,7 +4,8 @@
 // A score's distance from the best one, with its position behind, is a number that is the smaller the better it ranks,
 // and no two are equal. Distances are counted into bins; those of a bin come to lie together, where its first rank
 // says; and one's rank is that plus the smaller ones in its bin. Hardly any bin holds several where scores are spread
-// like real ones; in the worst case, most scores alike and a few far away, all are compared with all.
+// like real ones; in the worst case, most scores nearly alike and some far above, all are compared with all: each
+// thread then has six times as many steps as there are scores.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -12,6 +12,8 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr CallTimes kTimes{1000, 3000, 21000, 26000};
+constexpr uint64_t CallTimes::*kPlaces[] = {&CallTimes::input_begin, &CallTimes::input_end, &CallTimes::scores_end,
+                                            &CallTimes::results_end};
 
 TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
   std::mt19937 random(1);
@@ -29,9 +31,8 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
         if (place < count) {
           results[place] = {static_cast<float>(place), static_cast<uint32_t>(place)};
         } else {
-          (&times.input_begin)[place - count] = (&kTimes.input_begin)[place - count];
+          times.*kPlaces[place - count] = kTimes.*kPlaces[place - count];
         }
-        if (count > 100) arrival.IsComplete();
       }
       EXPECT_TRUE(arrival.IsComplete());
       EXPECT_TRUE(arrival.IsComplete());
