@@ -20,6 +20,7 @@ __device__ __forceinline__ void Meet(int threads) {
 // Pieces of 16 bytes of the input that a thread brings over at most, all at once: a read of the host's memory takes 2
 // to 3 us.
 inline constexpr int kInputPieces = 2;
+
 // Whether the input is there by now.
 __device__ __forceinline__ bool InputIsThere(const LoneCall& call) {
   uint32_t there = 0;
