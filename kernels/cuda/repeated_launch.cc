@@ -11,7 +11,7 @@ void RepeatedLaunch::Forget() {
 absl::Status RepeatedLaunch::Capture(cudaStream_t stream, absl::FunctionRef<absl::Status()> launch) {
   cudaGraph_t graph = nullptr;
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  const absl::Status launched = launch();
+  absl::Status launched = launch();
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamEndCapture(stream, &graph));
   const cudaError_t error = launched.ok() ? cudaGraphInstantiate(&graph_, graph, 0) : cudaSuccess;
   cudaGraphDestroy(graph);
