@@ -35,14 +35,16 @@ constexpr int32_t DeepChunks(int64_t row_bytes) {
 constexpr int32_t DeepQueryChunkBytes(ScoreTile tile) { return TraitsOf(tile).rows * kDeepChunkBytes; }
 inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
 
-// What comes first, in bytes from the first multiple of kDeepAlignment.
+// What comes first, in bytes.
 inline constexpr int32_t kDeepEntries = 0;  // [kDeepTileEntries][2]
 inline constexpr int32_t kDeepNotes = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepTokens);  // [2]
 inline constexpr int32_t kDeepFull =
-    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;        // [kDeepMaxStages] barriers of 8 bytes
-inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;  // [kDeepMaxStages]
-inline constexpr int32_t kDeepQuery = 2 * kDeepAlignment;              // the resident chunks of the row tile
-static_assert(kDeepEmpty + kDeepMaxStages * 8 <= kDeepQuery);
+    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;                // [kDeepMaxStages] barriers of 8 bytes
+inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;          // [kDeepMaxStages]
+inline constexpr int32_t kDeepSlotBarriers = kDeepEmpty + kDeepMaxStages * 8;  // of the chunk that is handed over ...
+inline constexpr int32_t kDeepSlot = (kDeepSlotBarriers + kChunkBarrierBytes + 15) / 16 * 16;  // ... and the chunk
+inline constexpr int32_t kDeepQuery = 3 * kDeepAlignment;  // the resident chunks of the row tile
+static_assert(kDeepSlot + kChunkSlotBytes <= kDeepQuery);
 static_assert(kDeepMaxStages <= kDeepMinChunks + 1);
 
 struct DeepShape {
@@ -53,7 +55,7 @@ struct DeepShape {
 struct DeepLayout {
   int32_t stages;       // the ring, behind the resident chunks
   int32_t stage_bytes;  // the row tile's chunk where it is streamed, then one of a token tile for every stream
-  int32_t total;        // with what the alignment may take
+  int32_t total;
 };
 
 constexpr DeepLayout DeepLayoutOf(ScoreTile tile, DeepShape shape, int32_t chunks) {
@@ -61,7 +63,7 @@ constexpr DeepLayout DeepLayoutOf(ScoreTile tile, DeepShape shape, int32_t chunk
   const int32_t query = DeepQueryChunkBytes(tile);
   layout.stages = kDeepQuery + (shape.query_resident ? chunks * query : 0);
   layout.stage_bytes = (shape.query_resident ? 0 : query) + DeepStreams(tile) * kDeepTokensChunkBytes;
-  layout.total = layout.stages + shape.stages * layout.stage_bytes + kDeepAlignment;
+  layout.total = layout.stages + shape.stages * layout.stage_bytes;
   return layout;
 }
 

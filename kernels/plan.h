@@ -172,7 +172,7 @@ inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
 inline constexpr int32_t kWideMultipliers = 8;   // warps
-inline constexpr int32_t kWideAlignment = 1024;  // of the stages; the layout counts from there
+inline constexpr int32_t kWideAlignment = 1024;  // of the stages, and so of all of it
 // A row is named by a signed 32-bit number.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
@@ -185,17 +185,19 @@ constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
 inline constexpr int32_t kWideMostEnds = 8;
 inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
 
-// Where the parts of a wide kernel's shared memory begin, in bytes from the first multiple of kWideAlignment.
+// Where the parts of a wide kernel's shared memory begin, in bytes.
 struct WideLayout {
   int32_t stage_bytes;
   int32_t entries;    // [stages] descriptions of token tiles
   int32_t notes;      // [stages] of the pieces of token tiles
   int32_t scratch;    // [kWideMultipliers][kWideMostEnds] documents that have ended
+  int32_t slot;       // of the chunk that is handed over
   int32_t described;  // [stages] barriers of 8 bytes
   int32_t full;       // [stages] barriers
   int32_t whole;      // [stages] barriers
   int32_t empty;      // [stages] barriers
-  int32_t total;      // with what the alignment may take
+  int32_t slot_barriers;
+  int32_t total;
 };
 
 constexpr WideLayout WideLayoutOf(int32_t halves) {
@@ -205,11 +207,13 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   layout.entries = stages * layout.stage_bytes;
   layout.notes = layout.entries + stages * TileEntryBytes(kWideTokens);
   layout.scratch = layout.notes + stages * TileGroups(kWideTokens) * kPieceNoteBytes;
-  layout.described = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
+  layout.slot = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
+  layout.described = layout.slot + kChunkSlotBytes;
   layout.full = layout.described + stages * 8;
   layout.whole = layout.full + stages * 8;
   layout.empty = layout.whole + stages * 8;
-  layout.total = layout.empty + stages * 8 + kWideAlignment;
+  layout.slot_barriers = layout.empty + stages * 8;
+  layout.total = layout.slot_barriers + kChunkBarrierBytes;
   return layout;
 }
 
@@ -400,6 +404,25 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
 // Shares out `total` candidates to the `plan`'s thread blocks. `mean_tokens` of a document.
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens,
                               const StreamTuning& tuning = {});
+
+// Where candidates differ in length, and a thread block of a wide or deep kernel has few of them, blocks that take them
+// as they come would end far apart. So a kernel orders them first, the longest documents at the beginning, and makes
+// chunks of about as many tokens, which blocks claim one by one (kernels/cuda/order_candidates.h).
+//
+// Candidates of a list that it takes, and what it has room for: candidates and kOrderEntries a list
+// (kernels/cuda/score_params.h).
+inline constexpr int64_t kMostOrderedCandidates = 16384;
+inline constexpr int64_t kMostPlacedCandidates = 65536;
+inline constexpr int32_t kMostEarlyGroups = 0x3fffffff;
+
+struct OrderPlan {
+  int32_t chunk_groups = 0;  // of tokens to a chunk: a power of two, 32 at least; 0: candidates are taken as they come
+  int32_t early_groups = 0;  // a thread block claims chunks ahead until it has so many; kMostEarlyGroups at most
+};
+
+// For `total` candidates of all row tiles, among documents of `mean_tokens`, of which the longest has `longest_tokens`.
+// They are taken as they come where ordering would take longer than it saves, unless `always`.
+OrderPlan PlanOrder(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t longest_tokens, bool always);
 
 // Selection. Up to this many candidates every one is ranked against all others at once. Of more, a lower bound of the
 // k-th score is found first; the candidates that reach it are gathered, and those are ranked.

@@ -21,6 +21,13 @@ inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 // What the loading warp notes of a piece for who copies it.
 inline constexpr int32_t kPieceNoteBytes = 8;
 
+// A slot that a chunk of candidates is handed over in (kernels/cuda/sm90/chunk_slot.cuh): row tile and count, and of up
+// to 32 candidates position, rows and scale. It has two barriers.
+inline constexpr int32_t kChunkHeadBytes = 16;
+inline constexpr int32_t kChunkEntryBytes = 16;
+inline constexpr int32_t kChunkSlotBytes = kChunkHeadBytes + 32 * kChunkEntryBytes;
+inline constexpr int32_t kChunkBarrierBytes = 2 * 8;
+
 // Of the description of a tile: a piece has a group at least.
 constexpr int32_t TileEntryBytes(int32_t tile_tokens) {
   return kTileHeaderBytes + TileGroups(tile_tokens) * kTilePieceBytes;

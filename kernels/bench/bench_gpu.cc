@@ -33,6 +33,7 @@ struct Options {
   std::vector<int32_t> dims;
   std::vector<std::string> tiles;
   bool join_lists = true;
+  bool order_candidates = true;
   int repetitions = 15;
   SweepOptions sweep;
 
@@ -190,6 +191,7 @@ absl::Status RunCases(cuda::CudaBackend& backend, const std::vector<GpuCase>& ca
   RunOptions run;
   run.tiles = options.TileMask();
   run.join_lists = options.join_lists;
+  run.order_candidates = options.order_candidates;
   run.repetitions = options.repetitions;
   if (!cases.empty()) {
     std::printf("%-24s %-4s %4s %9s %9s %6s %-8s %6s %7s %9s %9s  %s\n", "shape", "type", "d", "ours ms", "limit ms",
@@ -251,6 +253,7 @@ absl::Status Run(Options options, const std::string& command) {
     }
     options.sweep.run.tiles = options.TileMask();
     options.sweep.run.join_lists = options.join_lists;
+    options.sweep.run.order_candidates = options.order_candidates;
     options.sweep.run.repetitions = std::min(options.repetitions, 7);
     options.sweep.run.whole_calls = false;
     options.sweep.run.check_products = 3e7;
@@ -299,6 +302,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(names));
   app.add_flag("--join-lists,!--no-join-lists", options.join_lists,
                "Score lists that have documents in common as their union, where that saves time (default: on)");
+  app.add_flag("--order-candidates,!--no-order-candidates", options.order_candidates,
+               "Take the longest documents first, where that saves time (default: on)");
   app.add_option("--repetitions", options.repetitions, "Timed calls of a shape; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

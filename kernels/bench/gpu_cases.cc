@@ -217,6 +217,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   MAXSIM_ASSIGN_OR_RETURN(executor, cuda::CudaExecutor::Create(backend.device(), OptionsFor(shape)));
   executor->AllowTiles(options.tiles);
   executor->SetJoins(options.join_lists ? cuda::Joins::kWorthwhile : cuda::Joins::kNever);
+  executor->SetOrdering(options.order_candidates ? cuda::Ordering::kWorthwhile : cuda::Ordering::kNever);
 
   GpuRow row;
   row.shape = shape;

@@ -59,6 +59,9 @@ absl::Status MakeDocuments(cuda::CudaBackend& backend, GpuData& data, float scal
   cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back()};
   // As Load would find.
   if (shape.min_document_tokens == shape.max_document_tokens) size.document_tokens = shape.max_document_tokens;
+  for (size_t n = 1; n < data.offsets.size(); ++n) {
+    size.longest_tokens = std::max(size.longest_tokens, data.offsets[n] - data.offsets[n - 1]);
+  }
   cuda::DeviceBuffer tokens, offsets;
   MAXSIM_ASSIGN_OR_RETURN(tokens, cuda::DeviceBuffer::Allocate(size.token_bytes(), "documents"));
   MAXSIM_ASSIGN_OR_RETURN(offsets, cuda::DeviceBuffer::Allocate(size.offset_bytes(), "offsets"));

@@ -164,7 +164,7 @@ void CallInput::Reset(ScalarType type, int32_t dim) {
   lists_.clear();
   num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partials_ = 0;
   num_union_ordinals_ = num_join_words_ = words_of_union_ = longest_joined_ = 0;
-  most_candidates_ = pass_candidates_ = 0;
+  most_candidates_ = pass_candidates_ = num_placed_ = 0;
   num_large_ = most_chunks_ = most_rank_blocks_ = 0;
 }
 
@@ -392,6 +392,7 @@ void CallInput::AddRowTiles(const Group& group) {
     AddSharedBlocks(group, kShortQueryTokens, tile);
   }
   if (tile.num_blocks > 0) row_tiles_.push_back(tile);
+  num_placed_ += group.num_candidates + kOrderEntries;
 }
 
 // Room for partial sums of one block.
@@ -421,6 +422,7 @@ void CallInput::AddBlock(const Group& group, const BlockOutput& output, RowTile&
     tile.first_row = num_rows_;
     tile.ordinals_begin = group.ordinals_begin;
     tile.num_candidates = group.words_begin >= 0 ? 0 : group.num_candidates;
+    tile.order_begin = static_cast<int32_t>(std::min(num_placed_, kMostPlacedCandidates));
   }
   tile.outputs[tile.num_blocks++] = output;
   num_rows_ += kBlockTokens;
@@ -518,6 +520,17 @@ KnownPlaces CallInput::Places(int64_t pass_first, int64_t pass_count, int64_t do
   places.ordinals_stride = stride;
   places.document_tokens = document_tokens;
   return places;
+}
+
+OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const {
+  // What is ordered is there as a whole, and its size known.
+  if (!(IsWide(score_plan_.tile) || IsDeep(score_plan_.tile)) || pass_candidates_ < most_candidates_ ||
+      most_candidates_ > kMostOrderedCandidates || num_placed_ > kMostPlacedCandidates || num_unions() > 0) {
+    return {};
+  }
+  int64_t total = 0;
+  for (const RowTile& tile : row_tiles_) total += tile.num_candidates;
+  return PlanOrder(score_plan_, total, mean_tokens, longest_tokens, always);
 }
 
 StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens,

@@ -90,6 +90,9 @@ class CallInput {
   // How that pass is shared out to a stream kernel. `mean_tokens` of a document.
   StreamWork Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens, const StreamTuning& tuning) const;
 
+  // Whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder says. If so, one pass scores all.
+  OrderPlan Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const;
+
   // Writes the block to `memory` (layout().total bytes). Borrows what the plan was made from.
   void Write(uint8_t* memory) const;
 
@@ -195,6 +198,7 @@ class CallInput {
   int64_t num_partials_ = 0;
   int64_t most_candidates_ = 0;
   int64_t pass_candidates_ = 0;
+  int64_t num_placed_ = 0;  // elements of a CandidateOrder
   int num_large_ = 0;
   int32_t most_chunks_ = 0;
   int32_t most_rank_blocks_ = 0;

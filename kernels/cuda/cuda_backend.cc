@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/gather.h"
 #include "kernels/cuda/join_launch.h"
+#include "kernels/cuda/order_candidates.h"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -70,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   if (error == cudaSuccess) error = PrepareGather();
   if (error == cudaSuccess && device->limits.hopper) {
     error = sm90::PrepareScoreKernels();
+    if (error == cudaSuccess) error = PrepareOrderCandidates();
   }
   if (error != cudaSuccess) {
     cudaGetLastError();

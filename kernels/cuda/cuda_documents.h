@@ -2,6 +2,7 @@
 // quantised.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -22,15 +23,19 @@ class CudaDocuments final : public Documents {
     int64_t num_documents = 0;
     int64_t num_tokens = 0;
     int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
+    int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
 
     // The shape of documents whose offsets are at hand.
     static Shape Of(const DocumentsView& view) {
       Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
       if (view.num_documents == 0) return shape;
-      shape.document_tokens = view.offsets[1] - view.offsets[0];
-      for (int64_t n = 1; n < view.num_documents && shape.document_tokens != 0; ++n) {
-        if (view.offsets[n + 1] - view.offsets[n] != shape.document_tokens) shape.document_tokens = 0;
+      int64_t shortest = view.num_tokens();
+      for (int64_t n = 0; n < view.num_documents; ++n) {
+        const int64_t tokens = view.offsets[n + 1] - view.offsets[n];
+        shape.longest_tokens = std::max(shape.longest_tokens, tokens);
+        shortest = std::min(shortest, tokens);
       }
+      if (shortest == shape.longest_tokens) shape.document_tokens = shortest;
       return shape;
     }
 
@@ -77,6 +82,8 @@ class CudaDocuments final : public Documents {
   int64_t num_tokens() const override { return shape_.num_tokens; }
   // Of every document, where all have as many; else 0.
   int64_t document_tokens() const { return shape_.document_tokens; }
+  // Of the longest document; 0 where that is not known.
+  int64_t longest_tokens() const { return shape_.longest_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
 
   const Device* device() const { return device_; }

@@ -10,6 +10,7 @@
 #include "kernels/cuda/copy_input.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/join_launch.h"
+#include "kernels/cuda/order_candidates.h"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
 #include "kernels/cuda/sm90/score_launch.h"
@@ -111,6 +112,12 @@ absl::Status CudaExecutor::Allocate() {
       DeviceBuffer::Allocate(static_cast<size_t>(PartialsCapacity(capacity_)) * sizeof(float), "partial sums"));
   MAXSIM_ASSIGN_OR_RETURN(join_words_,
                           DeviceBuffer::Allocate(static_cast<size_t>(kJoinWords) * sizeof(JoinWord), "joined lists"));
+  if (device_->limits.hopper) {
+    MAXSIM_ASSIGN_OR_RETURN(
+        placed_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(PlacedCandidate), "ordered candidates"));
+    MAXSIM_ASSIGN_OR_RETURN(
+        chunks_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
+  }
   const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
   MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(claims_.as(), 0, claims * sizeof(uint32_t), stream_.get()));
@@ -147,9 +154,9 @@ absl::Status CudaExecutor::Allocate() {
 }
 
 size_t CudaExecutor::workspace_bytes() const {
-  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + join_words_.bytes() + claims_.bytes() +
-         keys_.bytes() + select_workspaces_.bytes() + device_results_.bytes() + staged_tokens_.bytes() +
-         staged_offsets_.bytes() + staged_scales_.bytes() +
+  return device_input_.bytes() + scores_.bytes() + partials_.bytes() + join_words_.bytes() + placed_.bytes() +
+         chunks_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() + device_results_.bytes() +
+         staged_tokens_.bytes() + staged_offsets_.bytes() + staged_scales_.bytes() +
          (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
 }
 
@@ -219,6 +226,7 @@ CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const CudaDocuments& docum
           .scales = documents.device_scales(),
           .count = num_candidates,
           .mean_tokens = documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1),
+          .longest_tokens = documents.longest_tokens(),
           .document_tokens = documents.document_tokens()};
 }
 
@@ -469,6 +477,24 @@ absl::Status CudaExecutor::JoinLists() {
   return MAXSIM_CUDA_STATUS(LaunchJoin(call, stream_.get()));
 }
 
+absl::StatusOr<CandidateOrder> CudaExecutor::OrderCandidates(const ScorePass& pass) {
+  ordered_ = false;
+  if (ordering_ == Ordering::kNever || pass.longest_tokens == 0) return CandidateOrder{};
+  const OrderPlan plan = input_.Order(pass.mean_tokens, pass.longest_tokens, ordering_ == Ordering::kAlways);
+  if (plan.chunk_groups == 0) return CandidateOrder{};
+  OrderCall call{};
+  call.row_tiles = Input<RowTile>(input_.layout().row_tiles);
+  call.ordinals = Input<uint32_t>(input_.layout().ordinals);
+  call.offsets = pass.offsets;
+  call.scales = pass.scales;
+  call.order = {placed_.as<PlacedCandidate>(), chunks_.as<uint32_t>(), plan.early_groups, 0};
+  call.num_row_tiles = static_cast<int32_t>(input_.score_plan().num_row_tiles);
+  call.chunk_groups = plan.chunk_groups;
+  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchOrderCandidates(call, stream_.get()));
+  ordered_ = true;
+  return call.order;
+}
+
 // Of the pass's candidates first .. first + count, which are scored at once.
 ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const {
   const ScorePlan& plan = input_.score_plan();
@@ -494,13 +520,16 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
   if (input_.num_unions() > 0) MAXSIM_RETURN_IF_ERROR(JoinLists());
   const ScorePlan& plan = input_.score_plan();
   const int64_t end = pass.first + pass.count;
+  CandidateOrder order{};
+  MAXSIM_ASSIGN_OR_RETURN(order, OrderCandidates(pass));
   sm90::QueryMap query_map;
   if (IsDeep(plan.tile)) {
     MAXSIM_RETURN_IF_ERROR(sm90::DescribeQueries(plan.type, ParamsFor(pass).query_rows, input_.num_rows(),
                                                  plan.row_bytes, plan.tile, query_map));
   }
   for (int64_t first = pass.first; first < end; first += input_.pass_candidates()) {
-    const ScoreParams params = ScoresOf(pass, first, std::min(input_.pass_candidates(), end - first));
+    ScoreParams params = ScoresOf(pass, first, std::min(input_.pass_candidates(), end - first));
+    params.order = order;
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));

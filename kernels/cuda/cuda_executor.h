@@ -37,6 +37,10 @@ struct CudaTimings {
 // When candidate lists are joined: where that saves time, or wherever it saves reads.
 enum class Joins : uint8_t { kNever, kWorthwhile, kWheneverReadsAreSaved };
 
+// When the wide and deep kernels take candidates in an order of their own: where that saves time, or wherever it can
+// be.
+enum class Ordering : uint8_t { kNever, kWorthwhile, kAlways };
+
 class CudaExecutor final : public Executor {
  public:
   // `device` must outlive the executor. RESOURCE_EXHAUSTED when the workspace does not fit.
@@ -60,6 +64,10 @@ class CudaExecutor final : public Executor {
   void AllowTiles(uint32_t tiles) { tiles_ = tiles; }
   // The same of joining candidate lists (kernels/list_join.h).
   void SetJoins(Joins joins) { joins_ = joins; }
+  // The same of the order of candidates (PlanOrder).
+  void SetOrdering(Ordering ordering) { ordering_ = ordering; }
+  // Whether the last slice of the last call had one.
+  bool last_ordered() const { return ordered_; }
   // Joins of the last slice of the last call.
   int last_joins() const { return input_.num_unions(); }
   // The same of how the stream kernels' work is shared out.
@@ -105,6 +113,7 @@ class CudaExecutor final : public Executor {
     int64_t first = 0;                      // candidates first .. first + count of every query
     int64_t count = 0;
     int64_t mean_tokens = 0;      // of a document
+    int64_t longest_tokens = 0;   // 0: unknown
     int64_t document_tokens = 0;  // of every document, where all have as many and stand in order; else 0
 
     static ScorePass Over(const CudaDocuments& documents, int64_t num_candidates);
@@ -139,6 +148,8 @@ class CudaExecutor final : public Executor {
   // Of an input that begins at `input`, in device or pinned memory. `times`: as in QuantizeParams.
   QuantizeParams QuantizeParamsOf(const uint8_t* input, const CudaDocuments& documents, CallTimes* times) const;
   absl::Status JoinLists();
+  // The order of the pass's candidates; none where they are to be taken as they come.
+  absl::StatusOr<CandidateOrder> OrderCandidates(const ScorePass& pass);
   absl::Status LaunchScores(const ScorePass& pass);
   ScoreParams ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const;
   // `times`: where those of the selection are noted; may be null.
@@ -173,6 +184,7 @@ class CudaExecutor final : public Executor {
   uint32_t tiles_ = ~uint32_t{0};
   StreamTuning stream_tuning_;
   Joins joins_ = Joins::kWorthwhile;
+  Ordering ordering_ = Ordering::kWorthwhile;
   bool stage_events_ = false;
   bool lone_calls_ = true;
   int32_t lone_patience_ = kLonePatience;
@@ -180,8 +192,9 @@ class CudaExecutor final : public Executor {
   CudaTimings timings_;
   CallWait call_wait_;
   RepeatedLaunch lone_launch_;
-  bool direct_ = false;  // the last slice was a small call
-  bool lone_ = false;    // and a lone one
+  bool direct_ = false;   // the last slice was a small call
+  bool lone_ = false;     // and a lone one
+  bool ordered_ = false;  // its candidates were ordered
 
   Stream stream_;
   Event start_, copied_in_, scored_, selected_, done_;
@@ -191,6 +204,7 @@ class CudaExecutor final : public Executor {
   DeviceBuffer scores_;             // [candidates]
   DeviceBuffer partials_;           // sums of blocks, scores of unions; in Align, the matches
   DeviceBuffer join_words_;         // of joined lists
+  DeviceBuffer placed_, chunks_;    // a CandidateOrder's
   DeviceBuffer claims_;             // zero between launches
   DeviceBuffer keys_;               // candidates of large selections
   DeviceBuffer select_workspaces_;  // as SelectWorkspace says between launches

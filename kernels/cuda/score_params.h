@@ -30,7 +30,7 @@ struct RowTile {
   int64_t ordinals_begin;  // into `ordinals`; -1: the candidates are the documents 0 .. num_candidates
   int64_t num_candidates;  // of joined lists: set on the device
   int32_t num_blocks;      // 1 .. kMaxBlocksOfTile
-  int32_t unused;
+  int32_t order_begin;     // the list's part of a CandidateOrder; the same in all row tiles of a list
   BlockOutput outputs[kMaxBlocksOfTile];
 };
 
@@ -50,6 +50,26 @@ struct KnownPlaces {
   int64_t ordinals_begin;
   int64_t ordinals_stride;
   int64_t document_tokens;  // of every document; 0: the offsets say
+};
+
+// A candidate whose document has been looked up.
+struct PlacedCandidate {
+  uint32_t position;  // in its list
+  int32_t begin;      // first row in the token array, which has kWideMaxTokens at most
+  int32_t tokens;
+  float scale;  // of a quantised document
+};
+
+// The order in which the wide and deep kernels take the candidates of a list, longest documents first, and the chunks
+// in which they do (order_candidates.cu). What there is of a list begins at its row tiles' order_begin, and has
+// num_candidates + kOrderEntries elements of each array.
+inline constexpr int32_t kOrderEntries = 2;
+struct CandidateOrder {
+  PlacedCandidate* placed;  // null: candidates are taken as they come in the list
+  // The number of chunks; the place in `placed` where each begins, counted from the list's first; num_candidates.
+  uint32_t* chunks;
+  int32_t early_groups;  // OrderPlan's
+  int32_t unused;
 };
 
 // How a stream kernel's work is shared out, as StreamShares in kernels/plan.h says.
@@ -92,6 +112,7 @@ struct ScoreParams {
   // The Hopper kernels' alone.
   int32_t tile_tokens;  // the stream kernels': of a token tile
   KnownPlaces places;
+  CandidateOrder order;       // the wide and deep kernels'
   StreamWork work;            // the stream kernels'
   LoneCall lone;              // the stream kernels' with rows in registers
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh

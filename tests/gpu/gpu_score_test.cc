@@ -625,6 +625,76 @@ TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
   EXPECT_EQ(joins(3000, 100), 2);
 }
 
+// Long documents first, in chunks: whatever the lengths, the lists and the number of row tiles.
+TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
+  constexpr uint32_t kNumDocuments = 3000;
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 40);
+  for (size_t i = 0; i < lengths.size(); i += 17) lengths[i] = 1 << (i / 17 % 11);  // every power of two to 1,024
+  lengths[1234] = 9001;
+  ExecutorOptions options;
+  options.max_queries = 64;
+  options.max_query_tokens = 32768;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  executor->SetJoins(cuda::Joins::kNever);
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
+  for (const auto& [type, dim] :
+       {Shape(ScalarType::kF16, 64), Shape(ScalarType::kBF16, 128), Shape(ScalarType::kI8, 96),
+        Shape(ScalarType::kF16, 264), Shape(ScalarType::kI8, 768)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (const int num_queries : {1, 5, 40}) {
+      std::mt19937 random(TestSeed());
+      std::vector<RandomQuery> storage;
+      std::vector<std::vector<uint32_t>> lists;
+      std::vector<Query> queries;
+      for (int i = 0; i < num_queries; ++i) {
+        storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim, std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
+        std::vector<uint32_t>& list = lists.emplace_back(std::vector<size_t>{2000, 1, 31, 400, 132}[i % 5]);
+        for (uint32_t& ordinal : list) ordinal = random() % kNumDocuments;
+        list.back() = 1234;
+      }
+      // One takes the whole set, and two have a list between them.
+      for (int i = 0; i < num_queries; ++i) {
+        queries.push_back(storage[i].view(i == 3 ? kNumDocuments : 50, i == 0 ? nullptr : &lists[i == 9 ? 8 : i]));
+      }
+      for (const ScoreTile tile : HopperTiles(type, dim)) {
+        if (IsStream(tile)) continue;
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile) << ", " << num_queries
+                                        << " queries");
+        executor->AllowTiles(Only(tile));
+        executor->SetOrdering(cuda::Ordering::kNever);
+        const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+        EXPECT_FALSE(executor->last_ordered());
+        executor->SetOrdering(cuda::Ordering::kAlways);
+        for (int run = 0; run < 2; ++run) {
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          EXPECT_TRUE(executor->last_ordered());
+          EXPECT_EQ(executor->last_plan().tile, tile);
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+        }
+      }
+    }
+  }
+}
+
+// Few documents a thread block, of unequal length; but neither many, nor equal ones.
+TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
+  const auto ordered = [&](int num_documents, int64_t usual, int64_t longest) {
+    std::vector<int64_t> lengths(static_cast<size_t>(num_documents), usual);
+    lengths[5] = longest;
+    const std::unique_ptr<Documents> loaded = Load(MakeDocuments(TestSeed(), ScalarType::kF16, 64, lengths));
+    TopK(*executor, *loaded, {MakeQuery(TestSeed() + 1, ScalarType::kF16, 64, 189).view(10)});
+    return executor->last_ordered();
+  };
+  EXPECT_TRUE(ordered(700, 100, 2000));
+  EXPECT_FALSE(ordered(130, 100, 2000));  // each multiprocessor has one
+  EXPECT_FALSE(ordered(700, 100, 100));
+  EXPECT_FALSE(ordered(15000, 100, 101));
+  EXPECT_FALSE(ordered(20000, 10, 2000));  // too many to order
+}
+
 TEST_F(GpuScoreTest, TwentyRunsGiveTheSameBits) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {

@@ -1,10 +1,11 @@
 // Fused MaxSim for Hopper (sm_90a) over rows wider than those of score_kernel.cuh, where several blocks of query rows
 // are scored against the same documents: a matrix multiplication whose products end as maxima.
 //
-// Persistent thread blocks of three warpgroups, one a multiprocessor. The last one's first warp keeps a ring full by
-// tensor copies (deep_loader.cuh); the other two multiply and take maxima (deep_multiplier.cuh). Both operands come
-// from shared memory, a chunk of 64 columns at a time. With 256 rows a row tile the two warpgroups have different rows
-// and share every token tile; with 128 they have the same rows, and token tiles of different documents.
+// Persistent thread blocks of three warpgroups, one a multiprocessor. Of the last one's warps one claims documents and
+// looks them up (dealer.cuh), and one keeps a ring full by tensor copies (deep_loader.cuh); the other two multiply and
+// take maxima (deep_multiplier.cuh). Both operands come from shared memory, a chunk of 64 columns at a time. With 256
+// rows a row tile the two warpgroups have different rows and share every token tile; with 128 they have the same rows,
+// and token tiles of different documents.
 //
 // NOTES:
 //  - A document's last group of eight rows may go on with another document's, or with zeros past the last one, and what
@@ -16,6 +17,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/dealer.cuh"
 #include "kernels/cuda/sm90/deep_loader.cuh"
 #include "kernels/cuda/sm90/deep_multiplier.cuh"
 #include "kernels/deep_layout.h"
@@ -33,9 +35,9 @@ template <ScalarType kType, ScoreTile kTile>
 __global__ void __launch_bounds__(kDeepThreads, 1)
     DeepKernel(const __grid_constant__ DocumentMaps documents, const __grid_constant__ QueryMap queries,
                const __grid_constant__ ScoreParams params) {
-  extern __shared__ uint8_t raw[];
-  const uint32_t raw_address = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-  const DeepRing<kTile> ring((raw_address + kDeepAlignment - 1) / kDeepAlignment * kDeepAlignment, params);
+  extern __shared__ __align__(kDeepAlignment) uint8_t raw[];
+  const DeepRing<kTile> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)), params);
+  const ChunkSlot slot = ring.Slot();
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
@@ -43,12 +45,17 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
       InitBarrier(ring.Full(i), kWritingLanes);
       InitBarrier(ring.Empty(i), kDeepMultipliers * kReadingLanes);
     }
+    slot.InitBarriers();
     FenceBarrierInit();
   }
   __syncthreads();
   if (warp >= kDeepMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kDeepLoaderRegisters));
-    if (warp == kDeepMultipliers) DeepLoader<kType, kTile>(params, documents, queries, ring, lane).Run();
+    if (warp == kDeepMultipliers) {
+      DeepLoader<kType, kTile>(params, documents, queries, ring, slot, lane).Run();
+    } else if (warp == kDeepMultipliers + 1) {
+      Dealer<kType == ScalarType::kI8>(params, slot, lane).Run();
+    }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kDeepMultiplierRegisters));
     DeepMultiplier<kType, kTile>(params, ring, warp, lane).Run();

@@ -26,13 +26,13 @@ class DeepLoader {
 
  public:
   __device__ __forceinline__ DeepLoader(const ScoreParams& params, const DocumentMaps& documents,
-                                        const QueryMap& queries, const Ring& ring, int lane)
-      : p_(params), documents_(documents), queries_(queries), ring_(ring), lane_(lane) {}
+                                        const QueryMap& queries, const Ring& ring, const ChunkSlot& slot, int lane)
+      : p_(params), documents_(documents), queries_(queries), ring_(ring), slot_(slot), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
     if (lane_ == 0) PrefetchMap(queries_.rows);
     if (lane_ < DocumentMaps::kGroups) PrefetchMap(documents_.groups[lane_]);
-    Filler filler(p_, lane_);
+    Filler filler(p_, slot_, lane_);
     uint32_t new_rows = 0;  // the multiplying warps begin with the first row tile
     do {
       first_block_ = static_cast<int32_t>(p_.row_tiles[filler.row_tile()].first_row / kBlockTokens);
@@ -40,7 +40,6 @@ class DeepLoader {
       while (LoadTile(filler, new_rows)) new_rows = 0;
       new_rows = TileHeader::kNewRows;
     } while (filler.NextRowTile());
-    filler.Finish();
     WaitForStage();
 #pragma unroll
     for (int s = 0; s < kStreams; ++s) {
@@ -88,7 +87,7 @@ class DeepLoader {
       at_.Advance(p_.stages);
     }
     entry_ = (entry_ + 1) % kDeepTileEntries;
-    filler.LookAhead();
+    filler.LookAhead(open_[kStreams - 1]);
     return true;
   }
 
@@ -129,6 +128,7 @@ class DeepLoader {
   const DocumentMaps& documents_;
   const QueryMap& queries_;
   const Ring& ring_;
+  const ChunkSlot& slot_;
   const int lane_;
   DeepPlace at_;
   int32_t entry_ = 0;

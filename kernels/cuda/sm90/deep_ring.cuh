@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/deep_layout.h"
 
 namespace maxsim::cuda::sm90 {
@@ -36,6 +37,8 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Entry(int entry, int stream) const {
     return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepTokens);
   }
+  // How the dealing warp hands chunks to the loading one.
+  __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
   __device__ __forceinline__ uint32_t Notes(int stream) const {
     return base_ + kDeepNotes + stream * TileGroups(kDeepTokens) * kPieceNoteBytes;
   }

@@ -16,11 +16,11 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kHalves>
 class Loader {
  public:
-  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, int lane)
-      : p_(params), ring_(ring), lane_(lane) {}
+  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, const ChunkSlot& slot, int lane)
+      : p_(params), ring_(ring), slot_(slot), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
-    Filler filler(p_, lane_);
+    Filler filler(p_, slot_, lane_);
     // Tiles for both warpgroups, or for one and the other in turn. Each such stream has its own documents.
     OpenDocument open, open_of_other;
     const int streams = p_.documents_in_turn ? 2 : 1;
@@ -37,7 +37,6 @@ class Loader {
       }
       told = 0;
     } while (filler.NextRowTile());
-    filler.Finish();
     WaitForStage();
     if (lane_ == 0) TileHeader{}.Store(ring_.Entry(at_.stage));
     Arrive(ring_.Described(at_.stage));
@@ -60,7 +59,7 @@ class Loader {
     if (lane_ == 0) header.Store(entry);
     Arrive(ring_.Described(at_.stage));
     at_.Advance();
-    if (at_.stage == 0) filler.LookAhead();  // once a round; in the first one the ring is full now
+    filler.LookAhead(open);
     return true;
   }
 
@@ -78,6 +77,7 @@ class Loader {
 
   const ScoreParams& p_;
   const WideRing<kHalves> ring_;
+  const ChunkSlot& slot_;
   const int lane_;
   RingPlace<WideRing<kHalves>::kStages> at_;
 };

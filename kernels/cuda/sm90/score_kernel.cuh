@@ -1,10 +1,11 @@
 // Fused MaxSim for Hopper (sm_90a) where several blocks of query rows are scored against the same documents.
 //
-// Persistent thread blocks of three warpgroups, one a multiprocessor. Three warps of the last one keep a ring of token
-// tiles full: one describes tiles (loader.cuh), one has them copied (tile_copier.cuh), one makes documents' last groups
-// whole (tail_repeater.cuh). The other two warpgroups multiply and take maxima (multiplier.cuh). Query rows stay in
-// registers. With up to 256 rows a row tile the two warpgroups hold different rows and share every tile; with up to 128
-// rows (params.documents_in_turn) both hold the same rows and take documents in turn.
+// Persistent thread blocks of three warpgroups, one a multiprocessor. The warps of the last one keep a ring of token
+// tiles full: one claims documents and looks them up (dealer.cuh), one describes tiles (loader.cuh), one has them
+// copied (tile_copier.cuh), one makes documents' last groups whole (tail_repeater.cuh). The other two warpgroups
+// multiply and take maxima (multiplier.cuh). Query rows stay in registers. With up to 256 rows a row tile the two
+// warpgroups hold different rows and share every tile; with up to 128 rows (params.documents_in_turn) both hold the
+// same rows and take documents in turn.
 //
 // NOTES:
 //  - What lies behind a tile's last document is anything: such products come to nothing.
@@ -15,6 +16,8 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_slot.cuh"
+#include "kernels/cuda/sm90/dealer.cuh"
 #include "kernels/cuda/sm90/document_maps.h"
 #include "kernels/cuda/sm90/loader.cuh"
 #include "kernels/cuda/sm90/multiplier.cuh"
@@ -37,13 +40,13 @@ static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegister
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kWideThreads, 1)
     ScoreKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ ScoreParams params) {
-  extern __shared__ uint8_t raw[];
-  const uint32_t raw_address = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-  uint32_t base = (raw_address + kWideAlignment - 1) / kWideAlignment * kWideAlignment;
+  extern __shared__ __align__(kWideAlignment) uint8_t raw[];
+  uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
   asm volatile("" : "+r"(base));  // to be kept: the compiler would compute it for every tile
   constexpr int kHalves = WideHalves(kSteps);
   using Stages = WideRing<kHalves>;
   const Stages ring(base);
+  const ChunkSlot slot = ring.Slot();
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   if (const int stage = static_cast<int>(threadIdx.x); stage < Stages::kStages) {
@@ -51,17 +54,20 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     InitBarrier(ring.Full(stage), kWritingLanes);
     InitBarrier(ring.Whole(stage), kWritingLanes);
     InitBarrier(ring.Empty(stage), kWideMultipliers * kReadingLanes);
+    if (stage == 0) slot.InitBarriers();
     FenceBarrierInit();
   }
   __syncthreads();
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
     if (warp == kWideMultipliers) {
-      Loader<kType, kHalves>(params, ring, lane).Run();
+      Loader<kType, kHalves>(params, ring, slot, lane).Run();
     } else if (warp == kWideMultipliers + 1) {
       TileCopier<kType, kHalves>(maps, ring, lane).Run();
     } else if (warp == kWideMultipliers + 2) {
       TailRepeater<kHalves>(ring, lane).Run();
+    } else {
+      Dealer<kType == ScalarType::kI8>(params, slot, lane).Run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));

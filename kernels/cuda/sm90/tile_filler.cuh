@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/cuda/sm90/token_tile.cuh"
-#include "kernels/cuda/sm90/work_queue.cuh"
 
 namespace maxsim::cuda::sm90 {
 
@@ -23,13 +23,16 @@ class TileFiller {
   static constexpr int kGroups = TileGroups(kTokens);
   static constexpr int kWords = kGroups / kGroupsOfWord;
   static_assert(kGroups % kGroupsOfWord == 0);
+  // Tokens of an open document in whose time the next chunk of an order is claimed and looked up.
+  static constexpr int32_t kNearTokens = 4 * kTokens;
 
  public:
   // The block's work begins with row_tile().
-  __device__ __forceinline__ TileFiller(const ScoreParams& params, int lane)
-      : lane_(lane), reader_(params, lane), row_tile_(static_cast<int32_t>(blockIdx.x % params.num_row_tiles)) {
-    Take(reader_.First());
-  }
+  __device__ __forceinline__ TileFiller(const ScoreParams& params, const ChunkSlot& slot, int lane)
+      : lane_(lane),
+        reader_(slot, lane),
+        row_tile_(static_cast<int32_t>(blockIdx.x % params.num_row_tiles)),
+        early_groups_(params.order.placed == nullptr ? kAlwaysEarly : params.order.early_groups) {}
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
 
@@ -40,9 +43,10 @@ class TileFiller {
     TileHeader header;
     header.row_tile = row_tile_;
     if (open.tokens > 0) Continue(open, entry, notes, header);
-    while (header.groups < kGroups && EndsLeft(header) > 0 && chunk_.row_tile == row_tile_ && taken_ < chunk_.count) {
+    while (header.groups < kGroups && EndsLeft(header) > 0) {
+      if (taken_ == chunk_.count) Take();
+      if (chunk_.count == 0 || chunk_.row_tile != row_tile_) break;
       AddDocuments(open, entry, notes, header);
-      if (taken_ == chunk_.count) Take(reader_.Next());
     }
     __syncwarp();  // every lane has noted its pieces
     return header;
@@ -55,34 +59,53 @@ class TileFiller {
     return true;
   }
 
-  // To be called every few tiles, so that Fill finds its documents looked up.
-  __device__ __forceinline__ void LookAhead() { reader_.LookAhead(); }
-
-  // To be called once, at the end.
-  __device__ __forceinline__ void Finish() const { reader_.Finish(); }
+  // To be called after every Fill, with the same `open`: has the next chunk claimed, if it is time.
+  __device__ __forceinline__ void LookAhead(const OpenDocument& open) {
+    if (is_held_ && taken_ == chunk_.count && open.tokens <= kNearTokens) LetGo();
+  }
 
  private:
+  static constexpr int32_t kAlwaysEarly = kMostEarlyGroups + 1;
+
+  static __device__ __forceinline__ int32_t GroupsIn(int32_t tokens) {
+    return (tokens + kGroupTokens - 1) / kGroupTokens;
+  }
+
   // Documents that may still end in the tile; some, where there is no bound but the groups.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
     return kMostEnds < kGroups ? kMostEnds - __popc(header.ends) : 1;
   }
 
-  __device__ __forceinline__ void Take(const Chunk& chunk) {
-    chunk_ = chunk;
+  __device__ __forceinline__ void LetGo() {
+    reader_.LetGo();
+    is_held_ = false;
+  }
+
+  // Takes the next chunk, unless there is none. Where candidates are ordered, it is let go, so that the next one is
+  // claimed, as long as the block may have that one anyway; else when it has nearly been used (LookAhead).
+  __device__ __forceinline__ void Take() {
+    if (chunk_.count == 0) return;
+    if (is_held_) LetGo();
+    chunk_ = reader_.Read();
     taken_ = 0;
     passed_ = 0;
-    tokens_ = lane_ < chunk.count ? chunk.end - chunk.begin : 0;
-    groups_ = (tokens_ + kGroupTokens - 1) / kGroupTokens;
-    stop_ = groups_;
+    stop_ = GroupsIn(chunk_.tokens);
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
       const int32_t before = __shfl_up_sync(0xffffffffu, stop_, distance);
       if (lane_ >= distance) stop_ += before;
     }
+    is_held_ = true;
+    if (early_groups_ < kAlwaysEarly) {
+      const int32_t groups = __shfl_sync(0xffffffffu, stop_, 31);
+      early_groups_ -= groups;
+      if (early_groups_ < groups) return;
+    }
+    LetGo();
   }
 
   __device__ __forceinline__ void Continue(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
-    const int32_t left = (open.tokens + kGroupTokens - 1) / kGroupTokens;
+    const int32_t left = GroupsIn(open.tokens);
     header.groups = min(left, kGroups);
     header.pieces = 1;
     if (lane_ == 0) {
@@ -106,18 +129,18 @@ class TileFiller {
   // Adds documents of the chunk, as many as the tile has room for.
   __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
     const int32_t stop = header.groups + stop_ - passed_;  // of the lane's document, counted from the tile's begin
-    const int32_t start = stop - groups_;
+    const int32_t start = stop - GroupsIn(chunk_.tokens);
     const bool allowed = kMostEnds >= kGroups || lane_ - taken_ < EndsLeft(header);
     const bool here = lane_ >= taken_ && lane_ < chunk_.count && start < kGroups && allowed;
     const uint32_t lanes = __ballot_sync(0xffffffffu, here);
     if (here) {
       const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));
-      TilePiece{chunk_.position + lane_, chunk_.scale}.Store(TilePiece::Address(entry, piece));
+      TilePiece{chunk_.position, chunk_.scale}.Store(TilePiece::Address(entry, piece));
       PieceNote{chunk_.begin, start, min(stop, kGroups) - start}.Store(notes, piece);
     }
     const bool ends = here && stop <= kGroups;
     header.ends |= __reduce_or_sync(0xffffffffu, ends ? 1u << (stop - 1) : 0u);
-    const uint32_t last = static_cast<uint32_t>(tokens_ - 1) % kGroupTokens << (stop - 1) % kGroupsOfWord * 3;
+    const uint32_t last = static_cast<uint32_t>(chunk_.tokens - 1) % kGroupTokens << (stop - 1) % kGroupsOfWord * 3;
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       header.lasts[w] |= __reduce_or_sync(0xffffffffu, ends && (stop - 1) / kGroupsOfWord == w ? last : 0u);
@@ -132,19 +155,20 @@ class TileFiller {
     if (filled <= kGroups) return;
     const int32_t copied = (kGroups - start) * kGroupTokens;
     open.row = __shfl_sync(0xffffffffu, chunk_.begin + copied, taken_ - 1);
-    open.tokens = __shfl_sync(0xffffffffu, tokens_ - copied, taken_ - 1);
-    open.position = chunk_.position + taken_ - 1;
+    open.tokens = __shfl_sync(0xffffffffu, chunk_.tokens - copied, taken_ - 1);
+    open.position = __shfl_sync(0xffffffffu, chunk_.position, taken_ - 1);
     if constexpr (kScales) open.scale = __shfl_sync(0xffffffffu, chunk_.scale, taken_ - 1);
   }
 
   const int lane_;
-  ChunkReader<kScales> reader_;
+  ChunkSlot::Reader reader_;
   int32_t row_tile_;
-  Chunk chunk_;
-  int32_t taken_ = 0;   // documents of the chunk that tiles have
-  int32_t passed_ = 0;  // groups of those
-  // The lane's document of the chunk: tokens, groups, and groups up to its end.
-  int32_t tokens_ = 0, groups_ = 0, stop_ = 0;
+  int32_t early_groups_;  // of tokens: what the block may have ahead of others, where candidates are ordered
+  ChunkSlot::Candidates chunk_{.count = -1};
+  bool is_held_ = false;  // the chunk has not been let go
+  int32_t taken_ = -1;    // documents of the chunk that tiles have
+  int32_t passed_ = 0;    // groups of those
+  int32_t stop_ = 0;      // groups of the chunk up to the end of the lane's document
 };
 
 }  // namespace maxsim::cuda::sm90

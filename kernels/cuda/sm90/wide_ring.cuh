@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/plan.h"
 #include "kernels/token_tile.h"
 
@@ -29,6 +30,8 @@ class WideRing {
   __device__ __forceinline__ uint32_t Scratch(int warp) const {
     return base_ + kLayout.scratch + warp * kWideMostEnds * kWideEndBytes;
   }
+  // How the dealing warp hands chunks to the loading one.
+  __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kLayout.slot, base_ + kLayout.slot_barriers}; }
   // The tile is described; it has been copied; documents' last groups are whole; the multiplying warps have let go of
   // it.
   __device__ __forceinline__ uint32_t Described(int stage) const { return base_ + kLayout.described + stage * 8; }

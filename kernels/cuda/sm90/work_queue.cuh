@@ -9,13 +9,14 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin`, `end` and `scale` are the lane's
-// own candidate's.
+// Candidates of one row tile. Used by one warp.
 struct Chunk {
   int32_t row_tile = 0;
-  int32_t count = 0;      // 1 .. 32; 0: there is no more work
-  uint32_t position = 0;  // of the first, in the row tile's list
+  int32_t count = 0;   // 1 .. 32; 0: there is no more work
+  uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a chunk of the order
+  // The lane's own candidate.
   uint32_t ordinal = 0;   // documents are fewer than rows
+  uint32_t position = 0;  // in the list
   int32_t begin = 0;      // rows begin .. end of the token array, which has kWideMaxTokens at most
   int32_t end = 0;
   float scale = 1;  // of a quantised document
@@ -23,7 +24,10 @@ struct Chunk {
 
 // A block begins in the row tile that its number names, of which it is dealt three quarters of its share: that costs no
 // round trip. Then it claims from the same row tile, then takes a row tile that nobody has, then helps wherever
-// candidates are left. Claims are asked for one chunk ahead.
+// candidates are left.
+//
+// Where the candidates are ordered (params.order), a block begins with one chunk of the order and claims others one by
+// one. What is said of candidates below is then said of chunks of the order.
 //
 // params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
 // tile, row tiles taken beyond the first gridDim.x, blocks that have finished.
@@ -34,7 +38,15 @@ class WorkQueue {
     const uint32_t each = DealtEach(Homes(row_tile_), in_pass_);
     next_dealt_ = min(blockIdx.x / params.num_row_tiles * each, in_pass_);
     dealt_end_ = min(next_dealt_ + each, in_pass_);
+  }
+
+  __device__ __forceinline__ bool IsOrdered() const { return p_.order.placed != nullptr; }
+
+  // Asks for the claim that Next will need, so that it need not wait as long.
+  __device__ __forceinline__ void AskAhead() {
+    if (next_dealt_ < dealt_end_ || is_asked_) return;
     Ask();
+    is_asked_ = true;
   }
 
   // The next chunk, without places; one of no candidates when all are claimed.
@@ -44,25 +56,28 @@ class WorkQueue {
       next_dealt_ += kDealtChunk;
       return Make(first, kDealtChunk, dealt_end_);
     }
+    AskAhead();
+    is_asked_ = false;
     uint32_t first = Claimed();
     if (first >= in_pass_) first = FindWork();
     if (first == kNone) return {};
-    Ask();
     return Make(first, static_cast<uint32_t>(p_.claim_candidates), in_pass_);
   }
 
-  // Starts reading the lane's ordinal, and then, a chunk later, its place.
-  __device__ __forceinline__ void ReadOrdinals(Chunk& chunk) const {
+  // Looks up the places of the chunk's documents. Of a chunk of the order that says how many they are.
+  template <bool kScales>
+  __device__ __forceinline__ void Place(Chunk& chunk) const {
+    if (IsOrdered()) {
+      if (chunk.count > 0) PlaceOrdered(chunk);
+      return;
+    }
     if (lane_ >= chunk.count) return;
     const int64_t ordinals = p_.places.regular != 0
                                  ? p_.places.ordinals_begin + chunk.row_tile * p_.places.ordinals_stride
                                  : p_.row_tiles[chunk.row_tile].ordinals_begin;
-    const uint32_t position = chunk.position + lane_;
-    chunk.ordinal = ordinals < 0 ? position : p_.ordinals[ordinals + position];
-  }
-  template <bool kScales>
-  __device__ __forceinline__ void ReadPlaces(Chunk& chunk) const {
-    if (lane_ < chunk.count) ReadPlace<kScales>(p_, chunk);
+    chunk.position = chunk.first + lane_;
+    chunk.ordinal = ordinals < 0 ? chunk.position : p_.ordinals[ordinals + chunk.position];
+    ReadPlace<kScales>(p_, chunk);
   }
 
   // To be called once, after the last Next. The last block zeroes the counters for the next launch.
@@ -85,8 +100,22 @@ class WorkQueue {
     Chunk chunk;
     chunk.row_tile = row_tile_;
     chunk.count = static_cast<int32_t>(min(count, end - first));
-    chunk.position = static_cast<uint32_t>(p_.pass_first) + first;
+    chunk.first = static_cast<uint32_t>(p_.pass_first) + first;
     return chunk;
+  }
+
+  __device__ __forceinline__ void PlaceOrdered(Chunk& chunk) const {
+    const int32_t begin = p_.row_tiles[chunk.row_tile].order_begin;
+    uint32_t bound = 0;
+    if (lane_ < 2) bound = p_.order.chunks[begin + 1 + chunk.first + lane_];
+    const uint32_t first = __shfl_sync(0xffffffffu, bound, 0);
+    chunk.count = static_cast<int32_t>(__shfl_sync(0xffffffffu, bound, 1) - first);
+    if (lane_ >= chunk.count) return;
+    const PlacedCandidate candidate = p_.order.placed[begin + first + lane_];
+    chunk.position = candidate.position;
+    chunk.begin = candidate.begin;
+    chunk.end = candidate.begin + candidate.tokens;
+    chunk.scale = candidate.scale;
   }
 
   // Blocks that begin in this row tile.
@@ -95,11 +124,13 @@ class WorkQueue {
     return row_tile < grid ? (grid - row_tile + p_.num_row_tiles - 1) / p_.num_row_tiles : 0;
   }
   // Candidates that each of those is dealt, one behind the other; claims begin behind all of them.
-  static __device__ __forceinline__ uint32_t DealtEach(int32_t homes, uint32_t in_pass) {
+  __device__ __forceinline__ uint32_t DealtEach(int32_t homes, uint32_t in_pass) const {
     if (homes == 0) return 0;
+    if (IsOrdered()) return 1;
     return max(in_pass / 4 * 3 / static_cast<uint32_t>(homes), 1u);
   }
   __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
+    if (IsOrdered()) return p_.order.chunks[p_.row_tiles[row_tile].order_begin];
     if (p_.places.regular != 0) return p_.places.regular;
     const int64_t count = min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
     return static_cast<uint32_t>(max(count, int64_t{0}));
@@ -112,7 +143,8 @@ class WorkQueue {
     dealt_ = homes * DealtEach(homes, in_pass_);
   }
   __device__ __forceinline__ void Ask() {
-    if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, static_cast<uint32_t>(p_.claim_candidates));
+    const uint32_t count = IsOrdered() ? 1 : static_cast<uint32_t>(p_.claim_candidates);
+    if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, count);
   }
   __device__ __forceinline__ uint32_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
@@ -155,59 +187,8 @@ class WorkQueue {
   uint32_t in_pass_ = 0;  // candidates of row_tile_ in this pass
   uint32_t dealt_ = 0;    // of them to blocks that begin there
   uint32_t next_dealt_ = 0, dealt_end_ = 0;
-  uint32_t claimed_ = 0;  // lane 0: what the last Ask returned
-};
-
-// The block's chunks one after another, with the places of their documents. Two are under way: while one is used, the
-// other looks up its places. Nothing is looked up before the first one is there, which is on the block's way to its
-// first tile. kScales: and its documents' scales.
-template <bool kScales>
-class ChunkReader {
- public:
-  __device__ __forceinline__ ChunkReader(const ScoreParams& params, int lane) : queue_(params, lane) {
-    first_ = queue_.Next();
-    queue_.ReadOrdinals(first_);
-    queue_.template ReadPlaces<kScales>(first_);
-  }
-
-  __device__ __forceinline__ Chunk First() const { return first_; }
-
-  // The next chunk; one of no candidates when all are claimed.
-  __device__ __forceinline__ Chunk Next() {
-    Chunk chunk;
-#pragma unroll 1
-    do {
-      chunk = placed_;
-      Look();
-    } while (chunk.count == 0 && UnderWay());
-    return chunk;
-  }
-
-  // To be called now and then, after First: looks for what Next will want, so that it need not wait. Short when two
-  // chunks are under way.
-  __device__ __forceinline__ void LookAhead() {
-    if (placed_.count == 0 && !is_over_) Look();
-  }
-
-  // To be called once, after the last Next.
-  __device__ __forceinline__ void Finish() const { queue_.Finish(); }
-
- private:
-  __device__ __forceinline__ bool UnderWay() const { return placed_.count > 0 || listed_.count > 0; }
-
-  __device__ __forceinline__ void Look() {
-    queue_.template ReadPlaces<kScales>(listed_);
-    placed_ = listed_;
-    listed_ = {};
-    if (is_over_) return;
-    listed_ = queue_.Next();
-    queue_.ReadOrdinals(listed_);
-    is_over_ = listed_.count == 0;
-  }
-
-  WorkQueue queue_;
-  Chunk first_, placed_, listed_;
-  bool is_over_ = false;
+  uint32_t claimed_ = 0;   // lane 0: what the last Ask returned ...
+  bool is_asked_ = false;  // ... which no Next has used
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -1,6 +1,7 @@
 #include "kernels/cuda/call_input.h"
 
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -35,12 +36,27 @@ class CallInputTest : public testing::Test {
     queries_.push_back(query);
   }
 
-  const CallInput& Plan(const DeviceLimits& limits = kHopper) {
+  const CallInput& Plan(const DeviceLimits& limits = kHopper, int64_t partials = 1 << 20) {
     for (size_t i = 0, list = 0; i < queries_.size(); ++i) {
       if (queries_[i].num_candidates > 0) queries_[i].ordinals = lists_[list++].data();
     }
-    EXPECT_TRUE(input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, limits, {.partials = 1 << 20}).ok());
+    EXPECT_TRUE(
+        input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, limits, {.partials = partials}).ok());
     return input_;
+  }
+
+  // Of each row tile, as it is written.
+  std::vector<int32_t> OrderBegins() const {
+    std::vector<uint8_t> memory(input_.layout().total);
+    input_.Write(memory.data());
+    std::vector<int32_t> begins;
+    for (int64_t t = 0; t < input_.score_plan().num_row_tiles; ++t) {
+      RowTile tile;
+      std::memcpy(&tile, memory.data() + input_.layout().row_tiles + static_cast<size_t>(t) * sizeof(tile),
+                  sizeof(tile));
+      begins.push_back(tile.order_begin);
+    }
+    return begins;
   }
 
   void Clear() {
@@ -100,6 +116,29 @@ TEST_F(CallInputTest, OtherListsAreNot) {
   Add(200, 0);
   Add(200, kNumDocuments);
   EXPECT_EQ(Plan().Places(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
+}
+
+// An order is of all candidates at once, and each list's is a part of its own.
+TEST_F(CallInputTest, OrdersWhatOnePassScores) {
+  const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).chunk_groups > 0; };
+  Add(600, 70);  // three row tiles of one list
+  Add(200, 0);
+  Add(200, 90);
+  Plan();
+  EXPECT_TRUE(is_ordered());
+  EXPECT_EQ(OrderBegins(), (std::vector<int32_t>{0, 0, 0, 70 + kOrderEntries, 70 + kNumDocuments + 2 * kOrderEntries}));
+
+  EXPECT_GT(input_.Order(100, 5000, /*always=*/false).chunk_groups, 0);
+  EXPECT_EQ(input_.Order(100, 101, /*always=*/false).chunk_groups, 0) << "would save nothing";
+
+  Plan(kHopper, /*partials=*/500);
+  EXPECT_LT(input_.pass_candidates(), kNumDocuments);
+  EXPECT_FALSE(is_ordered()) << "several passes";
+
+  Clear();
+  Add(30, 0);
+  Plan();
+  EXPECT_FALSE(is_ordered()) << "a stream kernel";
 }
 
 // Rows, absent ones with zeros, where each kernel looks for them.

@@ -235,7 +235,7 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
       EXPECT_EQ(layout.stage_bytes % kDeepAlignment, 0);
       EXPECT_EQ(layout.stages, kDeepQuery + (shape.query_resident ? DeepChunks(row_bytes) * query : 0));
       EXPECT_EQ(layout.stage_bytes, tokens + (shape.query_resident ? 0 : query));
-      EXPECT_GE(layout.total, layout.stages + shape.stages * layout.stage_bytes + kDeepAlignment - 1);
+      EXPECT_EQ(layout.total, layout.stages + shape.stages * layout.stage_bytes);
       EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
     }
   }
@@ -293,11 +293,14 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideTokens));
     EXPECT_EQ(layout.scratch - layout.notes, WideStages(halves) * TileGroups(kWideTokens) * kPieceNoteBytes);
     EXPECT_EQ(layout.scratch % 8, 0);
-    EXPECT_EQ(layout.described - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
+    EXPECT_EQ(layout.slot - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
+    EXPECT_EQ(layout.slot % 16, 0);
+    EXPECT_EQ(layout.described - layout.slot, kChunkSlotBytes);
     EXPECT_EQ(layout.full - layout.described, WideStages(halves) * 8);
     EXPECT_EQ(layout.whole - layout.full, WideStages(halves) * 8);
     EXPECT_EQ(layout.empty - layout.whole, WideStages(halves) * 8);
-    EXPECT_EQ(layout.total - layout.empty, WideStages(halves) * 8 + kWideAlignment);
+    EXPECT_EQ(layout.slot_barriers - layout.empty, WideStages(halves) * 8);
+    EXPECT_EQ(layout.total - layout.slot_barriers, kChunkBarrierBytes);
     EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
   }
   EXPECT_EQ(WideHalves(4), 1);
@@ -405,6 +408,31 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121).all_dealt());
   EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121).all_dealt())
       << "a ring that must be emptied between row tiles";
+}
+
+// Where a long document takes much longer than others, and blocks have few.
+TEST(PlanTest, UnequalDocumentsAreOrdered) {
+  const auto order = [](ScalarType type, int32_t dim, int64_t blocks, int64_t documents, int64_t mean,
+                        int64_t longest) {
+    return PlanOrder(*PlanScore(type, dim, {{blocks, documents}}, kHopper), documents, mean, longest, false);
+  };
+  const OrderPlan few = order(ScalarType::kF16, 256, 6, 755, 500, 3300);
+  EXPECT_EQ(few.chunk_groups, 32) << "a block has 357 groups";
+  EXPECT_NEAR(few.early_groups, 357 * 7 / 8, 8);
+  EXPECT_EQ(order(ScalarType::kF16, 256, 6, 7550, 500, 3300).chunk_groups, 128) << "as many as it may have";
+  EXPECT_EQ(order(ScalarType::kF16, 256, 6, 132, 500, 3300).chunk_groups, 0) << "a block has one";
+  EXPECT_EQ(order(ScalarType::kF16, 256, 6, 755, 500, 700).chunk_groups, 0) << "all nearly as long";
+  EXPECT_EQ(order(ScalarType::kI8, 64, 6, 755, 50, 300).chunk_groups, 0) << "nothing takes long";
+  EXPECT_EQ(order(ScalarType::kF16, 256, 6, 100000, 500, 3300).chunk_groups, 0) << "a long one is a small part";
+  // Half the rows take half the time.
+  EXPECT_GT(order(ScalarType::kF16, 128, 6, 755, 100, 700).chunk_groups, 0);
+  EXPECT_EQ(order(ScalarType::kF16, 128, 3, 755, 100, 700).chunk_groups, 0);
+  for (int64_t documents : {int64_t{1}, int64_t{100}, kMaxShardDocuments}) {
+    const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{8, documents}}, kHopper);
+    const OrderPlan always = PlanOrder(plan, documents, 1, 1, true);
+    EXPECT_TRUE(always.chunk_groups >= 32 && always.chunk_groups <= 128);
+    EXPECT_TRUE(always.early_groups >= 0 && always.early_groups <= kMostEarlyGroups);
+  }
 }
 
 TEST(PlanTest, OneQueryOverManyDocumentsFillsTheDevice) {
