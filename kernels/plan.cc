@@ -294,9 +294,10 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
 }
 
 OrderPlan PlanOrder(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t longest_tokens, bool always) {
-  // Ordering takes some 5 us. What it saves is what a block has more than others at the end otherwise: what a long
-  // document has more than others, or twice that. Measured on an H200: docs/performance/kernels.md.
-  constexpr int64_t kWorthwhileCycles = 8000;
+  // Ordering takes some 5 us, and more for long lists. What it saves is what a block has more than others at the end
+  // otherwise: what a long document has more than others, or twice that. Measured on an H200:
+  // docs/performance/kernels.md.
+  const int64_t worthwhile_cycles = 7000 + total / plan.num_row_tiles;
   constexpr int64_t kLongestOfShare = 25;
   // A row tile of 256 rows takes a cycle for 16 bytes of a token, and for its maxima some seven cycles at least.
   constexpr int64_t kBytesOfCycle = 16;
@@ -307,7 +308,7 @@ OrderPlan PlanOrder(const ScorePlan& plan, int64_t total, int64_t mean_tokens, i
   const int64_t cycles =
       (longest_tokens - mean_tokens) * cycles_of_token * TraitsOf(plan.tile).rows / TraitsOf(ScoreTile::kWide256).rows;
   const bool worthwhile =
-      total > plan.grid() && cycles >= kWorthwhileCycles && longest_tokens * kLongestOfShare > share;
+      total > plan.grid() && cycles >= worthwhile_cycles && longest_tokens * kLongestOfShare > share;
   if (!worthwhile && !always) return {};
   const int64_t groups = share / kGroupTokens;
   const int64_t of_chunk = std::clamp<int64_t>(groups / kChunksOfShare, 32, 128);

@@ -52,6 +52,39 @@ struct KnownPlaces {
   int64_t document_tokens;  // of every document; 0: the offsets say
 };
 
+// In which row tile a thread block of a wide or deep kernel begins: block b in b % num_row_tiles. A division is some
+// twenty instructions, and until a block's first copies every one of them is fetched from memory: so the host divides.
+struct HomeTiles {
+  uint32_t inverse;   // 2^32 / num_row_tiles, rounded up: for block numbers; 0: there is one row tile
+  int32_t blocks;     // that begin in a row tile ...
+  int32_t extra;      // ... and one more in this many first ones
+  uint32_t dealt[2];  // where KnownPlaces::regular: candidates dealt to each of `blocks`, and of one more
+  uint32_t unused;
+
+  // Candidates dealt to each of `blocks` blocks: three quarters of their share, one at least.
+  static constexpr uint32_t Dealt(uint32_t candidates, int32_t blocks) {
+    if (blocks == 0) return 0;
+    const uint32_t each = candidates / 4 * 3 / static_cast<uint32_t>(blocks);
+    return each == 0 ? 1 : each;
+  }
+
+  static constexpr HomeTiles Of(int32_t grid, int32_t num_row_tiles, uint32_t regular) {
+    HomeTiles homes{};
+    const uint64_t tiles = static_cast<uint64_t>(num_row_tiles);
+    homes.inverse = tiles == 1 ? 0 : static_cast<uint32_t>(((uint64_t{1} << 32) + tiles - 1) / tiles);
+    homes.blocks = grid / num_row_tiles;
+    homes.extra = grid % num_row_tiles;
+    homes.dealt[0] = Dealt(regular, homes.blocks);
+    homes.dealt[1] = Dealt(regular, homes.blocks + 1);
+    return homes;
+  }
+
+  // block / num_row_tiles, for blocks below 2^16.
+  constexpr uint32_t Quotient(uint32_t block) const {
+    return inverse == 0 ? block : static_cast<uint32_t>(uint64_t{block} * inverse >> 32);
+  }
+};
+
 // A candidate whose document has been looked up.
 struct PlacedCandidate {
   uint32_t position;  // in its list
@@ -112,7 +145,8 @@ struct ScoreParams {
   // The Hopper kernels' alone.
   int32_t tile_tokens;  // the stream kernels': of a token tile
   KnownPlaces places;
-  CandidateOrder order;       // the wide and deep kernels'
+  HomeTiles homes;            // the wide and deep kernels'
+  CandidateOrder order;       // the same
   StreamWork work;            // the stream kernels'
   LoneCall lone;              // the stream kernels' with rows in registers
   uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
@@ -121,6 +155,12 @@ struct ScoreParams {
   int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
   int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
 };
+
+// The row tile that a thread block of a wide or deep kernel begins in.
+constexpr int32_t HomeOf(uint32_t block, const ScoreParams& params) {
+  return static_cast<int32_t>(block - params.homes.Quotient(block) * static_cast<uint32_t>(params.num_row_tiles));
+}
+
 // So that launches can be compared.
 static_assert(std::has_unique_object_representations_v<ScoreParams>);
 

@@ -16,6 +16,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/fetch_params.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/dealer.cuh"
 #include "kernels/cuda/sm90/deep_loader.cuh"
@@ -40,6 +41,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
   const ChunkSlot slot = ring.Slot();
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
+  const FetchedParams fetched(params, warp);
   if (threadIdx.x == 0) {
     for (int i = 0; i < params.stages; ++i) {
       InitBarrier(ring.Full(i), kWritingLanes);
@@ -49,6 +51,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
     FenceBarrierInit();
   }
   __syncthreads();
+  fetched.Wait();
   if (warp >= kDeepMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kDeepLoaderRegisters));
     if (warp == kDeepMultipliers) {

@@ -43,7 +43,7 @@ class DeepMultiplier {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
     }
-    TakeBlock(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
+    TakeBlock(HomeOf(blockIdx.x, p_));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
       const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(entry_, stream_), lane_);

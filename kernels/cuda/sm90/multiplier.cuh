@@ -43,6 +43,9 @@ class Multiplier {
         mine_(TileHeader::kWarpgroup0 << warp / 4),
         maxima_(lane, ring.Scratch(warp)) {}
 
+  // Starts bringing the rows that the block's work begins with.
+  __device__ __forceinline__ void Begin() { TakeRows(HomeOf(blockIdx.x, p_)); }
+
   __device__ __forceinline__ void Run() {
     Sums sums;
 #pragma unroll
@@ -50,7 +53,6 @@ class Multiplier {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
     }
-    TakeRows(static_cast<int32_t>(blockIdx.x % p_.num_row_tiles));  // where the block's work begins
     Fetch();
     Know();
     while (true) {

@@ -15,6 +15,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/fetch_params.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/cuda/sm90/dealer.cuh"
@@ -37,6 +38,19 @@ inline constexpr int kLoaderRegisters = 40;
 inline constexpr int kMultiplierRegisters = 232;
 static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegisters);
 
+// Barriers of threads.
+inline constexpr int kLoadersBarrier = 1;
+inline constexpr int kBarriersMade = 2;
+
+template <int kBarrier, int kThreads>
+__device__ __forceinline__ void ArriveAt() {
+  asm volatile("barrier.cta.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+template <int kBarrier, int kThreads>
+__device__ __forceinline__ void MeetAt() {
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kWideThreads, 1)
     ScoreKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ ScoreParams params) {
@@ -49,17 +63,21 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   const ChunkSlot slot = ring.Slot();
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
-  if (const int stage = static_cast<int>(threadIdx.x); stage < Stages::kStages) {
-    InitBarrier(ring.Described(stage), kWritingLanes);
-    InitBarrier(ring.Full(stage), kWritingLanes);
-    InitBarrier(ring.Whole(stage), kWritingLanes);
-    InitBarrier(ring.Empty(stage), kWideMultipliers * kReadingLanes);
-    if (stage == 0) slot.InitBarriers();
-    FenceBarrierInit();
-  }
-  __syncthreads();
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
+    const FetchedParams fetched(params, warp - kWideMultipliers);
+    // One lane a warp: those of a warp would do it one after the other.
+    constexpr int kWarps = kWideThreads / 32 - kWideMultipliers;
+#pragma unroll
+    for (int first = 0; first < Stages::kBarriers; first += kWarps) {
+      const int barrier = first + warp - kWideMultipliers;
+      if (lane == 0 && barrier < Stages::kBarriers) InitBarrier(ring.Barrier(barrier), Stages::kArrivals);
+    }
+    if (lane == 0) FenceBarrierInit();
+    __syncwarp();
+    ArriveAt<kBarriersMade, kWideThreads>();
+    MeetAt<kLoadersBarrier, kWarps * 32>();
+    fetched.Wait();
     if (warp == kWideMultipliers) {
       Loader<kType, kHalves>(params, ring, slot, lane).Run();
     } else if (warp == kWideMultipliers + 1) {
@@ -71,7 +89,11 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));
-    Multiplier<kType, kSteps>(params, ring, warp, lane).Run();
+    // Rows are on their way before anything is waited for.
+    Multiplier<kType, kSteps> multiplier(params, ring, warp, lane);
+    multiplier.Begin();
+    MeetAt<kBarriersMade, kWideThreads>();
+    multiplier.Run();
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/fetch_params.cuh"
 #include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/lone_call.cuh"
@@ -165,6 +166,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     WaitForEarlierGrids();
     StreamLoader<kShared, kType == ScalarType::kI8>(params, ring, lane).Run();
   } else {
+    const FetchedParams fetched(params, warp);
     if (lane == 0) {
       for (int stage = warp; stage < ring.Stages(); stage += ring.Warps()) {
         InitBarrier(ring.Full(stage), 1);
@@ -175,6 +177,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     }
     __syncwarp();
     asm volatile("barrier.cta.arrive %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+    fetched.Wait();
     const int threads = ring.Warps() * 32;
     WaitForEarlierGrids();
     if constexpr (kMayBeLone) {

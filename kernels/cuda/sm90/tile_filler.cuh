@@ -31,7 +31,7 @@ class TileFiller {
   __device__ __forceinline__ TileFiller(const ScoreParams& params, const ChunkSlot& slot, int lane)
       : lane_(lane),
         reader_(slot, lane),
-        row_tile_(static_cast<int32_t>(blockIdx.x % params.num_row_tiles)),
+        row_tile_(HomeOf(blockIdx.x, params)),
         early_groups_(params.order.placed == nullptr ? kAlwaysEarly : params.order.early_groups) {}
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }

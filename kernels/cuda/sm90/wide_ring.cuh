@@ -15,6 +15,10 @@ class WideRing {
  public:
   static constexpr int kStages = WideStages(kHalves);
   static constexpr WideLayout kLayout = WideLayoutOf(kHalves);
+  // All of them, the slot's too, one behind the other; and how many arrive at each.
+  static constexpr int kBarriers = (kLayout.slot_barriers + kChunkBarrierBytes - kLayout.described) / 8;
+  static constexpr int kArrivals = kWritingLanes;
+  static_assert(kWideMultipliers * kReadingLanes == kArrivals);
 
   __device__ __forceinline__ explicit WideRing(uint32_t base) : base_(base) {}
 
@@ -30,6 +34,8 @@ class WideRing {
   __device__ __forceinline__ uint32_t Scratch(int warp) const {
     return base_ + kLayout.scratch + warp * kWideMostEnds * kWideEndBytes;
   }
+  __device__ __forceinline__ uint32_t Barrier(int number) const { return base_ + kLayout.described + number * 8; }
+
   // How the dealing warp hands chunks to the loading one.
   __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kLayout.slot, base_ + kLayout.slot_barriers}; }
   // The tile is described; it has been copied; documents' last groups are whole; the multiplying warps have let go of

@@ -34,9 +34,9 @@ struct Chunk {
 class WorkQueue {
  public:
   __device__ __forceinline__ WorkQueue(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
-    Enter(static_cast<int32_t>(blockIdx.x % params.num_row_tiles));
-    const uint32_t each = DealtEach(Homes(row_tile_), in_pass_);
-    next_dealt_ = min(blockIdx.x / params.num_row_tiles * each, in_pass_);
+    Enter(HomeOf(blockIdx.x, params));
+    const uint32_t each = DealtEach(row_tile_, in_pass_);
+    next_dealt_ = min(params.homes.Quotient(blockIdx.x) * each, in_pass_);
     dealt_end_ = min(next_dealt_ + each, in_pass_);
   }
 
@@ -120,14 +120,13 @@ class WorkQueue {
 
   // Blocks that begin in this row tile.
   __device__ __forceinline__ int32_t Homes(int32_t row_tile) const {
-    const int32_t grid = static_cast<int32_t>(gridDim.x);
-    return row_tile < grid ? (grid - row_tile + p_.num_row_tiles - 1) / p_.num_row_tiles : 0;
+    return p_.homes.blocks + (row_tile < p_.homes.extra ? 1 : 0);
   }
   // Candidates that each of those is dealt, one behind the other; claims begin behind all of them.
-  __device__ __forceinline__ uint32_t DealtEach(int32_t homes, uint32_t in_pass) const {
-    if (homes == 0) return 0;
-    if (IsOrdered()) return 1;
-    return max(in_pass / 4 * 3 / static_cast<uint32_t>(homes), 1u);
+  __device__ __forceinline__ uint32_t DealtEach(int32_t row_tile, uint32_t in_pass) const {
+    if (IsOrdered()) return Homes(row_tile) == 0 ? 0 : 1;
+    if (p_.places.regular != 0) return p_.homes.dealt[row_tile < p_.homes.extra ? 1 : 0];
+    return HomeTiles::Dealt(in_pass, Homes(row_tile));
   }
   __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
     if (IsOrdered()) return p_.order.chunks[p_.row_tiles[row_tile].order_begin];
@@ -139,8 +138,7 @@ class WorkQueue {
   __device__ __forceinline__ void Enter(int32_t row_tile) {
     row_tile_ = row_tile;
     in_pass_ = InPass(row_tile);
-    const int32_t homes = Homes(row_tile);
-    dealt_ = homes * DealtEach(homes, in_pass_);
+    dealt_ = Homes(row_tile) * DealtEach(row_tile, in_pass_);
   }
   __device__ __forceinline__ void Ask() {
     const uint32_t count = IsOrdered() ? 1 : static_cast<uint32_t>(p_.claim_candidates);
@@ -167,9 +165,8 @@ class WorkQueue {
       bool open = false;
       if (seen + lane_ < p_.num_row_tiles) {
         const uint32_t claimed = *static_cast<volatile uint32_t*>(p_.claims + mine);
-        const int32_t homes = Homes(mine);
         const uint32_t in_pass = InPass(mine);
-        open = homes * DealtEach(homes, in_pass) + claimed < in_pass;
+        open = Homes(mine) * DealtEach(mine, in_pass) + claimed < in_pass;
       }
       for (uint32_t left = __ballot_sync(0xffffffffu, open); left != 0; left &= left - 1) {
         Enter((start + seen + __ffs(static_cast<int>(left)) - 1) % p_.num_row_tiles);

@@ -141,6 +141,29 @@ TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   EXPECT_FALSE(is_ordered()) << "a stream kernel";
 }
 
+TEST(HomeTilesTest, EveryBlockHasOne) {
+  for (const int32_t grid : {1, 2, 131, 132, 144}) {
+    for (const int32_t tiles : {1, 2, 3, 5, 7, 64, 66, 131, 132, 133, 1000, 65536, 1 << 20}) {
+      const HomeTiles homes = HomeTiles::Of(grid, tiles, 1000);
+      ScoreParams params{};
+      params.num_row_tiles = tiles;
+      params.homes = homes;
+      std::vector<int32_t> blocks(static_cast<size_t>(tiles));
+      for (uint32_t block = 0; block < static_cast<uint32_t>(grid); ++block) {
+        ASSERT_EQ(homes.Quotient(block), block / static_cast<uint32_t>(tiles)) << block << " of " << tiles;
+        ++blocks[static_cast<size_t>(HomeOf(block, params))];
+      }
+      for (int32_t t = 0; t < tiles; ++t) {
+        ASSERT_EQ(blocks[static_cast<size_t>(t)], homes.blocks + (t < homes.extra ? 1 : 0)) << t << " of " << tiles;
+      }
+    }
+  }
+  EXPECT_EQ(HomeTiles::Of(132, 5, 1000).dealt[0], 750u / 26);
+  EXPECT_EQ(HomeTiles::Of(132, 5, 1000).dealt[1], 750u / 27);
+  EXPECT_EQ(HomeTiles::Of(132, 1, 3).dealt[0], 1u) << "fewer candidates than blocks";
+  EXPECT_EQ(HomeTiles::Of(132, 200, 1000).dealt[0], 0u) << "row tiles without a block";
+}
+
 // Rows, absent ones with zeros, where each kernel looks for them.
 TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   constexpr int32_t kTokens = 37;

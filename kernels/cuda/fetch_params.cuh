@@ -1,0 +1,29 @@
+// A kernel's parameters come from memory by lines of 64 bytes, each when it is first read: after other work they are in
+// no cache, and a warp that goes from one to the next waits for each. So the warps of a thread block each ask for a
+// line when it begins.
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::cuda {
+
+class FetchedParams {
+ public:
+  // Asks for line `part` of `params`, a kernel's __grid_constant__ parameter, or for the last one.
+  template <class Params>
+  __device__ __forceinline__ FetchedParams(const Params& params, int part) {
+    constexpr int kLine = 64;
+    constexpr int kLast = static_cast<int>((sizeof(Params) - 1) / kLine);
+    word_ = reinterpret_cast<const uint32_t*>(&params)[min(part, kLast) * (kLine / sizeof(uint32_t))];
+  }
+
+  // Waits until it is there. To be called, as the compiler would leave the read out otherwise.
+  __device__ __forceinline__ void Wait() const {
+    asm volatile("{\n.reg .pred never;\nsetp.eq.u32 never, %0, 0x9e3779b9;\n@never nanosleep.u32 1;\n}\n" ::"r"(word_));
+  }
+
+ private:
+  uint32_t word_;
+};
+
+}  // namespace maxsim::cuda
