@@ -13,7 +13,8 @@ namespace maxsim {
 
 inline constexpr int32_t kDeepChunkBytes = 128;
 inline constexpr int32_t kDeepMaxRowBytes = kPieceColumns * 2;
-inline constexpr int32_t kDeepThreads = 384;    // two warpgroups that multiply, and one of whose warps one loads
+inline constexpr int32_t kDeepThreads =
+    384;  // two warpgroups that multiply, and one of whose warps one deals and one loads
 inline constexpr int32_t kDeepMultipliers = 8;  // warps
 inline constexpr int32_t kDeepAlignment = 1024;
 inline constexpr int32_t kDeepMinResidentStages = 3;

@@ -37,8 +37,8 @@ constexpr int64_t kPassCandidates = 2048;
 constexpr size_t kDirectInputBytes = size_t{512} << 10;
 constexpr int64_t kDirectResults = 4096;
 
-// Tokens that a claim of the Hopper kernels should have, where there are enough: it costs the loading warp some
-// instructions.
+// Tokens that a claim of the Hopper kernels should have, where there are enough: it costs the dealing or loading warp
+// some instructions.
 constexpr int64_t kClaimTokens = 1024;
 // Claims that every thread block should make at least, so that they end together ...
 constexpr int64_t kClaimsOfBlock = 24;
@@ -198,7 +198,7 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
   timings_ = {};
-  direct_ = lone_ = false;
+  direct_ = lone_ = ordered_ = false;
   if (streamed != nullptr) {
     MAXSIM_RETURN_IF_ERROR(device_->health.Note(TopKStreamed(*streamed, queries, results)));
   }
@@ -478,7 +478,6 @@ absl::Status CudaExecutor::JoinLists() {
 }
 
 absl::StatusOr<CandidateOrder> CudaExecutor::OrderCandidates(const ScorePass& pass) {
-  ordered_ = false;
   if (ordering_ == Ordering::kNever || pass.longest_tokens == 0) return CandidateOrder{};
   const OrderPlan plan = input_.Order(pass.mean_tokens, pass.longest_tokens, ordering_ == Ordering::kAlways);
   if (plan.chunk_groups == 0) return CandidateOrder{};
@@ -590,7 +589,7 @@ absl::Status CudaExecutor::Align(const Documents& documents, const Query& query,
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
   if (streamed != nullptr) return device_->health.Note(AlignStreamed(*streamed, query, ordinals, matches));
-  direct_ = lone_ = false;
+  direct_ = lone_ = ordered_ = false;
   const size_t tokens = static_cast<size_t>(query.num_tokens);
   const size_t chunk = AlignRoom(query);
   for (size_t begin = 0; begin < ordinals.size(); begin += chunk) {

@@ -1,6 +1,6 @@
 // A kernel's parameters come from memory by lines of 64 bytes, each when it is first read: after other work they are in
 // no cache, and a warp that goes from one to the next waits for each. So the warps of a thread block each ask for a
-// line when it begins.
+// line when it begins, as far as there are warps.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/topk/block_scan.cuh"
+#include "kernels/limits.h"
 #include "kernels/token_tile.h"
 
 namespace maxsim::cuda {
@@ -19,6 +20,7 @@ constexpr int kBins = kBinsOfOctave * kOctaves;
 constexpr int kCandidatesOfChunk = 32;  // at most: a warp looks them up
 constexpr int kAtOnce = 4;              // candidates that a thread looks up together
 static_assert(kBins <= kThreads);
+static_assert((kMaxDocumentTokens + kGroupTokens - 1) / kGroupTokens < int64_t{1} << kOctaves);
 
 // The bin of a document of 1 .. 2^14 - 1 groups; long documents have the first bins.
 __device__ __forceinline__ int BinOf(int32_t groups) {

@@ -1,6 +1,7 @@
 // Parameters of the scoring kernels: plain structs that host and device code share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -79,7 +80,7 @@ struct HomeTiles {
     return homes;
   }
 
-  // block / num_row_tiles, for blocks below 2^16.
+  // block / num_row_tiles, where the product of the two is below 2^32.
   constexpr uint32_t Quotient(uint32_t block) const {
     return inverse == 0 ? block : static_cast<uint32_t>(uint64_t{block} * inverse >> 32);
   }
@@ -145,16 +146,19 @@ struct ScoreParams {
   // The Hopper kernels' alone.
   int32_t tile_tokens;  // the stream kernels': of a token tile
   KnownPlaces places;
+  uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
+  int32_t claim_candidates;   // candidates of a claim, 1 .. 32; of an order a claim is one chunk
+  int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
+  int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
+  int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
   HomeTiles homes;            // the wide and deep kernels'
   CandidateOrder order;       // the same
   StreamWork work;            // the stream kernels'
   LoneCall lone;              // the stream kernels' with rows in registers
-  uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
-  int32_t claim_candidates;   // candidates of a claim, 1 .. 32
-  int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
-  int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
-  int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
 };
+
+// What the wide and deep kernels read is in the lines that the wide kernel's four warps ask for (fetch_params.cuh).
+static_assert(offsetof(ScoreParams, work) <= 4 * 64);
 
 // The row tile that a thread block of a wide or deep kernel begins in.
 constexpr int32_t HomeOf(uint32_t block, const ScoreParams& params) {

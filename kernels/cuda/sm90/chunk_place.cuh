@@ -1,4 +1,5 @@
-// Where the document of a lane's candidate lies: the step that all loading warps share.
+// Where the document of a lane's candidate lies: the step that the stream kernels' loading warp and
+// the others' dealing warp share.
 #pragma once
 
 #include <cstdint>

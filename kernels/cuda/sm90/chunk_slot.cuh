@@ -17,10 +17,13 @@ class ChunkSlot {
  public:
   __device__ __forceinline__ ChunkSlot(uint32_t slot, uint32_t barriers) : slot_(slot), barriers_(barriers) {}
 
-  // By one thread.
+  // At either barrier: every lane of a warp.
+  static constexpr int kArrivals = kWritingLanes;
+
+  // By one thread, where nothing else makes them.
   __device__ __forceinline__ void InitBarriers() const {
-    InitBarrier(Dealt(), kWritingLanes);
-    InitBarrier(Taken(), kWritingLanes);
+    InitBarrier(Dealt(), kArrivals);
+    InitBarrier(Taken(), kArrivals);
   }
 
   // The warp that claims: chunks one after another, each when the one before has been let go.

@@ -15,8 +15,8 @@ class Dealer {
   __device__ __forceinline__ Dealer(const ScoreParams& params, const ChunkSlot& slot, int lane)
       : queue_(params, lane), writer_(slot, lane) {}
 
-  // A chunk is in the slot, the next one is looked up meanwhile and the claim of a third one asked for. Chunks of an
-  // order become shorter and shorter, and a block should not hold long ones while others have nothing to do: so each is
+  // A chunk is in the slot, the next one is looked up meanwhile and the claim of a third one asked for. A chunk
+  // of an order may be one long document, and a block should not hold such while others have nothing to do: so each is
   // claimed when the one before has been let go.
   __device__ __forceinline__ void Run() {
     Chunk chunk;

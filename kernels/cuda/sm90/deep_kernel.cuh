@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/fetch_params.cuh"
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/cuda/sm90/dealer.cuh"
 #include "kernels/cuda/sm90/deep_loader.cuh"
 #include "kernels/cuda/sm90/deep_multiplier.cuh"

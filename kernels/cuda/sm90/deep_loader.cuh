@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/cuda/sm90/deep_ring.cuh"
 #include "kernels/cuda/sm90/document_maps.h"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
@@ -87,7 +88,8 @@ class DeepLoader {
       at_.Advance(p_.stages);
     }
     entry_ = (entry_ + 1) % kDeepTileEntries;
-    filler.LookAhead(open_[kStreams - 1]);
+#pragma unroll
+    for (int s = 0; s < kStreams; ++s) filler.LookAhead(open_[s]);
     return true;
   }
 

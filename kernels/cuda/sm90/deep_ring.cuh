@@ -37,11 +37,11 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Entry(int entry, int stream) const {
     return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepTokens);
   }
-  // How the dealing warp hands chunks to the loading one.
-  __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
   __device__ __forceinline__ uint32_t Notes(int stream) const {
     return base_ + kDeepNotes + stream * TileGroups(kDeepTokens) * kPieceNoteBytes;
   }
+  // How the dealing warp hands chunks to the loading one.
+  __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
 
  private:
   const uint32_t base_, stages_;

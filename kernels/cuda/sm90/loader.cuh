@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/score_params.h"
+#include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/tile_filler.cuh"
 #include "kernels/cuda/sm90/token_tile.cuh"

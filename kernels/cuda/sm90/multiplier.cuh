@@ -43,7 +43,7 @@ class Multiplier {
         mine_(TileHeader::kWarpgroup0 << warp / 4),
         maxima_(lane, ring.Scratch(warp)) {}
 
-  // Starts bringing the rows that the block's work begins with.
+  // Starts bringing the rows that the block's work begins with. To be called before Run.
   __device__ __forceinline__ void Begin() { TakeRows(HomeOf(blockIdx.x, p_)); }
 
   __device__ __forceinline__ void Run() {

@@ -23,6 +23,7 @@
 #include "kernels/cuda/sm90/loader.cuh"
 #include "kernels/cuda/sm90/multiplier.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
+#include "kernels/cuda/sm90/ptx/named_barrier.cuh"
 #include "kernels/cuda/sm90/tail_repeater.cuh"
 #include "kernels/cuda/sm90/tile_copier.cuh"
 #include "kernels/cuda/sm90/token_tile.cuh"
@@ -38,18 +39,10 @@ inline constexpr int kLoaderRegisters = 40;
 inline constexpr int kMultiplierRegisters = 232;
 static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegisters);
 
-// Barriers of threads.
+// Barriers of threads: the loading warpgroup's, when it has made its part of the ring's, and the whole block's, when
+// all have been.
 inline constexpr int kLoadersBarrier = 1;
-inline constexpr int kBarriersMade = 2;
-
-template <int kBarrier, int kThreads>
-__device__ __forceinline__ void ArriveAt() {
-  asm volatile("barrier.cta.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-}
-template <int kBarrier, int kThreads>
-__device__ __forceinline__ void MeetAt() {
-  asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-}
+inline constexpr int kRingMadeBarrier = 2;
 
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kWideThreads, 1)
@@ -66,7 +59,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
     const FetchedParams fetched(params, warp - kWideMultipliers);
-    // One lane a warp: those of a warp would do it one after the other.
+    // By one lane of each warp: lanes of one warp would make barriers one after another.
     constexpr int kWarps = kWideThreads / 32 - kWideMultipliers;
 #pragma unroll
     for (int first = 0; first < Stages::kBarriers; first += kWarps) {
@@ -75,8 +68,8 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     }
     if (lane == 0) FenceBarrierInit();
     __syncwarp();
-    ArriveAt<kBarriersMade, kWideThreads>();
-    MeetAt<kLoadersBarrier, kWarps * 32>();
+    ArriveAtNamed<kWideThreads>(kRingMadeBarrier);
+    WaitAtNamed<kWarps * 32>(kLoadersBarrier);
     fetched.Wait();
     if (warp == kWideMultipliers) {
       Loader<kType, kHalves>(params, ring, slot, lane).Run();
@@ -92,7 +85,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     // Rows are on their way before anything is waited for.
     Multiplier<kType, kSteps> multiplier(params, ring, warp, lane);
     multiplier.Begin();
-    MeetAt<kBarriersMade, kWideThreads>();
+    WaitAtNamed<kWideThreads>(kRingMadeBarrier);
     multiplier.Run();
   }
 }

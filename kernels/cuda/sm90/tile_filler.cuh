@@ -59,12 +59,13 @@ class TileFiller {
     return true;
   }
 
-  // To be called after every Fill, with the same `open`: has the next chunk claimed, if it is time.
+  // To be called for every stream after its Fill, with the same `open`: has the next chunk claimed, if it is time.
   __device__ __forceinline__ void LookAhead(const OpenDocument& open) {
     if (is_held_ && taken_ == chunk_.count && open.tokens <= kNearTokens) LetGo();
   }
 
  private:
+  // early_groups_ where candidates are not ordered.
   static constexpr int32_t kAlwaysEarly = kMostEarlyGroups + 1;
 
   static __device__ __forceinline__ int32_t GroupsIn(int32_t tokens) {
@@ -164,11 +165,11 @@ class TileFiller {
   ChunkSlot::Reader reader_;
   int32_t row_tile_;
   int32_t early_groups_;  // of tokens: what the block may have ahead of others, where candidates are ordered
-  ChunkSlot::Candidates chunk_{.count = -1};
-  bool is_held_ = false;  // the chunk has not been let go
-  int32_t taken_ = -1;    // documents of the chunk that tiles have
-  int32_t passed_ = 0;    // groups of those
-  int32_t stop_ = 0;      // groups of the chunk up to the end of the lane's document
+  ChunkSlot::Candidates chunk_{.count = -1};  // at first one that has been used, as taken_ says
+  bool is_held_ = false;                      // the chunk has not been let go
+  int32_t taken_ = -1;                        // documents of the chunk that tiles have
+  int32_t passed_ = 0;                        // groups of those
+  int32_t stop_ = 0;                          // groups of the chunk up to the end of the lane's document
 };
 
 }  // namespace maxsim::cuda::sm90

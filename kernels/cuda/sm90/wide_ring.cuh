@@ -18,7 +18,7 @@ class WideRing {
   // All of them, the slot's too, one behind the other; and how many arrive at each.
   static constexpr int kBarriers = (kLayout.slot_barriers + kChunkBarrierBytes - kLayout.described) / 8;
   static constexpr int kArrivals = kWritingLanes;
-  static_assert(kWideMultipliers * kReadingLanes == kArrivals);
+  static_assert(kWideMultipliers * kReadingLanes == kArrivals && ChunkSlot::kArrivals == kArrivals);
 
   __device__ __forceinline__ explicit WideRing(uint32_t base) : base_(base) {}
 
@@ -38,6 +38,7 @@ class WideRing {
 
   // How the dealing warp hands chunks to the loading one.
   __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kLayout.slot, base_ + kLayout.slot_barriers}; }
+
   // The tile is described; it has been copied; documents' last groups are whole; the multiplying warps have let go of
   // it.
   __device__ __forceinline__ uint32_t Described(int stage) const { return base_ + kLayout.described + stage * 8; }

@@ -12,7 +12,7 @@ namespace maxsim::cuda::sm90 {
 // Candidates of one row tile. Used by one warp.
 struct Chunk {
   int32_t row_tile = 0;
-  int32_t count = 0;   // 1 .. 32; 0: there is no more work
+  int32_t count = 0;   // 1 .. 32; 0: there is no more work; of a chunk of the order anything above until it is placed
   uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a chunk of the order
   // The lane's own candidate.
   uint32_t ordinal = 0;   // documents are fewer than rows

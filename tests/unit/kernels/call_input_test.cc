@@ -36,12 +36,13 @@ class CallInputTest : public testing::Test {
     queries_.push_back(query);
   }
 
-  const CallInput& Plan(const DeviceLimits& limits = kHopper, int64_t partials = 1 << 20) {
+  const CallInput& Plan(const DeviceLimits& limits = kHopper, int64_t partials = 1 << 20,
+                        int64_t num_documents = kNumDocuments) {
     for (size_t i = 0, list = 0; i < queries_.size(); ++i) {
       if (queries_[i].num_candidates > 0) queries_[i].ordinals = lists_[list++].data();
     }
     EXPECT_TRUE(
-        input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, limits, {.partials = partials}).ok());
+        input_.PlanScores(queries_, ScalarType::kF16, kDim, num_documents, limits, {.partials = partials}).ok());
     return input_;
   }
 
@@ -139,6 +140,22 @@ TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   Add(30, 0);
   Plan();
   EXPECT_FALSE(is_ordered()) << "a stream kernel";
+
+  for (const int64_t documents : {kMostOrderedCandidates, kMostOrderedCandidates + 1}) {
+    Clear();
+    Add(200, 0);
+    Plan(kHopper, 1 << 20, documents);
+    EXPECT_EQ(is_ordered(), documents == kMostOrderedCandidates);
+  }
+
+  Clear();
+  const int64_t fit = kMostPlacedCandidates / (kNumDocuments + kOrderEntries);
+  for (int64_t i = 0; i < fit; ++i) Add(200, kNumDocuments);
+  Plan();
+  EXPECT_TRUE(is_ordered());
+  Add(200, kNumDocuments);
+  Plan();
+  EXPECT_FALSE(is_ordered()) << "more than there is room for";
 }
 
 TEST(HomeTilesTest, EveryBlockHasOne) {
