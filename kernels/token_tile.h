@@ -13,6 +13,9 @@ namespace maxsim {
 // What tensor copies and wgmma can tell apart: swizzled rows come in eights, and a thread's sums too.
 inline constexpr int32_t kGroupTokens = 8;
 
+// Groups that so many tokens of a document take.
+constexpr int32_t GroupsIn(int32_t tokens) { return (tokens + kGroupTokens - 1) / kGroupTokens; }
+
 constexpr int32_t TileGroups(int32_t tile_tokens) { return tile_tokens / kGroupTokens; }
 
 inline constexpr int32_t kTileHeaderBytes = 32;

@@ -56,12 +56,12 @@ absl::Status LoadInt8(cuda::CudaBackend& backend, GpuData& data) {
 absl::Status MakeDocuments(cuda::CudaBackend& backend, GpuData& data, float scale) {
   const GpuCase& shape = data.shape;
   if (shape.type == ScalarType::kI8) return LoadInt8(backend, data);
-  cuda::CudaDocuments::Shape size{shape.type, shape.dim, shape.num_documents, data.offsets.back()};
-  // As Load would find.
-  if (shape.min_document_tokens == shape.max_document_tokens) size.document_tokens = shape.max_document_tokens;
-  for (size_t n = 1; n < data.offsets.size(); ++n) {
-    size.longest_tokens = std::max(size.longest_tokens, data.offsets[n] - data.offsets[n - 1]);
-  }
+  DocumentsView view;
+  view.type = shape.type;
+  view.dim = shape.dim;
+  view.num_documents = shape.num_documents;
+  view.offsets = data.offsets.data();
+  const cuda::CudaDocuments::Shape size = cuda::CudaDocuments::Shape::Of(view);
   cuda::DeviceBuffer tokens, offsets;
   MAXSIM_ASSIGN_OR_RETURN(tokens, cuda::DeviceBuffer::Allocate(size.token_bytes(), "documents"));
   MAXSIM_ASSIGN_OR_RETURN(offsets, cuda::DeviceBuffer::Allocate(size.offset_bytes(), "offsets"));

@@ -43,7 +43,6 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
   const uint32_t* const ordinals = tile.ordinals_begin < 0 ? nullptr : call.ordinals + tile.ordinals_begin;
   __syncthreads();
 
-  const auto groups_in = [](int32_t tokens) { return (tokens + kGroupTokens - 1) / kGroupTokens; };
   // Calls visit(candidate) for each of the thread's candidates, a few of which are looked up together.
   const auto for_each = [&](auto visit) {
 #pragma unroll 1
@@ -64,13 +63,13 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
     }
   };
 
-  for_each([&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(groups_in(candidate.tokens))], 1u); });
+  for_each([&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(GroupsIn(candidate.tokens))], 1u); });
   __syncthreads();
   const uint32_t first_of_bin = SumBefore(thread < kBins ? bins[thread] : 0, scan);
   if (thread < kBins) bins[thread] = first_of_bin;
   __syncthreads();
   for_each([&](const PlacedCandidate& candidate) {
-    const int32_t groups = groups_in(candidate.tokens);
+    const int32_t groups = GroupsIn(candidate.tokens);
     const uint32_t place = atomicAdd(&bins[BinOf(groups)], 1u);
     groups_of[place] = static_cast<uint16_t>(groups);
     call.order.placed[begin + place] = candidate;

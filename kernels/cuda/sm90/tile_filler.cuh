@@ -6,6 +6,7 @@
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/chunk_slot.cuh"
 #include "kernels/cuda/sm90/token_tile.cuh"
+#include "kernels/token_tile.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -67,10 +68,6 @@ class TileFiller {
  private:
   // early_groups_ where candidates are not ordered.
   static constexpr int32_t kAlwaysEarly = kMostEarlyGroups + 1;
-
-  static __device__ __forceinline__ int32_t GroupsIn(int32_t tokens) {
-    return (tokens + kGroupTokens - 1) / kGroupTokens;
-  }
 
   // Documents that may still end in the tile; some, where there is no bound but the groups.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
