@@ -2,14 +2,18 @@
 // and for joined lists picked from the union's.
 #include <algorithm>
 
+#include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/score_launch.h"
 
 namespace maxsim::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+// Small thread blocks, so that few candidates too are spread over the device ...
+constexpr int kThreads = 64;
 constexpr int64_t kMaxGridX = 4096;
+// ... and a thread reads so many blocks' sums together: one after another they would each take a trip to the cache.
+constexpr int kReadsAtOnce = 16;
 
 // The place of a document in the union of its join.
 __device__ __forceinline__ int64_t PlaceInUnion(const JoinWord* words, uint32_t ordinal) {
@@ -19,6 +23,7 @@ __device__ __forceinline__ int64_t PlaceInUnion(const JoinWord* words, uint32_t 
 
 __global__ void __launch_bounds__(kThreads)
     AddBlocks(BlockSums blocks, int64_t pass_first, int64_t pass_count, float* scores) {
+  WaitForEarlierGrids();
   const BlockSum sum = blocks.sums[blockIdx.y];
   const int64_t count = min(pass_count, sum.num_candidates - pass_first);
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += gridDim.x * int64_t{kThreads}) {
@@ -27,24 +32,30 @@ __global__ void __launch_bounds__(kThreads)
       place = PlaceInUnion(blocks.words + sum.words_begin, blocks.ordinals[sum.ordinals_begin + pass_first + i]);
     }
     const float* block = blocks.partials + sum.partials_offset + place;
-    float score = block[0];
-    for (int64_t b = 1; b < sum.num_blocks; ++b) score = __fadd_rn(score, block[b * sum.block_stride]);
-    scores[sum.scores_offset + pass_first + i] = __fadd_rn(score, 0.0f);  // -0 becomes +0
+    float score = 0;  // so that it never becomes -0
+    for (int64_t first = 0; first < sum.num_blocks; first += kReadsAtOnce) {
+      float of_block[kReadsAtOnce];
+#pragma unroll
+      for (int b = 0; b < kReadsAtOnce; ++b) {
+        of_block[b] = first + b < sum.num_blocks ? block[(first + b) * sum.block_stride] : 0.0f;
+      }
+#pragma unroll
+      for (int b = 0; b < kReadsAtOnce; ++b) score = __fadd_rn(score, of_block[b]);
+    }
+    scores[sum.scores_offset + pass_first + i] = score;
   }
 }
 
 }  // namespace
 
-cudaError_t PrepareAddBlocks() {
-  cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, AddBlocks);
-}
+cudaError_t PrepareAddBlocks(bool& overlap) { return HasGridOrder(AddBlocks, overlap); }
 
 cudaError_t LaunchAddBlocks(const BlockSums& blocks, int64_t pass_first, int64_t pass_count, float* scores,
-                            cudaStream_t stream) {
+                            bool overlap, cudaStream_t stream) {
   if (blocks.num_sums == 0 || pass_count <= 0) return cudaSuccess;
   const int64_t columns = std::min((pass_count + kThreads - 1) / kThreads, kMaxGridX);
   const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(blocks.num_sums));
+  if (overlap) return LaunchOverlapping(AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
   return LaunchKernel(AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
 }
 

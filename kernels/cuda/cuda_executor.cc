@@ -537,8 +537,8 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
                                     : LaunchScore(plan, params, stream_.get()));
     const BlockSums sums = {Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(), params.partials,
                             params.ordinals, join_words_.as<JoinWord>()};
-    MAXSIM_RETURN_IF_CUDA_ERROR(
-        LaunchAddBlocks(sums, params.pass_first, params.pass_count, params.scores, stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(sums, params.pass_first, params.pass_count, params.scores,
+                                                device_->overlapping_add, stream_.get()));
   }
   return absl::OkStatus();
 }

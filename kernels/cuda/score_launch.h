@@ -12,8 +12,9 @@ namespace maxsim::cuda {
 // device.
 cudaError_t PrepareScoreKernels(int shared_bytes);
 
-// Loads the code of LaunchAddBlocks, so that the first call that needs it does not.
-cudaError_t PrepareAddBlocks();
+// Loads the code of LaunchAddBlocks, so that the first call that needs it does not, and tells whether it orders itself
+// (HasGridOrder): then it may be launched so that it starts while the kernel before it drains.
+cudaError_t PrepareAddBlocks(bool& overlap);
 
 // Launches the plan's kernel. params' grid and tiling fields must be the plan's (see FillFromPlan).
 cudaError_t LaunchScore(const ScorePlan& plan, const ScoreParams& params, cudaStream_t stream);
@@ -24,6 +25,7 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params);
 // Adds partial sums in block order: scores[scores_offset + pass_first + i] = sum over b of
 // partials[partials_offset + b * block_stride + i], for i < min(pass_count, num_candidates - pass_first), of each of
 // `num_sums` queries; of a query of joined lists, in place of + i the place of candidate i in the union. Device memory.
+// `overlap` is what PrepareAddBlocks found.
 struct BlockSums {
   const BlockSum* sums;
   int num_sums;
@@ -32,7 +34,7 @@ struct BlockSums {
   const JoinWord* words;
 };
 cudaError_t LaunchAddBlocks(const BlockSums& blocks, int64_t pass_first, int64_t pass_count, float* scores,
-                            cudaStream_t stream);
+                            bool overlap, cudaStream_t stream);
 
 // The kernels one by one, instantiated in sm80/instantiations/.
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
