@@ -19,6 +19,7 @@ constexpr int kOctaves = 14;  // up to 2^14 groups
 constexpr int kBins = kBinsOfOctave * kOctaves;
 constexpr int kCandidatesOfChunk = 32;  // at most: a warp looks them up
 constexpr int kAtOnce = 4;              // candidates that a thread looks up together
+constexpr int kRound = kAtOnce * kThreads;
 static_assert(kBins <= kThreads);
 static_assert((kMaxDocumentTokens + kGroupTokens - 1) / kGroupTokens < int64_t{1} << kOctaves);
 
@@ -43,19 +44,22 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
   const uint32_t* const ordinals = tile.ordinals_begin < 0 ? nullptr : call.ordinals + tile.ordinals_begin;
   __syncthreads();
 
-  // Calls visit(candidate) for each of the thread's candidates, a few of which are looked up together.
-  const auto for_each = [&](auto visit) {
-#pragma unroll 1
-    for (int first = thread; first < count; first += kAtOnce * kThreads) {
-      PlacedCandidate candidates[kAtOnce];
+  // The thread's candidates, kAtOnce of which are looked up together; those of the last round stay.
+  PlacedCandidate candidates[kAtOnce];
+  const auto look_up = [&](int first) {
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const auto position = static_cast<uint32_t>(min(first + i * kThreads, count - 1));
-        const uint32_t ordinal = ordinals == nullptr ? position : ordinals[position];
-        const auto begin = static_cast<int32_t>(call.offsets[ordinal]);
-        const int32_t tokens = static_cast<int32_t>(call.offsets[ordinal + 1]) - begin;
-        candidates[i] = {position, begin, tokens, call.scales == nullptr ? 1.0f : call.scales[ordinal]};
-      }
+    for (int i = 0; i < kAtOnce; ++i) {
+      const auto position = static_cast<uint32_t>(min(first + i * kThreads, count - 1));
+      const uint32_t ordinal = ordinals == nullptr ? position : ordinals[position];
+      const auto begin = static_cast<int32_t>(call.offsets[ordinal]);
+      const int32_t tokens = static_cast<int32_t>(call.offsets[ordinal + 1]) - begin;
+      candidates[i] = {position, begin, tokens, call.scales == nullptr ? 1.0f : call.scales[ordinal]};
+    }
+  };
+  const auto for_each = [&](bool known, auto visit) {
+#pragma unroll 1
+    for (int first = thread; first < count; first += kRound) {
+      if (!known) look_up(first);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + i * kThreads < count) visit(candidates[i]);
@@ -63,12 +67,12 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
     }
   };
 
-  for_each([&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(GroupsIn(candidate.tokens))], 1u); });
+  for_each(false, [&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(GroupsIn(candidate.tokens))], 1u); });
   __syncthreads();
   const uint32_t first_of_bin = SumBefore(thread < kBins ? bins[thread] : 0, scan);
   if (thread < kBins) bins[thread] = first_of_bin;
   __syncthreads();
-  for_each([&](const PlacedCandidate& candidate) {
+  for_each(count <= kRound, [&](const PlacedCandidate& candidate) {
     const int32_t groups = GroupsIn(candidate.tokens);
     const uint32_t place = atomicAdd(&bins[BinOf(groups)], 1u);
     groups_of[place] = static_cast<uint16_t>(groups);

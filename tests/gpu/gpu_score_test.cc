@@ -655,7 +655,8 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        std::vector<uint32_t>& list = lists.emplace_back(std::vector<size_t>{2000, 1, 31, 400, 132}[i % 5]);
+        std::vector<uint32_t>& list =
+            lists.emplace_back(std::vector<size_t>{i == 5 ? size_t{4500} : 2000, 1, 31, 400, 132}[i % 5]);
         for (uint32_t& ordinal : list) ordinal = random() % kNumDocuments;
         list.back() = 1234;
       }
