@@ -14,7 +14,7 @@ constexpr int64_t kMaxSliceQueries = 256;
 // Results of one slice: 64 queries with the most results each, 5 MB.
 constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
 // Query bytes of one slice, unless a single query takes more.
-constexpr int64_t kMinSliceQueryBytes = int64_t{8} << 20;
+constexpr int64_t kMinSliceQueryBytes = int64_t{16} << 20;
 
 constexpr size_t kPartAlignment = 256;
 
