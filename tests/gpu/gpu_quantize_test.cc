@@ -15,10 +15,9 @@ namespace {
 
 class GpuQuantizeTest : public GpuTest {
  protected:
-  static void Check(int32_t dim, uint64_t seed) {
-    SCOPED_TRACE(testing::Message() << "d " << dim);
-    constexpr int32_t kRows = 32;
-    TokenMatrix values = RandomTokens(seed, ScalarType::kF32, dim, kRows);
+  static void Check(int32_t dim, uint64_t seed, int32_t num_rows = 32) {
+    SCOPED_TRACE(testing::Message() << "d " << dim << ", " << num_rows << " rows");
+    TokenMatrix values = RandomTokens(seed, ScalarType::kF32, dim, num_rows);
     const auto fill = [&](int64_t row, float value) { values.SetRow(row, std::vector<float>(dim, value)); };
     fill(0, 0.0f);
     fill(1, 1e-31f);  // below what is quantised
@@ -30,18 +29,19 @@ class GpuQuantizeTest : public GpuTest {
     for (int32_t column = 1; column < dim; ++column) ends[column] = static_cast<float>(column % 9) + 0.5f;
     Unrotate(seed, absl::MakeSpan(ends));
     values.SetRow(5, ends);
-    const std::vector<float> weights = MixedWeights(seed, kRows);
+    const std::vector<float> weights = MixedWeights(seed, num_rows);
 
     const int64_t row_bytes = DeviceRowBytes(ScalarType::kI8, dim);
     const int64_t pitch = DeviceRowBytes(ScalarType::kF32, dim) / 4;
-    std::vector<float> padded(static_cast<size_t>(kRows * pitch), 7.0f);  // what lies behind a row is not read
-    for (int64_t row = 0; row < kRows; ++row) {
+    std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // what lies behind a row is not read
+    for (int64_t row = 0; row < num_rows; ++row) {
       const std::vector<float> one = values.Row(row);
       std::copy(one.begin(), one.end(), padded.begin() + row * pitch);
     }
     const cuda::DeviceBuffer device_values = Upload(padded), device_weights = Upload(weights);
-    const cuda::DeviceBuffer rows = *cuda::DeviceBuffer::Allocate(static_cast<size_t>(kRows * row_bytes), "test");
-    const cuda::DeviceBuffer factors = *cuda::DeviceBuffer::Allocate(kRows * sizeof(float), "test");
+    const cuda::DeviceBuffer rows = *cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_rows * row_bytes), "test");
+    const cuda::DeviceBuffer factors =
+        *cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_rows) * sizeof(float), "test");
     ASSERT_EQ(cudaMemset(rows.as(), 0x55, rows.bytes()), cudaSuccess);
     cuda::QuantizeParams params{};
     params.values = device_values.as<float>();
@@ -50,20 +50,20 @@ class GpuQuantizeTest : public GpuTest {
     params.factors = factors.as<float>();
     params.rotation_seed = seed;
     params.value_pitch = pitch;
-    params.num_rows = kRows;
+    params.num_rows = num_rows;
     params.dim = dim;
     params.row_bytes = static_cast<int32_t>(row_bytes);
     params.rotation_factor = RotationFactor(dim);
     ASSERT_EQ(cuda::LaunchQuantizeQueries(params, nullptr), cudaSuccess);
     std::vector<int8_t> actual(rows.bytes());
-    std::vector<float> actual_factors(kRows);
+    std::vector<float> actual_factors(num_rows);
     ASSERT_EQ(cudaMemcpy(actual.data(), rows.as(), rows.bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
     ASSERT_EQ(cudaMemcpy(actual_factors.data(), factors.as(), factors.bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
 
-    std::vector<int8_t> expected(static_cast<size_t>(kRows) * dim);
-    std::vector<float> scales(kRows);
+    std::vector<int8_t> expected(static_cast<size_t>(num_rows) * dim);
+    std::vector<float> scales(num_rows);
     QuantizeQuery(seed, dim, static_cast<const float*>(values.data()), expected.data(), absl::MakeSpan(scales));
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < num_rows; ++row) {
       for (int64_t column = 0; column < row_bytes; ++column) {
         ASSERT_EQ(actual[row * row_bytes + column], column < dim ? expected[row * dim + column] : 0)
             << "row " << row << ", column " << column;
@@ -86,6 +86,13 @@ TEST_F(GpuQuantizeTest, EveryWidthHasTheHostsBits) {
        {8,   9,   15,  16,  17,  31,  32,  33,  48,  50,   63,   64,   65,   96,   100,  127,  128,  129,  191,
         200, 255, 256, 257, 300, 511, 512, 513, 768, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 3000, 4095, 4096}) {
     Check(dim, TestSeed() + dim);
+  }
+}
+
+// Of narrow rows several are a thread block's, the more, the more there are.
+TEST_F(GpuQuantizeTest, EveryRowHasTheHostsBits) {
+  for (int32_t num_rows : {6, 127, 128, 255, 256, 257, 1000, 1029, 3000}) {
+    for (int32_t dim : {48, 128, 256, 257}) Check(dim, TestSeed() + dim, num_rows);
   }
 }
 
