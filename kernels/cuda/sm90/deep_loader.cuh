@@ -54,10 +54,12 @@ class DeepLoader {
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
     WaitForStage();
     int32_t pieces[kStreams], groups_of_tiles = 0;
+    PieceNote mine[kStreams];  // a lane copies a piece
 #pragma unroll
     for (int s = 0; s < kStreams; ++s) {
       TileHeader header = filler.Fill(open_[s], ring_.Entry(entry_, s), ring_.Notes(s));
       pieces[s] = header.pieces;
+      if (lane_ < header.pieces) mine[s] = PieceNote::Load(ring_.Notes(s), lane_);
       groups_of_tiles += header.groups;
       header.flags = kBothWarpgroups | new_rows;
       if (lane_ == 0) header.Store(ring_.Entry(entry_, s));
@@ -70,21 +72,19 @@ class DeepLoader {
       rows_loaded_ = true;
       if (take_rows) WaitForEmptyRing();
       const uint32_t full = ring_.Full(at_.stage);
-      if (lane_ != 0) Arrive(full);
       if (lane_ == 0) {
         ArriveExpecting(full, bytes + (take_rows ? p_.num_chunks * Ring::kQueryBytes : 0));
         if (take_rows) {
           for (int32_t i = 0; i < p_.num_chunks; ++i) CopyQuery(ring_.ResidentQuery(i), i, full);
         }
         if (p_.query_resident == 0) CopyQuery(ring_.StreamedQuery(at_.stage), chunk, full);
-#pragma unroll
-        for (int s = 0; s < kStreams; ++s) {
-          for (int i = 0; i < pieces[s]; ++i) {
-            CopyPiece(ring_.Tokens(at_.stage, s), PieceNote::Load(ring_.Notes(s), i), chunk, full);
-          }
-        }
       }
-      __syncwarp();
+      __syncwarp();  // the barrier knows how much will come
+#pragma unroll
+      for (int s = 0; s < kStreams; ++s) {
+        if (lane_ < pieces[s]) CopyPiece(ring_.Tokens(at_.stage, s), mine[s], chunk, full);
+      }
+      if (lane_ != 0) Arrive(full);
       at_.Advance(p_.stages);
     }
     entry_ = (entry_ + 1) % kDeepTileEntries;
@@ -114,7 +114,7 @@ class DeepLoader {
   __device__ __forceinline__ void CopyPiece(uint32_t tokens, const PieceNote& piece, int32_t chunk,
                                             uint32_t full) const {
     constexpr int32_t kMost = DocumentMaps::kGroups;
-    static_assert(TileGroups(kDeepTokens) <= 2 * kMost);
+    static_assert(TileGroups(kDeepTokens) <= 2 * kMost && TileGroups(kDeepTokens) <= 32);
     uint32_t target = tokens + piece.first * kGroupBytes;
     int32_t row = piece.row, groups = piece.groups;
     if (groups > kMost) {
