@@ -14,6 +14,18 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Whether the last row tile of so many blocks is a half one of a wide kernel (kHalfTileBlocks).
+bool EndsInHalfTile(int64_t blocks, ScoreTile tile) {
+  const int64_t last = blocks % TraitsOf(tile).blocks();
+  return tile == ScoreTile::kWide256 && last > 0 && last <= kHalfTileBlocks;
+}
+
+int64_t HalfTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+  int64_t tiles = 0;
+  for (const ScoreGroup& group : groups) tiles += EndsInHalfTile(group.Blocks(SharesBlocks(tile)), tile) ? 1 : 0;
+  return tiles;
+}
+
 int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   int64_t tiles = 0;
   for (const ScoreGroup& group : groups) {
@@ -150,6 +162,7 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
     plan.shared_bytes = shape.Layout().total;
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
+  plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : HalfTiles(groups, plan.tile);
   int64_t work = 0;
   for (const ScoreGroup& group : groups) {
     work += CeilDiv(group.Blocks(SharesBlocks(plan.tile)), TraitsOf(plan.tile).blocks()) * group.num_candidates;
@@ -228,10 +241,11 @@ std::string DeviceLimits::ToString() const {
 std::string ScorePlan::ToString() const {
   const TileTraits traits = TraitsOf(tile);
   if (IsHopper(tile)) {
-    return absl::StrCat("score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ",
-                        tile_tokens, " tokens, query ", query_resident ? "resident" : "streamed", "), ", num_steps,
-                        " steps, ", stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads,
-                        " threads, ", num_row_tiles, " row tiles, grid ", grid());
+    return absl::StrCat(
+        "score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ", tile_tokens,
+        " tokens, query ", query_resident ? "resident" : "streamed", "), ", num_steps, " steps, ", stages, " stages, ",
+        shared_bytes, " bytes of shared memory, ", threads, " threads, ", num_row_tiles, " row tiles",
+        num_half_tiles > 0 ? absl::StrCat(" (", num_half_tiles, " of half the rows or less)") : "", ", grid ", grid());
   }
   return absl::StrCat(align ? "align" : "score", " ", std::string(Name(type)), " ", Name(tile), " (", traits.rows,
                       " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",
@@ -244,11 +258,12 @@ std::string ScorePlan::ToString() const {
 // Each row tile streams its candidates once.
 double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   const TileTraits traits = TraitsOf(tile);
-  const double pace = Pace(tile);
   double reads = 0;
   for (const ScoreGroup& group : groups) {
-    const int64_t row_tiles = CeilDiv(group.Blocks(SharesBlocks(tile)), traits.blocks());
-    reads += pace * static_cast<double>(row_tiles * group.num_candidates);
+    const int64_t blocks = group.Blocks(SharesBlocks(tile));
+    double of_candidate = Pace(tile) * static_cast<double>(CeilDiv(blocks, traits.blocks()));
+    if (EndsInHalfTile(blocks, tile)) of_candidate += Pace(ScoreTile::kWide128) - Pace(tile);
+    reads += of_candidate * static_cast<double>(group.num_candidates);
   }
   return reads;
 }

@@ -60,7 +60,7 @@ enum class ScoreTile : uint8_t {
   kRows64,        // two blocks: short queries stacked by two, or a query of up to 64 tokens
   kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
   kWide128,       // Hopper, not F32, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
-  kWide256,       // the same, eight blocks over both warpgroups
+  kWide256,       // the same, eight blocks over both warpgroups; those of half a tile or less as above
   kStream32,      // Hopper, not F32, rows of at most 4,064 bytes (I8: 256): one block, at the memory's pace
   kDeep128,       // Hopper, 16 bits, wider rows of one piece: four blocks; each of two warpgroups has its own document
   kDeep256,       // the same, eight blocks over both warpgroups
@@ -75,6 +75,10 @@ constexpr bool IsStream(ScoreTile tile) { return tile == ScoreTile::kStream32; }
 // Tokens of a wide tile, and of a deep one at most.
 inline constexpr int32_t kWideTokens = 128;
 inline constexpr int32_t kDeepTokens = 192;
+
+// Of a wide kernel's row tile of at most so many blocks, half of the largest one, both warpgroups hold all rows, and
+// documents go to one and the other in turn.
+inline constexpr int32_t kHalfTileBlocks = 4;
 
 constexpr bool IsWide(ScoreTile tile) { return tile == ScoreTile::kWide128 || tile == ScoreTile::kWide256; }
 constexpr bool IsDeep(ScoreTile tile) { return tile == ScoreTile::kDeep128 || tile == ScoreTile::kDeep256; }
@@ -382,6 +386,7 @@ struct ScorePlan {
   int32_t shared_bytes = 0;
   int32_t blocks_per_sm = 0;
   int64_t num_row_tiles = 0;        // of all groups
+  int64_t num_half_tiles = 0;       // wide: of those, of at most kHalfTileBlocks blocks
   int32_t row_tiles_at_once = 0;    // row tiles the grid works on side by side; it strides over the rest
   int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates; wide: all, at first
 

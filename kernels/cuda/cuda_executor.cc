@@ -506,7 +506,8 @@ ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t
   params.claim_candidates = ClaimCandidates(plan, std::min(input_.pass_candidates(), pass.count), pass.mean_tokens);
   if (IsHopper(plan.tile)) params.places = input_.Places(first, count, pass.document_tokens);
   if (IsWide(plan.tile) || IsDeep(plan.tile)) {
-    params.homes = HomeTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles), params.places.regular);
+    params.homes = HomeTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
+                                 static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
   }
   if (IsStream(plan.tile)) {
     params.work = input_.Work(first, count, pass.mean_tokens, stream_tuning_);

@@ -99,7 +99,9 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params) {
   params.chunks_of_piece = plan.chunks_of_piece;
   params.stages = plan.stages;
   params.tile_tokens = plan.tile_tokens;
-  params.documents_in_turn = plan.tile == ScoreTile::kWide128 ? 1 : 0;
+  params.half_tiles = plan.num_half_tiles == 0                    ? kNoHalfTiles
+                      : plan.num_half_tiles == plan.num_row_tiles ? kAllHalfTiles
+                                                                  : kSomeHalfTiles;
   params.query_resident = plan.query_resident ? 1 : 0;
 }
 

@@ -33,6 +33,9 @@ struct RowTile {
   int32_t num_blocks;      // 1 .. kMaxBlocksOfTile
   int32_t order_begin;     // the list's part of a CandidateOrder; the same in all row tiles of a list
   BlockOutput outputs[kMaxBlocksOfTile];
+
+  // For the wide kernels: documents go to the two warpgroups in turn.
+  constexpr bool IsHalf() const { return num_blocks <= kHalfTileBlocks; }
 };
 
 // TokenMatch (kernels/maxsim.h) as the device writes it.
@@ -53,6 +56,9 @@ struct KnownPlaces {
   int64_t document_tokens;  // of every document; 0: the offsets say
 };
 
+// Which row tiles of a wide call are half ones (RowTile::IsHalf).
+enum HalfTiles : int32_t { kNoHalfTiles, kAllHalfTiles, kSomeHalfTiles };
+
 // In which row tile a thread block of a wide or deep kernel begins: block b in b % num_row_tiles. A division is some
 // twenty instructions, and until a block's first copies every one of them is fetched from memory: so the host divides.
 struct HomeTiles {
@@ -60,23 +66,26 @@ struct HomeTiles {
   int32_t blocks;     // that begin in a row tile ...
   int32_t extra;      // ... and one more in this many first ones
   uint32_t dealt[2];  // where KnownPlaces::regular: candidates dealt to each of `blocks`, and of one more
-  uint32_t unused;
+  uint32_t quarters;  // of their share that blocks are dealt
 
-  // Candidates dealt to each of `blocks` blocks: three quarters of their share, one at least.
-  static constexpr uint32_t Dealt(uint32_t candidates, int32_t blocks) {
-    if (blocks == 0) return 0;
-    const uint32_t each = candidates / 4 * 3 / static_cast<uint32_t>(blocks);
+  // Candidates dealt to each of `readers` blocks, one at least.
+  constexpr uint32_t Dealt(uint32_t candidates, int32_t readers) const {
+    if (readers == 0) return 0;
+    const uint32_t each = candidates / 4 * quarters / static_cast<uint32_t>(readers);
     return each == 0 ? 1 : each;
   }
 
-  static constexpr HomeTiles Of(int32_t grid, int32_t num_row_tiles, uint32_t regular) {
+  // Blocks are dealt three quarters of their share; two where many row tiles, but not all, are half ones, which take
+  // half the time: the blocks that begin with those are to help.
+  static constexpr HomeTiles Of(int32_t grid, int32_t num_row_tiles, int32_t num_half_tiles, uint32_t regular) {
     HomeTiles homes{};
+    homes.quarters = num_half_tiles > num_row_tiles / 3 && num_half_tiles < num_row_tiles ? 2 : 3;
     const uint64_t tiles = static_cast<uint64_t>(num_row_tiles);
     homes.inverse = tiles == 1 ? 0 : static_cast<uint32_t>(((uint64_t{1} << 32) + tiles - 1) / tiles);
     homes.blocks = grid / num_row_tiles;
     homes.extra = grid % num_row_tiles;
-    homes.dealt[0] = Dealt(regular, homes.blocks);
-    homes.dealt[1] = Dealt(regular, homes.blocks + 1);
+    homes.dealt[0] = homes.Dealt(regular, homes.blocks);
+    homes.dealt[1] = homes.Dealt(regular, homes.blocks + 1);
     return homes;
   }
 
@@ -146,15 +155,15 @@ struct ScoreParams {
   // The Hopper kernels' alone.
   int32_t tile_tokens;  // the stream kernels': of a token tile
   KnownPlaces places;
-  uint32_t* claims;           // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
-  int32_t claim_candidates;   // candidates of a claim, 1 .. 32; of an order a claim is one chunk
-  int32_t documents_in_turn;  // 1: both warpgroups hold the same rows, and a document goes to one of them
-  int32_t query_resident;     // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
-  int32_t read_once;          // the stream kernels': 1: the documents are more than the L2 cache keeps
-  HomeTiles homes;            // the wide and deep kernels'
-  CandidateOrder order;       // the same
-  StreamWork work;            // the stream kernels'
-  LoneCall lone;              // the stream kernels' with rows in registers
+  uint32_t* claims;          // [num_row_tiles + 2], see kernels/cuda/sm90/{work_queue,stream_share}.cuh
+  int32_t claim_candidates;  // candidates of a claim, 1 .. 32; of an order a claim is one chunk
+  HalfTiles half_tiles;      // the wide kernels'
+  int32_t query_resident;    // the deep kernels': 1: query rows stay in shared memory; 0: they come with every tile
+  int32_t read_once;         // the stream kernels': 1: the documents are more than the L2 cache keeps
+  HomeTiles homes;           // the wide and deep kernels'
+  CandidateOrder order;      // the same
+  StreamWork work;           // the stream kernels'
+  LoneCall lone;             // the stream kernels' with rows in registers
 };
 
 // What the wide and deep kernels read is in the lines that the wide kernel's four warps ask for (fetch_params.cuh).

@@ -625,6 +625,58 @@ TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
   EXPECT_EQ(joins(3000, 100), 2);
 }
 
+// Row tiles of five blocks and more beside those of up to four, which the two warpgroups share out by documents: as in
+// calls that have the one or the other alone.
+TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
+  constexpr uint32_t kNumDocuments = 700;
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 200);
+  lengths[3] = 5000;
+  ExecutorOptions options;
+  options.max_queries = 64;
+  options.max_query_tokens = 65536;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), halves = MakeExecutor(options);
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
+  executor->AllowTiles(Only(ScoreTile::kWide256));
+  halves->AllowTiles(Only(ScoreTile::kWide128));
+  for (cuda::CudaExecutor* const each : {executor.get(), halves.get()}) each->SetJoins(cuda::Joins::kNever);
+  for (const auto& [type, dim] :
+       {Shape(ScalarType::kF16, 128), Shape(ScalarType::kBF16, 64), Shape(ScalarType::kI8, 96)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (const int num_queries : {1, 3, 40}) {
+      for (const int first : {0, 1, 2, 3}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << num_queries << " queries from "
+                                        << first);
+        std::mt19937 random(TestSeed());
+        std::vector<RandomQuery> storage;
+        std::vector<std::vector<uint32_t>> lists;
+        std::vector<Query> queries;
+        for (int i = 0; i < num_queries; ++i) {
+          storage.push_back(
+              MakeQuery(TestSeed() + 3 + i, type, dim, std::vector<int32_t>{260, 330, 384, 530, 30}[(first + i) % 5]));
+          std::vector<uint32_t>& list = lists.emplace_back(std::vector<size_t>{1, 300, 2, 1000}[i % 4]);
+          for (uint32_t& ordinal : list) ordinal = random() % kNumDocuments;
+        }
+        for (int i = 0; i < num_queries; ++i) {
+          const std::vector<uint32_t>* const list = i == 0 ? nullptr : &lists[i];
+          queries.push_back(
+              storage[i].view(static_cast<int32_t>(list == nullptr ? kNumDocuments : list->size()), list));
+        }
+        const std::vector<std::vector<Scored>> expected = TopK(*halves, *loaded, queries);
+        EXPECT_EQ(halves->last_plan().num_half_tiles, halves->last_plan().num_row_tiles);
+        for (const cuda::Ordering ordering : {cuda::Ordering::kNever, cuda::Ordering::kAlways}) {
+          executor->SetOrdering(ordering);
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          EXPECT_EQ(executor->last_plan().tile, ScoreTile::kWide256);
+          EXPECT_GT(executor->last_plan().num_half_tiles, 0);
+          EXPECT_LT(executor->last_plan().num_half_tiles, executor->last_plan().num_row_tiles);
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+        }
+      }
+    }
+  }
+}
+
 // Long documents first, in chunks: whatever the lengths, the lists and the number of row tiles.
 TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 3000;

@@ -36,7 +36,8 @@ class ChunkSlot {
     __device__ __forceinline__ void Write(const Chunk& chunk) {
       WaitUntilFree();
       if (lane_ == 0) {
-        StoreShared64(slot_.slot_, static_cast<uint32_t>(chunk.row_tile), static_cast<uint32_t>(chunk.count));
+        StoreShared64(slot_.slot_, static_cast<uint32_t>(chunk.row_tile),
+                      static_cast<uint32_t>(chunk.count) | (chunk.in_half ? kInHalf : 0));
       }
       if (lane_ < chunk.count) {
         StoreShared(slot_.Entry(lane_), chunk.position, static_cast<uint32_t>(chunk.begin),
@@ -52,9 +53,10 @@ class ChunkSlot {
     uint32_t parity_ = 0;
   };
 
-  // A chunk as it comes out; all but row_tile and count are the lane's own candidate's.
+  // A chunk as it comes out; all but row_tile, in_half and count are the lane's own candidate's.
   struct Candidates {
     int32_t row_tile = 0;
+    bool in_half = false;
     int32_t count = 0;
     uint32_t position = 0;
     int32_t begin = 0;
@@ -75,7 +77,9 @@ class ChunkSlot {
       if (lane_ == 0) head = LoadShared64(slot_.slot_);
       Candidates chunk;
       chunk.row_tile = static_cast<int32_t>(__shfl_sync(0xffffffffu, head.x, 0));
-      chunk.count = static_cast<int32_t>(__shfl_sync(0xffffffffu, head.y, 0));
+      const uint32_t count = __shfl_sync(0xffffffffu, head.y, 0);
+      chunk.in_half = (count & kInHalf) != 0;
+      chunk.count = static_cast<int32_t>(count & ~kInHalf);
       if (lane_ < chunk.count) {
         uint32_t begin, tokens, scale;
         LoadShared(slot_.Entry(lane_), chunk.position, begin, tokens, scale);
@@ -101,6 +105,8 @@ class ChunkSlot {
   }
   __device__ __forceinline__ uint32_t Dealt() const { return barriers_; }
   __device__ __forceinline__ uint32_t Taken() const { return barriers_ + 8; }
+
+  static constexpr uint32_t kInHalf = 1u << 31;  // beside the count
 
   const uint32_t slot_, barriers_;
 };

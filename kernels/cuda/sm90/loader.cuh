@@ -22,12 +22,13 @@ class Loader {
 
   __device__ __forceinline__ void Run() {
     Filler filler(p_, slot_, lane_);
+    filler.Begin();
     // Tiles for both warpgroups, or for one and the other in turn. Each such stream has its own documents.
     OpenDocument open, open_of_other;
-    const int streams = p_.documents_in_turn ? 2 : 1;
-    uint32_t warpgroups = p_.documents_in_turn ? 1 : 3;
     uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
     do {
+      const int streams = filler.IsInHalfTile() ? 2 : 1;
+      uint32_t warpgroups = filler.IsInHalfTile() ? 1 : 3;
       for (int idle = 0; idle < streams;) {
         idle = DescribeTile(filler, open, warpgroups, told) ? 0 : idle + 1;
         if (streams == 1) continue;

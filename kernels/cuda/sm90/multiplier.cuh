@@ -173,27 +173,27 @@ class Multiplier {
   // Loads the warp's block of a row tile: operands, weights, and where its sums go.
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
-    const int block = p_.documents_in_turn ? warp_ % 4 : warp_;
-    const bool present = block < tile.num_blocks;
+    const int block = warp_ & (tile.IsHalf() ? kHalfTileBlocks - 1 : kWideMultipliers - 1);
+    // As numbers that differ among lanes, or the compiler makes twice the instructions of predicates; and so that
+    // nothing is computed from the lane ahead of time, and kept.
     int lane = lane_;
-    asm volatile("" : "+r"(lane));  // so that nothing is computed from it ahead of time, and kept
+    int bytes = block < tile.num_blocks ? p_.row_bytes : 0;
+    asm volatile("" : "+r"(lane), "+r"(bytes));
     const int64_t first = tile.first_row + block * kBlockTokens + lane / 4;
     const uint8_t* rows = p_.query_rows + first * p_.row_bytes + lane % 4 * 4;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = s * 16 + h * 8;
 #pragma unroll
         for (int k = 0; k < kSteps; ++k) {
 #pragma unroll
           for (int c = 0; c < 2; ++c) {
             const int byte = k * kStepBytes + c * 16;
-            a_[s][k][2 * c + h] = present && byte < p_.row_bytes
-                                      ? *reinterpret_cast<const uint32_t*>(rows + int64_t{row} * p_.row_bytes + byte)
-                                      : 0u;
+            a_[s][k][2 * c + h] = byte < bytes ? *reinterpret_cast<const uint32_t*>(rows + byte) : 0u;
           }
         }
+        rows += int64_t{8} * p_.row_bytes;
       }
     }
     maxima_.TakeBlock(p_, tile, block);

@@ -3,9 +3,9 @@
 // Persistent thread blocks of three warpgroups, one a multiprocessor. The warps of the last one keep a ring of token
 // tiles full: one claims documents and looks them up (dealer.cuh), one describes tiles (loader.cuh), one has them
 // copied (tile_copier.cuh), one makes documents' last groups whole (tail_repeater.cuh). The other two warpgroups
-// multiply and take maxima (multiplier.cuh). Query rows stay in registers. With up to 256 rows a row tile the two
-// warpgroups hold different rows and share every tile; with up to 128 rows (params.documents_in_turn) both hold the
-// same rows and take documents in turn.
+// multiply and take maxima (multiplier.cuh). Query rows stay in registers. Of row tiles of more than 128 rows the two
+// warpgroups hold different rows and share every tile; of others (RowTile::IsHalf) both hold the same rows and take
+// documents in turn.
 //
 // NOTES:
 //  - What lies behind a tile's last document is anything: such products come to nothing.

@@ -37,6 +37,12 @@ class TileFiller {
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
 
+  // Waits for the first chunk, so that IsInHalfTile can be asked.
+  __device__ __forceinline__ void Begin() { Take(); }
+
+  // Whether the row tile that Begin or NextRowTile has gone on to is a half one.
+  __device__ __forceinline__ bool IsInHalfTile() const { return chunk_.in_half; }
+
   // Fills a tile with what a stream's open document has left and then with other documents of the row tile; one of no
   // groups when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
   // the caller's, is not stored.

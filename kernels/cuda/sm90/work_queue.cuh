@@ -12,8 +12,9 @@ namespace maxsim::cuda::sm90 {
 // Candidates of one row tile. Used by one warp.
 struct Chunk {
   int32_t row_tile = 0;
-  int32_t count = 0;   // 1 .. 32; 0: there is no more work; of a chunk of the order anything above until it is placed
-  uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a chunk of the order
+  bool in_half = false;  // the row tile is a half one
+  int32_t count = 0;     // 1 .. 32; 0: there is no more work; of a chunk of the order anything above until it is placed
+  uint32_t first = 0;    // position of the first one in the row tile's list; or the number of a chunk of the order
   // The lane's own candidate.
   uint32_t ordinal = 0;   // documents are fewer than rows
   uint32_t position = 0;  // in the list
@@ -22,7 +23,7 @@ struct Chunk {
   float scale = 1;  // of a quantised document
 };
 
-// A block begins in the row tile that its number names, of which it is dealt three quarters of its share: that costs no
+// A block begins in the row tile that its number names, of which it is dealt most of its share: that costs no
 // round trip. Then it claims from the same row tile, then takes a row tile that nobody has, then helps wherever
 // candidates are left.
 //
@@ -99,6 +100,7 @@ class WorkQueue {
   __device__ __forceinline__ Chunk Make(uint32_t first, uint32_t count, uint32_t end) const {
     Chunk chunk;
     chunk.row_tile = row_tile_;
+    chunk.in_half = in_half_;
     chunk.count = static_cast<int32_t>(min(count, end - first));
     chunk.first = static_cast<uint32_t>(p_.pass_first) + first;
     return chunk;
@@ -126,7 +128,7 @@ class WorkQueue {
   __device__ __forceinline__ uint32_t DealtEach(int32_t row_tile, uint32_t in_pass) const {
     if (IsOrdered()) return Homes(row_tile) == 0 ? 0 : 1;
     if (p_.places.regular != 0) return p_.homes.dealt[row_tile < p_.homes.extra ? 1 : 0];
-    return HomeTiles::Dealt(in_pass, Homes(row_tile));
+    return p_.homes.Dealt(in_pass, Homes(row_tile));
   }
   __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
     if (IsOrdered()) return p_.order.chunks[p_.row_tiles[row_tile].order_begin];
@@ -137,6 +139,7 @@ class WorkQueue {
 
   __device__ __forceinline__ void Enter(int32_t row_tile) {
     row_tile_ = row_tile;
+    in_half_ = p_.half_tiles == kSomeHalfTiles ? p_.row_tiles[row_tile].IsHalf() : p_.half_tiles == kAllHalfTiles;
     in_pass_ = InPass(row_tile);
     dealt_ = Homes(row_tile) * DealtEach(row_tile, in_pass_);
   }
@@ -180,6 +183,7 @@ class WorkQueue {
   const ScoreParams& p_;
   const int lane_;
   int32_t row_tile_ = 0;
+  bool in_half_ = false;
   // Counts of a pass, kMaxPassCandidates at most, and claims beyond.
   uint32_t in_pass_ = 0;  // candidates of row_tile_ in this pass
   uint32_t dealt_ = 0;    // of them to blocks that begin there

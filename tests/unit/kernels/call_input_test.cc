@@ -161,7 +161,7 @@ TEST_F(CallInputTest, OrdersWhatOnePassScores) {
 TEST(HomeTilesTest, EveryBlockHasOne) {
   for (const int32_t grid : {1, 2, 131, 132, 144}) {
     for (const int32_t tiles : {1, 2, 3, 5, 7, 64, 66, 131, 132, 133, 1000, 65536, 1 << 20}) {
-      const HomeTiles homes = HomeTiles::Of(grid, tiles, 1000);
+      const HomeTiles homes = HomeTiles::Of(grid, tiles, 0, 1000);
       ScoreParams params{};
       params.num_row_tiles = tiles;
       params.homes = homes;
@@ -175,10 +175,13 @@ TEST(HomeTilesTest, EveryBlockHasOne) {
       }
     }
   }
-  EXPECT_EQ(HomeTiles::Of(132, 5, 1000).dealt[0], 750u / 26);
-  EXPECT_EQ(HomeTiles::Of(132, 5, 1000).dealt[1], 750u / 27);
-  EXPECT_EQ(HomeTiles::Of(132, 1, 3).dealt[0], 1u) << "fewer candidates than blocks";
-  EXPECT_EQ(HomeTiles::Of(132, 200, 1000).dealt[0], 0u) << "row tiles without a block";
+  EXPECT_EQ(HomeTiles::Of(132, 5, 0, 1000).dealt[0], 750u / 26);
+  EXPECT_EQ(HomeTiles::Of(132, 5, 0, 1000).dealt[1], 750u / 27);
+  EXPECT_EQ(HomeTiles::Of(132, 1, 0, 3).dealt[0], 1u) << "fewer candidates than blocks";
+  EXPECT_EQ(HomeTiles::Of(132, 200, 0, 1000).dealt[0], 0u) << "row tiles without a block";
+  EXPECT_EQ(HomeTiles::Of(132, 5, 2, 1000).dealt[0], 500u / 26) << "those of half tiles are to help";
+  EXPECT_EQ(HomeTiles::Of(132, 5, 1, 1000).dealt[0], 750u / 26) << "they are few";
+  EXPECT_EQ(HomeTiles::Of(132, 5, 5, 1000).dealt[0], 750u / 26) << "all are";
 }
 
 // Rows, absent ones with zeros, where each kernel looks for them.

@@ -190,6 +190,30 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
+// What is left of a group of queries is a row tile of half the rows or less, or a whole one.
+TEST(PlanTest, WideTilesMayBeHalfOnes) {
+  const auto plan = [](const std::vector<ScoreGroup>& groups, ScoreTile tile) {
+    DeviceLimits limits = kHopper;
+    limits.tiles = 1u << static_cast<uint32_t>(tile);
+    return *PlanScore(ScalarType::kF16, 128, groups, limits);
+  };
+  const auto half_tiles = [&](const std::vector<ScoreGroup>& groups) {
+    return plan(groups, ScoreTile::kWide256).num_half_tiles;
+  };
+  EXPECT_EQ(half_tiles({{8, 1000}}), 0);
+  EXPECT_EQ(half_tiles({{9, 1000}}), 1);
+  EXPECT_EQ(half_tiles({{12, 1000}}), 1);
+  EXPECT_EQ(half_tiles({{13, 1000}}), 0);
+  EXPECT_EQ(half_tiles({{12, 1000}, {16, 10}, {1, 5}}), 2);
+  EXPECT_EQ(plan({{12, 1000}}, ScoreTile::kWide256).num_row_tiles, 2);
+  EXPECT_EQ(plan({{12, 1000}}, ScoreTile::kWide128).num_half_tiles, 3) << "all of them";
+  EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide256).ToString(), testing::HasSubstr("2 row tiles (1 of half"));
+  // Its time is that of half the rows.
+  const std::vector<ScoreGroup> whole = {{8, 1000}}, half = {{4, 1000}}, both = {{12, 1000}};
+  const double reads = EstimatedReads(both, ScoreTile::kWide256);
+  EXPECT_DOUBLE_EQ(reads, EstimatedReads(whole, ScoreTile::kWide256) + EstimatedReads(half, ScoreTile::kWide128));
+}
+
 TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   const auto plan = [](int32_t dim, int64_t blocks) {
     const ScoreGroup group{blocks, 1000};
