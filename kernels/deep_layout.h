@@ -37,10 +37,11 @@ constexpr int32_t DeepQueryChunkBytes(ScoreTile tile) { return TraitsOf(tile).ro
 inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
 
 // What comes first, in bytes.
-inline constexpr int32_t kDeepEntries = 0;  // [kDeepTileEntries][2]
-inline constexpr int32_t kDeepNotes = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepTokens);  // [2]
+inline constexpr int32_t kDeepEntries = 0;                           // [kDeepTileEntries][2]
+inline constexpr int32_t kDeepMostPieces = TileGroups(kDeepTokens);  // of a tile: each has a group at least
+inline constexpr int32_t kDeepNotes = kDeepEntries + kDeepTileEntries * 2 * TileEntryBytes(kDeepMostPieces);  // [2]
 inline constexpr int32_t kDeepFull =
-    kDeepNotes + 2 * TileGroups(kDeepTokens) * kPieceNoteBytes;                // [kDeepMaxStages] barriers of 8 bytes
+    kDeepNotes + 2 * kDeepMostPieces * kPieceNoteBytes;                        // [kDeepMaxStages] barriers of 8 bytes
 inline constexpr int32_t kDeepEmpty = kDeepFull + kDeepMaxStages * 8;          // [kDeepMaxStages]
 inline constexpr int32_t kDeepSlotBarriers = kDeepEmpty + kDeepMaxStages * 8;  // of the chunk that is handed over ...
 inline constexpr int32_t kDeepSlot = (kDeepSlotBarriers + kChunkBarrierBytes + 15) / 16 * 16;  // ... and the chunk

@@ -184,8 +184,8 @@ inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
 constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
 
-// Documents that may end in a wide tile, and what a multiplying warp keeps of each until it is summed: a lane's two
-// maxima of both sets of rows.
+// Documents that may end in a wide tile, and so its pieces: once a piece goes on in the next tile, this one is full.
+// What a multiplying warp keeps of each until it is summed: a lane's two maxima of both sets of rows.
 inline constexpr int32_t kWideMostEnds = 8;
 inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
 
@@ -195,6 +195,7 @@ struct WideLayout {
   int32_t entries;    // [stages] descriptions of token tiles
   int32_t notes;      // [stages] of the pieces of token tiles
   int32_t scratch;    // [kWideMultipliers][kWideMostEnds] documents that have ended
+  int32_t weights;    // [kWideMultipliers][kBlockTokens] of the rows that a warp has
   int32_t slot;       // of the chunk that is handed over
   int32_t described;  // [stages] barriers of 8 bytes
   int32_t full;       // [stages] barriers
@@ -209,9 +210,10 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   WideLayout layout{};
   layout.stage_bytes = halves * kWideTokens * kWideHalfBytes;
   layout.entries = stages * layout.stage_bytes;
-  layout.notes = layout.entries + stages * TileEntryBytes(kWideTokens);
-  layout.scratch = layout.notes + stages * TileGroups(kWideTokens) * kPieceNoteBytes;
-  layout.slot = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
+  layout.notes = layout.entries + stages * TileEntryBytes(kWideMostEnds);
+  layout.scratch = layout.notes + stages * kWideMostEnds * kPieceNoteBytes;
+  layout.weights = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
+  layout.slot = layout.weights + kWideMultipliers * kBlockTokens * 4;
   layout.described = layout.slot + kChunkSlotBytes;
   layout.full = layout.described + stages * 8;
   layout.whole = layout.full + stages * 8;

@@ -31,9 +31,7 @@ inline constexpr int32_t kChunkEntryBytes = 16;
 inline constexpr int32_t kChunkSlotBytes = kChunkHeadBytes + 32 * kChunkEntryBytes;
 inline constexpr int32_t kChunkBarrierBytes = 2 * 8;
 
-// Of the description of a tile: a piece has a group at least.
-constexpr int32_t TileEntryBytes(int32_t tile_tokens) {
-  return kTileHeaderBytes + TileGroups(tile_tokens) * kTilePieceBytes;
-}
+// Of the description of a tile of so many pieces at most.
+constexpr int32_t TileEntryBytes(int32_t most_pieces) { return kTileHeaderBytes + most_pieces * kTilePieceBytes; }
 
 }  // namespace maxsim

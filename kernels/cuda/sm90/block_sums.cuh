@@ -11,6 +11,18 @@
 
 namespace maxsim::cuda::sm90 {
 
+// Eight documents that are summed at once: a lane has one of them, and of its rows those 8 h + g of both sets with g =
+// 2 pair and the next. Lanes that read of the same document together begin with different sets and pairs, whose words
+// lie in different banks.
+struct EightDocuments {
+  static constexpr int kDocuments = 8;
+
+  int document, pair, set;  // `set` is the lane's first one
+
+  __device__ __forceinline__ explicit EightDocuments(int lane)
+      : document(lane % 8), pair(lane / 8 ^ lane % 4), set(lane / 4 % 2) {}
+};
+
 // A lane has one row of the block: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. The terms of several documents are
 // added by a common butterfly over the 32 rows (the contract's).
 template <ScalarType kType>
@@ -43,6 +55,8 @@ class BlockSums {
     out_ = output.to_partials ? params.partials + (offset - params.pass_first) : params.scores + offset;
   }
 
+  __device__ __forceinline__ float weight() const { return weight_; }
+
   // What the maximum of the lane's row adds.
   __device__ __forceinline__ float Term(Value maximum) const { return __fmul_rn(weight_, ValueOf(maximum)); }
 
@@ -59,10 +73,36 @@ class BlockSums {
   __device__ __forceinline__ bool Writes() const { return lane_ < num_queries_ && out_ != nullptr; }
 
   // Writes the lane's sum of a document; for lanes that write.
-  __device__ __forceinline__ void Write(float sum, const TilePiece& document) const {
-    if constexpr (kQuantized) sum = __fmul_rn(sum, document.scale);
-    // -0 becomes +0, so that the sort order is total.
-    out_[document.position] = __fadd_rn(sum, 0.0f);
+  __device__ __forceinline__ void Write(float sum, const TilePiece& document) const { Write(out_, sum, document); }
+
+  // Sums the terms of `count` documents, each in the lanes that EightDocuments gives it: of the lane's first set and of
+  // the other one, rows 2 pair, 8 further, 2 pair + 1, 8 further. The order of additions is the same: what a lane does
+  // not add itself it gets from others in the butterfly's order.
+  __device__ __forceinline__ void SumEight(const float (&terms)[2][4], int count, uint32_t pieces) const {
+    if (num_queries_ == 1) {
+      float of_set[4];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) of_set[r] = __fadd_rn(terms[0][r], terms[1][r]);  // rows 16 apart
+      WriteEight(SumOfPairs(__fadd_rn(of_set[0], of_set[1]), __fadd_rn(of_set[2], of_set[3])), count, out_, pieces);
+      return;
+    }
+    const int first_set = EightDocuments(lane_).set;
+#pragma unroll 1
+    for (int query = 0; query < num_queries_; ++query) {  // its set; of four, its half of the set
+      float of[4];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) of[r] = query % 2 == first_set ? terms[0][r] : terms[1][r];
+      float pair[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float of_four = query / 2 == 0 ? of[2 * i] : of[2 * i + 1];
+        pair[i] = num_queries_ == 2 ? __fadd_rn(of[2 * i], of[2 * i + 1]) : of_four;  // rows 8 apart
+      }
+      // TakeBlock has given the queries' outputs to lanes of the same order. (As an address of global memory, or all
+      // stores, of this and others, would be generic ones.)
+      const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, query);
+      WriteEight(SumOfPairs(pair[0], pair[1]), count, static_cast<float*>(__cvta_global_to_generic(out)), pieces);
+    }
   }
 
   // Sums the terms of documents first .. end (kMost at most), and writes the sums where the documents' TilePieces, that
@@ -107,6 +147,30 @@ class BlockSums {
       for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
       if (i >= first && i < end) WriteAt(sum, pieces + i * kTilePieceBytes);
     }
+  }
+
+  // The butterfly's last three distances, of what a lane of EightDocuments has of rows 2 pair and 2 pair + 1.
+  __device__ __forceinline__ float SumOfPairs(float first, float second) const {
+    const bool far = (EightDocuments(lane_).pair & 2) != 0;
+    float sum = __fadd_rn(far ? second : first, __shfl_xor_sync(0xffffffffu, far ? first : second, 16));  // 4 apart
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));                                           // 2 apart
+    return __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));                                         // 1 apart
+  }
+
+  // Writes the sums of documents, of which lane l has that of document l % 8: a lane that reads pieces writes two.
+  __device__ __forceinline__ void WriteEight(float sum, int count, float* out, uint32_t pieces) const {
+    static_assert(2 * kReadingLanes == EightDocuments::kDocuments);
+    const float of_other = __shfl_xor_sync(0xffffffffu, sum, kReadingLanes);
+    if (lane_ >= kReadingLanes || out == nullptr) return;
+    if (lane_ < count) Write(out, sum, TilePiece::Load(pieces + lane_ * kTilePieceBytes));
+    const int other = lane_ + kReadingLanes;
+    if (other < count) Write(out, of_other, TilePiece::Load(pieces + other * kTilePieceBytes));
+  }
+
+  static __device__ __forceinline__ void Write(float* out, float sum, const TilePiece& document) {
+    if constexpr (kQuantized) sum = __fmul_rn(sum, document.scale);
+    // -0 becomes +0, so that the sort order is total.
+    out[document.position] = __fadd_rn(sum, 0.0f);
   }
 
   __device__ __forceinline__ void WriteAt(float sum, uint32_t piece) const {

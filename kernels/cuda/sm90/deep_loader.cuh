@@ -19,7 +19,7 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, ScoreTile kTile>
 class DeepLoader {
   using Ring = DeepRing<kTile>;
-  using Filler = TileFiller<kType == ScalarType::kI8, kDeepTokens, TileGroups(kDeepTokens)>;
+  using Filler = TileFiller<kType == ScalarType::kI8, kDeepTokens, TileGroups(kDeepTokens), /*kLasts=*/true>;
   static constexpr int kStreams = Ring::kStreams;
   static constexpr uint32_t kBothWarpgroups = TileHeader::kWarpgroup0 | TileHeader::kWarpgroup1;
   static constexpr int kChunkColumns = kDeepChunkBytes / static_cast<int>(SizeOf(kType));

@@ -46,7 +46,7 @@ class DeepMultiplier {
     TakeBlock(HomeOf(blockIdx.x, p_));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
-      const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(entry_, stream_), lane_);
+      const TileHeader header = TileHeader::Load(ring_.Entry(entry_, stream_), lane_);
       if (header.End()) break;
       if (header.NewRows()) TakeBlock(header.row_tile);
       if (header.groups == 0) {

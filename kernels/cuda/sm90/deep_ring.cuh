@@ -35,10 +35,10 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kDeepEmpty + stage * 8; }
   // Descriptions follow one another, one a tile and stream, whatever the stage.
   __device__ __forceinline__ uint32_t Entry(int entry, int stream) const {
-    return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepTokens);
+    return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepMostPieces);
   }
   __device__ __forceinline__ uint32_t Notes(int stream) const {
-    return base_ + kDeepNotes + stream * TileGroups(kDeepTokens) * kPieceNoteBytes;
+    return base_ + kDeepNotes + stream * kDeepMostPieces * kPieceNoteBytes;
   }
   // How the dealing warp hands chunks to the loading one.
   __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }

@@ -24,17 +24,17 @@ class Loader {
     Filler filler(p_, slot_, lane_);
     filler.Begin();
     // Tiles for both warpgroups, or for one and the other in turn. Each such stream has its own documents.
-    OpenDocument open, open_of_other;
+    Stream stream, other;
     uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
     do {
       const int streams = filler.IsInHalfTile() ? 2 : 1;
       uint32_t warpgroups = filler.IsInHalfTile() ? 1 : 3;
       for (int idle = 0; idle < streams;) {
-        idle = DescribeTile(filler, open, warpgroups, told) ? 0 : idle + 1;
+        idle = DescribeTile(filler, stream, warpgroups, told) ? 0 : idle + 1;
         if (streams == 1) continue;
-        const OpenDocument other = open_of_other;
-        open_of_other = open;
-        open = other;
+        const Stream next = other;
+        other = stream;
+        stream = next;
         warpgroups ^= 3;
       }
       told = 0;
@@ -45,23 +45,30 @@ class Loader {
   }
 
  private:
-  using Filler = TileFiller<kType == ScalarType::kI8, kWideTokens, kWideMostEnds>;
+  using Filler = TileFiller<kType == ScalarType::kI8, kWideTokens, kWideMostEnds, /*kLasts=*/false>;
+
+  // What is known of the tiles before, of those for the same warpgroups.
+  struct Stream {
+    OpenDocument open;
+    bool after_many = false;  // TileEnds::kAfterMany
+  };
 
   // Describes a tile for the warpgroups of the mask, false when there is nothing left of the row tile.
-  __device__ __forceinline__ bool DescribeTile(Filler& filler, OpenDocument& open, uint32_t warpgroups,
-                                               uint32_t& told) {
+  __device__ __forceinline__ bool DescribeTile(Filler& filler, Stream& stream, uint32_t warpgroups, uint32_t& told) {
     WaitForStage();
     const uint32_t entry = ring_.Entry(at_.stage);
-    TileHeader header = filler.Fill(open, entry, ring_.Notes(at_.stage));
+    TileHeader header = filler.Fill(stream.open, entry, ring_.Notes(at_.stage));
     if (header.groups == 0) return false;
     header.flags = warpgroups | ((told & warpgroups) == warpgroups ? 0 : TileHeader::kNewRows);
     told |= warpgroups;
-    header.ends |= QuarterOf(header.ends);
-    if (open.tokens == 0) header.ends |= TileEnds::kNothingOpen;
+    const uint32_t ends = header.ends;
+    header.ends |= stream.after_many ? TileEnds::kAfterMany : QuarterOf(ends);
+    stream.after_many = __popc(ends) > TileEnds::kFewEnds;
+    if (stream.open.tokens == 0) header.ends |= TileEnds::kNothingOpen;
     if (lane_ == 0) header.Store(entry);
     Arrive(ring_.Described(at_.stage));
     at_.Advance();
-    filler.LookAhead(open);
+    filler.LookAhead(stream.open);
     return true;
   }
 

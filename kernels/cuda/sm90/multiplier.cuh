@@ -7,7 +7,8 @@
 //
 // ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
 // while others are in flight. So a tile is multiplied from beginning to end in one piece, and for every kind of tile
-// there is such a piece: amid a document, with ends in one of its quarters, and with ends anywhere.
+// there is such a piece: amid a document, with ends in one of its quarters, with ends anywhere, and after one with many
+// ends.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ class Multiplier {
   static constexpr int kStepsOfHalf = kWideHalfBytes / kStepBytes;
   using Value = Sum<kType>;
   using Sums = Value[kSets][kSums];
+  using Count = typename SetMaxima<kType>::Count;
 
  public:
   __device__ __forceinline__ Multiplier(const ScoreParams& params, WideRing<kHalves> ring, int warp, int lane)
@@ -41,7 +43,7 @@ class Multiplier {
         warp_(warp),
         lane_(lane),
         mine_(TileHeader::kWarpgroup0 << warp / 4),
-        maxima_(lane, ring.Scratch(warp)) {}
+        maxima_(lane, ring.Scratch(warp), ring.Weights(warp)) {}
 
   // Starts bringing the rows that the block's work begins with. To be called before Run.
   __device__ __forceinline__ void Begin() { TakeRows(HomeOf(blockIdx.x, p_)); }
@@ -62,7 +64,7 @@ class Multiplier {
         const bool is_mine = (tile.flags() & mine_) != 0;
         // What was put off until the next tile's products run would wait too long, or for ever: one tile of the other
         // warpgroup may come between, for which there is room in the ring, but not many.
-        if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle());
+        if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle<Count::kMany>());
         if (tile.flags() == 0) return;
         passed_ = !is_mine;
         if (!is_mine) {
@@ -74,7 +76,11 @@ class Multiplier {
         TakeRows(TileHeader::LoadRowTile(ring_.Entry(tile.stage()), lane_));
       }
       if (!tile.Has(TileEnds::kInOneQuarter)) {
-        MultiplyTile<0b1111>(sums);
+        if (tile.Has(TileEnds::kAfterMany)) {
+          MultiplyTile<0b1111, Count::kMany>(sums);
+        } else {
+          MultiplyTile<0b1111>(sums);
+        }
       } else if (tile.Has(2u << TileEnds::kQuarterAt)) {
         if (tile.Has(1u << TileEnds::kQuarterAt)) {
           MultiplyTile<0b1000>(sums);
@@ -153,12 +159,13 @@ class Multiplier {
   };
 
   // Sums the documents that ended in the tile before, but for one.
+  template <Count kEnded>
   __device__ __forceinline__ Before BeginToSettle() {
     const Tile tile{__shfl_sync(0xffffffffu, held_.word, 0)};
     held_ = Tile();
     Before before;
     if (tile.word == 0) return before;
-    before.one = maxima_.SumEnded(tile.ends(), ring_.Entry(tile.stage()));
+    before.one = maxima_.template SumEnded<kEnded>(tile.ends(), ring_.Entry(tile.stage()));
     before.stage = tile.stage();
     __syncwarp();  // every lane has read what this tile's maxima will overwrite
     return before;
@@ -209,16 +216,19 @@ class Multiplier {
     CommitGroup();
   }
 
-  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled. The next one is
-  // waited for while both sets' products run, and known before the last maxima are taken, so that nothing but those
-  // stands between this tile's products and the next one's.
-  template <uint32_t kQuarters>
+  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled, in which kEnded
+  // documents did. The next one is waited for while both sets' products run, and known before the last maxima are
+  // taken, so that nothing but those stands between this tile's products and the next one's. Many documents are summed
+  // before the products begin, which read shared memory as well.
+  template <uint32_t kQuarters, Count kEnded = Count::kFew>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;
+    Before before;
+    if constexpr (kEnded == Count::kMany) before = BeginToSettle<kEnded>();
     FenceOperands();
     StartProducts(sums[0], 0, tokens_);
     StartProducts(sums[1], 1, tokens_);
-    const Before before = BeginToSettle();
+    if constexpr (kEnded != Count::kMany) before = BeginToSettle<kEnded>();
     Fetch();
     WaitGroups<1>();
     Pin<kWideTokens>(sums[0]);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/block_sums.cuh"
@@ -33,15 +34,17 @@ class SetMaxima {
   using Value = Sum<kType>;
   static constexpr int kSums = kWideTokens / 2;  // of a set, a lane
 
-  // `scratch`: shared memory of the warp's own, kWideMostEnds times kWideEndBytes.
-  __device__ __forceinline__ SetMaxima(int lane, uint32_t scratch) : lane_(lane), scratch_(scratch), sums_(lane) {
+  // Shared memory of the warp's own: `scratch`, kWideMostEnds times kWideEndBytes, and `weights`, of every row.
+  __device__ __forceinline__ SetMaxima(int lane, uint32_t scratch, uint32_t weights)
+      : lane_(lane), scratch_(scratch), weights_(weights), sums_(lane) {
     Clear();
   }
 
-  // Takes weights and output of a block, which the row tile may lack, and begins anew.
+  // Takes weights and output of a block, which the row tile may lack, and begins anew. Nothing is left to be summed.
   __device__ __forceinline__ void TakeBlock(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
     sums_.TakeBlock(params, tile, block);
+    StoreShared(weights_ + Word(lane_ / 4, 0, lane_ % 2, lane_ / 2 % 2) * 4, sums_.weight());
   }
 
   // Takes a set's maxima of a tile amid a document.
@@ -85,19 +88,27 @@ class SetMaxima {
     bool writes = false;  // the lane has a query's sum to write
   };
 
-  // Sums the documents that ended in a tile, of which both sets have been taken; but for a single one, which is left to
-  // Finish. `entry` describes the tile.
+  // How many documents may have ended in a tile: up to TileEnds::kFewEnds, or more.
+  enum class Count { kFew, kMany };
+
+  // Sums the documents that ended in a tile, of which both sets have been taken; but for a single one, which may be
+  // left to Finish. `entry` describes the tile.
+  template <Count kCount>
   __device__ __forceinline__ Ended SumEnded(uint32_t ends, uint32_t entry) const {
     __syncwarp();  // every lane has put down its maxima
     const int count = __popc(ends & TileEnds::kWideGroups);
     Ended one;
-    if (count == 1) {
+    if constexpr (kCount == Count::kMany) {
+      SumEight(count, entry);
+    } else if (count == 1) {
       one.term = Term(0);
       one.writes = sums_.Writes();
       if (one.writes) one.piece = TilePiece::Load(TilePiece::Address(entry, 0));
     } else {
-#pragma unroll 1
-      for (int first = 0; first < count; first += kBatch) SumBatch(first, min(count - first, kBatch), entry);
+      float terms[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) terms[i] = Term(i);
+      sums_.Sum(terms, 0, count, TilePiece::Address(entry, 0));
     }
     return one;
   }
@@ -110,7 +121,7 @@ class SetMaxima {
 
  private:
   static constexpr int kBatch = BlockSums<kType>::kMost;
-  static_assert(kWideMostEnds == 2 * kBatch);
+  static_assert(kBatch == TileEnds::kFewEnds);
 
   static constexpr int LowestBit(uint32_t bits) {
     int bit = 0;
@@ -187,17 +198,48 @@ class SetMaxima {
     return sums_.Term(Larger(Larger(of[0], of[1]), Larger(of[2], of[3])));
   }
 
-  // Sums `count` documents from `first` on, kBatch at most.
-  __device__ __forceinline__ void SumBatch(int first, int count, uint32_t entry) const {
-    float terms[kBatch];
+  // Sums the first `count` documents, all at the same time.
+  __device__ __forceinline__ void SumEight(int count, uint32_t entry) const {
+    static_assert(EightDocuments::kDocuments == kWideMostEnds);
+    const EightDocuments mine(lane_);
+    const uint32_t rows = Word(2 * mine.pair, 0, mine.set, 0) * 4;
+    float terms[2][4];
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) terms[i] = Term(first + i);
-    sums_.Sum(terms, 0, count, TilePiece::Address(entry, first));
+    for (int i = 0; i < 2; ++i) {
+      Value of[4];
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        // Word()'s own order of sets and of lanes' parts.
+        const uint32_t place = scratch_ + mine.document * kWideEndBytes + (rows ^ i * 64 ^ q * 32) + q * 128;
+        Value part[4];
+        Load(place, part);
+#pragma unroll
+        for (int r = 0; r < 4; ++r) of[r] = q == 0 ? part[r] : Larger(of[r], part[r]);
+      }
+      float weights[4];
+      Load(weights_ + (rows ^ i * 64), weights);
+#pragma unroll
+      for (int r = 0; r < 4; ++r) terms[i][r] = __fmul_rn(weights[r], ValueOf(of[r]));
+    }
+    sums_.SumEight(terms, count, TilePiece::Address(entry, 0));
   }
 
   static __device__ __forceinline__ void Load(uint32_t address, float& value) { value = LoadSharedFloat(address); }
   static __device__ __forceinline__ void Load(uint32_t address, int32_t& value) {
     value = static_cast<int32_t>(LoadShared(address));
+  }
+  template <class T>
+  static __device__ __forceinline__ void Load(uint32_t address, T (&values)[4]) {
+    uint32_t bits[4];
+    LoadShared(address, bits[0], bits[1], bits[2], bits[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        values[i] = __uint_as_float(bits[i]);
+      } else {
+        values[i] = static_cast<int32_t>(bits[i]);
+      }
+    }
   }
 
   __device__ __forceinline__ void Clear() {
@@ -207,6 +249,7 @@ class SetMaxima {
 
   const int lane_;
   const uint32_t scratch_;  // [kWideMostEnds] documents that have ended
+  const uint32_t weights_;  // [kBlockTokens] by Word() of the row
   Value running_[2][2];     // maxima so far: of a set, rows g and g + 8
   BlockSums<kType> sums_;
 };

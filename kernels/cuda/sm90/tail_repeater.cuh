@@ -16,8 +16,7 @@ namespace maxsim::cuda::sm90 {
 template <int kHalves>
 class TailRepeater {
   static constexpr int kParts = kWideHalfBytes / 16;  // of a row, 16 bytes each
-  static constexpr int kGroupsAtOnce = 32 / kParts;
-  static_assert(TileGroups(kWideTokens) <= 2 * kGroupsOfWord);  // words of `lasts` that are loaded
+  static constexpr int kPiecesAtOnce = 32 / kParts;
 
  public:
   __device__ __forceinline__ TailRepeater(WideRing<kHalves> ring, int lane) : ring_(ring), lane_(lane) {}
@@ -26,9 +25,11 @@ class TailRepeater {
     RingPlace<WideRing<kHalves>::kStages> at;
     while (true) {
       WaitBarrier(ring_.Full(at.stage), at.parity);
-      const TileHeader header = TileHeader::Load</*kAll=*/false>(ring_.Entry(at.stage), lane_);
-      if (header.ends != 0) {
-        RepeatLasts(ring_.Tile(at.stage), header);
+      TileHeader header;
+      header.LoadWork(ring_.Entry(at.stage), lane_);
+      const int count = __popc(header.ends & TileEnds::kWideGroups);
+      if (count > 0) {
+        RepeatLasts(ring_.Tile(at.stage), ring_.Notes(at.stage), count);
         FenceForAsync();
       }
       Arrive(ring_.Whole(at.stage));
@@ -38,21 +39,23 @@ class TailRepeater {
   }
 
  private:
-  // Eight lanes a group, and each has one of the eight parts of a row.
-  __device__ __forceinline__ void RepeatLasts(uint32_t tile, const TileEnds& ends) const {
+  // Eight lanes a document, and each has one of the eight parts of a row. Documents that end are the tile's first
+  // pieces. Stores that a predicate leaves out take less time than a loop over those that are wanted.
+  __device__ __forceinline__ void RepeatLasts(uint32_t tile, uint32_t notes, int count) const {
     const uint32_t part = lane_ % kParts;
 #pragma unroll 1
-    for (int first = 0; first < TileGroups(kWideTokens); first += kGroupsAtOnce) {
-      const int group = first + lane_ / kParts;
-      const uint32_t last = (first < kGroupsOfWord ? ends.lasts[0] : ends.lasts[1]) >> group % kGroupsOfWord * 3 & 7;
-      if ((ends.ends >> group & 1) == 0 || last + 1 == kGroupTokens) continue;
+    for (int piece = lane_ / kParts; piece < count; piece += kPiecesAtOnce) {
+      const PieceNote note = PieceNote::Load(notes, piece);
+      const uint32_t group = tile + (note.first + note.groups - 1) * kGroupTokens * kWideHalfBytes;
 #pragma unroll 1
       for (int half = 0; half < kHalves; ++half) {
-        const uint32_t rows = tile + half * kWideTokens * kWideHalfBytes + group * kGroupTokens * kWideHalfBytes;
+        const uint32_t rows = group + half * kWideTokens * kWideHalfBytes;
         uint32_t a, b, c, d;
-        LoadShared(Place(rows, last, part), a, b, c, d);
-#pragma unroll 1
-        for (uint32_t row = last + 1; row < kGroupTokens; ++row) StoreShared(Place(rows, row, part), a, b, c, d);
+        LoadShared(Place(rows, note.last, part), a, b, c, d);
+#pragma unroll
+        for (uint32_t row = 1; row < kGroupTokens; ++row) {
+          if (row > note.last) StoreShared(Place(rows, row, part), a, b, c, d);
+        }
       }
     }
   }

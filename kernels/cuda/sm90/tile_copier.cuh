@@ -29,7 +29,8 @@ class TileCopier {
     RingPlace<WideRing<kHalves>::kStages> at;
     while (true) {
       WaitBarrier(ring_.Described(at.stage), at.parity);
-      const TileHeader header = TileHeader::Load</*kAll=*/true>(ring_.Entry(at.stage), lane_);
+      TileHeader header;
+      header.LoadSize(ring_.Entry(at.stage), lane_);
       const uint32_t full = ring_.Full(at.stage);
       PieceNote piece;
       if (lane_ < header.pieces) piece = PieceNote::Load(ring_.Notes(at.stage), lane_);
@@ -37,7 +38,7 @@ class TileCopier {
       __syncwarp();  // the barrier knows how much will come
       if (lane_ < header.pieces) Copy(piece, ring_.Tile(at.stage), full);
       if (lane_ != 0) Arrive(full);
-      if (header.End()) return;
+      if (header.groups == 0) return;
       at.Advance();
     }
   }

@@ -18,8 +18,9 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// Used by one warp. At most kMostEnds documents end in a tile, which may not be full then.
-template <bool kScales, int kTokens, int kMostEnds>
+// Used by one warp. At most kMostEnds documents end in a tile, which may not be full then. kLasts: headers say where
+// documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
+template <bool kScales, int kTokens, int kMostEnds, bool kLasts>
 class TileFiller {
   static constexpr int kGroups = TileGroups(kTokens);
   static constexpr int kWords = kGroups / kGroupsOfWord;
@@ -80,6 +81,11 @@ class TileFiller {
     return kMostEnds < kGroups ? kMostEnds - __popc(header.ends) : 1;
   }
 
+  // The place of a document's last token in its group.
+  static __device__ __forceinline__ uint32_t LastOf(int32_t tokens) {
+    return static_cast<uint32_t>(tokens - 1) % kGroupTokens;
+  }
+
   __device__ __forceinline__ void LetGo() {
     reader_.LetGo();
     is_held_ = false;
@@ -112,9 +118,10 @@ class TileFiller {
     const int32_t left = GroupsIn(open.tokens);
     header.groups = min(left, kGroups);
     header.pieces = 1;
+    const uint32_t last = LastOf(open.tokens);
     if (lane_ == 0) {
       TilePiece{open.position, open.scale}.Store(TilePiece::Address(entry, 0));
-      PieceNote{open.row, 0, header.groups}.Store(notes, 0);
+      PieceNote{open.row, 0, header.groups, last}.Store(notes, 0);
     }
     if (left > kGroups) {
       open.row += kTokens;
@@ -122,10 +129,11 @@ class TileFiller {
       return;
     }
     header.ends = 1u << (left - 1);
-    const uint32_t last = static_cast<uint32_t>(open.tokens - 1) % kGroupTokens;
+    if constexpr (kLasts) {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      header.lasts[w] = (left - 1) / kGroupsOfWord == w ? last << (left - 1) % kGroupsOfWord * 3 : 0;
+      for (int w = 0; w < kWords; ++w) {
+        header.lasts[w] = (left - 1) / kGroupsOfWord == w ? last << (left - 1) % kGroupsOfWord * 3 : 0;
+      }
     }
     open.tokens = 0;
   }
@@ -140,14 +148,16 @@ class TileFiller {
     if (here) {
       const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));
       TilePiece{chunk_.position, chunk_.scale}.Store(TilePiece::Address(entry, piece));
-      PieceNote{chunk_.begin, start, min(stop, kGroups) - start}.Store(notes, piece);
+      PieceNote{chunk_.begin, start, min(stop, kGroups) - start, LastOf(chunk_.tokens)}.Store(notes, piece);
     }
     const bool ends = here && stop <= kGroups;
     header.ends |= __reduce_or_sync(0xffffffffu, ends ? 1u << (stop - 1) : 0u);
-    const uint32_t last = static_cast<uint32_t>(chunk_.tokens - 1) % kGroupTokens << (stop - 1) % kGroupsOfWord * 3;
+    if constexpr (kLasts) {
+      const uint32_t last = LastOf(chunk_.tokens) << (stop - 1) % kGroupsOfWord * 3;
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      header.lasts[w] |= __reduce_or_sync(0xffffffffu, ends && (stop - 1) / kGroupsOfWord == w ? last : 0u);
+      for (int w = 0; w < kWords; ++w) {
+        header.lasts[w] |= __reduce_or_sync(0xffffffffu, ends && (stop - 1) / kGroupsOfWord == w ? last : 0u);
+      }
     }
     const int count = __popc(lanes);
     header.pieces += count;

@@ -29,7 +29,9 @@ struct TileEnds {
   static constexpr int kGroupsOfQuarter = 4;
   static constexpr uint32_t kInOneQuarter = 1u << 16;  // all ends are in one quarter of the tile ...
   static constexpr int kQuarterAt = 17;                // ... whose number these two bits are
+  static constexpr uint32_t kAfterMany = 1u << 19;     // more than kFewEnds documents end in the tile before
   static constexpr uint32_t kNothingOpen = 1u << 24;   // no document goes on in the next tile
+  static constexpr int kFewEnds = 4;
 
   uint32_t ends = 0;                    // groups with a document's last token; of a wide tile the above as well
   uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
@@ -68,25 +70,38 @@ struct TileHeader : TileEnds {
     return header;
   }
 
-  // The first lane reads for the whole warp, so that the compiler knows it to be the same for all of it. Without kAll
-  // the first four words alone, which are what tiles of up to 128 tokens need.
-  template <bool kAll>
+  // The first lane reads for the whole warp, so that the compiler knows it to be the same for all of it.
   __device__ __forceinline__ static TileHeader Load(uint32_t entry, int lane) {
     TileHeader header;
-    if (lane == 0) LoadShared(entry, header.flags, header.ends, header.lasts[0], header.lasts[1]);
+    uint32_t row_tile = 0;
+    if (lane == 0) {
+      LoadShared(entry, header.flags, header.ends, header.lasts[0], header.lasts[1]);
+      const uint2 words = LoadShared64(entry + 16);
+      header.lasts[2] = words.x;
+      row_tile = words.y;
+    }
     header.flags = __shfl_sync(0xffffffffu, header.flags, 0);
     header.ends = __shfl_sync(0xffffffffu, header.ends, 0);
-    header.lasts[0] = __shfl_sync(0xffffffffu, header.lasts[0], 0);
-    header.lasts[1] = __shfl_sync(0xffffffffu, header.lasts[1], 0);
-    if constexpr (kAll) {
-      uint32_t row_tile = 0, groups = 0, pieces = 0;
-      if (lane == 0) LoadShared(entry + 16, header.lasts[2], row_tile, groups, pieces);
-      header.lasts[2] = __shfl_sync(0xffffffffu, header.lasts[2], 0);
-      header.row_tile = static_cast<int32_t>(__shfl_sync(0xffffffffu, row_tile, 0));
-      header.groups = static_cast<int32_t>(__shfl_sync(0xffffffffu, groups, 0));
-      header.pieces = static_cast<int32_t>(__shfl_sync(0xffffffffu, pieces, 0));
-    }
+#pragma unroll
+    for (uint32_t& last : header.lasts) last = __shfl_sync(0xffffffffu, last, 0);
+    header.row_tile = static_cast<int32_t>(__shfl_sync(0xffffffffu, row_tile, 0));
+    header.LoadSize(entry, lane);
     return header;
+  }
+
+  // In the same way, the first two of these.
+  __device__ __forceinline__ void LoadWork(uint32_t entry, int lane) {
+    if (lane == 0) *this = LoadFirst(entry);
+    flags = __shfl_sync(0xffffffffu, flags, 0);
+    ends = __shfl_sync(0xffffffffu, ends, 0);
+  }
+
+  // And its size: no groups end the work, too.
+  __device__ __forceinline__ void LoadSize(uint32_t entry, int lane) {
+    uint2 words{};
+    if (lane == 0) words = LoadShared64(entry + 24);
+    groups = static_cast<int32_t>(__shfl_sync(0xffffffffu, words.x, 0));
+    pieces = static_cast<int32_t>(__shfl_sync(0xffffffffu, words.y, 0));
   }
 
   __device__ __forceinline__ static int32_t LoadRowTile(uint32_t entry, int lane) {
@@ -114,19 +129,21 @@ struct TilePiece {
 };
 
 // Where a piece is to be copied from and to: `groups` groups from row `row` of the token array, to the tile's groups
-// from `first` on.
+// from `first` on. `last` is the document's last token's place in the last of them, if it ends in the tile.
 struct PieceNote {
   int32_t row = 0;
   int32_t first = 0;
   int32_t groups = 0;
+  uint32_t last = 0;
 
   __device__ __forceinline__ void Store(uint32_t notes, int piece) const {
     StoreShared64(notes + piece * kPieceNoteBytes, static_cast<uint32_t>(row),
-                  static_cast<uint32_t>(first | groups << 8));
+                  static_cast<uint32_t>(first | groups << 8) | last << 16);
   }
   __device__ __forceinline__ static PieceNote Load(uint32_t notes, int piece) {
     const uint2 words = LoadShared64(notes + piece * kPieceNoteBytes);
-    return {static_cast<int32_t>(words.x), static_cast<int32_t>(words.y & 0xff), static_cast<int32_t>(words.y >> 8)};
+    return {static_cast<int32_t>(words.x), static_cast<int32_t>(words.y & 0xff),
+            static_cast<int32_t>(words.y >> 8 & 0xff), words.y >> 16};
   }
 };
 

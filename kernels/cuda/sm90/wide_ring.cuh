@@ -25,14 +25,17 @@ class WideRing {
   // Per half of the columns, kWideTokens swizzled rows of 128 bytes.
   __device__ __forceinline__ uint32_t Tile(int stage) const { return base_ + stage * kLayout.stage_bytes; }
   __device__ __forceinline__ uint32_t Entry(int stage) const {
-    return base_ + kLayout.entries + stage * TileEntryBytes(kWideTokens);
+    return base_ + kLayout.entries + stage * TileEntryBytes(kWideMostEnds);
   }
   __device__ __forceinline__ uint32_t Notes(int stage) const {
-    return base_ + kLayout.notes + stage * TileGroups(kWideTokens) * kPieceNoteBytes;
+    return base_ + kLayout.notes + stage * kWideMostEnds * kPieceNoteBytes;
   }
   // Of a multiplying warp.
   __device__ __forceinline__ uint32_t Scratch(int warp) const {
     return base_ + kLayout.scratch + warp * kWideMostEnds * kWideEndBytes;
+  }
+  __device__ __forceinline__ uint32_t Weights(int warp) const {
+    return base_ + kLayout.weights + warp * kBlockTokens * 4;
   }
   __device__ __forceinline__ uint32_t Barrier(int number) const { return base_ + kLayout.described + number * 8; }
 

@@ -244,7 +244,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
 
 TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(kDeepQuery % kDeepAlignment, 0);
-  EXPECT_EQ(TileEntryBytes(kDeepTokens) % 16, 0);
+  EXPECT_EQ(TileEntryBytes(kDeepMostPieces) % 16, 0);
   EXPECT_EQ(kDeepNotes % 8, 0);
   EXPECT_EQ(kDeepFull % 8, 0);
   EXPECT_EQ(kDeepEmpty % 8, 0);
@@ -313,11 +313,13 @@ TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
     EXPECT_EQ(layout.entries, WideStages(halves) * layout.stage_bytes);
     EXPECT_EQ(layout.entries % 16, 0);
     EXPECT_EQ(layout.described % 8, 0);
-    EXPECT_EQ(TileEntryBytes(kWideTokens) % 16, 0);
-    EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideTokens));
-    EXPECT_EQ(layout.scratch - layout.notes, WideStages(halves) * TileGroups(kWideTokens) * kPieceNoteBytes);
-    EXPECT_EQ(layout.scratch % 8, 0);
-    EXPECT_EQ(layout.slot - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
+    EXPECT_EQ(TileEntryBytes(kWideMostEnds) % 16, 0);
+    EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideMostEnds));
+    EXPECT_EQ(layout.scratch - layout.notes, WideStages(halves) * kWideMostEnds * kPieceNoteBytes);
+    EXPECT_EQ(layout.scratch % 16, 0);
+    EXPECT_EQ(layout.weights - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
+    EXPECT_EQ(layout.weights % 16, 0);
+    EXPECT_EQ(layout.slot - layout.weights, kWideMultipliers * kBlockTokens * 4);
     EXPECT_EQ(layout.slot % 16, 0);
     EXPECT_EQ(layout.described - layout.slot, kChunkSlotBytes);
     EXPECT_EQ(layout.full - layout.described, WideStages(halves) * 8);
