@@ -15,8 +15,9 @@ namespace {
 
 class GpuQuantizeTest : public GpuTest {
  protected:
-  static void Check(int32_t dim, uint64_t seed, int32_t num_rows = 32) {
-    SCOPED_TRACE(testing::Message() << "d " << dim << ", " << num_rows << " rows");
+  static void Check(int32_t dim, uint64_t seed, int32_t num_rows = 32, bool operand_order = false) {
+    SCOPED_TRACE(testing::Message() << "d " << dim << ", " << num_rows << " rows"
+                                    << (operand_order ? " in operand order" : ""));
     TokenMatrix values = RandomTokens(seed, ScalarType::kF32, dim, num_rows);
     const auto fill = [&](int64_t row, float value) { values.SetRow(row, std::vector<float>(dim, value)); };
     fill(0, 0.0f);
@@ -32,6 +33,7 @@ class GpuQuantizeTest : public GpuTest {
     const std::vector<float> weights = MixedWeights(seed, num_rows);
 
     const int64_t row_bytes = DeviceRowBytes(ScalarType::kI8, dim);
+    const int64_t written = operand_order ? StreamQueryPitch(row_bytes) : row_bytes;  // of a row
     const int64_t pitch = DeviceRowBytes(ScalarType::kF32, dim) / 4;
     std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // what lies behind a row is not read
     for (int64_t row = 0; row < num_rows; ++row) {
@@ -39,7 +41,7 @@ class GpuQuantizeTest : public GpuTest {
       std::copy(one.begin(), one.end(), padded.begin() + row * pitch);
     }
     const cuda::DeviceBuffer device_values = Upload(padded), device_weights = Upload(weights);
-    const cuda::DeviceBuffer rows = *cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_rows * row_bytes), "test");
+    const cuda::DeviceBuffer rows = *cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_rows * written), "test");
     const cuda::DeviceBuffer factors =
         *cuda::DeviceBuffer::Allocate(static_cast<size_t>(num_rows) * sizeof(float), "test");
     ASSERT_EQ(cudaMemset(rows.as(), 0x55, rows.bytes()), cudaSuccess);
@@ -53,6 +55,7 @@ class GpuQuantizeTest : public GpuTest {
     params.num_rows = num_rows;
     params.dim = dim;
     params.row_bytes = static_cast<int32_t>(row_bytes);
+    params.operand_order = operand_order ? 1 : 0;
     params.rotation_factor = RotationFactor(dim);
     ASSERT_EQ(cuda::LaunchQuantizeQueries(params, nullptr), cudaSuccess);
     std::vector<int8_t> actual(rows.bytes());
@@ -64,8 +67,12 @@ class GpuQuantizeTest : public GpuTest {
     std::vector<float> scales(num_rows);
     QuantizeQuery(seed, dim, static_cast<const float*>(values.data()), expected.data(), absl::MakeSpan(scales));
     for (int64_t row = 0; row < num_rows; ++row) {
-      for (int64_t column = 0; column < row_bytes; ++column) {
-        ASSERT_EQ(actual[row * row_bytes + column], column < dim ? expected[row * dim + column] : 0)
+      for (int64_t column = 0; column < written; ++column) {
+        const int64_t place = operand_order
+                                  ? row / 32 * 32 * written +
+                                        StreamQueryOffset(static_cast<int32_t>(row % 32), static_cast<int32_t>(column))
+                                  : row * written + column;
+        ASSERT_EQ(actual[place], column < dim ? expected[row * dim + column] : 0)
             << "row " << row << ", column " << column;
       }
       ASSERT_EQ(std::bit_cast<uint32_t>(actual_factors[row]), std::bit_cast<uint32_t>(weights[row] * scales[row]))
@@ -93,6 +100,9 @@ TEST_F(GpuQuantizeTest, EveryWidthHasTheHostsBits) {
 TEST_F(GpuQuantizeTest, EveryRowHasTheHostsBits) {
   for (int32_t num_rows : {6, 127, 128, 255, 256, 257, 1000, 1029, 3000}) {
     for (int32_t dim : {48, 128, 256, 257}) Check(dim, TestSeed() + dim, num_rows);
+  }
+  for (int32_t num_rows : {32, 256, 1024}) {  // whole blocks
+    for (int32_t dim : {16, 48, 128, 250, 300}) Check(dim, TestSeed() + dim, num_rows, /*operand_order=*/true);
   }
 }
 

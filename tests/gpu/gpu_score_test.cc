@@ -299,8 +299,13 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         RandomQuery query = MakeQuery(TestSeed() + 2, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 3, num_tokens);
-        const RandomQuery other = MakeQuery(TestSeed() + 4, type, dim, 12);
-        const std::vector<Query> queries = {query.view(count), other.view(count)};
+        // Blocks that four queries share, and two; and such as have rows for more.
+        std::vector<RandomQuery> others;
+        std::vector<Query> queries = {query.view(count)};
+        for (int32_t tokens : {3, 7, 8, 6, 2, 9, 16, 12}) {
+          others.push_back(MakeQuery(TestSeed() + 4 + tokens, type, dim, tokens));
+        }
+        for (const RandomQuery& other : others) queries.push_back(other.view(count));
         executor->AllowTiles(Only(ScoreTile::kRows32));
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
         for (ScoreTile tile : kAllScoreTiles) {
@@ -625,20 +630,25 @@ TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
   EXPECT_EQ(joins(3000, 100), 2);
 }
 
-// Row tiles of five blocks and more beside those of up to four, which the two warpgroups share out by documents: as in
-// calls that have the one or the other alone.
+// Row tiles of five blocks and more beside those of up to four, which the two warpgroups share out by documents: as on
+// portable tiles, and as in calls that have the latter alone.
 TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 700;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 200);
+  for (size_t i = 200; i < 400; ++i) lengths[i] = static_cast<int64_t>(1 + i % 8);
   lengths[3] = 5000;
   ExecutorOptions options;
   options.max_queries = 64;
   options.max_query_tokens = 65536;
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), halves = MakeExecutor(options);
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), halves = MakeExecutor(options),
+                                            portable = MakeExecutor(options);
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
   executor->AllowTiles(Only(ScoreTile::kWide256));
   halves->AllowTiles(Only(ScoreTile::kWide128));
-  for (cuda::CudaExecutor* const each : {executor.get(), halves.get()}) each->SetJoins(cuda::Joins::kNever);
+  portable->AllowTiles(Only(ScoreTile::kRows32));
+  for (cuda::CudaExecutor* const each : {executor.get(), halves.get(), portable.get()}) {
+    each->SetJoins(cuda::Joins::kNever);
+  }
   for (const auto& [type, dim] :
        {Shape(ScalarType::kF16, 128), Shape(ScalarType::kBF16, 64), Shape(ScalarType::kI8, 96)}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
@@ -662,8 +672,10 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
           queries.push_back(
               storage[i].view(static_cast<int32_t>(list == nullptr ? kNumDocuments : list->size()), list));
         }
-        const std::vector<std::vector<Scored>> expected = TopK(*halves, *loaded, queries);
+        const std::vector<std::vector<Scored>> expected = TopK(*portable, *loaded, queries);
+        const std::vector<std::vector<Scored>> by_halves = TopK(*halves, *loaded, queries);
         EXPECT_EQ(halves->last_plan().num_half_tiles, halves->last_plan().num_row_tiles);
+        for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], by_halves[i]);
         for (const cuda::Ordering ordering : {cuda::Ordering::kNever, cuda::Ordering::kAlways}) {
           executor->SetOrdering(ordering);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
@@ -707,8 +719,10 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        std::vector<uint32_t>& list =
-            lists.emplace_back(std::vector<size_t>{i == 5 ? size_t{4500} : 2000, 1, 31, 400, 132}[i % 5]);
+        // Of five queries all scores are compared, on both sides of 4,096 candidates.
+        const std::vector<size_t> sizes = num_queries == 5 ? std::vector<size_t>{1, 4096, 4097, 400, 9000}
+                                                           : std::vector<size_t>{2000, 1, 31, 400, 132};
+        std::vector<uint32_t>& list = lists.emplace_back(sizes[i % 5]);
         for (uint32_t& ordinal : list) ordinal = random() % kNumDocuments;
         list.back() = 1234;
       }

@@ -208,6 +208,7 @@ TEST(PlanTest, WideTilesMayBeHalfOnes) {
   EXPECT_EQ(plan({{12, 1000}}, ScoreTile::kWide256).num_row_tiles, 2);
   EXPECT_EQ(plan({{12, 1000}}, ScoreTile::kWide128).num_half_tiles, 3) << "all of them";
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide256).ToString(), testing::HasSubstr("2 row tiles (1 of half"));
+  EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide128).ToString(), testing::Not(testing::HasSubstr("of half")));
   // Its time is that of half the rows.
   const std::vector<ScoreGroup> whole = {{8, 1000}}, half = {{4, 1000}}, both = {{12, 1000}};
   const double reads = EstimatedReads(both, ScoreTile::kWide256);
