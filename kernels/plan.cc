@@ -20,7 +20,7 @@ bool EndsInHalfTile(int64_t blocks, ScoreTile tile) {
   return tile == ScoreTile::kWide256 && last > 0 && last <= kHalfTileBlocks;
 }
 
-int64_t HalfTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+int64_t CountHalfTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   int64_t tiles = 0;
   for (const ScoreGroup& group : groups) tiles += EndsInHalfTile(group.Blocks(SharesBlocks(tile)), tile) ? 1 : 0;
   return tiles;
@@ -162,7 +162,7 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
     plan.shared_bytes = shape.Layout().total;
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
-  plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : HalfTiles(groups, plan.tile);
+  plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : CountHalfTiles(groups, plan.tile);
   int64_t work = 0;
   for (const ScoreGroup& group : groups) {
     work += CeilDiv(group.Blocks(SharesBlocks(plan.tile)), TraitsOf(plan.tile).blocks()) * group.num_candidates;
@@ -241,11 +241,14 @@ std::string DeviceLimits::ToString() const {
 std::string ScorePlan::ToString() const {
   const TileTraits traits = TraitsOf(tile);
   if (IsHopper(tile)) {
-    return absl::StrCat(
-        "score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ", tile_tokens,
-        " tokens, query ", query_resident ? "resident" : "streamed", "), ", num_steps, " steps, ", stages, " stages, ",
-        shared_bytes, " bytes of shared memory, ", threads, " threads, ", num_row_tiles, " row tiles",
-        num_half_tiles > 0 ? absl::StrCat(" (", num_half_tiles, " of half the rows or less)") : "", ", grid ", grid());
+    return absl::StrCat("score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ",
+                        tile_tokens, " tokens, query ", query_resident ? "resident" : "streamed", "), ", num_steps,
+                        " steps, ", stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads,
+                        " threads, ", num_row_tiles, " row tiles",
+                        tile == ScoreTile::kWide256 && num_half_tiles > 0
+                            ? absl::StrCat(" (", num_half_tiles, " of half the rows or less)")
+                            : "",
+                        ", grid ", grid());
   }
   return absl::StrCat(align ? "align" : "score", " ", std::string(Name(type)), " ", Name(tile), " (", traits.rows,
                       " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",

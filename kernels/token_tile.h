@@ -21,7 +21,7 @@ constexpr int32_t TileGroups(int32_t tile_tokens) { return tile_tokens / kGroupT
 inline constexpr int32_t kTileHeaderBytes = 32;
 inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 
-// What the loading warp notes of a piece for who copies it.
+// What the loading warp notes of a piece for those who copy it and repeat its last token.
 inline constexpr int32_t kPieceNoteBytes = 8;
 
 // A slot that a chunk of candidates is handed over in (kernels/cuda/sm90/chunk_slot.cuh): row tile and count, and of up

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/completion.cuh"
+#include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/plan.h"
@@ -16,15 +17,8 @@ constexpr int kMaxThreads = 256;
 constexpr int kMaxWarps = kMaxThreads / 32;
 // Rows of at most so many columns are a warp's.
 constexpr int kWarpDim = 256;
-// Thread blocks of a call should be about as many before they have a second warp.
-constexpr int kFewRows = 128;
-
-// Lets the next kernel begin, where it was launched so (sm_90).
-__device__ __forceinline__ void AllowNextKernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
+// Thread blocks that a call has before they have a second warp.
+constexpr int kLoneWarps = 128;
 
 // The threads that have a row between them.
 template <bool kWarp>
@@ -88,7 +82,7 @@ template <bool kWarp>
 __global__ void __launch_bounds__(kMaxThreads) QuantizeQueries(const __grid_constant__ QuantizeParams p) {
   extern __shared__ float rows[];  // [rows of the thread block, dim]
   __shared__ float of_warps[kMaxWarps];
-  AllowNextKernel();
+  LetNextGridStart();
   const RowThreads<kWarp> threads;
   const int in_thread_block = kWarp ? static_cast<int>(threadIdx.x / 32) : 0;
   const int index = static_cast<int>(blockIdx.x * (kWarp ? blockDim.x / 32 : 1)) + in_thread_block;
@@ -142,8 +136,7 @@ cudaError_t LaunchQuantizeQueries(const QuantizeParams& params, cudaStream_t str
   if (params.num_rows == 0) return cudaSuccess;
   const size_t row_bytes = static_cast<size_t>(params.dim) * sizeof(float);
   if (params.dim <= kWarpDim) {
-    // A call of few rows has them on as many multiprocessors as it can.
-    const int warps = std::clamp(params.num_rows / kFewRows, 1, kMaxWarps);
+    const int warps = std::clamp(params.num_rows / kLoneWarps, 1, kMaxWarps);
     return LaunchKernel(QuantizeQueries<true>, (params.num_rows + warps - 1) / warps, warps * 32, warps * row_bytes,
                         stream, params);
   }

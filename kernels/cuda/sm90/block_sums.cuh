@@ -12,8 +12,8 @@
 namespace maxsim::cuda::sm90 {
 
 // Eight documents that are summed at once: a lane has one of them, and of its rows those 8 h + g of both sets with g =
-// 2 pair and the next. Lanes that read of the same document together begin with different sets and pairs, whose words
-// lie in different banks.
+// 2 pair and the next. Lanes that read together, eight neighbours with a document each, begin with different sets and
+// pairs, whose words lie in different banks.
 struct EightDocuments {
   static constexpr int kDocuments = 8;
 
@@ -32,7 +32,7 @@ class BlockSums {
  public:
   using Value = Sum<kType>;
 
-  // Documents that are summed at once.
+  // Documents that Sum takes.
   static constexpr int kMost = 4;
   static_assert(kMost <= kReadingLanes && kMaxQueriesOfBlock <= kReadingLanes);
 
@@ -87,20 +87,21 @@ class BlockSums {
       return;
     }
     const int first_set = EightDocuments(lane_).set;
+    // TakeBlock has given each query's output to one of the first lanes: its set is lane % 2, and of four queries its
+    // half of the set lane / 2.
 #pragma unroll 1
-    for (int query = 0; query < num_queries_; ++query) {  // its set; of four, its half of the set
+    for (int lane = 0; lane < num_queries_; ++lane) {
       float of[4];
 #pragma unroll
-      for (int r = 0; r < 4; ++r) of[r] = query % 2 == first_set ? terms[0][r] : terms[1][r];
+      for (int r = 0; r < 4; ++r) of[r] = lane % 2 == first_set ? terms[0][r] : terms[1][r];
       float pair[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float of_four = query / 2 == 0 ? of[2 * i] : of[2 * i + 1];
+        const float of_four = lane / 2 == 0 ? of[2 * i] : of[2 * i + 1];
         pair[i] = num_queries_ == 2 ? __fadd_rn(of[2 * i], of[2 * i + 1]) : of_four;  // rows 8 apart
       }
-      // TakeBlock has given the queries' outputs to lanes of the same order. (As an address of global memory, or all
-      // stores, of this and others, would be generic ones.)
-      const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, query);
+      // As an address of global memory, or the stores here and elsewhere would be generic ones.
+      const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, lane);
       WriteEight(SumOfPairs(pair[0], pair[1]), count, static_cast<float*>(__cvta_global_to_generic(out)), pieces);
     }
   }

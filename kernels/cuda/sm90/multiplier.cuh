@@ -1,9 +1,9 @@
 // The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
 //
 // A warp holds one block of 32 query rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
-// products of a tile are started, and while they run the documents that ended in the tile before are summed, and the
-// next tile is waited for. Maxima are taken of the first set while the second one's products run, and of the second one
-// while the other warpgroup's run.
+// products of a tile are started, and while they run the documents that ended in the tile before are summed (many of
+// them before), and the next tile is waited for. Maxima are taken of the first set while the second one's products run,
+// and of the second one while the other warpgroup's run.
 //
 // ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
 // while others are in flight. So a tile is multiplied from beginning to end in one piece, and for every kind of tile
@@ -125,14 +125,14 @@ class Multiplier {
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
       return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
     }
-    // ... and no document ends in it.
+    // ... and no document ends in it, nor many in the one before.
     __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
       return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
     }
   };
 
   // Waits for the next tile and reads what to do with it. (Without a loop beyond the wait's own: ptxas has serialised
-  // the products that are in flight meanwhile for one here, unlike for that of SumEnded.)
+  // the products that are in flight meanwhile for one here.)
   __device__ __forceinline__ void Fetch() {
     WaitBarrier(ring_.Whole(at_.stage), at_.parity);
     if (lane_ == 0) next_ = Tile(TileHeader::LoadFirst(ring_.Entry(at_.stage)), at_.stage);
@@ -158,7 +158,7 @@ class Multiplier {
     int stage = -1;  // -1: there is none
   };
 
-  // Sums the documents that ended in the tile before, but for one.
+  // Sums the documents that ended in the tile before; but a single one, of few, is left to Settle.
   template <Count kEnded>
   __device__ __forceinline__ Before BeginToSettle() {
     const Tile tile{__shfl_sync(0xffffffffu, held_.word, 0)};

@@ -34,7 +34,7 @@ struct TileEnds {
   static constexpr int kFewEnds = 4;
 
   uint32_t ends = 0;                    // groups with a document's last token; of a wide tile the above as well
-  uint32_t lasts[kMaxGroupWords] = {};  // of every such group, three bits: that token's place in it
+  uint32_t lasts[kMaxGroupWords] = {};  // deep: of every such group, three bits: that token's place in it
 
   __device__ __forceinline__ uint32_t Last(int group) const {
     return lasts[group / kGroupsOfWord] >> group % kGroupsOfWord * 3 & 7;
@@ -89,14 +89,14 @@ struct TileHeader : TileEnds {
     return header;
   }
 
-  // In the same way, the first two of these.
+  // In the same way, flags and ends alone.
   __device__ __forceinline__ void LoadWork(uint32_t entry, int lane) {
     if (lane == 0) *this = LoadFirst(entry);
     flags = __shfl_sync(0xffffffffu, flags, 0);
     ends = __shfl_sync(0xffffffffu, ends, 0);
   }
 
-  // And its size: no groups end the work, too.
+  // And groups and pieces: no groups end the work, too.
   __device__ __forceinline__ void LoadSize(uint32_t entry, int lane) {
     uint2 words{};
     if (lane == 0) words = LoadShared64(entry + 24);

@@ -23,9 +23,9 @@ struct Chunk {
   float scale = 1;  // of a quantised document
 };
 
-// A block begins in the row tile that its number names, of which it is dealt most of its share: that costs no
-// round trip. Then it claims from the same row tile, then takes a row tile that nobody has, then helps wherever
-// candidates are left.
+// A block begins in the row tile that its number names, of which it is dealt two or three quarters of its share
+// (HomeTiles): that costs no round trip. Then it claims from the same row tile, then takes a row tile that nobody has,
+// then helps wherever candidates are left.
 //
 // Where the candidates are ordered (params.order), a block begins with one chunk of the order and claims others one by
 // one. What is said of candidates below is then said of chunks of the order.
