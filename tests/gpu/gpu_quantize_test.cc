@@ -96,7 +96,7 @@ TEST_F(GpuQuantizeTest, EveryWidthHasTheHostsBits) {
   }
 }
 
-// Of narrow rows several are a thread block's, the more, the more there are.
+// Any number of rows, and rows in the order of the stream kernels' operands.
 TEST_F(GpuQuantizeTest, EveryRowHasTheHostsBits) {
   for (int32_t num_rows : {6, 127, 128, 255, 256, 257, 1000, 1029, 3000}) {
     for (int32_t dim : {48, 128, 256, 257}) Check(dim, TestSeed() + dim, num_rows);
