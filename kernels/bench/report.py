@@ -140,7 +140,9 @@ def verdict(row, rows):
         if value is None:
             unknown = True
         elif not is_met(bound, limit, value):
-            failures.append({TIME: f"{value:.4f} ms", RATE: f"{value:,.0f}"}.get(bound, f"{value:.2f} x"))
+            # With so many digits that it does not read like the goal.
+            ratio = f"{value:.2f} x" if round(value, 2) != limit else f"{value:.3f} x"
+            failures.append({TIME: f"{value:.4f} ms", RATE: f"{value:,.0f}"}.get(bound, ratio))
     text = ", ".join(describe(bound, limit, row["storage"]) for bound, limit in goal.items())
     return text, "no: " + ", ".join(failures) if failures else "not measured" if unknown else "yes"
 

@@ -63,6 +63,7 @@ class GoalTest(unittest.TestCase):
         name = "1x10000x32x300"
         self.assertEqual(verdict_of(row(name, ours=1.04, limit=1.0)), "yes")
         self.assertEqual(verdict_of(row(name, ours=1.05, limit=1.0)), "no: 1.05 x")
+        self.assertEqual(verdict_of(row(name, ours=1.041, limit=1.0)), "no: 1.041 x")
         name = "1x1000x1024x1024"
         self.assertEqual(verdict_of(row(name, ours=0.1, tflops=780, peers={FLASH: 0.17})), "yes")
         self.assertEqual(verdict_of(row(name, ours=0.1, tflops=779, peers={FLASH: 0.16})), "no: 779, 1.60 x")
