@@ -1,4 +1,4 @@
-#include "kernels/plan.h"
+#include "kernels/plan_score.h"
 
 #include <algorithm>
 #include <bit>

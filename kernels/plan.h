@@ -1,6 +1,7 @@
 // The plan of a CUDA scoring call: which kernel, how it is tiled, how much shared memory it takes, how it fills the
 // device. A pure function of the call's shape and the device's limits, so that it can be printed, and tested on a
-// machine without a GPU. Nothing here affects results: every plan gives a document the same bits.
+// machine without a GPU. Nothing here affects results: every plan gives a document the same bits. Kernels compute with
+// the same constants and layouts; so what nvcc would take seconds to read is in plan_score.h.
 //
 // Vocabulary. A query's tokens are cut into *blocks* of 32 rows (the last one padded with zero rows). Queries that
 // score the same documents form a *group*, and a group's blocks, stacked, are cut into *row tiles*: a row tile is what
@@ -12,8 +13,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "kernels/scalar_type.h"
 #include "kernels/token_tile.h"
 
@@ -395,18 +394,6 @@ struct ScorePlan {
   int32_t grid() const { return row_tiles_at_once * blocks_per_row_tile; }
   std::string ToString() const;
 };
-
-// Plans a scoring call. INVALID_ARGUMENT for a dimension outside the limits;
-// FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
-absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
-                                    const DeviceLimits& limits);
-
-// Estimated time of a call over `groups` with a tiling that the plan chose, in candidates read at the memory's pace.
-double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile);
-
-// Plans the search for matching tokens of one query of `num_blocks` blocks in `num_documents` documents.
-absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
-                                    const DeviceLimits& limits);
 
 // Shares out `total` candidates to the `plan`'s thread blocks. `mean_tokens` of a document.
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens,

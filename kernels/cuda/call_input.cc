@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/plan_score.h"
 
 namespace maxsim::cuda {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/sm90/document_maps.h"
+#include "kernels/cuda/sm90/describe_maps.h"
 #include "kernels/deep_layout.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan.h"

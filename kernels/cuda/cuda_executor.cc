@@ -13,6 +13,7 @@
 #include "kernels/cuda/order_candidates.h"
 #include "kernels/cuda/quantize_launch.h"
 #include "kernels/cuda/score_launch.h"
+#include "kernels/cuda/sm90/describe_maps.h"
 #include "kernels/cuda/sm90/score_launch.h"
 #include "kernels/cuda/topk/topk_launch.h"
 #include "kernels/quantize.h"

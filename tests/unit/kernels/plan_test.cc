@@ -1,5 +1,5 @@
 // Every call's plan can be launched and covers its work, on devices of several kinds.
-#include "kernels/plan.h"
+#include "kernels/plan_score.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/sm90/document_maps.h"
+#include "kernels/cuda/sm90/describe_maps.h"
 
 #include <cuda_runtime_api.h>
 

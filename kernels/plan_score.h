@@ -1,0 +1,25 @@
+// Planning a scoring call (kernels/plan.h): pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/plan.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// Plans a scoring call. INVALID_ARGUMENT for a dimension outside the limits;
+// FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
+                                    const DeviceLimits& limits);
+
+// Estimated time of a call over `groups` with a tiling that the plan chose, in candidates read at the memory's pace.
+double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile);
+
+// Plans the search for matching tokens of one query of `num_blocks` blocks in `num_documents` documents.
+absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
+                                    const DeviceLimits& limits);
+
+}  // namespace maxsim
