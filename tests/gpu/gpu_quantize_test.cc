@@ -68,10 +68,10 @@ class GpuQuantizeTest : public GpuTest {
     QuantizeQuery(seed, dim, static_cast<const float*>(values.data()), expected.data(), absl::MakeSpan(scales));
     for (int64_t row = 0; row < num_rows; ++row) {
       for (int64_t column = 0; column < written; ++column) {
-        const int64_t place = operand_order
-                                  ? row / 32 * 32 * written +
-                                        StreamQueryOffset(static_cast<int32_t>(row % 32), static_cast<int32_t>(column))
-                                  : row * written + column;
+        const int64_t place = operand_order ? row / kBlockTokens * kBlockTokens * written +
+                                                  StreamQueryOffset(static_cast<int32_t>(row % kBlockTokens),
+                                                                    static_cast<int32_t>(column))
+                                            : row * written + column;
         ASSERT_EQ(actual[place], column < dim ? expected[row * dim + column] : 0)
             << "row " << row << ", column " << column;
       }
