@@ -283,29 +283,39 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, const StreamTuning& tuning) {
-  // Claims cost the loading warp some instructions and, where they lead to another row tile, every warp its query rows.
-  constexpr int64_t kCoarseTokens = 1024;
-  constexpr int64_t kFineTokens = 256;
-  // Blocks of few candidates are dealt all: by the time that a claim could tell how they fare, most is on its way.
+  // Measured on an H200 (docs/performance/kernels.md). Claims are looked up while the ones before are read, so that
+  // they should take as long as a read does when the memory is busy; a block whose claims lead to another row tile
+  // fetches query rows, too.
+  constexpr int64_t kCoarseBytes = 130 << 10;
+  constexpr int64_t kFineBytes = 64 << 10;
+  // Blocks of few candidates, or few bytes, are dealt all: by the time that a claim could tell how they fare, most is
+  // on its way.
   constexpr int64_t kFewCandidates = 16;
+  constexpr int64_t kFewBytes = 2 << 20;
+  // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
+  constexpr int64_t kOpenBytes = 1000 << 10;
   StreamShares shares;
   shares.total = total;
   const int64_t grid = plan.grid();
-  int64_t percent = total < grid * kFewCandidates ? 100 : 75;
+  const int64_t mean_bytes = std::max<int64_t>(mean_tokens * plan.row_bytes, 1);
+  const int64_t share_bytes = total * mean_bytes / grid;
+  bool all = total < grid * kFewCandidates || share_bytes < kFewBytes;
   // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
-  if (plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes) percent = 100;
-  if (tuning.dealt_percent >= 0) percent = std::min(tuning.dealt_percent, 100);
-  shares.dealt = percent == 100 ? total : total / 100 * percent;
+  all |= plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
+  const int64_t open_bytes = all ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
+  int64_t open = open_bytes * grid / mean_bytes;
+  if (tuning.dealt_percent >= 0) open = total - total * std::min(tuning.dealt_percent, 100) / 100;
+  shares.dealt = total - std::min(open, total);
   shares.each = shares.dealt / grid;
   shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
-  const auto claim = [&](int64_t tokens, int32_t tuned) {
-    const int64_t candidates = tuned > 0 ? tuned : tokens / std::max<int64_t>(mean_tokens, 1);
+  const auto claim = [&](int64_t bytes, int32_t tuned) {
+    const int64_t candidates = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
     return static_cast<int32_t>(std::clamp<int64_t>(candidates, 1, 32));
   };
-  shares.coarse = claim(kCoarseTokens, tuning.coarse);
-  shares.fine = std::min(claim(kFineTokens, tuning.fine), shares.coarse);
+  shares.coarse = claim(kCoarseBytes, tuning.coarse);
+  shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
   // Fine claims for the last of it: two coarse ones of every block, or a quarter.
-  const int64_t open = total - shares.dealt;
+  open = total - shares.dealt;
   const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
   shares.coarse_claims = (open - last) / shares.coarse;
   return shares;

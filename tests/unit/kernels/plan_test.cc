@@ -425,12 +425,43 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
       }
     }
   }
-  // Short lists are dealt, a quarter of long ones is claimed.
-  const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper);
-  EXPECT_TRUE(PlanStreamShares(plan, 1000, 121).all_dealt());
-  EXPECT_EQ(PlanStreamShares(plan, 100000, 121).dealt, 75000);
-  EXPECT_TRUE(PlanStreamShares(plan, int64_t{plan.grid()} * 16 - 1, 121).all_dealt());
-  EXPECT_FALSE(PlanStreamShares(plan, int64_t{plan.grid()} * 16, 121).all_dealt());
+}
+
+// Of how many candidates of a call a block is dealt none but claims them, in bytes of its share.
+TEST(PlanTest, SharesLeaveTheirEndOpen) {
+  const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
+  const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
+    const ScorePlan plan = *PlanScore(type, 128, {{1, total}}, kHopper);
+    const StreamShares shares = PlanStreamShares(plan, total, mean_tokens);
+    return (shares.total - shares.dealt) * mean_tokens * plan.row_bytes / grid;
+  };
+  // Few candidates or few bytes are dealt.
+  EXPECT_EQ(open_bytes(ScalarType::kF16, 1000, 121), 0);
+  EXPECT_EQ(open_bytes(ScalarType::kF16, grid * 16 - 1, 5000), 0);
+  EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
+  EXPECT_EQ(open_bytes(ScalarType::kI8, 5000, 300), 0);
+  EXPECT_GT(open_bytes(ScalarType::kF16, grid * 16, 5000), 0);
+  // A quarter of a share of few megabytes, then one megabyte, then a sixteenth.
+  EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), 5000 * 300 * 256 / grid / 4, 1000);
+  EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), 10000 * 300 * 128 / grid / 4, 1000);
+  EXPECT_NEAR(open_bytes(ScalarType::kF16, 10000, 300), 1000 << 10, 1000);
+  EXPECT_NEAR(open_bytes(ScalarType::kF16, 100000, 121), 100000 * int64_t{121} * 256 / grid / 16, 1000);
+}
+
+// Pieces of about as many bytes, whatever the storage.
+TEST(PlanTest, ClaimsAreMeasuredInBytes) {
+  const auto shares = [&](ScalarType type, int64_t mean_tokens) {
+    return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), 100000, mean_tokens);
+  };
+  EXPECT_EQ(shares(ScalarType::kF16, 300).coarse, 2);
+  EXPECT_EQ(shares(ScalarType::kF16, 300).fine, 1);
+  EXPECT_EQ(shares(ScalarType::kI8, 300).coarse, 4);
+  EXPECT_EQ(shares(ScalarType::kI8, 300).fine, 2);
+  EXPECT_EQ(shares(ScalarType::kF16, 5000).coarse, 1);
+  EXPECT_EQ(shares(ScalarType::kI8, 1).coarse, 32);
+}
+
+TEST(PlanTest, ListsOfWideRowsAreDealtOut) {
   const std::vector<ScoreGroup> lists(32, {1, 1000});
   EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121).all_dealt());
   EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121).all_dealt())
