@@ -292,7 +292,7 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   for (int run = -2; run < options.repetitions; ++run) {
     MAXSIM_RETURN_IF_ERROR(flush.Enqueue(stream.get()));
     MAXSIM_RETURN_IF_ERROR(begin.Record(stream.get()));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchSelect(call, {}, backend.device()->overlapping_select, stream.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cuda::LaunchSelect(call, {}, backend.device()->overlap, stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Record(stream.get()));
     MAXSIM_RETURN_IF_ERROR(end.Wait());
     double elapsed = 0;

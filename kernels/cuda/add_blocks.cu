@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/cuda/grid_order.cuh"
-#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/score_launch.h"
 
 namespace maxsim::cuda {
@@ -48,15 +47,14 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t PrepareAddBlocks(bool& overlap) { return HasGridOrder(AddBlocks, overlap); }
+cudaError_t PrepareAddBlocks(bool& overlap) { return FindGridOrder(AddBlocks, overlap); }
 
 cudaError_t LaunchAddBlocks(const BlockSums& blocks, int64_t pass_first, int64_t pass_count, float* scores,
                             bool overlap, cudaStream_t stream) {
   if (blocks.num_sums == 0 || pass_count <= 0) return cudaSuccess;
   const int64_t columns = std::min((pass_count + kThreads - 1) / kThreads, kMaxGridX);
   const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(blocks.num_sums));
-  if (overlap) return LaunchOverlapping(AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
-  return LaunchKernel(AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
+  return LaunchOverlappingIf(overlap, AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
 }
 
 }  // namespace maxsim::cuda

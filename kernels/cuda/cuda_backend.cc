@@ -64,9 +64,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   if (!current.status().ok()) return current.status();
   cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
   if (error == cudaSuccess) error = PrepareQuantizeQueries();
-  if (error == cudaSuccess) error = PrepareAddBlocks(device->overlapping_add);
+  if (error == cudaSuccess) error = PrepareAddBlocks(device->overlap);
   if (error == cudaSuccess) error = PrepareJoin();
-  if (error == cudaSuccess) error = PrepareSelect(device->overlapping_select);
+  if (error == cudaSuccess) error = PrepareSelect(device->overlap);
   if (error == cudaSuccess) error = PrepareCopyInput();
   if (error == cudaSuccess) error = PrepareGather();
   if (error == cudaSuccess && device->limits.hopper) {

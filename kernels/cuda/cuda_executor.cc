@@ -539,8 +539,8 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
                                     : LaunchScore(plan, params, stream_.get()));
     const BlockSums sums = {Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(), params.partials,
                             params.ordinals, join_words_.as<JoinWord>()};
-    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchAddBlocks(sums, params.pass_first, params.pass_count, params.scores,
-                                                device_->overlapping_add, stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(
+        LaunchAddBlocks(sums, params.pass_first, params.pass_count, params.scores, device_->overlap, stream_.get()));
   }
   return absl::OkStatus();
 }
@@ -557,7 +557,7 @@ absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, CallTimes* tim
   call.most_chunks = input_.most_chunks();
   call.most_rank_blocks = input_.most_rank_blocks();
   call.only = input_.first_selection();
-  return MAXSIM_CUDA_STATUS(LaunchSelect(call, times, device_->overlapping_select, stream_.get()));
+  return MAXSIM_CUDA_STATUS(LaunchSelect(call, times, device_->overlap, stream_.get()));
 }
 
 // `copied_in` is when everything that was to be scored had come over.

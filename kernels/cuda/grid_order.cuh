@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/launch.cuh"
+
 namespace maxsim::cuda {
 
 // Waits until all grids before this one in the stream have ended and all that they wrote can be seen. To be called by
@@ -24,29 +26,33 @@ __device__ __forceinline__ void LetNextGridStart() {
 #endif
 }
 
-// Launches a kernel that calls WaitForEarlierGrids and whose code is of sm_90 or later (see HasGridOrder).
+// Launches a kernel that calls WaitForEarlierGrids and whose code is of sm_90 or later (see FindGridOrder).
 template <class... Params, class... Args>
 cudaError_t LaunchOverlapping(void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes,
                               cudaStream_t stream, const Args&... args) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = threads;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
+  cudaLaunchConfig_t config = LaunchConfig(grid, threads, shared_bytes, stream);
   config.attrs = &attribute;
   config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, Params(args)...);
 }
 
-// Whether the code that the current device runs of a kernel was compiled for sm_90 or later.
+// The same where `overlap`; else the kernel starts when the one before it has ended.
+template <class... Params, class... Args>
+cudaError_t LaunchOverlappingIf(bool overlap, void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes,
+                                cudaStream_t stream, const Args&... args) {
+  return overlap ? LaunchOverlapping(kernel, grid, threads, shared_bytes, stream, args...)
+                 : LaunchKernel(kernel, grid, threads, shared_bytes, stream, args...);
+}
+
+// Clears `overlap` if the code that the current device runs of a kernel was compiled for less than sm_90.
 template <class... Params>
-cudaError_t HasGridOrder(void (*kernel)(Params...), bool& has) {
+cudaError_t FindGridOrder(void (*kernel)(Params...), bool& overlap) {
   cudaFuncAttributes attributes;
   const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-  has = error == cudaSuccess && attributes.binaryVersion >= 90 && attributes.ptxVersion >= 90;
+  overlap &= error == cudaSuccess && attributes.binaryVersion >= 90 && attributes.ptxVersion >= 90;
   return error;
 }
 

@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 // device.
 cudaError_t PrepareScoreKernels(int shared_bytes);
 
-// Loads the code of LaunchAddBlocks, so that the first call that needs it does not, and tells whether it orders itself
-// (HasGridOrder): then it may be launched so that it starts while the kernel before it drains.
+// Loads the code of LaunchAddBlocks, so that the first call that needs it does not. Clears `overlap` unless it orders
+// itself (FindGridOrder), so that it may start while the kernel before it drains.
 cudaError_t PrepareAddBlocks(bool& overlap);
 
 // Launches the plan's kernel. params' grid and tiling fields must be the plan's (see FillFromPlan).
@@ -25,7 +25,7 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params);
 // Adds partial sums in block order: scores[scores_offset + pass_first + i] = sum over b of
 // partials[partials_offset + b * block_stride + i], for i < min(pass_count, num_candidates - pass_first), of each of
 // `num_sums` queries; of a query of joined lists, in place of + i the place of candidate i in the union. Device memory.
-// `overlap` is what PrepareAddBlocks found.
+// `overlap` is what PrepareAddBlocks has left.
 struct BlockSums {
   const BlockSum* sums;
   int num_sums;

@@ -100,8 +100,7 @@ class GpuTopKTest : public GpuTest {
 
     void Launch(cudaStream_t stream) {
       times_.as<cuda::CallTimes>()->scores_end = times_.as<cuda::CallTimes>()->results_end = cuda::kNotThere;
-      EXPECT_EQ(cuda::LaunchSelect(call_, times_.as<cuda::CallTimes>(), device_.overlapping_select, stream),
-                cudaSuccess);
+      EXPECT_EQ(cuda::LaunchSelect(call_, times_.as<cuda::CallTimes>(), device_.overlap, stream), cudaSuccess);
     }
 
     // Whether the last launch has noted its times.

@@ -2,7 +2,6 @@
 // all at once and without a sort's passes: 4,096 candidates take microseconds.
 #include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/grid_order.cuh"
-#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/topk/key.cuh"
 #include "kernels/cuda/topk/topk_launch.h"
 
@@ -52,12 +51,11 @@ __global__ void __launch_bounds__(kThreads) RankKernel(const __grid_constant__ S
 
 }  // namespace
 
-cudaError_t PrepareRank(bool& overlap) { return HasGridOrder(RankKernel, overlap); }
+cudaError_t PrepareRank(bool& overlap) { return FindGridOrder(RankKernel, overlap); }
 
 cudaError_t LaunchRank(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_rank_blocks, call.num_small);
-  if (overlap) return LaunchOverlapping(RankKernel, grid, kThreads, 0, stream, call, times);
-  return LaunchKernel(RankKernel, grid, kThreads, 0, stream, call, times);
+  return LaunchOverlappingIf(overlap, RankKernel, grid, kThreads, 0, stream, call, times);
 }
 
 }  // namespace maxsim::cuda

@@ -21,7 +21,6 @@
 
 #include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/grid_order.cuh"
-#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/topk/block_scan.cuh"
 #include "kernels/cuda/topk/key.cuh"
 #include "kernels/cuda/topk/topk_launch.h"
@@ -668,21 +667,17 @@ __global__ void __launch_bounds__(kThreads, 1) SelectKernel(const __grid_constan
 cudaError_t PrepareLargeSelect(bool& overlap) {
   const cudaError_t error =
       cudaFuncSetAttribute(SelectKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
-  return error == cudaSuccess ? HasGridOrder(SelectKernel, overlap) : error;
+  return error == cudaSuccess ? FindGridOrder(SelectKernel, overlap) : error;
 }
 
 cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {
   const dim3 grid(call.most_chunks, call.num_large);
-  if (overlap) return LaunchOverlapping(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, times);
-  return LaunchKernel(SelectKernel, grid, kThreads, sizeof(Shared), stream, call, times);
+  return LaunchOverlappingIf(overlap, SelectKernel, grid, kThreads, sizeof(Shared), stream, call, times);
 }
 
 cudaError_t PrepareSelect(bool& overlap) {
-  bool large = false, small = false;
-  cudaError_t error = PrepareLargeSelect(large);
-  if (error == cudaSuccess) error = PrepareRank(small);
-  overlap = large && small;
-  return error;
+  const cudaError_t error = PrepareLargeSelect(overlap);
+  return error == cudaSuccess ? PrepareRank(overlap) : error;
 }
 
 cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {

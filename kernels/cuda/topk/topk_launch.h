@@ -53,12 +53,12 @@ struct SelectCall {
   SelectQuery only;          // the query of a call that has only one, which saves a read
 };
 
-// Loads the code of the kernels on the current device, and tells whether they order themselves (HasGridOrder): then
-// they may start while the kernel before them drains. Once a device, before the first launch.
+// Loads the code of the kernels on the current device. Clears `overlap` unless they order themselves (FindGridOrder),
+// so that they may start while the kernel before them drains. Once a device, before the first launch.
 cudaError_t PrepareSelect(bool& overlap);
 
 // Selects: one launch for the large selections, and one for the small ones where there are any. The last of them notes
-// its times in `times`, which may be null. `overlap` is what PrepareSelect found.
+// its times in `times`, which may be null. `overlap` is what PrepareSelect has left.
 cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
 // The two kernels.
