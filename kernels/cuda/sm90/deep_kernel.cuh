@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
   const FetchedParams fetched(params, warp);
   if (threadIdx.x == 0) {
     for (int i = 0; i < params.stages; ++i) {
-      InitBarrier(ring.Full(i), 1);  // one lane of the loading warp
+      InitBarrier(ring.Full(i), kWritingLanes);
       InitBarrier(ring.Empty(i), kDeepMultipliers * kReadingLanes);
     }
     slot.InitBarriers();

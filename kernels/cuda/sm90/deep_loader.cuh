@@ -46,7 +46,7 @@ class DeepLoader {
     for (int s = 0; s < kStreams; ++s) {
       if (lane_ == 0) TileHeader{}.Store(ring_.Entry(entry_, s));
     }
-    if (lane_ == 0) Arrive(ring_.Full(at_.stage));
+    Arrive(ring_.Full(at_.stage));
   }
 
  private:
@@ -84,6 +84,7 @@ class DeepLoader {
       for (int s = 0; s < kStreams; ++s) {
         if (lane_ < pieces[s]) CopyPiece(ring_.Tokens(at_.stage, s), mine[s], chunk, full);
       }
+      if (lane_ != 0) Arrive(full);
       at_.Advance(p_.stages);
     }
     entry_ = (entry_ + 1) % kDeepTileEntries;

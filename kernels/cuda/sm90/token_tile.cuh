@@ -18,8 +18,8 @@ inline constexpr int kMaxGroupWords = 3;
 // knows the warp to be together, but racecheck does not.
 inline constexpr int kReadingLanes = 4;
 
-// Lanes of a warp that describes a wide tile, copies it or writes to it: each of them hands it over itself, for the
-// same reason. (One for all of them would take as long.)
+// Lanes of a warp that describes a tile, copies it or writes to it: each of them hands it over itself, for the same
+// reason.
 inline constexpr int kWritingLanes = 32;
 
 // Where documents end in a tile.
