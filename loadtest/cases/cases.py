@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import statistics
 import subprocess
 import threading
 import time
@@ -345,8 +346,18 @@ def start(run):
                      "gbs": float(f"{num_bytes / seconds / 1e9:.4g}"), "memory_plans": plan, "errors": 0, "rejected": 0})  # fmt: skip
 
 
+def resident_by_quarter(samples):
+    """Median resident bytes of the server in each quarter of a run, of its metrics by second; None where too few are
+    known."""
+    known = [sample["resident_bytes"] for sample in samples if sample.get("resident_bytes") is not None]
+    length = len(known) // 4
+    if length == 0:
+        return [None] * 4
+    return [statistics.median(known[quarter * length : (quarter + 1) * length]) for quarter in range(4)]
+
+
 def soak(run):
-    """80 % load while generations change: memory before and after, and no error."""
+    """80 % load while generations change: memory over the run, and no error."""
     server = run.server("soak", ["shard-f16"])
     scale = run.scale
     load = run.load("soak-capacity", server, "shard-f16", min(scale.candidates, scale.shard), mode="closed",
@@ -376,9 +387,10 @@ def soak(run):
     finally:
         stop.set()
         thread.join()
+    quarters = resident_by_quarter(report.get("server_metrics") or [])
     run.row("soak", report, rate=rate, seconds=scale.soak_seconds, reloads=len(reloads),
             failed_reloads=sum(code != 0 for code in reloads), host_bytes_before=memory_before,
-            host_bytes_after=server.metrics().get(RESIDENT_BYTES), device_mib_least=memory.least,
+            host_bytes_quarter_2=quarters[1], host_bytes_quarter_4=quarters[3], device_mib_least=memory.least,
             device_mib_most=memory.most)  # fmt: skip
 
 

@@ -74,7 +74,7 @@ class RunCasesTest(unittest.TestCase):
         row = self.rows["soak"]
         self.assertGreaterEqual(row["reloads"], 1, self.result.stdout)
         self.assertEqual(row["failed_reloads"], 0, self.result.stdout)
-        self.assertGreater(row["host_bytes_after"], 0)
+        self.assertGreater(row["host_bytes_before"], 0)
 
     def test_two_gpus_are_skipped_where_there_are_none(self):
         self.assertIn("fewer than two", self.rows["two-gpus"]["skipped"])
