@@ -283,13 +283,12 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, const StreamTuning& tuning) {
-  // Measured on an H200 (docs/performance/kernels.md). Claims are looked up while the ones before are read, so that
-  // they should take as long as a read does when the memory is busy; a block whose claims lead to another row tile
-  // fetches query rows, too.
+  // Measured on an H200 (docs/performance/kernels.md). A claim is looked up while those before it are read, so that
+  // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;
-  // Blocks of few candidates, or few bytes, are dealt all: by the time that a claim could tell how they fare, most is
-  // on its way.
+  // Blocks of few candidates, or few bytes, are dealt all: claims would cost them more than unequal shares do, as those
+  // that have more draw the pace that the others leave.
   constexpr int64_t kFewCandidates = 16;
   constexpr int64_t kFewBytes = 2 << 20;
   // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.

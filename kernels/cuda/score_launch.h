@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 // device.
 cudaError_t PrepareScoreKernels(int shared_bytes);
 
-// Loads the code of LaunchAddBlocks, so that the first call that needs it does not. Clears `overlap` unless it orders
-// itself (FindGridOrder), so that it may start while the kernel before it drains.
+// Loads the code of LaunchAddBlocks, so that the first call that needs it does not. `overlap` stays true only if it
+// orders itself (FindGridOrder): then it may start while the kernel before it drains.
 cudaError_t PrepareAddBlocks(bool& overlap);
 
 // Launches the plan's kernel. params' grid and tiling fields must be the plan's (see FillFromPlan).

@@ -53,8 +53,8 @@ struct SelectCall {
   SelectQuery only;          // the query of a call that has only one, which saves a read
 };
 
-// Loads the code of the kernels on the current device. Clears `overlap` unless they order themselves (FindGridOrder),
-// so that they may start while the kernel before them drains. Once a device, before the first launch.
+// Loads the code of the kernels on the current device. `overlap` stays true only if they order themselves
+// (FindGridOrder): then they may start while the kernel before them drains. Once a device, before the first launch.
 cudaError_t PrepareSelect(bool& overlap);
 
 // Selects: one launch for the large selections, and one for the small ones where there are any. The last of them notes

@@ -401,10 +401,10 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   for (int32_t num_sms : {1, 7, 132}) {
     DeviceLimits limits = kHopper;
     limits.num_sms = num_sms;
-    for (int64_t total : {1, 2, 6, 7, 8, 131, 132, 133, 1000, 2111, 2112, 2113, 10000, 100000}) {
-      for (int64_t mean_tokens : {1, 31, 121, 300, 5000}) {
+    for (int64_t total : {0, 1, 2, 6, 7, 8, 131, 132, 133, 1000, 2111, 2112, 2113, 10000, 100000, 1 << 30}) {
+      for (int64_t mean_tokens : {0, 1, 31, 121, 300, 5000, 65535}) {
         for (int32_t percent : {-1, 0, 50, 99, 100}) {
-          const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, total}}, limits);
+          const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, std::max<int64_t>(total, 1)}}, limits);
           const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, {percent, -1, -1});
           SCOPED_TRACE(testing::Message()
                        << num_sms << " blocks, mean " << mean_tokens << ", " << percent << " %: " << shares.ToString());
@@ -427,7 +427,7 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   }
 }
 
-// Of how many candidates of a call a block is dealt none but claims them, in bytes of its share.
+// How much of a block's share is left open, in bytes.
 TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
