@@ -5,15 +5,31 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
 namespace maxsim::loadtest {
 
-int NumProcessors() {
+namespace {
+
+// Those that this process may use; none where the system does not say.
+cpu_set_t Processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) CPU_ZERO(&set);
+  return set;
+}
+
+}  // namespace
+
+int NumProcessors() {
+  const cpu_set_t processors = Processors();
+  if (const int count = CPU_COUNT(&processors); count > 0) return count;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -27,15 +43,26 @@ double ProcessCpuSeconds() {
 }
 
 MachineTicks ReadMachineTicks() {
-  // "cpu  user nice system idle iowait irq softirq steal guest guest_nice", the last two within the first two.
   std::ifstream file("/proc/stat");
-  std::string name;
+  return ParseMachineTicks(file, Processors());
+}
+
+MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors) {
+  // "cpuN user nice system idle iowait irq softirq steal guest guest_nice", the last two within the first two.
   MachineTicks ticks;
-  if (!(file >> name) || name != "cpu") return ticks;
-  int64_t value = 0;
-  for (int field = 0; field < 8 && file >> value; ++field) {
-    ticks.total += value;
-    if (field != 3 && field != 4) ticks.busy += value;
+  for (std::string line; std::getline(stat, line);) {
+    std::istringstream fields(line);
+    std::string word;
+    fields >> word;
+    absl::string_view name = word;
+    int processor = 0;
+    if (!absl::ConsumePrefix(&name, "cpu") || !absl::SimpleAtoi(name, &processor)) continue;
+    if (processor < 0 || processor >= CPU_SETSIZE || !CPU_ISSET(processor, &processors)) continue;
+    int64_t value = 0;
+    for (int field = 0; field < 8 && fields >> value; ++field) {
+      ticks.total += value;
+      if (field != 3 && field != 4) ticks.busy += value;
+    }
   }
   return ticks;
 }

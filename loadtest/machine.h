@@ -1,7 +1,10 @@
-// Processor time: of this process, and of the machine.
+// Processor time: of this process, and of the processors that it may use.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
+#include <istream>
 
 namespace maxsim::loadtest {
 
@@ -11,11 +14,14 @@ int NumProcessors();
 // User and system time of this process so far.
 double ProcessCpuSeconds();
 
-// Ticks of the machine's processors since it started, from /proc/stat.
+// Ticks since the machine started, by anyone, of the processors that this process may use.
 struct MachineTicks {
   int64_t busy = 0, total = 0;
 };
 MachineTicks ReadMachineTicks();
+
+// The same of the processors of the set, out of what /proc/stat says. Zeros where it names none of them.
+MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors);
 
 // The share that was used between two readings; -1 where they tell nothing.
 double BusyShare(const MachineTicks& before, const MachineTicks& after);

@@ -123,7 +123,7 @@ void PrintReport(const Report& report, std::ostream& out) {
        absl::StrFormat("%.1f s of processor time, %.1f us a request%s", result.client_cpu_s,
                        result.client_cpu_s * 1e6 / static_cast<double>(std::max<int64_t>(1, result.counts.requests())),
                        result.machine_busy < 0 ? ""
-                                               : absl::StrFormat("; this machine's processors were %.0f %% busy",
+                                               : absl::StrFormat("; the processors that it may use were %.0f %% busy",
                                                                  100 * result.machine_busy)));
   if (report.client_bound()) Fact(out, "BOUND", absl::StrCat("by the load tester: ", report.client_bound_reason()));
   out << '\n';

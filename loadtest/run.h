@@ -51,7 +51,7 @@ struct RunResult {
   Stability stability;
 
   double client_cpu_s = 0;   // processor time of this process in the measured part
-  double machine_busy = -1;  // share of all processors of this machine that was used, by anyone; -1: not known
+  double machine_busy = -1;  // share of the processors it may use that was used, by anyone; -1: not known
   std::vector<double> threads_busy;
   bool client_bound = false;
   std::string client_bound_reason;
