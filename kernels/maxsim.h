@@ -56,6 +56,7 @@ struct DocumentsView {
   const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
   uint64_t rotation_seed = 0;            // kI8: of the rotation that the rows got before they were quantised
   const MemorySource* source = nullptr;  // vouches for `tokens`, as long as they are valid; null: nothing changes them
+  int64_t document_tokens = 0;           // of every document, where they are known to have equally many; 0: offsets say
 
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
 };

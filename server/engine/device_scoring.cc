@@ -12,6 +12,7 @@ int64_t Length(const DocumentsView& documents, uint32_t ordinal) {
 }
 
 int64_t TotalLength(const DocumentsView& documents, absl::Span<const uint32_t> ordinals) {
+  if (documents.document_tokens > 0) return documents.document_tokens * static_cast<int64_t>(ordinals.size());
   int64_t total = 0;
   for (const uint32_t ordinal : ordinals) total += Length(documents, ordinal);
   return total;

@@ -8,7 +8,7 @@
 namespace maxsim::rpc {
 
 // A set of ordinals that is begun anew for each list, at the cost of the list and not of the collection: a bit for each
-// document where that is less memory than the list's own, else an open-addressing table whose entries carry the number
+// document where those are soon cleared, else an open-addressing table whose entries carry the number
 // of their list, so that those of earlier lists are as good as empty. Not thread-safe: one a thread, to keep its
 // memory.
 class OrdinalSet {

@@ -16,6 +16,15 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shard files are little-endian and read in place");
 
+// Tokens of each document, where they have equally many; else 0.
+int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
+  const int64_t length = offsets[1];
+  for (int64_t idx = 2; idx <= num_documents; ++idx) {
+    if (offsets[idx] != idx * length) return 0;
+  }
+  return length;
+}
+
 // A file being taken apart.
 struct Parser {
   std::string_view bytes;
@@ -109,6 +118,7 @@ absl::Status Parser::ParseTokens() {
   absl::StatusOr<Int64Array> array = Offsets(kOffsets, contents.num_tokens, 1, kMaxDocumentTokens);
   if (!array.ok()) return array.status();
   contents.offsets = *std::move(array);
+  contents.document_tokens = EqualLength(contents.offsets, num_documents);
   return absl::OkStatus();
 }
 

@@ -79,8 +79,9 @@ struct ShardContents {
 
   const uint8_t* tokens = nullptr;
   Int64Array offsets;
-  FloatArray scales;           // i8 only
-  uint64_t rotation_seed = 0;  // i8 only
+  int64_t document_tokens = 0;  // of every document, where they have equally many; else 0
+  FloatArray scales;            // i8 only
+  uint64_t rotation_seed = 0;   // i8 only
   Int64Array ids;
   Int64Array id_offsets;
   std::string_view id_bytes;
@@ -88,7 +89,14 @@ struct ShardContents {
   std::string_view payload_bytes;
 
   DocumentsView documents() const {
-    return {storage, dim, num_documents, tokens, offsets.data(), scales.data(), rotation_seed};
+    return {.type = storage,
+            .dim = dim,
+            .num_documents = num_documents,
+            .tokens = tokens,
+            .offsets = offsets.data(),
+            .scales = scales.data(),
+            .rotation_seed = rotation_seed,
+            .document_tokens = document_tokens};
   }
   std::string_view string_id(int64_t ordinal) const {
     const int64_t begin = id_offsets[ordinal];

@@ -95,11 +95,6 @@ std::string_view Collection::string_id(uint64_t ordinal) const {
   return parts()[place.part].shard->string_id(place.ordinal);
 }
 
-int64_t Collection::int_id(uint64_t ordinal) const {
-  const Location place = Locate(ordinal);
-  return parts()[place.part].shard->int_id(place.ordinal);
-}
-
 std::string_view Collection::payload(uint64_t ordinal) const {
   const Location place = Locate(ordinal);
   return parts()[place.part].shard->payload(place.ordinal);
@@ -111,8 +106,16 @@ uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {
     return static_cast<uint64_t>(offsets[ordinal + 1] - offsets[ordinal]);
   };
   uint64_t tokens = 0;
+  if (parts().empty()) return tokens;
+  const DocumentsView& first = parts().front().shard->documents();
+  const auto is_alike = [&](const Part& part) {
+    return part.shard->documents().document_tokens == first.document_tokens;
+  };
+  if (first.document_tokens > 0 && std::all_of(parts().begin(), parts().end(), is_alike)) {
+    return ordinals.size() * static_cast<uint64_t>(first.document_tokens);
+  }
   if (parts().size() == 1) {
-    const int64_t* const offsets = parts().front().shard->documents().offsets;
+    const int64_t* const offsets = first.offsets;
     for (const uint64_t ordinal : ordinals) tokens += length(offsets, ordinal);
     return tokens;
   }

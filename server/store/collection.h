@@ -117,7 +117,7 @@ class Collection {
   // All of these take a collection ordinal < num_documents().
   Location Locate(uint64_t ordinal) const;
   std::string_view string_id(uint64_t ordinal) const;
-  int64_t int_id(uint64_t ordinal) const;
+  int64_t int_id(uint64_t ordinal) const { return contents_.index.int_id(ordinal); }
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together

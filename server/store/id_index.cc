@@ -298,6 +298,13 @@ void IdIndex::FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordina
       ids.size(), [ids](size_t i) { return ids[i]; }, ordinals.data());
 }
 
+int64_t IdIndex::int_id(uint64_t ordinal) const {
+  // Without a read, where ids count up.
+  if (state_->kind == State::Kind::kCounted)
+    return static_cast<int64_t>(static_cast<uint64_t>(state_->first_id) + ordinal);
+  return state_->IdAt<int64_t>(ordinal);
+}
+
 size_t IdIndex::num_bytes() const { return state_->slots.size() * sizeof(uint64_t); }
 
 }  // namespace maxsim::store

@@ -37,6 +37,8 @@ class IdIndex {
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;  // string collections
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;             // int64 collections
 
+  int64_t int_id(uint64_t ordinal) const;  // of a document; int64 collections
+
   size_t num_bytes() const;  // host memory it takes
 
   // The most host memory the index of that many documents takes, known before it is built.

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "server/store/memory_plan.h"
 #include "tests/unit/store/corpus.h"
@@ -63,6 +65,39 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
     EXPECT_LT(place.ordinal, collection.parts()[place.part].shard->documents().num_documents);
   }
   EXPECT_EQ(*store.Find("a"), *loaded);
+}
+
+// Of lists out of documents that are equally long, everywhere or within each shard, and of others.
+TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
+  const std::vector<int64_t> all_alike(300, 5);
+  std::vector<int64_t> last_longer = all_alike, halves = all_alike;
+  last_longer.back() = 6;
+  std::fill(halves.begin() + 150, halves.end(), 7);
+  for (const std::vector<int64_t>& lengths : {all_alike, last_longer, halves}) {
+    for (const int64_t max_shard_bytes : {shard::kMinMaxShardBytes, shard::kDefaultMaxShardBytes}) {
+      const test::TemporaryFolder folder;
+      const test::RandomDocuments documents = test::MakeDocuments(7, ScalarType::kF16, 16, lengths);
+      const shard::Manifest manifest =
+          test::BuildCorpus(folder.path(), documents, {.max_shard_bytes = max_shard_bytes});
+      CollectionStore store(&backend_, {.memory_reserve_bytes = 0});
+      const auto loaded = store.Load("a", folder.path(), Residency::kHost);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      SCOPED_TRACE(testing::Message() << "lengths to " << lengths.back() << ", " << manifest.shards.size()
+                                      << " shards");
+      for (const Collection::Part& part : (*loaded)->parts()) {
+        const DocumentsView& view = part.shard->documents();
+        const bool alike = view.num_tokens() == view.num_documents * view.offsets[1] &&
+                           view.offsets[view.num_documents] - view.offsets[view.num_documents - 1] == view.offsets[1];
+        EXPECT_EQ(view.document_tokens, alike ? view.offsets[1] : 0);
+      }
+      const std::vector<uint64_t> none, some = {299, 0, 150, 149, 298}, first = {0};
+      for (const std::vector<uint64_t>& list : {none, some, first}) {
+        uint64_t expected = 0;
+        for (const uint64_t ordinal : list) expected += static_cast<uint64_t>(lengths[ordinal]);
+        EXPECT_EQ((*loaded)->num_tokens(list), expected);
+      }
+    }
+  }
 }
 
 // Scales lie beside the tokens: in the file's bytes on the host, among what is copied on disk.

@@ -123,7 +123,10 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
     EXPECT_EQ(index->num_bytes() > 0, one.has_table);
     EXPECT_LE(index->num_bytes(), IdIndex::NumBytes(one.ids.size()));
     std::map<int64_t, uint64_t> expected;
-    for (size_t n = 0; n < one.ids.size(); ++n) expected[one.ids[n]] = n;
+    for (size_t n = 0; n < one.ids.size(); ++n) {
+      expected[one.ids[n]] = n;
+      ASSERT_EQ(index->int_id(n), one.ids[n]) << n;
+    }
     // The ids, their neighbours, and the ends.
     std::vector<int64_t> asked = {kLeast, kLeast + 1, -1, 0, 1, kMost - 1, kMost};
     for (const int64_t id : one.ids) {
