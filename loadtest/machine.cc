@@ -56,8 +56,12 @@ MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors) 
     fields >> word;
     absl::string_view name = word;
     int processor = 0;
-    if (!absl::ConsumePrefix(&name, "cpu") || !absl::SimpleAtoi(name, &processor)) continue;
-    if (processor < 0 || processor >= CPU_SETSIZE || !CPU_ISSET(processor, &processors)) continue;
+    if (!absl::ConsumePrefix(&name, "cpu")) continue;
+    // "cpu" alone is all of them together.
+    const bool counts = absl::SimpleAtoi(name, &processor)
+                            ? processor >= 0 && processor < CPU_SETSIZE && CPU_ISSET(processor, &processors)
+                            : name.empty() && CPU_COUNT(&processors) == 0;
+    if (!counts) continue;
     int64_t value = 0;
     for (int field = 0; field < 8 && fields >> value; ++field) {
       ticks.total += value;

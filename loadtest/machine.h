@@ -14,13 +14,15 @@ int NumProcessors();
 // User and system time of this process so far.
 double ProcessCpuSeconds();
 
-// Ticks since the machine started, by anyone, of the processors that this process may use.
+// Ticks since the machine started, by anyone, of the processors that this process may use; of all where the system does
+// not say which those are.
 struct MachineTicks {
   int64_t busy = 0, total = 0;
 };
 MachineTicks ReadMachineTicks();
 
-// The same of the processors of the set, out of what /proc/stat says. Zeros where it names none of them.
+// The same of the processors of the set, or of all where it is empty, out of what /proc/stat says. Zeros where it names
+// none of them.
 MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors);
 
 // The share that was used between two readings; -1 where they tell nothing.

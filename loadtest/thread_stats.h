@@ -35,7 +35,7 @@ struct ThreadStats {
   // By the thread that sends. All but `sent` are of the measured part of the run.
   Counter sent;
   Counter late;           // sent more than LoadOptions::late_after after the intended time
-  Counter late_at_limit;  // of these, because max_in_flight requests were under way
+  Counter late_at_limit;  // of these, because max_in_flight requests were under way, or had been and it lags since
   Counter unsent;         // due, and not sent by the end at max_in_flight, or a timeout after it by a thread that lags
   ThreadTime sender;      // to be read when the threads have ended; a closed loop has no sender of its own
 

@@ -171,9 +171,12 @@ void Worker::SendScheduled(int64_t due_ns) {
     if (measured) stats_.unsent.Add();
     return;
   }
-  if (measured && now_ns - due_ns > absl::ToInt64Nanoseconds(options_.late_after)) {
+  // What is sent behind a send that had to wait is late for the same reason, until the schedule is caught up with.
+  const bool late = now_ns - due_ns > absl::ToInt64Nanoseconds(options_.late_after);
+  held_back_ = late && (held_back_ || at_limit);
+  if (measured && late) {
     stats_.late.Add();
-    if (at_limit) stats_.late_at_limit.Add();
+    if (held_back_) stats_.late_at_limit.Add();
   }
   Send(due_ns);
 }

@@ -60,6 +60,7 @@ class Worker {
   const std::unique_ptr<client::CallQueue> queue_;
   ThreadStats& stats_;
   size_t next_request_;
+  bool held_back_ = false;                     // by max_in_flight, now or since the last send that was on time
   enum class Last { kNone, kAnswer, kError };  // what Take took; a rejection is an answer
   Last last_ = Last::kNone;
   client::CallQueue::Answer answer_;

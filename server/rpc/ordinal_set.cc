@@ -21,19 +21,29 @@ constexpr uint64_t kMaxSmallBitmap = uint64_t{1} << 15;
 void OrdinalSet::Begin(size_t num_ordinals, uint64_t end) {
   const size_t num_slots = std::bit_ceil(std::max(2 * num_ordinals, kMinSlots));
   const uint64_t num_words = end / 64 + 1;
-  const bool was_bitmap = is_bitmap_;
   is_bitmap_ = num_words <= std::max<uint64_t>(num_ordinals, std::min(kWordsOfOrdinal * num_ordinals, kMaxSmallBitmap));
   const size_t needed = is_bitmap_ ? static_cast<size_t>(num_words) : num_slots;
+  const auto clear = [this](size_t count) {
+    std::fill(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(count), 0);
+  };
   if (slots_.size() < needed || (slots_.size() > kMaxKeptSlots && needed <= kMaxKeptSlots)) {
     slots_ = std::vector<uint64_t>(needed);
     list_ = 0;
+    bitmap_words_ = 0;
   } else if (is_bitmap_) {
-    std::fill(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(needed), 0);
-  } else if (was_bitmap || list_ == kMaxList) {
-    std::fill(slots_.begin(), slots_.end(), 0);
+    clear(needed);
+  } else if (list_ == kMaxList) {
+    clear(slots_.size());
     list_ = 0;
+    bitmap_words_ = 0;
+  } else if (bitmap_words_ > 0) {
+    clear(bitmap_words_);
+    bitmap_words_ = 0;
   }
-  if (is_bitmap_) return;
+  if (is_bitmap_) {
+    bitmap_words_ = std::max(bitmap_words_, needed);
+    return;
+  }
   ++list_;
   // Only the beginning of a table that is larger than needed is used: the rest would not stay in the caches.
   mask_ = num_slots - 1;

@@ -40,6 +40,7 @@ class OrdinalSet {
   static constexpr int kOrdinalBits = 40;  // as in store::IdIndex
 
   bool is_bitmap_ = false;
+  size_t bitmap_words_ = 0;  // that bitmaps have written since the last table
   // The bitmap; or a power of two of entries, twice the list or more: the list's number, then the ordinal.
   std::vector<uint64_t> slots_;
   size_t mask_ = 0;

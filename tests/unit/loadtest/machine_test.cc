@@ -37,8 +37,13 @@ TEST(MachineTest, TicksAreThoseOfTheProcessorsInTheSet) {
 
 TEST(MachineTest, ProcessorsThatAreNotThereHaveNoTicks) {
   EXPECT_EQ(Parse(kStat, {2}).total, 0);
-  EXPECT_EQ(Parse(kStat, {}).total, 0);
   EXPECT_EQ(Parse("", {0}).total, 0);
+}
+
+TEST(MachineTest, WithoutASetAllProcessorsCount) {
+  const MachineTicks all = Parse(kStat, {});
+  EXPECT_EQ(all.busy, 1111);
+  EXPECT_EQ(all.total, 1111 + 8888);
 }
 
 TEST(MachineTest, ShareIsOfTheTicksBetween) {

@@ -87,6 +87,20 @@ TEST(RunTest, OpenLoopCountsSendsThatTheBoundMakesLate) {
   EXPECT_THAT(result.stability.reason, HasSubstr("could not be sent"));
 }
 
+// A server that stands still fills --max-in-flight; what is caught up with afterwards is not the load tester's fault.
+TEST(RunTest, OpenLoopThatWasHeldBackIsNotTheBoundWhileItCatchesUp) {
+  LoadOptions load = Open(500, absl::ZeroDuration(), absl::Seconds(1));
+  load.max_in_flight = 20;
+  load.late_after = absl::Milliseconds(50);
+  ModelQueue::Behaviour behaviour;
+  behaviour.stall_from_ns = NowNs() + 200 * kMs;
+  behaviour.stall_until_ns = behaviour.stall_from_ns + 400 * kMs;
+  const RunResult result = RunModel(load, behaviour);
+  EXPECT_EQ(result.counts.answered, 500);
+  EXPECT_GT(result.counts.late, 100);
+  EXPECT_GE(result.counts.late_at_limit, result.counts.late * 9 / 10);
+}
+
 TEST(RunTest, ClosedLoopKeepsItsRequestsUnderWayAndNoMore) {
   LoadOptions load;
   load.concurrency = 5;
