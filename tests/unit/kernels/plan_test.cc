@@ -435,6 +435,9 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
     const StreamShares shares = PlanStreamShares(plan, total, mean_tokens);
     return (shares.total - shares.dealt) * mean_tokens * plan.row_bytes / grid;
   };
+  const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
+    return static_cast<double>(total * mean_tokens * row_bytes) / static_cast<double>(grid);
+  };
   // Few candidates or few bytes are dealt.
   EXPECT_EQ(open_bytes(ScalarType::kF16, 1000, 121), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, grid * 16 - 1, 5000), 0);
@@ -442,10 +445,10 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   EXPECT_EQ(open_bytes(ScalarType::kI8, 5000, 300), 0);
   EXPECT_GT(open_bytes(ScalarType::kF16, grid * 16, 5000), 0);
   // A quarter of a share of few megabytes, then one megabyte, then a sixteenth.
-  EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), 5000 * 300 * 256 / grid / 4, 1000);
-  EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), 10000 * 300 * 128 / grid / 4, 1000);
+  EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), share(5000, 300, 256) / 4, 1000);
+  EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), share(10000, 300, 128) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 10000, 300), 1000 << 10, 1000);
-  EXPECT_NEAR(open_bytes(ScalarType::kF16, 100000, 121), 100000 * int64_t{121} * 256 / grid / 16, 1000);
+  EXPECT_NEAR(open_bytes(ScalarType::kF16, 100000, 121), share(100000, 121, 256) / 16, 1000);
 }
 
 // Pieces of about as many bytes, whatever the storage.
