@@ -304,7 +304,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   const int64_t open_bytes = all ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
   int64_t open = open_bytes * grid / mean_bytes;
   if (tuning.dealt_percent >= 0) open = total - total * std::min(tuning.dealt_percent, 100) / 100;
-  shares.dealt = total - std::min(open, total);
+  open = std::min(open, total);
+  shares.dealt = total - open;
   shares.each = shares.dealt / grid;
   shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
   const auto claim = [&](int64_t bytes, int32_t tuned) {
@@ -314,7 +315,6 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   shares.coarse = claim(kCoarseBytes, tuning.coarse);
   shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
   // Fine claims for the last of it: two coarse ones of every block, or a quarter.
-  open = total - shares.dealt;
   const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
   shares.coarse_claims = (open - last) / shares.coarse;
   return shares;
