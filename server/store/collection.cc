@@ -8,6 +8,21 @@
 
 namespace maxsim::store {
 
+namespace {
+
+// Tokens of every document, where they are known to have equally many in all parts; else 0.
+uint64_t EqualTokens(const std::vector<Collection::Part>& parts) {
+  if (parts.empty()) return 0;
+  const int64_t tokens = parts.front().shard->documents().document_tokens;
+  const auto is_alike = [&](const Collection::Part& part) { return part.shard->documents().document_tokens == tokens; };
+  return std::all_of(parts.begin(), parts.end(), is_alike) ? static_cast<uint64_t>(tokens) : 0;
+}
+
+}  // namespace
+
+Collection::Collection(Contents contents)
+    : contents_(std::move(contents)), document_tokens_(EqualTokens(contents_.parts)) {}
+
 const Documents* Collection::Part::On(uint32_t device) const {
   for (const Copy& copy : copies) {
     if (copy.device == device) return copy.documents.get();
@@ -101,21 +116,14 @@ std::string_view Collection::payload(uint64_t ordinal) const {
 }
 
 uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {
+  if (document_tokens_ > 0) return ordinals.size() * document_tokens_;
   // Little beside the two loads, so that many documents' lengths are on their way from memory at a time.
   const auto length = [](const int64_t* offsets, uint64_t ordinal) {
     return static_cast<uint64_t>(offsets[ordinal + 1] - offsets[ordinal]);
   };
   uint64_t tokens = 0;
-  if (parts().empty()) return tokens;
-  const DocumentsView& first = parts().front().shard->documents();
-  const auto is_alike = [&](const Part& part) {
-    return part.shard->documents().document_tokens == first.document_tokens;
-  };
-  if (first.document_tokens > 0 && std::all_of(parts().begin(), parts().end(), is_alike)) {
-    return ordinals.size() * static_cast<uint64_t>(first.document_tokens);
-  }
   if (parts().size() == 1) {
-    const int64_t* const offsets = first.offsets;
+    const int64_t* const offsets = parts().front().shard->documents().offsets;
     for (const uint64_t ordinal : ordinals) tokens += length(offsets, ordinal);
     return tokens;
   }

@@ -76,7 +76,7 @@ class Collection {
     bool on_gpu = false;  // the shards' own memory is not that of their devices
     absl::Time loaded_at;
   };
-  explicit Collection(Contents contents) : contents_(std::move(contents)) {}
+  explicit Collection(Contents contents);
 
   const std::string& name() const { return contents_.name; }
   const std::string& path() const { return contents_.path; }
@@ -123,7 +123,8 @@ class Collection {
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together
 
  private:
-  const Contents contents_;  // the reservation is let go after the parts
+  const Contents contents_;         // the reservation is let go after the parts
+  const uint64_t document_tokens_;  // of every document, where they are known to have equally many; else 0
 };
 
 }  // namespace maxsim::store
