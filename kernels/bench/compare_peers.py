@@ -10,7 +10,8 @@ Needs PyTorch and Triton on a GPU. Runs maxsim_bench_gpu (--bench; without it --
     "peers": {"flash-maxsim 0.3.0": 0.033, "late-interaction-kernels 0.4.5": null}
 
 null stands for a peer that fails or that needs longer than --seconds-per-method, its tuning included. Rows of INT8 have
-the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes.
+the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes;
+those take documents of equal length, so that ragged rows of INT8 (a sweep's) have what the peers do in FP16.
 "peer_methods" has every figure: as called and as a CUDA graph's replay, of which the best counts.
 
 Times are medians of CUDA events, as maxsim_bench_gpu takes them: before every call 256 MB that nothing else uses are
@@ -18,20 +19,25 @@ read on the same stream, so that the cache is cold and the launches are hidden. 
 numbers that maxsim_bench_gpu scores (kernels/bench/gpu_data.h); every method's scores are compared with FP64 first.
 
 Triton compiles a kernel for every tuning choice: several processes do that beforehand, a part of the choices each
-(--compile-processes), which fills Triton's cache; then this process tunes, with the device to itself.
+(--compile-processes), which fills Triton's cache; then another one tunes and times, with the device to itself. It is
+ended where a method is far beyond its time, since a compiler does not listen to signals, and started again behind that;
+rows with as many query tokens and columns are then not tried with that method.
 """
 
 import argparse
 import contextlib
 import datetime
+import functools
 import importlib.metadata
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 FLASH, LIK = "flash-maxsim", "late-interaction-kernels"
@@ -41,6 +47,10 @@ DOCUMENT_SEED, QUERY_SEED = 11, 1000
 FILL_CHUNK = 1 << 25
 # Relative to the scores' magnitude: far above rounding, far below what a wrong kernel gives.
 TOLERANCE = {"f16": 1e-3, "bf16": 1e-3, "i8": 2e-2}
+# Why a method has no figure.
+OUT_OF_TIME, NO_TIME_LEFT = "out of time", "no time left"
+# Until the process that times is up, and beyond --seconds-per-method until it is taken as stuck.
+START_SECONDS, GRACE_SECONDS = 90, 4
 
 
 class OutOfTime(BaseException):
@@ -92,11 +102,11 @@ def add_timing(row, label, timing):
 
 
 def tell_rows(report, sweep_rows):
-    """The rows that peers are timed on: all that were asked for, then some of a sweep's."""
+    """The rows that peers are timed on: all that were asked for, and some of a sweep's, from its first to its last."""
     rows = [row for row in report.get("rows", []) if row["storage"] != "f32"]
-    sweep = [row for row in report.get("sweep", {}).get("rows", []) if row["storage"] == "f16"]
-    sweep.sort(key=lambda row: -row["roofline_ms"])
-    return rows + sweep[:: max(1, len(sweep) // max(sweep_rows, 1))][:sweep_rows]
+    sweep = report.get("sweep", {}).get("rows", [])
+    count = min(sweep_rows, len(sweep))
+    return rows, [sweep[n * len(sweep) // count] for n in range(count)]
 
 
 class Inputs:
@@ -205,8 +215,8 @@ class Peers:
         if inputs.kind == "topk":
             k = inputs.shape["k"]
             return [(self.torch_name, "topk", lambda: lambda: inputs.scores.topk(k))]
-        if inputs.storage == "i8":
-            return [] if inputs.shape["ragged"] or inputs.lists is not None else self.eight_bit(inputs)
+        if inputs.storage == "i8" and not inputs.shape["ragged"] and inputs.lists is None:
+            return self.eight_bit(inputs)
         if inputs.lists is not None:
             return self.by_list(inputs)
         return self.ragged(inputs) if inputs.shape["ragged"] else self.uniform(inputs)
@@ -308,16 +318,25 @@ class Peers:
             (f"{self.lik_name} fp8", "maxsim_inference_fp8 per token", fp8),
         ]
 
-    def keep_part_of_tuning(self, part, parts):
-        """Leaves every tuned kernel only its choices part, part + parts, .."""
+    def tuned_kernels(self):
         from triton.runtime.autotuner import Autotuner
 
-        for name, module in list(sys.modules.items()):
-            if name.split(".")[0] in ("flash_maxsim", "late_interaction_kernels"):
-                for kernel in vars(module).values():
-                    if isinstance(kernel, Autotuner) and not hasattr(kernel, "all_configs"):
-                        kernel.all_configs = kernel.configs
-                        kernel.configs = kernel.configs[part::parts]
+        packages = ("flash_maxsim", "late_interaction_kernels")
+        modules = [module for name, module in sys.modules.items() if name.split(".")[0] in packages]
+        kernels = [kernel for module in modules for kernel in vars(module).values() if isinstance(kernel, Autotuner)]
+        return list({id(kernel): kernel for kernel in kernels}.values())
+
+    def keep_part_of_tuning(self, part, parts):
+        """Leaves every tuned kernel only its choices part, part + parts, .."""
+        for kernel in self.tuned_kernels():
+            kernel.configs = kernel.configs[part::parts]
+
+    def tune_for(self, milliseconds):
+        """Has every tuning choice called for that long, where Triton takes 125 ms."""
+        from triton.testing import do_bench
+
+        for kernel in self.tuned_kernels():
+            kernel.do_bench = functools.partial(do_bench, warmup=milliseconds / 4, rep=milliseconds)
 
 
 class Timer:
@@ -329,7 +348,6 @@ class Timer:
         self.sum = torch.empty((), dtype=torch.float32, device="cuda")
 
     def median_ms(self, call, budget_s):
-        torch = self.torch
         times = self.times(call, 3)
         count = max(7, min(40, int(budget_s * 1e3 / (max(times) + 0.1))))
         times = sorted(self.times(call, count))
@@ -380,36 +398,149 @@ def time_method(timer, inputs, prepare, budget_s, timing):
         timing["graph_ms"] = timer.median_ms(replay, budget_s)
 
 
-def time_row(torch, peers, timer, row, options, deadline):
-    label = f"{row['shape']} {row['storage']} d {row['d']}"
+def given_up(rows, row, peer, method):
+    """Whether the method ran out of time on a row that asks for no more of it."""
+    shape, dim = parse_shape(row["shape"]), row["d"]
+    if shape["kind"] == "topk":
+        return False
+    for other in rows:
+        for timing in other.get("peer_methods", []):
+            if (timing["peer"], timing["method"], timing.get("error")) == (peer, method, OUT_OF_TIME):
+                if parse_shape(other["shape"])["query_tokens"] <= shape["query_tokens"] and other["d"] <= dim:
+                    return True
+    return False
+
+
+def time_method_of(torch, timer, inputs, prepare, options):
+    """One method's figures and, where it failed, why."""
+    timing = {"eager_ms": None, "graph_ms": None}
     try:
+        with time_limit(options.seconds_per_method), torch.no_grad():
+            time_method(timer, inputs, prepare, options.budget, timing)
+    except OutOfTime:
+        timing["error"] = OUT_OF_TIME
+    except Exception as error:
+        timing["error"] = f"{type(error).__name__}: {error}"[:200]
+    with contextlib.suppress(Exception):
+        torch.cuda.synchronize()
+    return timing
+
+
+def tell(message):
+    print(json.dumps(message), flush=True)
+
+
+def time_from(options):
+    """The process that times, from a row on. Says in a line of JSON what it begins, {"row": 3, "peer": .., "method":
+    ..}, and again, with "timing", when it has the figures. A row's methods that --json has already are left out."""
+    import torch
+
+    # The peers' kernels are tuned for this GPU here, and for no other.
+    peers, timer = Peers(torch), Timer(torch)
+    with open(options.json, encoding="utf-8") as file:
+        goals, sweep = tell_rows(json.load(file), options.sweep_rows)
+    rows = goals + sweep
+    for n in range(options.time_from, len(rows)):
+        row = rows[n]
+        if n >= len(goals) and options.sweep_tuning_ms is not None:
+            peers.tune_for(options.sweep_tuning_ms)
+        known = {(timing["peer"], timing["method"]) for timing in row.get("peer_methods", [])}
+        tell({"row": n})
         inputs = Inputs(torch, row, options.inputs, fill=True)
-        methods = peers.methods(inputs)
-    except Exception as error:  # a row without peers is better than no rows
+        for peer, method, prepare in peers.methods(inputs):
+            if (peer, method) in known:
+                continue
+            begun = {"row": n, "peer": peer, "method": method}
+            tell(begun)
+            if given_up(rows, row, peer, method):
+                timing = {"eager_ms": None, "graph_ms": None, "error": OUT_OF_TIME}
+            else:
+                timing = time_method_of(torch, timer, inputs, prepare, options)
+            add_timing(row, peer, {"method": method, **timing})
+            tell({**begun, "timing": timing})
+            torch.cuda.synchronize()  # raises where the device was brought down: the next process goes on
+        del inputs, prepare
         torch.cuda.empty_cache()
-        print(f"{label:<40} no inputs: {error}", flush=True)
-        return
-    for peer, method, prepare in methods:
-        timing = {"method": method, "eager_ms": None, "graph_ms": None}
-        begin = time.monotonic()
+    return 0
+
+
+class Timing:
+    """The process that times, as the one that watches over it sees it."""
+
+    def __init__(self, options, first_row):
+        command = own_command(options) + ["--time-from", str(first_row), "--budget", str(options.budget)]
+        command += ["--seconds-per-method", str(options.seconds_per_method)]
+        if options.sweep_tuning_ms is not None:
+            command += ["--sweep-tuning-ms", str(options.sweep_tuning_ms)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.messages = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            if line.startswith('{"row"'):  # a peer may print, too
+                self.messages.put(json.loads(line))
+        self.messages.put(None)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def follow(timing, rows, seconds_per_method, deadline, take):
+    """Gives `take` every figure. Returns what was begun last and why it ended there: "" means behind the last row."""
+    begun = None
+    while True:
+        patience = START_SECONDS if begun is None else seconds_per_method + GRACE_SECONDS
         try:
-            with time_limit(min(options.seconds_per_method, deadline - begin)), torch.no_grad():
-                time_method(timer, inputs, prepare, options.budget, timing)
-        except OutOfTime:
-            timing["error"] = "out of time"
-        except Exception as error:
-            timing["error"] = f"{type(error).__name__}: {error}"[:200]
-        with contextlib.suppress(Exception):
-            torch.cuda.synchronize()
-        add_timing(row, peer, timing)
-        eager, graph = (f"{t:9.4f}" if t is not None else f"{'-':>9}" for t in (timing["eager_ms"], timing["graph_ms"]))
-        print(
-            f"{label:<40} {peer:<36} {eager} {graph} {time.monotonic() - begin:6.1f} s  "
-            f"{timing.get('error', '')}{method if 'error' not in timing else ''}",
-            flush=True,
-        )
-    del inputs, methods
-    torch.cuda.empty_cache()
+            message = timing.messages.get(timeout=max(0.1, min(patience, deadline - time.monotonic())))
+        except queue.Empty:
+            return begun, NO_TIME_LEFT if time.monotonic() >= deadline else OUT_OF_TIME
+        if message is None:
+            return begun, "" if timing.process.wait() == 0 else "the process ended"
+        begun = message
+        if "timing" in message:
+            take(rows[message["row"]], message)
+
+
+def time_all(report, rows, options):
+    deadline = time.monotonic() + options.seconds
+    print(f"{'shape':<40} {'peer':<36} {'eager ms':>9} {'graph ms':>9}", flush=True)
+
+    def take(row, message):
+        figures = message["timing"]
+        add_timing(row, message["peer"], {"method": message["method"], **figures})
+        label = f"{row['shape']} {row['storage']} d {row['d']}"
+        times = (f"{t:9.4f}" if t is not None else f"{'-':>9}" for t in (figures["eager_ms"], figures["graph_ms"]))
+        outcome = figures.get("error", message["method"])
+        print(f"{label:<40} {message['peer']:<36} {' '.join(times)}  {outcome}", flush=True)
+        save(report, options.json)
+
+    first, reason = 0, ""
+    while first < len(rows):
+        timing = Timing(options, first)
+        try:
+            begun, reason = follow(timing, rows, options.seconds_per_method, deadline, take)
+        finally:
+            timing.end()
+        if reason == "" or reason == NO_TIME_LEFT:
+            break
+        if begun is None:
+            print(f"peers cannot be timed: {reason} before the first row", file=sys.stderr, flush=True)
+            break
+        first = begun["row"]
+        if "peer" not in begun:  # its inputs did not come about
+            first += 1
+        elif "timing" not in begun:
+            take(rows[first], {**begun, "timing": {"eager_ms": None, "graph_ms": None, "error": reason}})
+    if reason == NO_TIME_LEFT:
+        print(f"{sum(not row['peers'] for row in rows)} rows left out for want of time", flush=True)
+
+
+def own_command(options):
+    command = [sys.executable, os.path.abspath(__file__), "--json", options.json, "--inputs", options.inputs]
+    command += ["--sweep-rows", str(options.sweep_rows)]
+    return command + (["--peers", options.peers] if options.peers else [])
 
 
 def compile_part(options):
@@ -420,8 +551,9 @@ def compile_part(options):
     peers = Peers(torch)
     peers.keep_part_of_tuning(part, parts)
     with open(options.json, encoding="utf-8") as file:
-        rows = tell_rows(json.load(file), options.sweep_rows)
-    for row in rows:
+        goals, sweep = tell_rows(json.load(file), options.sweep_rows)
+    # Long queries last: some kernels are unrolled over them, and one choice of those can take a compiler minutes.
+    for row in goals + sorted(sweep, key=lambda row: parse_shape(row["shape"])["query_tokens"]):
         if row["storage"] == "-":
             continue
         with contextlib.suppress(Exception):
@@ -435,10 +567,7 @@ def compile_part(options):
 
 
 def compile_all(options):
-    command = [sys.executable, os.path.abspath(__file__), "--json", options.json, "--inputs", options.inputs]
-    command += ["--sweep-rows", str(options.sweep_rows)]
-    if options.peers:
-        command += ["--peers", options.peers]
+    command = own_command(options)
     count = options.compile_processes
     begin = time.monotonic()
     processes = [
@@ -487,24 +616,17 @@ def compare(options):
         return failed or 1
     with open(options.json, encoding="utf-8") as file:
         report = json.load(file)
-    rows = tell_rows(report, options.sweep_rows)
-    if options.compile_processes > 0 and rows:
-        compile_all(options)
-
-    import torch
-    import triton
-
-    # The peers' kernels are tuned for this GPU here, and for no other.
-    peers, timer = Peers(torch), Timer(torch)
-    report["command"] = shown(sys.argv[1:])
-    report["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    report["software"] = {"torch": torch.__version__, "triton": triton.__version__}
-    deadline = time.monotonic() + options.seconds
-    print(f"{'shape':<40} {'peer':<36} {'eager ms':>9} {'graph ms':>9}", flush=True)
+    goals, sweep = tell_rows(report, options.sweep_rows)
+    rows = goals + sweep
     for row in rows:
         row["peers"], row["peer_methods"] = {}, []
-        time_row(torch, peers, timer, row, options, deadline)
-        save(report, options.json)  # a kernel that brings the device down takes only its own row with it
+    report["command"] = shown(sys.argv[1:])
+    report["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    report["software"] = {name: importlib.metadata.version(name) for name in ("torch", "triton")}
+    save(report, options.json)
+    if options.compile_processes > 0 and rows:
+        compile_all(options)
+    time_all(report, rows, options)
     print(f"{time.monotonic() - begin:.0f} s in all", flush=True)
     return failed
 
@@ -523,13 +645,17 @@ def main():
     parser.add_argument("--compile-processes", type=int, default=min(14, max(1, (os.cpu_count() or 2) - 2)))
     parser.add_argument("--compile-seconds", type=float, default=100)
     parser.add_argument("--sweep-rows", type=int, default=0, help="rows of a sweep that peers are timed on too")
+    parser.add_argument("--sweep-tuning-ms", type=float, help="time for a tuning choice there; default: Triton's")
     parser.add_argument("--compile-part", help=argparse.SUPPRESS)
+    parser.add_argument("--time-from", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.bench_args = options.bench_args.split()
     if options.peers:
         sys.path.insert(0, options.peers)
     if options.compile_part:
         return compile_part(options)
+    if options.time_from is not None:
+        return time_from(options)
     with tempfile.TemporaryDirectory() as folder:
         options.inputs = options.inputs or folder
         return compare(options)
