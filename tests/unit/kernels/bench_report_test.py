@@ -1,11 +1,15 @@
 """The scripts around the GPU benchmark: what they make of a small JSON, and that docs/performance is what they make."""
 
+import argparse
+import contextlib
+import io
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -225,9 +229,26 @@ class ComparePeersTest(unittest.TestCase):
     def test_peers_get_the_rows_they_can_do(self):
         rows = [row(), row("1x2x3x4", "f32"), row("topk:10k2", "-", None)]
         swept = sweep([1.0, 2.0, 3.0, 4.0])
-        self.assertEqual(compare_peers.tell_rows(results(rows), 0), [rows[0], rows[2]])
-        told = compare_peers.tell_rows(results(rows, sweep=swept), 2)
-        self.assertEqual(len(told), 4)
+        self.assertEqual(compare_peers.tell_rows(results(rows, sweep=swept), 0), ([rows[0], rows[2]], []))
+        told, of_sweep = compare_peers.tell_rows(results(rows, sweep=swept), 2)
+        self.assertEqual((told, of_sweep), ([rows[0], rows[2]], [swept["rows"][0], swept["rows"][2]]))
+        self.assertEqual(compare_peers.tell_rows(results(rows, sweep=swept), 9)[1], swept["rows"])
+
+    def test_a_method_without_time_is_given_up_for_rows_that_ask_for_no_less(self):
+        tried = row("2x9x64x4-40", d=96, peers={})
+        compare_peers.add_timing(tried, FLASH, {"method": "a", "error": compare_peers.OUT_OF_TIME})
+        compare_peers.add_timing(tried, LIK, {"method": "b", "error": "ValueError: no"})
+        for shape, d, method, expected in (
+            ("1x9x64x4-40", 96, (FLASH, "a"), True),
+            ("1x9x65x4-40", 128, (FLASH, "a"), True),
+            ("1x9x63x4-40", 128, (FLASH, "a"), False),
+            ("1x9x64x4-40", 64, (FLASH, "a"), False),
+            ("1x9x64x4-40", 96, (FLASH, "c"), False),
+            ("1x9x64x4-40", 96, (LIK, "b"), False),
+            ("topk:10k2", None, (FLASH, "a"), False),
+        ):
+            later = row(shape, d=d)
+            self.assertEqual(compare_peers.given_up([tried, later], later, *method), expected, (shape, d, method))
 
     def test_a_call_that_takes_too_long_is_cut_off_even_where_it_catches_exceptions(self):
         def stubborn():
@@ -246,6 +267,80 @@ class ComparePeersTest(unittest.TestCase):
     def test_the_command_is_shown_without_folders(self):
         shown = compare_peers.shown(["--bench", "./bin/maxsim_bench_gpu", "--json", "/some/where/kernels.json"])
         self.assertEqual(shown, "compare_peers.py --bench maxsim_bench_gpu --json kernels.json")
+
+
+# Stands in for the process that times: three methods a row, of which "stuck" never ends, "crash" takes the process with
+# it, and rows of 3 documents have no inputs.
+STAND_IN = """
+import json, os, sys, time
+path, first = sys.argv[sys.argv.index("--json") + 1], int(sys.argv[sys.argv.index("--time-from") + 1])
+rows = json.load(open(path))["rows"]
+say = lambda message: print(json.dumps(message), flush=True)
+print("a peer's own words")
+for n in range(first, len(rows)):
+    say({"row": n})
+    if rows[n]["shape"].startswith("1x3x"):
+        sys.exit(4)
+    known = [timing["method"] for timing in rows[n]["peer_methods"]]
+    for method in ("fast", "stuck", "crash") if n == 1 else ("fast",):
+        if method in known:
+            continue
+        begun = {"row": n, "peer": "P", "method": method}
+        say(begun)
+        if method == "stuck":
+            time.sleep(60)
+        if method == "crash":
+            os._exit(1)
+        say({**begun, "timing": {"eager_ms": n + 1.0, "graph_ms": None}})
+"""
+
+
+class TimeAllTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name) / "kernels.json"
+        stand_in = pathlib.Path(folder.name) / "stand_in.py"
+        stand_in.write_text(STAND_IN)
+        self.options = argparse.Namespace(
+            json=str(self.path), seconds=60, seconds_per_method=2, budget=0.1, sweep_tuning_ms=None
+        )
+        for name, value in {
+            "GRACE_SECONDS": 1,
+            "own_command": lambda options: [sys.executable, str(stand_in), "--json", options.json],
+        }.items():
+            patch = unittest.mock.patch.object(compare_peers, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def time(self, shapes):
+        rows = [{**row(shape, peers={}), "peer_methods": []} for shape in shapes]
+        report_so_far = results(rows)
+        compare_peers.save(report_so_far, str(self.path))
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            compare_peers.time_all(report_so_far, rows, self.options)
+        return rows, output.getvalue()
+
+    def test_goes_on_behind_methods_that_hang_or_crash_and_rows_without_inputs(self):
+        rows, output = self.time(["1x1x8x8", "1x2x8x8", "1x3x8x8", "1x4x8x8"])
+        self.assertEqual([r["peers"] for r in rows], [{"P": 1.0}, {"P": 2.0}, {}, {"P": 4.0}], output)
+        outcomes = {timing["method"]: timing.get("error") for timing in rows[1]["peer_methods"]}
+        self.assertEqual(outcomes, {"fast": None, "stuck": "out of time", "crash": "the process ended"})
+        self.assertEqual(json.loads(self.path.read_text())["rows"][3]["peers"], {"P": 4.0})
+
+    def test_ends_with_its_time_and_says_what_is_left_out(self):
+        self.options.seconds, self.options.seconds_per_method = 3, 30
+        rows, output = self.time(["1x1x8x8", "1x2x8x8", "1x4x8x8"])
+        self.assertEqual([bool(r["peers"]) for r in rows], [True, True, False], output)
+        self.assertIn("1 rows left out for want of time", output)
+
+    def test_peers_that_do_not_start_are_an_end(self):
+        failing = [sys.executable, "-c", "raise SystemExit(1)"]
+        with unittest.mock.patch.object(compare_peers, "own_command", lambda _: failing):
+            rows, output = self.time(["1x1x8x8"])
+        self.assertEqual(rows[0]["peers"], {})
+        self.assertIn("before the first row", output)
 
 
 if __name__ == "__main__":
