@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from servers import Baseline, DeviceMemory, Maxsimd, ThreadTimes, gpu_query
+from servers import Baseline, DeviceMemory, Maxsimd, ThreadTimes, Wire, gpu_query
 
 KERNEL_SECONDS = "maxsim_batch_kernel_duration_seconds_sum"
 DOCUMENT_BYTES = "maxsim_scored_document_bytes_total"
@@ -75,7 +75,7 @@ class Run:
             arguments["int_ids"] = self.data.num_documents(collection)
         if isinstance(server, Baseline):
             arguments["check"] = "order"  # its sums depend on the batch, as PyTorch's do
-        else:
+        elif isinstance(server, Maxsimd):
             arguments["metrics"] = server.metrics_url
         arguments.update(flags)
         command = [str(pathlib.Path(self.options.bin) / "maxsim-loadtest"), "--quiet"]
@@ -86,7 +86,7 @@ class Run:
         warmup, duration = (float(str(arguments[name])[:-1]) for name in ("warmup", "duration"))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tester:
             pids = {"load tester": tester.pid}
-            if isinstance(server, Maxsimd):  # the baseline's work is done by processes of its own
+            if not isinstance(server, Baseline):  # whose work is done by processes of its own
                 pids["server"] = server.process.pid
             try:
                 # Half a second within what is measured, at both ends.
@@ -198,10 +198,17 @@ def engine(run):
 
 
 def latency(run):
+    """One client; and the same requests where the answers are known beforehand, which is what gRPC takes of it."""
     server = run.server("resident", RESIDENT)
-    report = run.load("latency:i8-1000x180", server, "passages-i8", run.scale.candidates, mode="closed",
-                      concurrency=1, channels=1, threads=1)  # fmt: skip
-    run.row("latency:i8-1000x180", report)
+    one_client = {"mode": "closed", "concurrency": 1, "channels": 1, "threads": 1}
+    case = "latency:i8-1000x180"
+    run.row(case, run.load(case, server, "passages-i8", run.scale.candidates, **one_client))
+    case = "wire:i8-1000x180"
+    if not (pathlib.Path(run.options.bin) / "maxsim_bench_wire").exists():
+        run.rows.append({"case": case, "skipped": "there is no maxsim_bench_wire"})
+        return
+    with Wire(run.options.bin, run.out, "wire", server.target) as wire:
+        run.row(case, run.load(case, wire, "passages-i8", run.scale.candidates, **one_client))
 
 
 def _saturated(run, case, collection, candidates, queries, concurrency):

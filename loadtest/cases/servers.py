@@ -1,4 +1,4 @@
-"""Starts and stops what is measured: maxsimd and the baseline; and reads what they say of themselves."""
+"""Starts and stops what is measured: maxsimd, the baseline, the bare wire; and reads what they say of themselves."""
 
 import collections
 import json
@@ -221,6 +221,22 @@ class Baseline(Process):
             self.stop()
             raise
         self.target = f"127.0.0.1:{port}"
+
+
+class Wire(Process):
+    """maxsim_bench_wire: gives what the server at `target` answered to the same request before."""
+
+    def __init__(self, binaries, out, name, target, seconds=20):
+        port_file = pathlib.Path(out) / f"{name}.port.json"
+        port_file.unlink(missing_ok=True)
+        command = [pathlib.Path(binaries) / "maxsim_bench_wire", "--target", target, "--port-file", port_file]
+        super().__init__(command, pathlib.Path(out) / f"{name}.log")
+        try:
+            self.wait_until(port_file.exists, seconds, "maxsim_bench_wire")
+        except RuntimeError:
+            self.stop()
+            raise
+        self.target = f"127.0.0.1:{json.loads(port_file.read_text())['grpc_port']}"
 
 
 def server_keys(binaries):

@@ -12,6 +12,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "loadtest/cases"))
+from servers import Maxsimd, Wire  # noqa: E402
+
 PROGRAMS = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/bin").resolve()
 CASES = ["latency", "saturated", "saturated8", "shard32", "overload", "host-scan", "host-lists", "start", "two-gpus", "soak"]
 
@@ -24,8 +27,9 @@ class RunCasesTest(unittest.TestCase):
         cls.out = folder / "out"
         programs = folder / "bin"
         programs.mkdir()
-        for name in ("maxsimd", "maxsimctl", "maxsim-shard"):
-            (programs / name).symlink_to(PROGRAMS / name)
+        for name in ("maxsimd", "maxsimctl", "maxsim-shard", "maxsim_bench_wire"):
+            if (PROGRAMS / name).exists():  # benchmarks are left out of some builds
+                (programs / name).symlink_to(PROGRAMS / name)
         shutil.copy(pathlib.Path(__file__).with_name("fake_loadtest.py"), programs / "maxsim-loadtest")
         command = [sys.executable, ROOT / "loadtest/cases/run_cases.py", "--bin", programs, "--out", cls.out,
                    "--scale", "small", "--backend", "cpu"]  # fmt: skip
@@ -51,6 +55,32 @@ class RunCasesTest(unittest.TestCase):
             self.assertTrue(row["command"].startswith("maxsim-loadtest "), case)
             self.assertEqual((row["p50_us"], row["p99_us"], row["errors"], row["host_busy"]), (100.0, 900.0, 0, 0.25), case)
         self.assertEqual(self.rows["saturated8:i8-1000x180"]["qps"], 8 * self.rows["saturated8:i8-1000x180"]["rps"])
+
+    def test_the_wire_has_a_row_beside_the_latency(self):
+        row = self.rows["wire:i8-1000x180"]
+        if (PROGRAMS / "maxsim_bench_wire").exists():
+            self.assertEqual((row["p50_us"], row["errors"]), (100.0, 0))
+            self.assertNotIn("--metrics", row["command"])
+        else:
+            self.assertIn("no maxsim_bench_wire", row["skipped"])
+
+    @unittest.skipUnless((PROGRAMS / "maxsim_bench_wire").exists(), "benchmarks are not built")
+    def test_the_wire_answers_as_the_server_did_and_asks_it_once_for_each_request(self):
+        collection = next((self.out / "data").glob("*/passages-i8"))
+        with Maxsimd(PROGRAMS, self.out, "behind-wire", {"passages": collection}, "host") as server:
+            with Wire(PROGRAMS, self.out, "wire", server.target) as wire:
+                report = self.out / "wire-real.json"
+                command = [PROGRAMS / "maxsim-loadtest", "--quiet", "--target", wire.target, "--collection", "passages",
+                           "--candidates", "20", "--top-k", "10", "--pool-requests", "4", "--concurrency", "1",
+                           "--int-ids", "100", "--warmup", "0s", "--duration", "1s", "--json", report]  # fmt: skip
+                result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+                self.assertTrue(report.exists(), result.stderr)
+                answered = json.loads(report.read_text())
+                asked = server.metrics()['maxsim_requests_total{code="OK",method="Rerank"}']
+        # The load tester checks every answer: that of a pool's other request would be an error.
+        self.assertEqual(answered["errors"], {})
+        self.assertGreater(answered["requests"], 20)
+        self.assertEqual(asked, 4)
 
     def test_the_machine_and_the_commit_are_said(self):
         self.assertTrue(self.serving["device"].startswith("CPU"))
