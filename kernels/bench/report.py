@@ -189,10 +189,13 @@ def sweep_lines(sweep):
     }
     if any(missing.values()):
         lines += ["", "Beside those: " + ", ".join(f"{n} {what}" for what, n in missing.items() if n) + "."]
-    compared = [row for row in sweep["rows"] if row.get("peers")]
-    slower = [row for row in compared if (best_peer(row) or (math.inf,))[0] < row["ours_ms"]]
+    compared = [row for row in sweep["rows"] if row.get("peers") and best_peer(row)]
+    slower = [row for row in compared if best_peer(row)[0] < row["ours_ms"]]
     if compared:
         lines += ["", f"Peers ran {len(compared)} of them; on {len(slower)} one was faster."]
+    if "commit" in sweep:
+        limits = ", ".join(f"{key} {sweep['limits'][key]:,.0f}" for key in ("read_gbs", "fp16_tflops", "int8_tops"))
+        lines += ["", f"In a run of its own: commit {sweep['commit']}, {sweep['date']}, {limits}."]
     return lines + [""]
 
 

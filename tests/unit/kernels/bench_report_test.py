@@ -118,6 +118,18 @@ class PageTest(unittest.TestCase):
         self.assertIn("not met.", "\n".join(report.sweep_lines(sweep([1.1] * 9 + [2.6]))))
         self.assertIn("not met.", "\n".join(report.sweep_lines(sweep([1.1] * 8 + [2.0] * 2))))
 
+    def test_a_sweep_says_what_the_peers_ran_and_whence_it_is(self):
+        swept = sweep([1.0, 2.0, 1.2, 1.3])
+        for swept_row, peers in zip(swept["rows"], ({FLASH: 0.04}, {FLASH: 0.04, LIK: 0.07}, {FLASH: None}, {})):
+            swept_row["peers"] = peers
+        self.assertIn("Peers ran 2 of them; on 1 one was faster.", report.sweep_lines(swept))
+        self.assertNotIn("In a run of its own", "\n".join(report.sweep_lines(swept)))
+        limits = {"read_gbs": 4400.0, "fp16_tflops": 860.0, "int8_tops": 1800.0}
+        lines = report.sweep_lines({**swept, "commit": "0123", "date": "2026-01-31", "limits": limits})
+        self.assertIn(
+            "In a run of its own: commit 0123, 2026-01-31, read_gbs 4,400, fp16_tflops 860, int8_tops 1,800.", lines
+        )
+
     def test_text_around_the_table_stays(self):
         first = report.with_table("# Title\n\nBefore.\n", "one")
         self.assertTrue(first.startswith("# Title\n\nBefore.\n"))
