@@ -2,6 +2,8 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,6 +52,34 @@ absl::Status CheckBindable(const std::string& text) {
   return status;
 }
 
+// Likewise of a socket's path, which must not belong to a server that listens on it: gRPC would take it away from that.
+absl::Status CheckSocket(const std::string& path) {
+  const auto problem = [&path](int error) {
+    return absl::UnavailableError(
+        absl::StrCat("grpc.unix_socket: cannot listen on ", path, ": ", std::strerror(error)));
+  };
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  struct stat file {};
+  const bool is_there = lstat(path.c_str(), &file) == 0;
+  if (is_there && !S_ISSOCK(file.st_mode)) return problem(EEXIST);
+  const int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0) return problem(errno);
+  absl::Status status;
+  if (is_there) {
+    if (connect(socket_fd, name, sizeof(address)) == 0) status = problem(EADDRINUSE);
+    if (status.ok() && errno != ECONNREFUSED) status = problem(errno);
+  } else if (bind(socket_fd, name, sizeof(address)) != 0) {
+    status = problem(errno);
+  } else {
+    unlink(path.c_str());
+  }
+  close(socket_fd);
+  return status;
+}
+
 // gRPC counts in milliseconds, up to INT_MAX; no key's range goes that far.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
@@ -59,7 +89,11 @@ int ToMilliseconds(absl::Duration duration) {
 
 absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertificates& certificates,
                                       const std::vector<grpc::Service*>& services) {
+  const std::string& unix_socket = config.grpc.unix_socket;
   if (absl::Status status = CheckBindable(config.grpc.address); !status.ok()) return status;
+  if (!unix_socket.empty()) {
+    if (absl::Status status = CheckSocket(unix_socket); !status.ok()) return status;
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcPort opened;
@@ -67,6 +101,10 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertifica
   builder.AddListeningPort(config.grpc.address,
                            certificates.enabled() ? certificates.Credentials() : grpc::InsecureServerCredentials(),
                            &opened.port);
+  int socket_bound = 1;
+  if (!unix_socket.empty()) {
+    builder.AddListeningPort(absl::StrCat("unix:", unix_socket), grpc::InsecureServerCredentials(), &socket_bound);
+  }
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
   // A compressed message would unfold to any size before its length is looked at: such calls end in UNIMPLEMENTED.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
@@ -87,6 +125,9 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertifica
   if (opened.server == nullptr || opened.port == 0) {
     return absl::UnavailableError(absl::StrCat("grpc.address: cannot listen on ", config.grpc.address,
                                                certificates.enabled() ? " with the files of tls.*" : ""));
+  }
+  if (socket_bound == 0) {
+    return absl::UnavailableError(absl::StrCat("grpc.unix_socket: cannot listen on ", unix_socket));
   }
   opened.health_names = {"", v1::Reranker::service_full_name()};
   if (config.admin.enabled) opened.health_names.emplace_back(v1::Admin::service_full_name());

@@ -155,6 +155,7 @@ absl::Status Server::OpenPorts() {
   }
   log::Write(spdlog::level::info, "listening",
              {{"grpc_port", absl::StrCat(grpc_.port)},
+              {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
               {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
               {"tls", certificates_.enabled() ? "on" : "off"},
               {"authentication", authenticator_.enabled(rpc::Scope::kSearch) ? "on" : "off"},

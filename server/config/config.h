@@ -33,6 +33,7 @@ struct CollectionConfig {
 struct Config {
   struct {
     std::string address = "0.0.0.0:7070";  // host:port; port 0 picks a free one
+    std::string unix_socket;               // path of a socket where gRPC listens as well; "": none
     int stream_in_flight = 64;             // requests of one RerankStream that are unanswered at a time
     int max_concurrent_streams = 4096;     // calls of one connection at a time
     absl::Duration max_connection_age;     // zero: none; gRPC makes it up to 10 % more or less, by chance

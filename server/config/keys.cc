@@ -224,6 +224,9 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(AddressKey(
       "grpc.address", +[](Config& c) -> std::string& { return c.grpc.address; }, false,
       "Where gRPC listens; port 0 picks a free one."));
+  keys.push_back(Text(
+      "grpc.unix_socket", "path", +[](Config& c) -> std::string& { return c.grpc.unix_socket; },
+      "Unix socket where gRPC listens as well, in plain text, for clients on this machine; empty: none."));
   keys.push_back(Count(
       "grpc.stream_in_flight", +[](Config& c) -> int& { return c.grpc.stream_in_flight; }, 1, 4096,
       "Unanswered requests of one RerankStream; beyond it the stream is not read."));

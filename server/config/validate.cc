@@ -1,3 +1,5 @@
+#include <sys/un.h>
+
 #include <set>
 #include <string>
 #include <vector>
@@ -27,6 +29,15 @@ absl::Status ValidateTls(const Config& config) {
     return absl::InvalidArgumentError("tls.client_ca_file wants tls.cert_file and tls.key_file");
   }
   return absl::OkStatus();
+}
+
+// The operating system's bound: it keeps a zero behind them.
+constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
+
+absl::Status ValidateSocket(const std::string& path) {
+  if (path.size() <= kMaxSocketPath) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("grpc.unix_socket: ", path, " has ", path.size(), " bytes, more than the limit ", kMaxSocketPath));
 }
 
 // Refuses two ports that could not both be had. Port 0 is a free one.
@@ -61,6 +72,10 @@ std::vector<std::string> Warnings(const Config& config) {
     warnings.push_back(absl::StrCat("tls.client_ca_file guards grpc.address only: http.address ", config.http.address,
                                     " is plain text and asks for no certificate"));
   }
+  if (!config.tls.client_ca_file.empty() && !config.grpc.unix_socket.empty()) {
+    warnings.push_back(absl::StrCat("tls.client_ca_file guards grpc.address only: grpc.unix_socket ",
+                                    config.grpc.unix_socket, " asks for no certificate of whoever may open it"));
+  }
   return warnings;
 }
 
@@ -75,7 +90,7 @@ absl::Status Validate(const Config& config) {
                 executor.max_candidates),
         Ordered("limits.max_inline_documents", limits.max_inline_documents, "engine.max_staged_documents",
                 executor.max_staged_documents),
-        ValidateTls(config), ValidateAddresses(config)}) {
+        ValidateTls(config), ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }
   std::set<std::string> names;

@@ -1,14 +1,21 @@
-// How long a connection lasts.
+// How long a connection lasts, and connections over a Unix socket.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "tests/service/server_fixture.h"
 #include "tests/unit/store/fake_backend.h"
@@ -100,6 +107,74 @@ TEST(ConnectionServiceTest, CallsOneAfterAnotherLoseNothingWhenConnectionsAge) {
   stop = true;
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(failed, 0);
+}
+
+class UnixSocketTest : public testing::Test {
+ protected:
+  std::string path() const { return folder_ / "grpc.sock"; }
+
+  std::unique_ptr<RunningServer> Serve() {
+    return std::make_unique<RunningServer>([this](config::Config* config) { config->grpc.unix_socket = path(); });
+  }
+
+  grpc::Status RerankOverSocket() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return RerankOver(
+        grpc::CreateCustomChannel(absl::StrCat("unix:", path()), grpc::InsecureChannelCredentials(), arguments));
+  }
+
+  // Why a server does not start with this socket.
+  static std::string ErrorOf(const std::string& unix_socket) {
+    config::Config config = TestConfig();
+    config.grpc.unix_socket = unix_socket;
+    auto server = Server::Create(config);
+    return std::string((server.ok() ? (*server)->Start() : server.status()).message());
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(UnixSocketTest, IsServedBesideTheAddressAndRemovedAtTheEnd) {
+  auto server = Serve();
+  const grpc::Status over_socket = RerankOverSocket();
+  EXPECT_TRUE(over_socket.ok()) << over_socket.error_message();
+  EXPECT_TRUE(RerankOver(OwnChannel(*server)).ok());
+  EXPECT_EQ(server->Stop(), 0);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(UnixSocketTest, OneThatNobodyListensOnIsReplaced) {
+  const int abandoned = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(abandoned, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(abandoned);
+  ASSERT_TRUE(std::filesystem::is_socket(path()));
+  auto server = Serve();
+  const grpc::Status status = RerankOverSocket();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(UnixSocketTest, OneOfAnotherServerIsLeftToIt) {
+  auto first = Serve();
+  EXPECT_EQ(ErrorOf(path()), absl::StrCat("grpc.unix_socket: cannot listen on ", path(), ": Address already in use"));
+  const grpc::Status status = RerankOverSocket();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(UnixSocketTest, AFileOrNoFolderIsRefusedAndNothingIsLeft) {
+  WriteFile(path(), "kept");
+  EXPECT_EQ(ErrorOf(path()), absl::StrCat("grpc.unix_socket: cannot listen on ", path(), ": File exists"));
+  EXPECT_EQ(ReadFile(path()), "kept");
+  std::filesystem::remove(path());
+  std::filesystem::create_directory(path());
+  EXPECT_THAT(ErrorOf(path()), testing::EndsWith(": File exists"));
+  std::filesystem::remove(path());
+  EXPECT_EQ(ErrorOf(path() + "/none"),
+            absl::StrCat("grpc.unix_socket: cannot listen on ", path(), "/none: No such file or directory"));
+  EXPECT_FALSE(std::filesystem::exists(path()));
 }
 
 }  // namespace

@@ -280,6 +280,9 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
             "http.address is 127.0.0.1:7070, and grpc.address 0.0.0.0:7070: each wants a port of its own");
   EXPECT_TRUE(LoadWith({"--grpc.address=127.0.0.2:7070", "--http.address=127.0.0.1:7070"}).ok());
   EXPECT_TRUE(LoadWith({"--grpc.address=127.0.0.1:0", "--http.address=127.0.0.1:0"}).ok());
+  EXPECT_TRUE(LoadWith({"--grpc.unix_socket=/" + std::string(106, 's')}).ok());
+  EXPECT_EQ(ErrorOf(LoadWith({"--grpc.unix_socket=/" + std::string(107, 's')})),
+            "grpc.unix_socket: /" + std::string(107, 's') + " has 108 bytes, more than the limit 107");
   EXPECT_THAT(ErrorOf(LoadWith({"--backend.cpu_isa=mmx"})),
               HasSubstr("backend.cpu_isa: \"mmx\" is not one of amx, avx512bf16,"));
   EXPECT_TRUE(LoadWith({"--backend.cpu_isa=avx2"}).ok());
@@ -327,6 +330,8 @@ TEST(ConfigTest, WhatLeavesTheServerOpenIsWarnedOf) {
   const std::vector<std::string> tls = {"--tls.cert_file=c", "--tls.key_file=k", "--tls.client_ca_file=a"};
   EXPECT_THAT(LoadWith(tls)->warnings, ElementsAre(HasSubstr("http.address 0.0.0.0:7071 is plain text")));
   EXPECT_THAT(LoadWith({tls[0], tls[1], tls[2], "--http.address="})->warnings, IsEmpty());
+  EXPECT_THAT(LoadWith({tls[0], tls[1], tls[2], "--http.address=", "--grpc.unix_socket=/s"})->warnings,
+              ElementsAre(HasSubstr("grpc.unix_socket /s asks for no certificate")));
 }
 
 TEST(ConfigTest, PrintedConfigurationsReadBackAndNameTheOrigins) {
