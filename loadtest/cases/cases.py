@@ -198,17 +198,24 @@ def engine(run):
 
 
 def latency(run):
-    """One client; and the same requests where the answers are known beforehand, which is what gRPC takes of it."""
-    server = run.server("resident", RESIDENT)
+    """One client; and the same requests where the answers are known beforehand, which is what gRPC takes of it.
+
+    Over TCP, and over a Unix socket.
+    """
     one_client = {"mode": "closed", "concurrency": 1, "channels": 1, "threads": 1}
-    case = "latency:i8-1000x180"
-    run.row(case, run.load(case, server, "passages-i8", run.scale.candidates, **one_client))
-    case = "wire:i8-1000x180"
+
+    def rows(name, server):
+        for case, target in ((name, server.target), (f"{name}-unix", server.unix_target)):
+            case = f"{case}:i8-1000x180"
+            run.row(case, run.load(case, server, "passages-i8", run.scale.candidates, target=target, **one_client))
+
+    server = run.server("resident", RESIDENT)
+    rows("latency", server)
     if not (pathlib.Path(run.options.bin) / "maxsim_bench_wire").exists():
-        run.rows.append({"case": case, "skipped": "there is no maxsim_bench_wire"})
+        run.rows.append({"case": "wire:i8-1000x180", "skipped": "there is no maxsim_bench_wire"})
         return
     with Wire(run.options.bin, run.out, "wire", server.target) as wire:
-        run.row(case, run.load(case, wire, "passages-i8", run.scale.candidates, **one_client))
+        rows("wire", wire)
 
 
 def _saturated(run, case, collection, candidates, queries, concurrency):

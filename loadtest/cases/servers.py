@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -156,6 +157,12 @@ class Process:
         return self.log.read_text(errors="replace").strip()[-400:]
 
 
+def socket_path(owner):
+    """Of a Unix socket, in a folder that goes with `owner`: a path under an --out may be longer than a socket's may be."""
+    owner.socket_folder = tempfile.TemporaryDirectory(prefix="maxsim-")
+    return str(pathlib.Path(owner.socket_folder.name) / "grpc.sock")
+
+
 class Maxsimd(Process):
     """maxsimd over some collections. `keys` are configuration keys ("batching.max_queue_time": "5ms")."""
 
@@ -163,8 +170,9 @@ class Maxsimd(Process):
         out = pathlib.Path(out)
         self.port_file = out / f"{name}.port.json"
         self.port_file.unlink(missing_ok=True)
+        unix_socket = socket_path(self)
         config = {
-            "grpc": {"address": "127.0.0.1:0"},
+            "grpc": {"address": "127.0.0.1:0", "unix_socket": unix_socket},
             "http": {"address": "127.0.0.1:0"},
             "server": {"port_file": str(self.port_file), "shutdown_delay": "0s"},
             "collections": [
@@ -187,6 +195,7 @@ class Maxsimd(Process):
         self.start_seconds = time.monotonic() - begin
         ports = json.loads(self.port_file.read_text())
         self.target = f"127.0.0.1:{ports['grpc_port']}"
+        self.unix_target = f"unix:{unix_socket}"
         self.metrics_url = f"http://127.0.0.1:{ports['http_port']}/metrics"
 
     def metrics(self):
@@ -229,7 +238,9 @@ class Wire(Process):
     def __init__(self, binaries, out, name, target, seconds=20):
         port_file = pathlib.Path(out) / f"{name}.port.json"
         port_file.unlink(missing_ok=True)
-        command = [pathlib.Path(binaries) / "maxsim_bench_wire", "--target", target, "--port-file", port_file]
+        unix_socket = socket_path(self)
+        command = [pathlib.Path(binaries) / "maxsim_bench_wire", "--target", target, "--unix-socket", unix_socket,
+                   "--port-file", port_file]  # fmt: skip
         super().__init__(command, pathlib.Path(out) / f"{name}.log")
         try:
             self.wait_until(port_file.exists, seconds, "maxsim_bench_wire")
@@ -237,6 +248,7 @@ class Wire(Process):
             self.stop()
             raise
         self.target = f"127.0.0.1:{json.loads(port_file.read_text())['grpc_port']}"
+        self.unix_target = f"unix:{unix_socket}"
 
 
 def server_keys(binaries):

@@ -100,6 +100,7 @@ class Replay final : public rpc::RawReranker {
 struct Options {
   std::string target;
   std::string address = "127.0.0.1:0";
+  std::string unix_socket;
   std::string port_file;
 };
 
@@ -111,6 +112,7 @@ absl::Status Serve(const Options& options) {
   Replay replay(channels->front());
   config::Config config;
   config.grpc.address = options.address;
+  config.grpc.unix_socket = options.unix_socket;
   TlsCertificates certificates(config);
   absl::StatusOr<GrpcPort> port = OpenGrpcPort(config, certificates, {&replay});
   if (!port.ok()) return port.status();
@@ -133,6 +135,7 @@ int main(int argc, char** argv) {
                "maxsim_bench_wire");
   app.add_option("--target", options.target, "HOST:PORT of the maxsimd whose answers are kept")->required();
   app.add_option("--address", options.address, "HOST:PORT to listen on; port 0: any")->capture_default_str();
+  app.add_option("--unix-socket", options.unix_socket, "listen on this Unix socket as well");
   app.add_option("--port-file", options.port_file, "write the port to this file, as maxsimd does");
   CLI11_PARSE(app, argc, argv);
   if (absl::Status status = maxsim::bench::Serve(options); !status.ok()) {

@@ -20,7 +20,11 @@ for flag in ("target", "collection", "candidates", "int-ids", "query-tokens", "q
 parser.add_argument("--quiet", action="store_true")
 options = parser.parse_args()
 host, port = options.target.rsplit(":", 1)
-socket.create_connection((host, int(port)), timeout=5).close()
+if host == "unix":
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(port)
+else:
+    socket.create_connection((host, int(port)), timeout=5).close()
 if options.metrics:
     urllib.request.urlopen(options.metrics, timeout=5).read()
 if options.collection.startswith("shard") and options.mode == "closed" and options.candidates == "all":

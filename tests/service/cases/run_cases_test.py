@@ -49,20 +49,25 @@ class RunCasesTest(unittest.TestCase):
         self.assertEqual([row["case"] for row in self.serving["rows"] if "failed" in row], ["shard32"], self.result.stderr)
 
     def test_every_other_case_has_a_row_with_its_command(self):
-        for case in ("latency:i8-1000x180", "saturated:i8-1000x180", "saturated8:i8-1000x180", "overload:80", "overload",
+        for case in ("latency:i8-1000x180", "latency-unix:i8-1000x180", "saturated:i8-1000x180", "saturated8:i8-1000x180", "overload:80", "overload",
                      "host-scan:f16-1", "host-scan:i8-32", "host-lists:f16-1000x300", "soak"):  # fmt: skip
             row = self.rows[case]
             self.assertTrue(row["command"].startswith("maxsim-loadtest "), case)
             self.assertEqual((row["p50_us"], row["p99_us"], row["errors"], row["host_busy"]), (100.0, 900.0, 0, 0.25), case)
         self.assertEqual(self.rows["saturated8:i8-1000x180"]["qps"], 8 * self.rows["saturated8:i8-1000x180"]["rps"])
 
-    def test_the_wire_has_a_row_beside_the_latency(self):
-        row = self.rows["wire:i8-1000x180"]
-        if (PROGRAMS / "maxsim_bench_wire").exists():
+    def test_the_wire_has_rows_beside_the_latency(self):
+        if not (PROGRAMS / "maxsim_bench_wire").exists():
+            self.assertIn("no maxsim_bench_wire", self.rows["wire:i8-1000x180"]["skipped"])
+            return
+        for case in ("wire:i8-1000x180", "wire-unix:i8-1000x180"):
+            row = self.rows[case]
             self.assertEqual((row["p50_us"], row["errors"]), (100.0, 0))
             self.assertNotIn("--metrics", row["command"])
-        else:
-            self.assertIn("no maxsim_bench_wire", row["skipped"])
+
+    def test_a_row_over_a_unix_socket_had_one(self):
+        self.assertIn("--target unix:/", self.rows["latency-unix:i8-1000x180"]["command"])
+        self.assertIn("--target 127.0.0.1:", self.rows["latency:i8-1000x180"]["command"])
 
     @unittest.skipUnless((PROGRAMS / "maxsim_bench_wire").exists(), "benchmarks are not built")
     def test_the_wire_answers_as_the_server_did_and_asks_it_once_for_each_request(self):
