@@ -77,26 +77,39 @@ class Scheduler::Impl {
         rate_(kRateTimeConstant),
         running_lanes_(engine->num_lanes()),
         answer_threads_(std::in_place, engine->num_lanes()) {
-    for (int idx = 0; idx < engine->num_lanes(); ++idx) lanes_.emplace_back([this, idx] { LaneLoop(idx); });
+    for (int idx = 0; idx < engine->num_lanes(); ++idx) free_lanes_.push_back(&engine->lane(idx));
+    for (int idx = 0; idx < engine->num_lanes(); ++idx) lanes_.emplace_back([this] { LaneLoop(); });
     reaper_ = std::thread([this] { ReaperLoop(); });
   }
 
   ~Impl() { Shutdown(absl::InfiniteFuture()); }
 
   absl::Status Submit(std::unique_ptr<engine::Job>& job);
+  absl::Status SubmitOrScore(std::unique_ptr<engine::Job>& job);
   absl::Duration RetryDelay() const;
   SchedulerStats stats() const;
   int64_t Shutdown(absl::Time deadline);
 
  private:
+  // A batch that has been scored.
+  struct ScoredBatch {
+    std::vector<QueuedJob> jobs;
+    std::vector<absl::StatusOr<engine::JobResult>> results;  // [jobs]
+    absl::Time start;
+    absl::Time end;
+    bool more_waits = false;  // in the queue, when the lane was free again
+  };
+
   // Lane threads.
-  void LaneLoop(int lane_idx);
+  void LaneLoop();
   absl::Duration HoldBack(absl::Time now) const;
-  void RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch);
+
+  // A lane's thread, or that of SubmitOrScore.
+  ScoredBatch Score(engine::Lane* lane, std::vector<QueuedJob> batch);
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
 
-  // A lane's thread, or one that answers.
-  void Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start, absl::Time end);
+  // One of these, or one that answers.
+  void Answer(ScoredBatch& batch);
 
   // The reaper's thread.
   void ReaperLoop();
@@ -105,6 +118,9 @@ class Scheduler::Impl {
   absl::Status Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now);
   absl::Status Admit(const engine::Job& job, absl::Time now);
   absl::Status CheckWait(const engine::Job& job, absl::Time now) const;
+  bool MayScoreHere(const engine::Job& job) const;
+  std::vector<QueuedJob> TakeBatch(absl::Time now);
+  engine::Lane* TakeLane();
   std::string FullBound(const engine::Job& job) const;
   void LoseDevice(const absl::Status& status);
   void DropAll(const absl::Status& reason);
@@ -121,7 +137,7 @@ class Scheduler::Impl {
   mutable std::mutex mutex_;
   std::condition_variable work_cv_;    // lanes: something to do, or nothing ever again
   std::condition_variable reaper_cv_;  // the reaper: a job to drop, or a deadline before reaper_wake_
-  std::condition_variable idle_cv_;    // Shutdown: nothing waits and nothing runs
+  std::condition_variable idle_cv_;    // Shutdown: nothing waits and nothing runs; no caller scores
   JobQueue queue_;
   std::vector<DroppedJob> dropped_;  // out of the queue, `done` not called yet
   RateMeter rate_;
@@ -129,8 +145,10 @@ class Scheduler::Impl {
   absl::Time reaper_wake_ = absl::InfinitePast();  // when the reaper looks next by itself
   absl::Status lost_;                              // not OK once the device is lost
   int64_t running_jobs_ = 0;
-  int waiting_lanes_ = 0;
-  int running_lanes_;  // threads that have not ended
+  std::vector<engine::Lane*> free_lanes_;  // the one that was used last is the next
+  int waiting_threads_ = 0;                // the lanes', with nothing to do
+  bool caller_scores_ = false;             // a thread in SubmitOrScore has a lane, or answers
+  int running_lanes_;                      // threads that have not ended
   bool stopping_ = false;
   int64_t failed_by_shutdown_ = 0;
   std::atomic<bool> stop_now_{false};  // Shutdown's deadline has passed
@@ -239,6 +257,38 @@ absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
   return absl::OkStatus();
 }
 
+bool Scheduler::Impl::MayScoreHere(const engine::Job& job) const {
+  if (caller_scores_ || running_jobs_ > 0 || !queue_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
+    return false;
+  }
+  return static_cast<double>(job.work) <= rate_.PerSecond() * absl::ToDoubleSeconds(kShort);
+}
+
+absl::Status Scheduler::Impl::SubmitOrScore(std::unique_ptr<engine::Job>& job) {
+  const absl::Status health = engine_->Health();
+  const absl::Time now = absl::Now();
+  std::unique_lock lock(mutex_);
+  const bool score_here = MayScoreHere(*job);
+  if (absl::Status status = Accept(job, health, now); !status.ok()) return status;
+  std::vector<QueuedJob> batch;
+  if (score_here) batch = TakeBatch(now);
+  if (batch.empty()) {
+    lock.unlock();
+    if (!score_here) work_cv_.notify_one();
+    return absl::OkStatus();
+  }
+  caller_scores_ = true;
+  engine::Lane* const lane = TakeLane();
+  lock.unlock();
+  ScoredBatch scored = Score(lane, std::move(batch));
+  if (scored.more_waits) work_cv_.notify_one();  // for a thread that found no free lane
+  Answer(scored);
+  lock.lock();
+  caller_scores_ = false;
+  if (stopping_) idle_cv_.notify_all();
+  return absl::OkStatus();
+}
+
 absl::Status Scheduler::Impl::Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
   if (stopping_) {
     metrics_->CountRejection(Rejection::kShutdown);
@@ -257,8 +307,9 @@ absl::Status Scheduler::Impl::Accept(std::unique_ptr<engine::Job>& job, const ab
   const absl::Time deadline = job->deadline;
   queue_.Push(std::move(job), now);
   QueueChanged();
-  // A lane that waits takes the job at once; the reaper is for jobs that stay.
-  if (waiting_lanes_ == 0 || options_.max_batch_delay > absl::ZeroDuration()) WakeReaperFor(deadline, now);
+  // A thread that waits takes the job to a free lane at once; the reaper is for jobs that stay.
+  if (waiting_threads_ == 0 || free_lanes_.empty() || options_.max_batch_delay > absl::ZeroDuration())
+    WakeReaperFor(deadline, now);
   return absl::OkStatus();
 }
 
@@ -291,80 +342,89 @@ absl::Duration Scheduler::Impl::HoldBack(absl::Time now) const {
   return std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2) - (now - head.enqueued);
 }
 
-void Scheduler::Impl::LaneLoop(int lane_idx) {
+// What is to be scored next, which counts as running from here on; nothing, where all that waited was dead.
+std::vector<QueuedJob> Scheduler::Impl::TakeBatch(absl::Time now) {
+  std::vector<QueuedJob> batch =
+      queue_.TakeBatch(now, {options_.max_batch_work, options_.max_batch_queries}, &dropped_);
+  if (!batch.empty() && running_jobs_ == 0) rate_.Begin(now);
+  running_jobs_ += static_cast<int64_t>(batch.size());
+  QueueChanged();
+  if (!dropped_.empty()) reaper_cv_.notify_one();
+  if (!queue_.empty()) WakeReaperFor(absl::InfiniteFuture(), now);
+  return batch;
+}
+
+engine::Lane* Scheduler::Impl::TakeLane() {
+  engine::Lane* const lane = free_lanes_.back();
+  free_lanes_.pop_back();
+  return lane;
+}
+
+void Scheduler::Impl::LaneLoop() {
   NameThisThread("lane");
-  const BatchLimits limits = {options_.max_batch_work, options_.max_batch_queries};
   std::unique_lock lock(mutex_);
   while (true) {
-    if (queue_.empty()) {
-      if (stopping_) break;
-      ++waiting_lanes_;
+    if (stopping_ && queue_.empty()) break;
+    if (queue_.empty() || free_lanes_.empty()) {
+      ++waiting_threads_;
       work_cv_.wait(lock);
-      --waiting_lanes_;
+      --waiting_threads_;
       continue;
     }
     const absl::Time now = absl::Now();
     if (const absl::Duration time = HoldBack(now); time > absl::ZeroDuration()) {
-      ++waiting_lanes_;
       Wait(work_cv_, lock, time);
-      --waiting_lanes_;
       continue;
     }
-    std::vector<QueuedJob> batch = queue_.TakeBatch(now, limits, &dropped_);
-    if (!batch.empty() && running_jobs_ == 0) rate_.Begin(now);
-    running_jobs_ += static_cast<int64_t>(batch.size());
-    QueueChanged();
-    if (!dropped_.empty()) reaper_cv_.notify_one();
-    const bool more_waits = !queue_.empty();
-    if (more_waits) WakeReaperFor(absl::InfiniteFuture(), now);
+    std::vector<QueuedJob> batch = TakeBatch(now);
     if (batch.empty()) continue;
+    const bool more_waits = !queue_.empty();
+    engine::Lane* const lane = TakeLane();
     lock.unlock();
     if (more_waits) work_cv_.notify_one();  // for another free lane
-    RunBatch(&engine_->lane(lane_idx), std::move(batch));
+    ScoredBatch scored = Score(lane, std::move(batch));
+    // What a full batch takes on the host is several times its kernels' time, and this thread is better used for the
+    // next one. A job that is alone is answered without waking another thread first.
+    const bool hand_over = scored.more_waits || scored.jobs.size() > 1;
+    AnswerThreads::Work answer = [this, scored = std::move(scored)]() mutable { Answer(scored); };
+    if (!hand_over || !answer_threads_->TryStart(answer)) answer();
+    answer = nullptr;  // what it held goes without the mutex
     lock.lock();
   }
   --running_lanes_;
   reaper_cv_.notify_all();
 }
 
-void Scheduler::Impl::RunBatch(engine::Lane* lane, std::vector<QueuedJob> batch) {
+Scheduler::Impl::ScoredBatch Scheduler::Impl::Score(engine::Lane* lane, std::vector<QueuedJob> batch) {
   std::vector<engine::Job*> jobs;
   jobs.reserve(batch.size());
   for (const QueuedJob& queued : batch) jobs.push_back(queued.job.get());
-  const absl::Time start = absl::Now();
+  ScoredBatch scored;
+  scored.start = absl::Now();
   engine::BatchStats stats;
-  std::vector<absl::StatusOr<engine::JobResult>> results = lane->Execute(jobs, &stats, &stop_now_);
-  const absl::Time end = absl::Now();
+  scored.results = lane->Execute(jobs, &stats, &stop_now_);
+  scored.end = absl::Now();
+  scored.jobs = std::move(batch);
 
-  ObserveBatch(*batch.front().job->collection, stats);
+  ObserveBatch(*jobs.front()->collection, stats);
   const bool stopped = stop_now_.load(std::memory_order_relaxed);
-  const auto unavailable = std::find_if(results.begin(), results.end(),
-                                        [](const auto& result) { return absl::IsUnavailable(result.status()); });
-  const absl::Status health = unavailable == results.end() ? absl::OkStatus() : engine_->Health();
-  bool more_waits = false;
-  {
-    const std::lock_guard lock(mutex_);
-    rate_.Add(stats.token_pairs, end);
-    running_jobs_ -= static_cast<int64_t>(batch.size());
-    if (unavailable != results.end()) {
-      // Otherwise a job that wants all of its candidates or none misses some (Job::fail_on_unavailable).
-      if (!health.ok()) {
-        LoseDevice(health);
-      } else if (stopped) {
-        failed_by_shutdown_ += std::count_if(results.begin(), results.end(),
-                                             [](const auto& result) { return absl::IsUnavailable(result.status()); });
-      }
-    }
-    QueueChanged();
-    more_waits = !queue_.empty();
+  const auto is_unavailable = [](const auto& result) { return absl::IsUnavailable(result.status()); };
+  const int64_t unavailable = std::count_if(scored.results.begin(), scored.results.end(), is_unavailable);
+  const absl::Status health = unavailable == 0 ? absl::OkStatus() : engine_->Health();
+  const std::lock_guard lock(mutex_);
+  free_lanes_.push_back(lane);
+  rate_.Add(stats.token_pairs, scored.end);
+  running_jobs_ -= static_cast<int64_t>(jobs.size());
+  // Where the device is well and no stop was asked for, a job that wants all of its candidates or none misses some
+  // (Job::fail_on_unavailable).
+  if (!health.ok()) {
+    LoseDevice(health);
+  } else if (stopped) {
+    failed_by_shutdown_ += unavailable;
   }
-  // What a full batch takes on the host is several times its kernels' time, and the lane is better used for the next
-  // one. A job that is alone is answered without waking another thread first.
-  const bool hand_over = more_waits || batch.size() > 1;
-  AnswerThreads::Work answer = [this, batch = std::move(batch), results = std::move(results), start, end]() mutable {
-    for (size_t idx = 0; idx < batch.size(); ++idx) Answer(&batch[idx], std::move(results[idx]), start, end);
-  };
-  if (!hand_over || !answer_threads_->TryStart(answer)) answer();
+  QueueChanged();
+  scored.more_waits = !queue_.empty();
+  return scored;
 }
 
 void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats) {
@@ -383,20 +443,24 @@ void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const en
   }
 }
 
-void Scheduler::Impl::Answer(QueuedJob* queued, absl::StatusOr<engine::JobResult> result, absl::Time start,
-                             absl::Time end) {
-  metrics_->ObserveQueueTime(start - queued->enqueued);
-  if (result.ok()) {
-    result->queue_time = start - queued->enqueued;
-    if (const absl::Status alive = CheckAlive(*queued->job, end); !alive.ok()) {
-      result =
-          absl::Status(alive.code(), absl::IsCancelled(alive) ? "the request was cancelled while it was scored"
-                                                              : "the deadline passed while the request was scored");
+void Scheduler::Impl::Answer(ScoredBatch& batch) {
+  for (size_t idx = 0; idx < batch.jobs.size(); ++idx) {
+    QueuedJob& queued = batch.jobs[idx];
+    absl::StatusOr<engine::JobResult> result = std::move(batch.results[idx]);
+    const absl::Duration queue_time = batch.start - queued.enqueued;
+    metrics_->ObserveQueueTime(queue_time);
+    if (result.ok()) {
+      result->queue_time = queue_time;
+      if (const absl::Status alive = CheckAlive(*queued.job, batch.end); !alive.ok()) {
+        result =
+            absl::Status(alive.code(), absl::IsCancelled(alive) ? "the request was cancelled while it was scored"
+                                                                : "the deadline passed while the request was scored");
+      }
     }
+    if (!result.ok()) CountRejection(result.status());
+    queued.job->done(std::move(result));
+    queued.job.reset();
   }
-  if (!result.ok()) CountRejection(result.status());
-  queued->job->done(std::move(result));
-  queued->job.reset();
 }
 
 void Scheduler::Impl::ReaperLoop() {
@@ -468,7 +532,8 @@ int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {
   answer_threads_.reset();
   reaper_.join();
   joined_ = true;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  idle_cv_.wait(lock, [this] { return !caller_scores_; });
   return failed_by_shutdown_;
 }
 
@@ -476,6 +541,7 @@ Scheduler::Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions 
     : impl_(std::make_unique<Impl>(engine, metrics, options)) {}
 Scheduler::~Scheduler() = default;
 absl::Status Scheduler::Submit(std::unique_ptr<engine::Job>& job) { return impl_->Submit(job); }
+absl::Status Scheduler::SubmitOrScore(std::unique_ptr<engine::Job>& job) { return impl_->SubmitOrScore(job); }
 absl::Duration Scheduler::RetryDelay() const { return impl_->RetryDelay(); }
 SchedulerStats Scheduler::stats() const { return impl_->stats(); }
 int64_t Scheduler::Shutdown(absl::Time deadline) { return impl_->Shutdown(deadline); }

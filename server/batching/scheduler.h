@@ -64,8 +64,8 @@ bool TakeQueueFullMark(absl::Status& status);
 // a job only as far as it would be served first. A client that waits alone may fill every bound.
 //
 // `done` runs on a thread of the scheduler: for jobs that were scored the lane's when the job is alone, and one that
-// answers, while there is a free one, when it is not; the reaper's for those that were dropped. It must not block, and
-// must not call Shutdown or destroy the scheduler.
+// answers, while there is a free one, when it is not; the reaper's for those that were dropped; or on the caller's
+// within SubmitOrScore. It must not block, and must not call Shutdown or destroy the scheduler.
 //
 // Metrics: counts a rejection (kQueueFull, kQueueTime, kDisplaced, kDeadline, kCancelled, kDevice, kShutdown, kInvalid)
 // for every error that Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is
@@ -76,7 +76,7 @@ class Scheduler {
   // Starts two threads a lane, one of which answers, and one that drops what must leave the queue. `engine` and
   // `metrics` must outlive the scheduler.
   Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions options);
-  // Drains without a time limit if Shutdown was not called. No call of Submit may be under way.
+  // Drains without a time limit if Shutdown was not called. No call of Submit or SubmitOrScore may be under way.
   ~Scheduler();
 
   // Takes ownership and later calls job->done exactly once, when this returns OK. Otherwise the job stays with the
@@ -84,6 +84,13 @@ class Scheduler {
   // wait for longer than max_queue_time or until its deadline (RetryDelay tells when to come back), DEADLINE_EXCEEDED
   // when its deadline has passed, UNAVAILABLE after Shutdown or when the device is lost.
   absl::Status Submit(std::unique_ptr<engine::Job>& job);
+
+  // Submit for a thread that may be held up for about kShort. Where nothing waits and nothing is being scored, the job
+  // is scored and answered on the calling thread, which spares it the waking up of a lane's; so one thread at a time is
+  // held up. A job that takes longer than kShort by the recent rate of scoring, or comes before a rate is known, is
+  // queued, and with a max_batch_delay all are.
+  absl::Status SubmitOrScore(std::unique_ptr<engine::Job>& job);
+  static constexpr absl::Duration kShort = absl::Microseconds(500);
 
   // How long a rejected client should wait: the queued work over the recent rate of scoring (an exponential average
   // over about two busy seconds), or 50 ms as long as nothing has been scored; at random up to 20 % shorter or longer,

@@ -52,6 +52,7 @@ absl::StatusOr<Translated> RerankService::Prepare(const v1::RerankRequest& reque
 }
 
 void RerankService::Rerank(const v1::RerankRequest& request, CallContext context, Done done) {
+  const bool may_be_held_up = context.may_be_held_up;
   auto call = std::make_unique<Call>();
   call->context = std::move(context);
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
@@ -80,7 +81,8 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
     v1::RerankResponse response = BuildResponse(call->answer, *result);
     Finish(std::move(call), std::move(response));
   };
-  if (absl::Status status = scheduler_->Submit(job); !status.ok()) job->done(std::move(status));
+  absl::Status status = may_be_held_up ? scheduler_->SubmitOrScore(job) : scheduler_->Submit(job);
+  if (!status.ok()) job->done(std::move(status));
 }
 
 void RerankService::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {

@@ -24,6 +24,7 @@ struct CallContext {
   absl::Time deadline = absl::InfiniteFuture();
   uint64_t client = 0;                           // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
+  bool may_be_held_up = false;                   // the calling thread: a short request may be scored on it
 };
 
 // Thread-safe.
@@ -37,9 +38,10 @@ class RerankService {
                 RequestLimits limits, absl::Duration slow_request);
 
   // Validates on the calling thread, queues, and calls `done` exactly once: before it returns where nothing was queued,
-  // else from one of the scheduler's threads, which `done` must not hold up. The request may be gone when Rerank
-  // returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (rpc/status.h). Every call is counted and
-  // timed.
+  // else from one of the scheduler's threads, which `done` must not hold up. Where context.may_be_held_up, a request
+  // that would not wait is scored and answered before this returns (Scheduler::SubmitOrScore). The request may be gone
+  // when Rerank returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (rpc/status.h). Every call is
+  // counted and timed.
   void Rerank(const v1::RerankRequest& request, CallContext context, Done done);
 
   // Counts a call whose request could not be read, and which Rerank never saw.

@@ -26,7 +26,8 @@ class RerankCall : public UnaryCall {
                     .arrival = arrival,
                     .deadline = DeadlineOf(*context_),
                     .client = client,
-                    .cancelled = cancelled_},
+                    .cancelled = cancelled_,
+                    .may_be_held_up = true},
                    [this](absl::StatusOr<v1::RerankResponse> response) { Answer(std::move(response)); });
   }
 

@@ -49,7 +49,7 @@ class SchedulerStressTest : public SchedulerTest {
                          result->queries[0].hits[0].ordinal == (candidates == 3 ? 2u : 0u);
       }
     };
-    const absl::Status status = scheduler_->Submit(job);
+    const absl::Status status = random() % 2 == 0 ? scheduler_->Submit(job) : scheduler_->SubmitOrScore(job);
     outcome->accepted = status.ok();
     EXPECT_EQ(status.ok(), job == nullptr);
     if (!status.ok()) outcome->code = static_cast<int>(status.code());
@@ -150,7 +150,7 @@ TEST_F(SchedulerStressTest, EveryAcceptedJobIsAnsweredOnceWhenTheDeviceIsLost) {
           EXPECT_TRUE(result.ok() || absl::IsUnavailable(result.status())) << result.status();
           ++answered;
         };
-        const absl::Status status = scheduler_->Submit(job);
+        const absl::Status status = idx % 2 == 0 ? scheduler_->Submit(job) : scheduler_->SubmitOrScore(job);
         EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
         if (status.ok()) ++accepted;
       }
