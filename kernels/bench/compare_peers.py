@@ -11,8 +11,9 @@ Needs PyTorch and Triton on a GPU. Runs maxsim_bench_gpu (--bench; without it --
 
 null stands for a peer that fails or that needs longer than --seconds-per-method, its tuning included. Rows of INT8 have
 the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes;
-those take documents of equal length, so that ragged rows of INT8 (a sweep's) have what the peers do in FP16.
-"peer_methods" has every figure: as called and as a CUDA graph's replay, of which the best counts.
+those take documents of equal length, so that lists and ragged rows of INT8 have what the peers do in FP16.
+"peer_methods" has every figure, as called and as a CUDA graph's replay, of which the best counts, and why one is missing;
+"peer_error" is why a row has none at all.
 
 Times are medians of CUDA events, as maxsim_bench_gpu takes them: before every call 256 MB that nothing else uses are
 read on the same stream, so that the cache is cold and the launches are hidden. Documents and queries are the very
@@ -20,8 +21,8 @@ numbers that maxsim_bench_gpu scores (kernels/bench/gpu_data.h); every method's 
 
 Triton compiles a kernel for every tuning choice: several processes do that beforehand, a part of the choices each
 (--compile-processes), which fills Triton's cache; then another one tunes and times, with the device to itself. It is
-ended where a method is far beyond its time, since a compiler does not listen to signals, and started again behind that;
-rows with as many query tokens and columns are then not tried with that method.
+ended where a method is far beyond its time, since a compiler does not listen to signals, and started again behind that.
+Rows of a sweep are not tried with a method that had no time for as few query tokens and columns before.
 """
 
 import argparse
@@ -47,8 +48,8 @@ DOCUMENT_SEED, QUERY_SEED = 11, 1000
 FILL_CHUNK = 1 << 25
 # Relative to the scores' magnitude: far above rounding, far below what a wrong kernel gives.
 TOLERANCE = {"f16": 1e-3, "bf16": 1e-3, "i8": 2e-2}
-# Why a method has no figure.
-OUT_OF_TIME, NO_TIME_LEFT = "out of time", "no time left"
+# Why a method has no figure: beyond --seconds-per-method; likewise, and the process had to be ended; --seconds are over.
+OUT_OF_TIME, STUCK, NO_TIME_LEFT = "out of time", "out of time, and stuck", "no time left"
 # Until the process that times is up, and beyond --seconds-per-method until it is taken as stuck.
 START_SECONDS, GRACE_SECONDS = 90, 4
 
@@ -337,6 +338,7 @@ class Peers:
 
         for kernel in self.tuned_kernels():
             kernel.do_bench = functools.partial(do_bench, warmup=milliseconds / 4, rep=milliseconds)
+            kernel.cache_results = False  # what is chosen so fast is not for a later run
 
 
 class Timer:
@@ -385,38 +387,43 @@ class Timer:
             return None
 
 
-def time_method(timer, inputs, prepare, budget_s, timing):
-    """Puts eager_ms, graph_ms and max_rel_error into `timing` as they come; raises where the scores are wrong."""
+def time_method(timer, inputs, prepare, budget_s, timing, so_far):
+    """Puts eager_ms, graph_ms and max_rel_error into `timing` as they come; raises where the scores are wrong.
+
+    Calls `so_far` before the graph, which may bring the process down.
+    """
     call = prepare()
     error = inputs.largest_error(call())
     if not error <= TOLERANCE.get(inputs.storage, 0):
         raise ArithmeticError(f"wrong scores: relative error {error:.1e}")
     timing["max_rel_error"] = error
     timing["eager_ms"] = timer.median_ms(call, budget_s)
+    so_far()
     replay = timer.graph(call)
     if replay is not None:
         timing["graph_ms"] = timer.median_ms(replay, budget_s)
 
 
 def given_up(rows, row, peer, method):
-    """Whether the method ran out of time on a row that asks for no more of it."""
+    """The name of a row that asks for no more of the method, which had no time for it; None where there is none."""
     shape, dim = parse_shape(row["shape"]), row["d"]
     if shape["kind"] == "topk":
-        return False
+        return None
     for other in rows:
         for timing in other.get("peer_methods", []):
-            if (timing["peer"], timing["method"], timing.get("error")) == (peer, method, OUT_OF_TIME):
-                if parse_shape(other["shape"])["query_tokens"] <= shape["query_tokens"] and other["d"] <= dim:
-                    return True
-    return False
+            if (timing["peer"], timing["method"]) == (peer, method) and timing.get("error") in (OUT_OF_TIME, STUCK):
+                asked_for = parse_shape(other["shape"])["query_tokens"] <= shape["query_tokens"] and other["d"] <= dim
+                if asked_for and timing.get("eager_ms") is None:
+                    return other["shape"]
+    return None
 
 
-def time_method_of(torch, timer, inputs, prepare, options):
-    """One method's figures and, where it failed, why."""
+def time_method_of(torch, timer, inputs, prepare, options, tell_timing):
+    """One method's figures and, where it failed, why. `tell_timing` is given those that are there before the last."""
     timing = {"eager_ms": None, "graph_ms": None}
     try:
         with time_limit(options.seconds_per_method), torch.no_grad():
-            time_method(timer, inputs, prepare, options.budget, timing)
+            time_method(timer, inputs, prepare, options.budget, timing, lambda: tell_timing(timing))
     except OutOfTime:
         timing["error"] = OUT_OF_TIME
     except Exception as error:
@@ -431,12 +438,18 @@ def tell(message):
 
 
 def time_from(options):
-    """The process that times, from a row on. Says in a line of JSON what it begins, {"row": 3, "peer": .., "method":
-    ..}, and again, with "timing", when it has the figures. A row's methods that --json has already are left out."""
+    """The process that times, from a row on.
+
+    Says in a line of JSON what it runs on, {"software": ..}; what it begins, {"row": 3, "peer": .., "method": ..}; again,
+    with "so_far", when it has some of the figures; and with "timing", when it has them. A row's methods that --json has
+    already are left out.
+    """
     import torch
+    import triton
 
     # The peers' kernels are tuned for this GPU here, and for no other.
     peers, timer = Peers(torch), Timer(torch)
+    tell({"software": {"torch": torch.__version__, "triton": triton.__version__}})
     with open(options.json, encoding="utf-8") as file:
         goals, sweep = tell_rows(json.load(file), options.sweep_rows)
     rows = goals + sweep
@@ -452,10 +465,13 @@ def time_from(options):
                 continue
             begun = {"row": n, "peer": peer, "method": method}
             tell(begun)
-            if given_up(rows, row, peer, method):
-                timing = {"eager_ms": None, "graph_ms": None, "error": OUT_OF_TIME}
+            beyond = given_up(rows, row, peer, method) if n >= len(goals) else None
+            if beyond is not None:
+                timing = {"eager_ms": None, "graph_ms": None, "error": f"not tried: no time for {beyond}"}
             else:
-                timing = time_method_of(torch, timer, inputs, prepare, options)
+                timing = time_method_of(
+                    torch, timer, inputs, prepare, options, lambda figures: tell({**begun, "so_far": figures})
+                )
             add_timing(row, peer, {"method": method, **timing})
             tell({**begun, "timing": timing})
             torch.cuda.synchronize()  # raises where the device was brought down: the next process goes on
@@ -472,38 +488,50 @@ class Timing:
         command += ["--seconds-per-method", str(options.seconds_per_method)]
         if options.sweep_tuning_ms is not None:
             command += ["--sweep-tuning-ms", str(options.sweep_tuning_ms)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # A group of its own: compilers that it started end with it.
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.messages = queue.Queue()
+        self.software = None  # once it is up
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         for line in self.process.stdout:
-            if line.startswith('{"row"'):  # a peer may print, too
+            if line.startswith(('{"row"', '{"software"')):  # a peer may print, too
                 self.messages.put(json.loads(line))
         self.messages.put(None)
 
     def end(self):
-        self.process.kill()
-        self.process.wait()
+        end_group(self.process)
+
+
+def end_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def follow(timing, rows, seconds_per_method, deadline, take):
     """Gives `take` every figure. Returns what was begun last and why it ended there: "" means behind the last row."""
     begun = None
-    while True:
+    while time.monotonic() < deadline:
         patience = START_SECONDS if begun is None else seconds_per_method + GRACE_SECONDS
         try:
             message = timing.messages.get(timeout=max(0.1, min(patience, deadline - time.monotonic())))
         except queue.Empty:
-            return begun, NO_TIME_LEFT if time.monotonic() >= deadline else OUT_OF_TIME
+            return begun, NO_TIME_LEFT if time.monotonic() >= deadline else STUCK
         if message is None:
             return begun, "" if timing.process.wait() == 0 else "the process ended"
+        if "software" in message:
+            timing.software = message["software"]
+            continue
         begun = message
         if "timing" in message:
             take(rows[message["row"]], message)
+    return begun, NO_TIME_LEFT
 
 
 def time_all(report, rows, options):
+    """Times the peers on `rows`, which have no figures of theirs. False where no process that does so comes up."""
     deadline = time.monotonic() + options.seconds
     print(f"{'shape':<40} {'peer':<36} {'eager ms':>9} {'graph ms':>9}", flush=True)
 
@@ -516,25 +544,37 @@ def time_all(report, rows, options):
         print(f"{label:<40} {message['peer']:<36} {' '.join(times)}  {outcome}", flush=True)
         save(report, options.json)
 
-    first, reason = 0, ""
-    while first < len(rows):
+    first, reason, failed_starts = 0, "", 0
+    while first < len(rows) and reason != NO_TIME_LEFT:
         timing = Timing(options, first)
         try:
             begun, reason = follow(timing, rows, options.seconds_per_method, deadline, take)
         finally:
             timing.end()
-        if reason == "" or reason == NO_TIME_LEFT:
+        if timing.software is not None:
+            report["software"] = timing.software
+        if reason == "":
             break
         if begun is None:
-            print(f"peers cannot be timed: {reason} before the first row", file=sys.stderr, flush=True)
-            break
+            failed_starts += 1
+            print(f"no peer is timed: {reason} before row {first}", file=sys.stderr, flush=True)
+            if reason != NO_TIME_LEFT and (first == 0 or failed_starts > 1):
+                return False
+            continue
+        failed_starts = 0
         first = begun["row"]
-        if "peer" not in begun:  # its inputs did not come about
+        if "peer" in begun and "timing" not in begun:
+            figures = begun.get("so_far", {"eager_ms": None, "graph_ms": None})
+            take(rows[first], {**begun, "timing": {**figures, "error": reason}})
+        elif "peer" not in begun and reason != NO_TIME_LEFT:
+            rows[first]["peer_error"] = f"no inputs: {reason}"
+            print(f"{rows[first]['shape']}: {rows[first]['peer_error']}", flush=True)
+            save(report, options.json)
             first += 1
-        elif "timing" not in begun:
-            take(rows[first], {**begun, "timing": {"eager_ms": None, "graph_ms": None, "error": reason}})
-    if reason == NO_TIME_LEFT:
-        print(f"{sum(not row['peers'] for row in rows)} rows left out for want of time", flush=True)
+    left_out = sum(not row["peer_methods"] and "peer_error" not in row for row in rows)
+    if left_out:
+        print(f"{left_out} rows left out for want of time", flush=True)
+    return True
 
 
 def own_command(options):
@@ -572,29 +612,38 @@ def compile_all(options):
     begin = time.monotonic()
     processes = [
         subprocess.Popen(
-            command + ["--compile-part", f"{part}/{count}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command + ["--compile-part", f"{part}/{count}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         for part in range(count)
     ]
     unfinished = 0
-    for process in processes:
-        try:
-            process.wait(max(0.1, begin + options.compile_seconds - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            unfinished += 1
-            process.kill()
-            process.wait()
+    try:
+        for process in processes:
+            try:
+                process.wait(max(0.1, begin + options.compile_seconds - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                unfinished += 1
+    finally:
+        for process in processes:
+            end_group(process)
     print(f"compiling took {time.monotonic() - begin:.0f} s; {unfinished} of {count} processes unfinished", flush=True)
 
 
 def run_bench(options):
-    command = [options.bench, "--json", options.json, "--inputs", options.inputs, *options.bench_args]
-    if options.shapes:
-        command += ["--shapes", options.shapes]
+    """The exit status, and whether what it measured, which may be some of it, is in the place of --json."""
+    fresh = options.json + ".bench"
+    command = [options.bench, "--json", fresh, "--inputs", options.inputs, *options.bench_args]
+    command += ["--shapes", options.shapes]
     result = subprocess.run(command, check=False)
     if result.returncode != 0:
         print(f"{command[0]} failed with {result.returncode}", file=sys.stderr, flush=True)
-    return result.returncode
+    measured = os.path.exists(fresh)
+    if measured:
+        os.replace(fresh, options.json)
+    return result.returncode, measured
 
 
 def save(report, path):
@@ -611,22 +660,27 @@ def shown(arguments):
 
 def compare(options):
     begin = time.monotonic()
-    failed = run_bench(options) if options.bench else 0
-    if not os.path.exists(options.json):
+    failed, measured = run_bench(options) if options.bench else (0, True)
+    if not measured:
         return failed or 1
     with open(options.json, encoding="utf-8") as file:
-        report = json.load(file)
+        found = file.read()
+    report = json.loads(found)
     goals, sweep = tell_rows(report, options.sweep_rows)
     rows = goals + sweep
     for row in rows:
         row["peers"], row["peer_methods"] = {}, []
+        row.pop("peer_error", None)
     report["command"] = shown(sys.argv[1:])
     report["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    report["software"] = {name: importlib.metadata.version(name) for name in ("torch", "triton")}
     save(report, options.json)
     if options.compile_processes > 0 and rows:
         compile_all(options)
-    time_all(report, rows, options)
+    if not time_all(report, rows, options):
+        failed = 1
+        if not any(row["peer_methods"] for row in rows):  # figures of an earlier run stay
+            report = json.loads(found)
+    save(report, options.json)
     print(f"{time.monotonic() - begin:.0f} s in all", flush=True)
     return failed
 
@@ -636,7 +690,7 @@ def main():
     parser.add_argument("--json", required=True, help="maxsim_bench_gpu's results, to which the peers' are added")
     parser.add_argument("--bench", help="maxsim_bench_gpu, to be run first")
     parser.add_argument("--bench-args", default="", help='further arguments for it, such as "--sweep 200 --seed 1"')
-    parser.add_argument("--shapes", help="as --shapes of maxsim_bench_gpu; default: goals")
+    parser.add_argument("--shapes", default="goals", help="as --shapes of maxsim_bench_gpu; default: goals")
     parser.add_argument("--inputs", help="folder for lengths and lists; default: a temporary one")
     parser.add_argument("--peers", help="folder with the unpacked packages, where they are not installed")
     parser.add_argument("--seconds", type=float, default=150, help="time for all peers, compiling not counted")
@@ -650,6 +704,7 @@ def main():
     parser.add_argument("--time-from", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.bench_args = options.bench_args.split()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started ends, too
     if options.peers:
         sys.path.insert(0, options.peers)
     if options.compile_part:

@@ -6,6 +6,9 @@
 Writes the table into the Markdown file beside it (kernels.md), between the two marks, and the plot into kernels.svg;
 what stands outside the marks is left alone. --check writes nothing and fails where the files are not what it would
 write, or where the JSON is not as it should be. Needs nothing but Python.
+
+A sweep of another run than the rows' is moved in by hand, with that run's "commit", "date", "command" and "limits" beside
+its "rows".
 """
 
 import argparse
@@ -25,9 +28,9 @@ ragged set, `shard:` scores a whole ragged set (lengths of passages: log-normal,
 selection alone. *Ours* is the scoring on the device: medians, CUDA events, the cache flushed by reading 256 MB before
 each call. *Limit* is the larger of the bytes over the read limit and the operations over the multiply limit. *Best
 peer* is the fastest of all methods of the peers that can do the row, as called or as a CUDA graph's replay, timed in
-the same run on the same numbers; on rows of INT8, of their 8-bit variants. *Error* is the largest one of sampled scores
-against FP64, relative to the score's magnitude. [kernels/README.md](../../kernels/README.md#measuring) says how to run
-it again.
+the same run on the same numbers; on rows of INT8 with equally long documents, of their 8-bit variants. *Error* is the
+largest one of sampled scores against FP64, relative to the score's magnitude.
+[kernels/README.md](../../kernels/README.md#measuring) says how to run it again.
 """
 
 LIMIT, RATE, TIME, PEER, PEER_8, PEER_ANY = "x limit", "rate", "ms", "peer", "8-bit peer", "peer in any precision"
@@ -59,8 +62,11 @@ GOALS = {
     ("topk:10000000k1000", "-", None): {TIME: 0.030},
 }
 SWEEP_SHARE, SWEEP_WORST = 0.9, 2.5
+SWEEP_LIMITS = {"read_gbs", "fp16_tflops", "int8_tops"}
 
 TOP_KEYS = {"device", "driver", "commit", "command", "date", "limits", "rows"}
+# Of a sweep that was taken from another run: all of them, or none.
+RUN_KEYS = {"commit", "command", "date", "limits"}
 ROW_KEYS = {"shape", "storage", "d", "ours_ms", "limit_ms", "tflops", "gbs", "max_rel_error", "peers"}
 
 
@@ -68,6 +74,8 @@ def problems(report):
     """What the JSON lacks, as text."""
     found = [f"no {key!r}" for key in sorted(TOP_KEYS - report.keys())]
     found += [f"limits: {key} is {value!r}" for key, value in report.get("limits", {}).items() if not is_number(value)]
+    run = RUN_KEYS & report.get("sweep", {}).keys()
+    found += [f"sweep: no {key!r}, but {min(run)!r}" for key in sorted(RUN_KEYS - run) if run]
     seen = set()
     for index, row in enumerate(report.get("rows", [])):
         name = f"row {index} ({row.get('shape')})"
@@ -172,6 +180,10 @@ HEADERS = ["shape", "storage", "d", "ours ms", "limit ms", "x limit", "GB/s", "T
 HEADERS += ["error", "goal", "met"]
 
 
+def ran_eight_bit(row):
+    return best_peer(row)[1].endswith((" int8", " fp8"))
+
+
 def sweep_lines(sweep):
     counted, close, worst = sweep["counted"], sweep["within_1_5"], sweep["worst_ratio"]
     share = close / counted if counted else 0
@@ -192,10 +204,12 @@ def sweep_lines(sweep):
     compared = [row for row in sweep["rows"] if row.get("peers") and best_peer(row)]
     slower = [row for row in compared if best_peer(row)[0] < row["ours_ms"]]
     if compared:
-        lines += ["", f"Peers ran {len(compared)} of them; on {len(slower)} one was faster."]
+        wider = sum(row["storage"] == "i8" and not ran_eight_bit(row) for row in compared)
+        in_f16 = f", {wider} of them in FP16 beside INT8" if wider else ""
+        lines += ["", f"Peers ran {len(compared)} of the {len(sweep['rows'])}{in_f16}; on {len(slower)} one was faster."]
     if "commit" in sweep:
-        limits = ", ".join(f"{key} {sweep['limits'][key]:,.0f}" for key in ("read_gbs", "fp16_tflops", "int8_tops"))
-        lines += ["", f"In a run of its own: commit {sweep['commit']}, {sweep['date']}, {limits}."]
+        limits = ", ".join(f"{key} {value:,.0f}" for key, value in sweep["limits"].items() if key in SWEEP_LIMITS)
+        lines += ["", f"In a run of its own: commit {sweep['commit']}, {sweep['date']}, `{sweep['command']}`, {limits}."]
     return lines + [""]
 
 

@@ -23,6 +23,7 @@
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/grpc_port.h"
 #include "server/rpc/reranker.h"
+#include "server/rpc/wire.h"
 #include "server/startup.h"
 #include "server/tls_certificates.h"
 #include "xxhash.h"
@@ -46,9 +47,13 @@ class Answers {
     return found->second;
   }
 
+  // Without its timings: nothing is scored when it is given again.
   void Keep(uint64_t request, const grpc::ByteBuffer& answer) {
+    v1::RerankResponse parsed;
+    if (!rpc::ParseMessage(answer, parsed).ok()) return;
+    parsed.clear_timings();
     const std::unique_lock lock(mutex_);
-    answers_.insert_or_assign(request, answer);
+    answers_.insert_or_assign(request, rpc::ToBuffer(parsed));
   }
 
  private:
@@ -113,6 +118,9 @@ absl::Status Serve(const Options& options) {
   config::Config config;
   config.grpc.address = options.address;
   config.grpc.unix_socket = options.unix_socket;
+  if (!options.port_file.empty()) {
+    if (absl::Status status = PreparePortFile(options.port_file); !status.ok()) return status;
+  }
   TlsCertificates certificates(config);
   absl::StatusOr<GrpcPort> port = OpenGrpcPort(config, certificates, {&replay});
   if (!port.ok()) return port.status();
@@ -134,9 +142,12 @@ int main(int argc, char** argv) {
   CLI::App app("Answers as another server did before: what is left of a request's time is gRPC's. Ends by a signal.",
                "maxsim_bench_wire");
   app.add_option("--target", options.target, "HOST:PORT of the maxsimd whose answers are kept")->required();
-  app.add_option("--address", options.address, "HOST:PORT to listen on; port 0: any")->capture_default_str();
-  app.add_option("--unix-socket", options.unix_socket, "listen on this Unix socket as well");
-  app.add_option("--port-file", options.port_file, "write the port to this file, as maxsimd does");
+  app.add_option("--address", options.address, "HOST:PORT to listen on, maxsimd's grpc.address; port 0: any")
+      ->capture_default_str();
+  app.add_option("--unix-socket", options.unix_socket,
+                 "listen on this Unix socket as well, maxsimd's grpc.unix_socket");
+  app.add_option("--port-file", options.port_file,
+                 "write the port to this file, maxsimd's server.port_file; it is left there");
   CLI11_PARSE(app, argc, argv);
   if (absl::Status status = maxsim::bench::Serve(options); !status.ok()) {
     std::fprintf(stderr, "maxsim_bench_wire: %s\n", status.ToString().c_str());

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 import xml.etree.ElementTree as ElementTree
@@ -122,13 +123,22 @@ class PageTest(unittest.TestCase):
         swept = sweep([1.0, 2.0, 1.2, 1.3])
         for swept_row, peers in zip(swept["rows"], ({FLASH: 0.04}, {FLASH: 0.04, LIK: 0.07}, {FLASH: None}, {})):
             swept_row["peers"] = peers
-        self.assertIn("Peers ran 2 of them; on 1 one was faster.", report.sweep_lines(swept))
+        self.assertIn("Peers ran 2 of the 4; on 1 one was faster.", report.sweep_lines(swept))
         self.assertNotIn("In a run of its own", "\n".join(report.sweep_lines(swept)))
-        limits = {"read_gbs": 4400.0, "fp16_tflops": 860.0, "int8_tops": 1800.0}
-        lines = report.sweep_lines({**swept, "commit": "0123", "date": "2026-01-31", "limits": limits})
+        swept["rows"][0]["storage"] = swept["rows"][1]["storage"] = "i8"
+        swept["rows"][1]["peers"] = {f"{FLASH} int8": 0.04}
+        text = "\n".join(report.sweep_lines(swept))
+        self.assertIn("Peers ran 2 of the 4, 1 of them in FP16 beside INT8; on 1 one was faster.", text)
+        limits = {"read_gbs": 4400.0, "fp16_tflops": 860.0, "int8_tops": 1800.0, "h2d_gbs": 55.0}
+        run = {"commit": "0123", "date": "2026-01-31", "limits": limits, "command": "compare_peers.py --sweep"}
         self.assertIn(
-            "In a run of its own: commit 0123, 2026-01-31, read_gbs 4,400, fp16_tflops 860, int8_tops 1,800.", lines
+            "In a run of its own: commit 0123, 2026-01-31, `compare_peers.py --sweep`, read_gbs 4,400, "
+            "fp16_tflops 860, int8_tops 1,800.",
+            report.sweep_lines({**swept, **run}),
         )
+        self.assertEqual(report.problems(results([row()], sweep={**swept, **run})), [])
+        del run["limits"]
+        self.assertEqual(len(report.problems(results([row()], sweep={**swept, **run}))), 1)
 
     def test_text_around_the_table_stays(self):
         first = report.with_table("# Title\n\nBefore.\n", "one")
@@ -249,10 +259,12 @@ class ComparePeersTest(unittest.TestCase):
     def test_a_method_without_time_is_given_up_for_rows_that_ask_for_no_less(self):
         tried = row("2x9x64x4-40", d=96, peers={})
         compare_peers.add_timing(tried, FLASH, {"method": "a", "error": compare_peers.OUT_OF_TIME})
+        compare_peers.add_timing(tried, FLASH, {"method": "s", "error": compare_peers.STUCK})
+        compare_peers.add_timing(tried, FLASH, {"method": "c", "eager_ms": 3.0, "error": compare_peers.OUT_OF_TIME})
         compare_peers.add_timing(tried, LIK, {"method": "b", "error": "ValueError: no"})
         for shape, d, method, expected in (
             ("1x9x64x4-40", 96, (FLASH, "a"), True),
-            ("1x9x65x4-40", 128, (FLASH, "a"), True),
+            ("1x9x65x4-40", 128, (FLASH, "s"), True),
             ("1x9x63x4-40", 128, (FLASH, "a"), False),
             ("1x9x64x4-40", 64, (FLASH, "a"), False),
             ("1x9x64x4-40", 96, (FLASH, "c"), False),
@@ -260,7 +272,8 @@ class ComparePeersTest(unittest.TestCase):
             ("topk:10k2", None, (FLASH, "a"), False),
         ):
             later = row(shape, d=d)
-            self.assertEqual(compare_peers.given_up([tried, later], later, *method), expected, (shape, d, method))
+            beyond = compare_peers.given_up([tried, later], later, *method)
+            self.assertEqual(beyond, "2x9x64x4-40" if expected else None, (shape, d, method))
 
     def test_a_call_that_takes_too_long_is_cut_off_even_where_it_catches_exceptions(self):
         def stubborn():
@@ -281,14 +294,18 @@ class ComparePeersTest(unittest.TestCase):
         self.assertEqual(shown, "compare_peers.py --bench maxsim_bench_gpu --json kernels.json")
 
 
-# Stands in for the process that times: three methods a row, of which "stuck" never ends, "crash" takes the process with
-# it, and rows of 3 documents have no inputs.
+# Stands in for the process that times: three methods for the second row, of which "stuck" never ends, "crash" takes the
+# process with it when it has a figure, and rows of 3 documents have no inputs. Once, it does not start behind row 2.
 STAND_IN = """
 import json, os, sys, time
 path, first = sys.argv[sys.argv.index("--json") + 1], int(sys.argv[sys.argv.index("--time-from") + 1])
 rows = json.load(open(path))["rows"]
 say = lambda message: print(json.dumps(message), flush=True)
+if first > 2 and not os.path.exists(path + ".failed"):
+    open(path + ".failed", "w")
+    sys.exit(5)
 print("a peer's own words")
+say({"software": {"torch": "2"}})
 for n in range(first, len(rows)):
     say({"row": n})
     if rows[n]["shape"].startswith("1x3x"):
@@ -302,6 +319,7 @@ for n in range(first, len(rows)):
         if method == "stuck":
             time.sleep(60)
         if method == "crash":
+            say({**begun, "so_far": {"eager_ms": 7.0, "graph_ms": None}})
             os._exit(1)
         say({**begun, "timing": {"eager_ms": n + 1.0, "graph_ms": None}})
 """
@@ -331,28 +349,132 @@ class TimeAllTest(unittest.TestCase):
         compare_peers.save(report_so_far, str(self.path))
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            compare_peers.time_all(report_so_far, rows, self.options)
+            self.came_up = compare_peers.time_all(report_so_far, rows, self.options)
+        self.software = report_so_far.get("software")
         return rows, output.getvalue()
 
     def test_goes_on_behind_methods_that_hang_or_crash_and_rows_without_inputs(self):
         rows, output = self.time(["1x1x8x8", "1x2x8x8", "1x3x8x8", "1x4x8x8"])
         self.assertEqual([r["peers"] for r in rows], [{"P": 1.0}, {"P": 2.0}, {}, {"P": 4.0}], output)
         outcomes = {timing["method"]: timing.get("error") for timing in rows[1]["peer_methods"]}
-        self.assertEqual(outcomes, {"fast": None, "stuck": "out of time", "crash": "the process ended"})
+        self.assertEqual(outcomes, {"fast": None, "stuck": compare_peers.STUCK, "crash": "the process ended"})
+        self.assertEqual(rows[1]["peer_methods"][2]["eager_ms"], 7.0)
+        self.assertEqual(rows[2]["peer_error"], "no inputs: the process ended")
+        self.assertEqual((self.came_up, self.software), (True, {"torch": "2"}))
+        self.assertIn("no peer is timed: the process ended before row 3", output)
+        self.assertNotIn("left out", output)
         self.assertEqual(json.loads(self.path.read_text())["rows"][3]["peers"], {"P": 4.0})
 
     def test_ends_with_its_time_and_says_what_is_left_out(self):
         self.options.seconds, self.options.seconds_per_method = 3, 30
         rows, output = self.time(["1x1x8x8", "1x2x8x8", "1x4x8x8"])
         self.assertEqual([bool(r["peers"]) for r in rows], [True, True, False], output)
+        errors = {timing["method"]: timing.get("error") for timing in rows[1]["peer_methods"]}
+        self.assertEqual(errors, {"fast": None, "stuck": compare_peers.NO_TIME_LEFT})
         self.assertIn("1 rows left out for want of time", output)
+
+    def test_messages_without_end_do_not_outlast_the_time(self):
+        timing = unittest.mock.Mock()
+        timing.messages.get = lambda timeout: {"row": 0}
+        begin = time.monotonic()
+        begun, reason = compare_peers.follow(timing, [], 60, begin + 0.2, None)
+        self.assertEqual((begun, reason), ({"row": 0}, compare_peers.NO_TIME_LEFT))
+        self.assertLess(time.monotonic() - begin, 5)
 
     def test_peers_that_do_not_start_are_an_end(self):
         failing = [sys.executable, "-c", "raise SystemExit(1)"]
         with unittest.mock.patch.object(compare_peers, "own_command", lambda _: failing):
             rows, output = self.time(["1x1x8x8"])
         self.assertEqual(rows[0]["peers"], {})
-        self.assertIn("before the first row", output)
+        self.assertFalse(self.came_up)
+        self.assertIn("before row 0", output)
+
+    def test_figures_of_an_earlier_run_stay_where_peers_do_not_start(self):
+        earlier = results([row(peers={FLASH: 0.5})])
+        compare_peers.save(earlier, str(self.path))
+        options = argparse.Namespace(**vars(self.options), bench=None, sweep_rows=0, compile_processes=0)
+        failing = [sys.executable, "-c", "raise SystemExit(1)"]
+        output = io.StringIO()
+        with unittest.mock.patch.object(compare_peers, "own_command", lambda _: failing):
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+                self.assertEqual(compare_peers.compare(options), 1)
+        self.assertEqual(json.loads(self.path.read_text()), earlier)
+
+    def test_a_benchmark_that_fails_leaves_the_results_that_there_are(self):
+        earlier = results([row(peers={FLASH: 0.5})])
+        compare_peers.save(earlier, str(self.path))
+        options = argparse.Namespace(
+            **vars(self.options), bench="false", bench_args=[], shapes="goals", inputs=".", sweep_rows=0
+        )
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            self.assertEqual(compare_peers.compare(options), 1)
+        self.assertEqual(json.loads(self.path.read_text()), earlier)
+
+
+class TimeFromTest(unittest.TestCase):
+    """The process that times, without a device: what it says of which rows."""
+
+    def said(self, rows, swept, time_from=0):
+        peers, tuned = unittest.mock.Mock(), []
+        methods = [(FLASH, "a", None), (LIK, "b", None)]
+        peers.methods.return_value = methods
+        peers.tune_for.side_effect = tuned.append
+
+        def time_method(_torch, _timer, inputs, _prepare, _options, tell_timing):
+            tell_timing({"eager_ms": 2.0, "graph_ms": None})
+            self.timed.append((inputs, len(tuned)))
+            return {"eager_ms": 2.0, "graph_ms": 1.0}
+
+        self.timed = []
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "kernels.json"
+            path.write_text(json.dumps({"rows": rows, "sweep": {"rows": swept}}))
+            options = argparse.Namespace(
+                json=str(path), sweep_rows=len(swept), time_from=time_from, sweep_tuning_ms=20, inputs=folder
+            )
+            modules = {name: unittest.mock.Mock(__version__=name + " 1") for name in ("torch", "triton")}
+            output = io.StringIO()
+            with unittest.mock.patch.dict(sys.modules, modules), contextlib.redirect_stdout(output):
+                with unittest.mock.patch.multiple(
+                    compare_peers,
+                    Peers=lambda _: peers,
+                    Timer=unittest.mock.Mock(),
+                    Inputs=lambda _torch, measured, _folder, fill: measured["shape"],
+                    time_method_of=time_method,
+                ):
+                    self.assertEqual(compare_peers.time_from(options), 0)
+        return [json.loads(line) for line in output.getvalue().splitlines()]
+
+    def test_says_what_it_begins_and_what_it_has(self):
+        messages = self.said([{**row("1x1x8x8"), "peer_methods": []}], [])
+        a, b = ({"row": 0, "peer": peer, "method": method} for peer, method in ((FLASH, "a"), (LIK, "b")))
+        so_far, timing = {"eager_ms": 2.0, "graph_ms": None}, {"eager_ms": 2.0, "graph_ms": 1.0}
+        self.assertEqual(
+            messages,
+            [{"software": {"torch": "torch 1", "triton": "triton 1"}}, {"row": 0}]
+            + [a, {**a, "so_far": so_far}, {**a, "timing": timing}]
+            + [b, {**b, "so_far": so_far}, {**b, "timing": timing}],
+        )
+
+    def test_goes_on_behind_what_is_known_already(self):
+        known = {**row("1x2x8x8"), "peer_methods": [{"peer": FLASH, "method": "a", "error": compare_peers.STUCK}]}
+        messages = self.said([row("1x1x8x8"), known], [], time_from=1)
+        self.assertEqual({message["row"] for message in messages[1:]}, {1})
+        self.assertEqual({message["method"] for message in messages[2:]}, {"b"})
+
+    def test_a_method_without_time_is_left_out_of_a_sweep_alone(self):
+        stuck = {**row("1x2x8x8"), "peer_methods": [{"peer": FLASH, "method": "a", "error": compare_peers.STUCK}]}
+        messages = self.said([stuck, row("1x3x8x8")], [{**row("1x4x16x8-9")}])
+        reasons = {
+            (message["row"], message["method"]): message["timing"].get("error")
+            for message in messages
+            if "timing" in message
+        }
+        left_out = "not tried: no time for 1x2x8x8"
+        self.assertEqual(reasons, {(0, "b"): None, (1, "a"): None, (1, "b"): None, (2, "a"): left_out, (2, "b"): None})
+        tuned = {shape: bool(count) for shape, count in self.timed}
+        self.assertEqual(tuned, {"1x2x8x8": False, "1x3x8x8": False, "1x4x16x8-9": True})
 
 
 if __name__ == "__main__":
