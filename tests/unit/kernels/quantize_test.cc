@@ -107,6 +107,47 @@ TEST(RotateTest, RoundsAsDescribed) {
   EXPECT_EQ(Hash(rotated(0x123456789abcdef, 100)), 0x9961d697b709d021);
 }
 
+// One operation after the other, as kernels/quantize.h has them.
+std::vector<float> RotatedPlainly(uint64_t seed, std::vector<float> row) {
+  const auto dim = static_cast<int32_t>(row.size());
+  const int32_t span = RotationSpan(dim);
+  for (int32_t round = 0; round < kRotationRounds; ++round) {
+    const int32_t begin = RotationBegin(dim, round);
+    for (int32_t column = begin; column < begin + span; ++column) {
+      if ((RotationSigns(seed, round, column / 64) >> (column % 64) & 1) != 0) row[column] = -row[column];
+    }
+    for (int32_t distance = 1; distance < span; distance *= 2) {
+      for (int32_t column = 0; column < span; ++column) {
+        if ((column & distance) != 0) continue;
+        const float a = row[begin + column];
+        const float b = row[begin + column + distance];
+        row[begin + column] = a + b;
+        row[begin + column + distance] = a - b;
+      }
+    }
+    for (int32_t column = begin; column < begin + span; ++column) row[column] *= RotationFactor(dim);
+  }
+  return row;
+}
+
+TEST(RotateTest, HasTheBitsOfPlainLoops) {
+  for (int32_t dim : kDims) {
+    std::vector<float> row = Row(3, dim);
+    row[dim / 2] = 0;
+    row[dim - 1] = -0.0f;
+    EXPECT_EQ(Hash(Rotated(kSeed, row)), Hash(RotatedPlainly(kSeed, row))) << "d " << dim;
+  }
+}
+
+TEST(RotateTest, UnrotateIsItsInverse) {
+  for (int32_t dim : kDims) {
+    const std::vector<float> row = Row(4, dim);
+    std::vector<float> back = Rotated(kSeed, row);
+    Unrotate(kSeed, absl::MakeSpan(back));
+    for (int32_t column = 0; column < dim; ++column) EXPECT_NEAR(back[column], row[column], 1e-6f) << "d " << dim;
+  }
+}
+
 struct Quantized {
   std::vector<int32_t> elements;
   float scale = 0;
