@@ -71,16 +71,16 @@ class SchedulerStressTest : public SchedulerTest {
       if (queries.size() % 3 == 0) absl::SleepFor(absl::Microseconds(300));
       return absl::OkStatus();
     });
-    constexpr int kThreads = 6;
-    constexpr int kJobs = 300;
+    constexpr size_t kThreads = 6;
+    constexpr size_t kJobs = 300;
     scored_ = 0;
     std::vector<Outcome> outcomes(kThreads * kJobs);
     std::vector<std::thread> threads;
-    for (int thread = 0; thread < kThreads; ++thread) {
+    for (size_t thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
-        std::mt19937_64 random(test::TestSeed() + static_cast<uint64_t>(thread));
-        for (int idx = 0; idx < kJobs; ++idx) {
-          SubmitOne(random, &outcomes[static_cast<size_t>(thread * kJobs + idx)]);
+        std::mt19937_64 random(test::TestSeed() + thread);
+        for (size_t idx = 0; idx < kJobs; ++idx) {
+          SubmitOne(random, &outcomes[thread * kJobs + idx]);
           if (random() % 16 == 0) absl::SleepFor(absl::Microseconds(500));
           if (random() % 64 == 0) scheduler_->RetryDelay();
         }
