@@ -79,8 +79,9 @@ class Given {
 
 void AddServer(CLI::App& app, Options& options, Texts& texts) {
   app.option_defaults()->group("Server");
-  app.add_option("--target", options.client.target,
-                 "The server's gRPC port; dns:///NAME:PORT takes all addresses of a name in turn")
+  app.add_option(
+         "--target", options.client.target,
+         "The server's gRPC port; dns:///NAME:PORT takes all addresses of a name in turn, unix:PATH a Unix socket")
       ->required()
       ->type_name("HOST:PORT");
   app.add_option("--collection", options.workload.collection, "The collection to ask")->required()->type_name("NAME");
