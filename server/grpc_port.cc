@@ -65,12 +65,16 @@ absl::Status CheckSocket(const std::string& path) {
   struct stat file {};
   const bool is_there = lstat(path.c_str(), &file) == 0;
   if (is_there && !S_ISSOCK(file.st_mode)) return problem(EEXIST);
-  const int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket_fd < 0) return problem(errno);
   absl::Status status;
   if (is_there) {
-    if (connect(socket_fd, name, sizeof(address)) == 0) status = problem(EADDRINUSE);
-    if (status.ok() && errno != ECONNREFUSED) status = problem(errno);
+    // EAGAIN: somebody listens, and has no time.
+    if (connect(socket_fd, name, sizeof(address)) == 0 || errno == EAGAIN) {
+      status = problem(EADDRINUSE);
+    } else if (errno != ECONNREFUSED) {
+      status = problem(errno);
+    }
   } else if (bind(socket_fd, name, sizeof(address)) != 0) {
     status = problem(errno);
   } else {
@@ -101,9 +105,8 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertifica
   builder.AddListeningPort(config.grpc.address,
                            certificates.enabled() ? certificates.Credentials() : grpc::InsecureServerCredentials(),
                            &opened.port);
-  int socket_bound = 1;
   if (!unix_socket.empty()) {
-    builder.AddListeningPort(absl::StrCat("unix:", unix_socket), grpc::InsecureServerCredentials(), &socket_bound);
+    builder.AddListeningPort(absl::StrCat("unix:", unix_socket), grpc::InsecureServerCredentials());
   }
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
   // A compressed message would unfold to any size before its length is looked at: such calls end in UNIMPLEMENTED.
@@ -122,12 +125,13 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertifica
   }
   for (grpc::Service* service : services) builder.RegisterService(service);
   opened.server = builder.BuildAndStart();
+  if (opened.server == nullptr && opened.port != 0 && !unix_socket.empty()) {
+    // One that was left behind in a folder that this process may not write.
+    return absl::UnavailableError(absl::StrCat("grpc.unix_socket: cannot listen on ", unix_socket));
+  }
   if (opened.server == nullptr || opened.port == 0) {
     return absl::UnavailableError(absl::StrCat("grpc.address: cannot listen on ", config.grpc.address,
                                                certificates.enabled() ? " with the files of tls.*" : ""));
-  }
-  if (socket_bound == 0) {
-    return absl::UnavailableError(absl::StrCat("grpc.unix_socket: cannot listen on ", unix_socket));
   }
   opened.health_names = {"", v1::Reranker::service_full_name()};
   if (config.admin.enabled) opened.health_names.emplace_back(v1::Admin::service_full_name());

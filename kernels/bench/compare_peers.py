@@ -9,7 +9,7 @@ Needs PyTorch and Triton on a GPU. Runs maxsim_bench_gpu (--bench; without it --
 
     "peers": {"flash-maxsim 0.3.0": 0.033, "late-interaction-kernels 0.4.5": null}
 
-null stands for a peer that fails or that needs longer than --seconds-per-method, its tuning included. Rows of INT8 have
+null stands for a peer that fails, or has no figure after --seconds-per-method, its tuning included. Rows of INT8 have
 the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes;
 those take documents of equal length, so that lists and ragged rows of INT8 have what the peers do in FP16.
 "peer_methods" has every figure, as called and as a CUDA graph's replay, of which the best counts, and why one is missing;
@@ -34,6 +34,7 @@ import json
 import os
 import queue
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -544,7 +545,7 @@ def time_all(report, rows, options):
         print(f"{label:<40} {message['peer']:<36} {' '.join(times)}  {outcome}", flush=True)
         save(report, options.json)
 
-    first, reason, failed_starts = 0, "", 0
+    first, reason, came_up, failed_starts = 0, "", False, 0
     while first < len(rows) and reason != NO_TIME_LEFT:
         timing = Timing(options, first)
         try:
@@ -558,18 +559,19 @@ def time_all(report, rows, options):
         if begun is None:
             failed_starts += 1
             print(f"no peer is timed: {reason} before row {first}", file=sys.stderr, flush=True)
-            if reason != NO_TIME_LEFT and (first == 0 or failed_starts > 1):
+            if reason != NO_TIME_LEFT and (not came_up or failed_starts > 1):
                 return False
             continue
-        failed_starts = 0
+        came_up, failed_starts = True, 0
         first = begun["row"]
         if "peer" in begun and "timing" not in begun:
             figures = begun.get("so_far", {"eager_ms": None, "graph_ms": None})
             take(rows[first], {**begun, "timing": {**figures, "error": reason}})
         elif "peer" not in begun and reason != NO_TIME_LEFT:
-            rows[first]["peer_error"] = f"no inputs: {reason}"
-            print(f"{rows[first]['shape']}: {rows[first]['peer_error']}", flush=True)
-            save(report, options.json)
+            print(f"{rows[first]['shape']}: no inputs: {reason}", flush=True)
+            if not rows[first]["peer_methods"]:
+                rows[first]["peer_error"] = f"no inputs: {reason}"
+                save(report, options.json)
             first += 1
     left_out = sum(not row["peer_methods"] and "peer_error" not in row for row in rows)
     if left_out:
@@ -637,6 +639,8 @@ def run_bench(options):
     fresh = options.json + ".bench"
     command = [options.bench, "--json", fresh, "--inputs", options.inputs, *options.bench_args]
     command += ["--shapes", options.shapes]
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(fresh)  # of a run that was interrupted
     result = subprocess.run(command, check=False)
     if result.returncode != 0:
         print(f"{command[0]} failed with {result.returncode}", file=sys.stderr, flush=True)
@@ -655,7 +659,7 @@ def save(report, path):
 
 def shown(arguments):
     """The command without folders."""
-    return " ".join(["compare_peers.py"] + [os.path.basename(a.rstrip("/")) if "/" in a else a for a in arguments])
+    return shlex.join(["compare_peers.py"] + [os.path.basename(a.rstrip("/")) if "/" in a else a for a in arguments])
 
 
 def compare(options):
@@ -674,13 +678,15 @@ def compare(options):
     report["command"] = shown(sys.argv[1:])
     report["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     save(report, options.json)
-    if options.compile_processes > 0 and rows:
-        compile_all(options)
-    if not time_all(report, rows, options):
-        failed = 1
+    try:
+        if options.compile_processes > 0 and rows:
+            compile_all(options)
+        if not time_all(report, rows, options):
+            failed = 1
+    finally:
         if not any(row["peer_methods"] for row in rows):  # figures of an earlier run stay
             report = json.loads(found)
-    save(report, options.json)
+        save(report, options.json)
     print(f"{time.monotonic() - begin:.0f} s in all", flush=True)
     return failed
 

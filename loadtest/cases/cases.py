@@ -43,7 +43,8 @@ class Run:
             return self._server[1]
         self.stop_server()
         folders = {collection: self.data.collection(collection) for collection in collections}
-        server = Maxsimd(self.options.bin, self.out, name, folders, residency or self.residency(), keys)
+        server = Maxsimd(self.options.bin, self.out, name, folders, residency or self.residency(), keys,
+                         unix_socket="grpc.unix_socket" in self.keys)  # fmt: skip
         self._server = (description, server)
         return server
 
@@ -207,12 +208,16 @@ def latency(run):
     def rows(name, server):
         for case, target in ((name, server.target), (f"{name}-unix", server.unix_target)):
             case = f"{case}:i8-1000x180"
+            if target is None:
+                run.rows.append({"case": case, "skipped": "this maxsimd knows no grpc.unix_socket"})
+                continue
             run.row(case, run.load(case, server, "passages-i8", run.scale.candidates, target=target, **one_client))
 
     server = run.server("resident", RESIDENT)
     rows("latency", server)
     if not (pathlib.Path(run.options.bin) / "maxsim_bench_wire").exists():
-        run.rows.append({"case": "wire:i8-1000x180", "skipped": "there is no maxsim_bench_wire"})
+        for case in ("wire", "wire-unix"):
+            run.rows.append({"case": f"{case}:i8-1000x180", "skipped": "there is no maxsim_bench_wire"})
         return
     with Wire(run.options.bin, run.out, "wire", server.target) as wire:
         rows("wire", wire)

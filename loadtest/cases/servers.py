@@ -158,27 +158,33 @@ class Process:
 
 
 def socket_path(owner):
-    """Of a Unix socket, in a folder that goes with `owner`: a path under an --out may be longer than a socket's may be."""
-    owner.socket_folder = tempfile.TemporaryDirectory(prefix="maxsim-")
+    """Of a Unix socket, in a folder that goes with `owner`: other folders' paths may be longer than a socket's may be."""
+    owner.socket_folder = tempfile.TemporaryDirectory(prefix="maxsim-", dir="/tmp")
     return str(pathlib.Path(owner.socket_folder.name) / "grpc.sock")
 
 
 class Maxsimd(Process):
-    """maxsimd over some collections. `keys` are configuration keys ("batching.max_queue_time": "5ms")."""
+    """maxsimd over some collections. `keys` are configuration keys ("batching.max_queue_time": "5ms").
 
-    def __init__(self, binaries, out, name, collections, residency, keys=None, seconds=180):
+    `unix_target` is None where `unix_socket` is not wanted.
+    """
+
+    def __init__(self, binaries, out, name, collections, residency, keys=None, seconds=180, unix_socket=False):
         out = pathlib.Path(out)
         self.port_file = out / f"{name}.port.json"
         self.port_file.unlink(missing_ok=True)
-        unix_socket = socket_path(self)
         config = {
-            "grpc": {"address": "127.0.0.1:0", "unix_socket": unix_socket},
+            "grpc": {"address": "127.0.0.1:0"},
             "http": {"address": "127.0.0.1:0"},
             "server": {"port_file": str(self.port_file), "shutdown_delay": "0s"},
             "collections": [
                 {"name": name, "path": str(path), "residency": residency} for name, path in collections.items()
             ],
         }
+        self.unix_target = None
+        if unix_socket:
+            config["grpc"]["unix_socket"] = socket_path(self)
+            self.unix_target = f"unix:{config['grpc']['unix_socket']}"
         for key, value in (keys or {}).items():
             section, _, rest = key.partition(".")
             config.setdefault(section, {})[rest] = value
@@ -195,7 +201,6 @@ class Maxsimd(Process):
         self.start_seconds = time.monotonic() - begin
         ports = json.loads(self.port_file.read_text())
         self.target = f"127.0.0.1:{ports['grpc_port']}"
-        self.unix_target = f"unix:{unix_socket}"
         self.metrics_url = f"http://127.0.0.1:{ports['http_port']}/metrics"
 
     def metrics(self):

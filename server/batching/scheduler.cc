@@ -104,12 +104,12 @@ class Scheduler::Impl {
   void LaneLoop();
   absl::Duration HoldBack(absl::Time now) const;
 
-  // A lane's thread, or that of SubmitOrScore.
-  ScoredBatch Score(engine::Lane* lane, std::vector<QueuedJob> batch);
+  // A lane's thread, or that of SubmitOrScore, where gRPC would catch what is thrown and go on with a lane less.
+  ScoredBatch Score(engine::Lane* lane, std::vector<QueuedJob> batch) noexcept;
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
 
   // One of these, or one that answers.
-  void Answer(ScoredBatch& batch);
+  void Answer(ScoredBatch& batch) noexcept;
 
   // The reaper's thread.
   void ReaperLoop();
@@ -258,9 +258,8 @@ absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
 }
 
 bool Scheduler::Impl::MayScoreHere(const engine::Job& job) const {
-  if (caller_scores_ || running_jobs_ > 0 || !queue_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
-    return false;
-  }
+  const bool is_idle = !caller_scores_ && running_jobs_ == 0 && queue_.empty();
+  if (!is_idle || options_.max_batch_delay > absl::ZeroDuration() || !job.collection->is_resident()) return false;
   return static_cast<double>(job.work) <= rate_.PerSecond() * absl::ToDoubleSeconds(kShort);
 }
 
@@ -395,7 +394,7 @@ void Scheduler::Impl::LaneLoop() {
   reaper_cv_.notify_all();
 }
 
-Scheduler::Impl::ScoredBatch Scheduler::Impl::Score(engine::Lane* lane, std::vector<QueuedJob> batch) {
+Scheduler::Impl::ScoredBatch Scheduler::Impl::Score(engine::Lane* lane, std::vector<QueuedJob> batch) noexcept {
   std::vector<engine::Job*> jobs;
   jobs.reserve(batch.size());
   for (const QueuedJob& queued : batch) jobs.push_back(queued.job.get());
@@ -443,7 +442,7 @@ void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const en
   }
 }
 
-void Scheduler::Impl::Answer(ScoredBatch& batch) {
+void Scheduler::Impl::Answer(ScoredBatch& batch) noexcept {
   for (size_t idx = 0; idx < batch.jobs.size(); ++idx) {
     QueuedJob& queued = batch.jobs[idx];
     absl::StatusOr<engine::JobResult> result = std::move(batch.results[idx]);

@@ -87,8 +87,9 @@ class Scheduler {
 
   // Submit for a thread that may be held up for about kShort. Where nothing waits and nothing is being scored, the job
   // is scored and answered on the calling thread, which spares it the waking up of a lane's; so one thread at a time is
-  // held up. A job that takes longer than kShort by the recent rate of scoring, or comes before a rate is known, is
-  // queued, and with a max_batch_delay all are.
+  // held up. Queued are jobs on collections that are not resident; a job that takes longer than kShort by the recent
+  // rate of scoring (where that was one of batches, it may take a few times as long alone), or comes before a rate is
+  // known; and with a max_batch_delay all.
   absl::Status SubmitOrScore(std::unique_ptr<engine::Job>& job);
   static constexpr absl::Duration kShort = absl::Microseconds(500);
 

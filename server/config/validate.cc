@@ -35,6 +35,10 @@ absl::Status ValidateTls(const Config& config) {
 constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status ValidateSocket(const std::string& path) {
+  if (absl::StrContains(path, '%')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("grpc.unix_socket: ", path, " holds a %, which gRPC takes for the begin of an encoded character"));
+  }
   if (path.size() <= kMaxSocketPath) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("grpc.unix_socket: ", path, " has ", path.size(), " bytes, more than the limit ", kMaxSocketPath));

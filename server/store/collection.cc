@@ -18,10 +18,16 @@ uint64_t EqualTokens(const std::vector<Collection::Part>& parts) {
   return std::all_of(parts.begin(), parts.end(), is_alike) ? static_cast<uint64_t>(tokens) : 0;
 }
 
+bool AllIn(Residency tier, const std::vector<Collection::Part>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const Collection::Part& part) { return part.tier == tier; });
+}
+
 }  // namespace
 
 Collection::Collection(Contents contents)
-    : contents_(std::move(contents)), document_tokens_(EqualTokens(contents_.parts)) {}
+    : contents_(std::move(contents)),
+      is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
+      document_tokens_(EqualTokens(contents_.parts)) {}
 
 const Documents* Collection::Part::On(uint32_t device) const {
   for (const Copy& copy : copies) {

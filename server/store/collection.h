@@ -94,6 +94,8 @@ class Collection {
   std::string tiers() const;
   // Memory of the devices, and host memory that stands for it, of all copies: on the CPU backend the shards' own.
   size_t resident_bytes() const;
+  // Whether all of it is where scoring is fastest: on GPUs, or in host memory where there is none.
+  bool is_resident() const { return is_resident_; }
   // Host memory beside that: the id index, and on GPUs ids, offsets and payloads.
   size_t index_bytes() const;
   // Documents of parts that no device which answers has.
@@ -123,7 +125,8 @@ class Collection {
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together
 
  private:
-  const Contents contents_;         // the reservation is let go after the parts
+  const Contents contents_;  // the reservation is let go after the parts
+  const bool is_resident_;
   const uint64_t document_tokens_;  // of every document, where they are known to have equally many; else 0
 };
 

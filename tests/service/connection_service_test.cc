@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -124,6 +125,20 @@ class UnixSocketTest : public testing::Test {
         grpc::CreateCustomChannel(absl::StrCat("unix:", path()), grpc::InsecureChannelCredentials(), arguments));
   }
 
+  sockaddr_un Address() const {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    path().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    return address;
+  }
+
+  // Of another process, as it were; nobody listens yet.
+  int BoundSocket() const {
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_un address = Address();
+    EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
+  }
+
   // Why a server does not start with this socket.
   static std::string ErrorOf(const std::string& unix_socket) {
     config::Config config = TestConfig();
@@ -146,11 +161,7 @@ TEST_F(UnixSocketTest, IsServedBesideTheAddressAndRemovedAtTheEnd) {
 }
 
 TEST_F(UnixSocketTest, OneThatNobodyListensOnIsReplaced) {
-  const int abandoned = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  path().copy(address.sun_path, sizeof(address.sun_path) - 1);
-  ASSERT_EQ(bind(abandoned, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  close(abandoned);
+  close(BoundSocket());
   ASSERT_TRUE(std::filesystem::is_socket(path()));
   auto server = Serve();
   const grpc::Status status = RerankOverSocket();
@@ -162,6 +173,22 @@ TEST_F(UnixSocketTest, OneOfAnotherServerIsLeftToIt) {
   EXPECT_EQ(ErrorOf(path()), absl::StrCat("grpc.unix_socket: cannot listen on ", path(), ": Address already in use"));
   const grpc::Status status = RerankOverSocket();
   EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+// With nothing accepted and no place in its queue, a connection to it would wait.
+TEST_F(UnixSocketTest, OneWhoseServerHasNoTimeIsLeftToIt) {
+  const int busy = BoundSocket();
+  ASSERT_EQ(listen(busy, 0), 0);
+  const sockaddr_un address = Address();
+  std::vector<int> clients;
+  do {
+    clients.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  } while (connect(clients.back(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  ASSERT_EQ(errno, EAGAIN);
+  EXPECT_THAT(ErrorOf(path()), testing::EndsWith(": Address already in use"));
+  EXPECT_TRUE(std::filesystem::is_socket(path()));
+  for (const int client : clients) close(client);
+  close(busy);
 }
 
 TEST_F(UnixSocketTest, AFileOrNoFolderIsRefusedAndNothingIsLeft) {

@@ -290,8 +290,11 @@ class ComparePeersTest(unittest.TestCase):
             pass
 
     def test_the_command_is_shown_without_folders(self):
-        shown = compare_peers.shown(["--bench", "./bin/maxsim_bench_gpu", "--json", "/some/where/kernels.json"])
-        self.assertEqual(shown, "compare_peers.py --bench maxsim_bench_gpu --json kernels.json")
+        arguments = ["--bench", "./bin/maxsim_bench_gpu", "--json", "/some/where/kernels.json"]
+        shown = compare_peers.shown([*arguments, "--bench-args", "--sweep 200"])
+        self.assertEqual(
+            shown, "compare_peers.py --bench maxsim_bench_gpu --json kernels.json --bench-args '--sweep 200'"
+        )
 
 
 # Stands in for the process that times: three methods for the second row, of which "stuck" never ends, "crash" takes the
@@ -400,9 +403,28 @@ class TimeAllTest(unittest.TestCase):
                 self.assertEqual(compare_peers.compare(options), 1)
         self.assertEqual(json.loads(self.path.read_text()), earlier)
 
+    def test_figures_of_an_earlier_run_stay_where_it_is_interrupted_or_has_no_time(self):
+        earlier = results([row(peers={FLASH: 0.5})])
+        hangs = [sys.executable, "-c", "import time; time.sleep(60)"]
+        for seconds, compiling, error in ((0.3, None, None), (60, KeyboardInterrupt, KeyboardInterrupt)):
+            compare_peers.save(earlier, str(self.path))
+            options = argparse.Namespace(**vars(self.options), bench=None, sweep_rows=0, compile_processes=1)
+            options.seconds = seconds
+            output = io.StringIO()
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(contextlib.redirect_stdout(output))
+                stack.enter_context(contextlib.redirect_stderr(output))
+                patches = {"own_command": lambda _: hangs, "compile_all": unittest.mock.Mock(side_effect=compiling)}
+                stack.enter_context(unittest.mock.patch.multiple(compare_peers, **patches))
+                if error:
+                    stack.enter_context(self.assertRaises(error))
+                compare_peers.compare(options)
+            self.assertEqual(json.loads(self.path.read_text()), earlier, seconds)
+
     def test_a_benchmark_that_fails_leaves_the_results_that_there_are(self):
         earlier = results([row(peers={FLASH: 0.5})])
         compare_peers.save(earlier, str(self.path))
+        pathlib.Path(str(self.path) + ".bench").write_text("{}")  # of a run that was interrupted
         options = argparse.Namespace(
             **vars(self.options), bench="false", bench_args=[], shapes="goals", inputs=".", sweep_rows=0
         )

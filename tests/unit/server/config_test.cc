@@ -283,6 +283,7 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
   EXPECT_TRUE(LoadWith({"--grpc.unix_socket=/" + std::string(106, 's')}).ok());
   EXPECT_EQ(ErrorOf(LoadWith({"--grpc.unix_socket=/" + std::string(107, 's')})),
             "grpc.unix_socket: /" + std::string(107, 's') + " has 108 bytes, more than the limit 107");
+  EXPECT_THAT(ErrorOf(LoadWith({"--grpc.unix_socket=/run/%41"})), HasSubstr("grpc.unix_socket: /run/%41 holds a %"));
   EXPECT_THAT(ErrorOf(LoadWith({"--backend.cpu_isa=mmx"})),
               HasSubstr("backend.cpu_isa: \"mmx\" is not one of amx, avx512bf16,"));
   EXPECT_TRUE(LoadWith({"--backend.cpu_isa=avx2"}).ok());

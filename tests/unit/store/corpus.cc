@@ -105,10 +105,10 @@ void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view 
   ASSERT_TRUE(published.ok()) << published;
 }
 
-std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend) {
+std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend,
+                                                    store::Residency residency) {
   store::CollectionStore store(backend, {.memory_reserve_bytes = 0});
-  absl::StatusOr<std::shared_ptr<const store::Collection>> loaded =
-      store.Load("corpus", folder, store::Residency::kAuto);
+  absl::StatusOr<std::shared_ptr<const store::Collection>> loaded = store.Load("corpus", folder, residency);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return loaded.ok() ? *std::move(loaded) : nullptr;
 }

@@ -63,6 +63,7 @@ RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = S
 void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes);
 
 // Loads a collection by a store of its own, without a memory limit; a failure fails the test and gives null.
-std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend);
+std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend,
+                                                    store::Residency residency = store::Residency::kAuto);
 
 }  // namespace maxsim::test
