@@ -81,7 +81,10 @@ class Hadamard {
 class Rotation {
  public:
   Rotation(uint64_t seed, int32_t dim)
-      : dim_(dim), span_(RotationSpan(dim)), signs_(static_cast<size_t>(kRotationRounds * span_)) {
+      : dim_(dim),
+        span_(RotationSpan(dim)),
+        transform_(span_, RotationFactor(dim)),
+        signs_(static_cast<size_t>(kRotationRounds * span_)) {
     for (int32_t round = 0; round < kRotationRounds; ++round) {
       const int32_t begin = RotationBegin(dim, round);
       uint64_t word = 0;
@@ -93,16 +96,15 @@ class Rotation {
   }
 
   void Turn(float* row) const {
-    const Hadamard transform(span_, RotationFactor(dim_));
-    for (int32_t round = 0; round < kRotationRounds; ++round) transform(row + RotationBegin(dim_, round), Signs(round));
+    for (int32_t round = 0; round < kRotationRounds; ++round)
+      transform_(row + RotationBegin(dim_, round), Signs(round));
   }
 
   // Signs and the scaled transform are symmetric and orthogonal: each is its own inverse.
   void TurnBack(float* row) const {
-    const Hadamard transform(span_, RotationFactor(dim_));
     for (int32_t round = kRotationRounds - 1; round >= 0; --round) {
       float* const columns = row + RotationBegin(dim_, round);
-      transform(columns, nullptr);
+      transform_(columns, nullptr);
       for (int32_t column = 0; column < span_; ++column) columns[column] *= Signs(round)[column];
     }
   }
@@ -113,6 +115,7 @@ class Rotation {
 
   int32_t dim_;
   int32_t span_;
+  Hadamard transform_;
   std::vector<float> signs_;  // [kRotationRounds, span_] of 1 and -1
 };
 
