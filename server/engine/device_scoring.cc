@@ -5,20 +5,6 @@
 #include "server/engine/device_run.h"
 
 namespace maxsim::engine {
-namespace {
-
-int64_t Length(const DocumentsView& documents, uint32_t ordinal) {
-  return documents.offsets[ordinal + size_t{1}] - documents.offsets[ordinal];
-}
-
-int64_t TotalLength(const DocumentsView& documents, absl::Span<const uint32_t> ordinals) {
-  if (documents.document_tokens > 0) return documents.document_tokens * static_cast<int64_t>(ordinals.size());
-  int64_t total = 0;
-  for (const uint32_t ordinal : ordinals) total += Length(documents, ordinal);
-  return total;
-}
-
-}  // namespace
 
 // Whole-collection queries stand first and lists by group, so that queries which share documents meet in one call.
 void DeviceRun::ScorePart(uint32_t part_idx) {
@@ -83,13 +69,15 @@ void DeviceRun::ScoreWholePartInRanges(const QueryGroup& group, const store::Col
 void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) {
   if (!queries_->AnyAlive(group)) return;
   const CandidateSplit& split = queries_->split(group);
-  const DocumentsView& view = queries_->collection().parts()[part_idx].shard->documents();
+  const store::Collection& collection = queries_->collection();
+  const store::Collection::Part& part = collection.parts()[part_idx];
+  const auto length = [&](uint32_t ordinal) { return collection.num_document_tokens(part.first_ordinal + ordinal); };
   const absl::Span<const uint32_t> ordinals = split.ordinals(part_idx);
   const absl::Span<const uint32_t> indices = split.indices(part_idx);
   const auto max_piece = static_cast<size_t>(limits_.max_candidates);
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
   // Nearly always all of them fit into one call.
-  const int64_t total = ordinals.size() <= max_piece ? TotalLength(view, ordinals) : 0;
+  const int64_t total = ordinals.size() <= max_piece ? static_cast<int64_t>(collection.num_tokens(part, ordinals)) : 0;
   const bool at_once = ordinals.size() <= max_piece && total <= max_tokens;
   size_t end = 0;
   for (size_t begin = 0; begin < ordinals.size(); begin = end) {
@@ -97,11 +85,11 @@ void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) 
     if (at_once) {
       end = ordinals.size();
     } else {
-      num_tokens = Length(view, ordinals[begin]);
+      num_tokens = length(ordinals[begin]);
       for (end = begin + 1; end < ordinals.size() && end - begin < max_piece; ++end) {
-        const int64_t length = Length(view, ordinals[end]);
-        if (length > max_tokens - num_tokens) break;
-        num_tokens += length;
+        const int64_t more = length(ordinals[end]);
+        if (more > max_tokens - num_tokens) break;
+        num_tokens += more;
       }
     }
     for (const QueryRun& run : queries_->RunsOf(group)) {

@@ -10,12 +10,11 @@ namespace maxsim::store {
 
 namespace {
 
-// Tokens of every document, where they are known to have equally many in all parts; else 0.
-uint64_t EqualTokens(const std::vector<Collection::Part>& parts) {
-  if (parts.empty()) return 0;
-  const int64_t tokens = parts.front().shard->documents().document_tokens;
-  const auto is_alike = [&](const Collection::Part& part) { return part.shard->documents().document_tokens == tokens; };
-  return std::all_of(parts.begin(), parts.end(), is_alike) ? static_cast<uint64_t>(tokens) : 0;
+std::vector<DocumentsView> ViewsOf(const std::vector<Collection::Part>& parts) {
+  std::vector<DocumentsView> views;
+  views.reserve(parts.size());
+  for (const Collection::Part& part : parts) views.push_back(part.shard->documents());
+  return views;
 }
 
 bool AllIn(Residency tier, const std::vector<Collection::Part>& parts) {
@@ -27,7 +26,7 @@ bool AllIn(Residency tier, const std::vector<Collection::Part>& parts) {
 Collection::Collection(Contents contents)
     : contents_(std::move(contents)),
       is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
-      document_tokens_(EqualTokens(contents_.parts)) {}
+      lengths_(ViewsOf(contents_.parts)) {}
 
 const Documents* Collection::Part::On(uint32_t device) const {
   for (const Copy& copy : copies) {
@@ -81,7 +80,7 @@ size_t Collection::resident_bytes() const {
 }
 
 size_t Collection::index_bytes() const {
-  size_t bytes = contents_.index.num_bytes();
+  size_t bytes = contents_.index.num_bytes() + lengths_.num_bytes();
   if (!contents_.on_gpu) return bytes;
   for (const Part& part : parts()) bytes += static_cast<size_t>(part.shard->host_bytes());
   return bytes;
@@ -119,34 +118,6 @@ std::string_view Collection::string_id(uint64_t ordinal) const {
 std::string_view Collection::payload(uint64_t ordinal) const {
   const Location place = Locate(ordinal);
   return parts()[place.part].shard->payload(place.ordinal);
-}
-
-uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {
-  if (document_tokens_ > 0) return ordinals.size() * document_tokens_;
-  // Little beside the two loads, so that many documents' lengths are on their way from memory at a time.
-  const auto length = [](const int64_t* offsets, uint64_t ordinal) {
-    return static_cast<uint64_t>(offsets[ordinal + 1] - offsets[ordinal]);
-  };
-  uint64_t tokens = 0;
-  if (parts().size() == 1) {
-    const int64_t* const offsets = parts().front().shard->documents().offsets;
-    for (const uint64_t ordinal : ordinals) tokens += length(offsets, ordinal);
-    return tokens;
-  }
-  std::vector<const int64_t*> offsets;
-  offsets.reserve(parts().size());
-  for (const Part& part : parts()) offsets.push_back(part.shard->documents().offsets);
-  for (const uint64_t ordinal : ordinals) {
-    const Location place = Locate(ordinal);
-    tokens += length(offsets[place.part], place.ordinal);
-  }
-  return tokens;
-}
-
-int64_t Collection::num_document_tokens(uint64_t ordinal) const {
-  const Location place = Locate(ordinal);
-  const int64_t* offsets = parts()[place.part].shard->documents().offsets;
-  return offsets[place.ordinal + 1] - offsets[place.ordinal];
 }
 
 }  // namespace maxsim::store

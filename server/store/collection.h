@@ -16,6 +16,7 @@
 #include "server/shard/manifest.h"
 #include "server/shard/shard.h"
 #include "server/store/device_set.h"
+#include "server/store/document_lengths.h"
 #include "server/store/id_index.h"
 #include "server/store/residency.h"
 
@@ -96,7 +97,7 @@ class Collection {
   size_t resident_bytes() const;
   // Whether all of it is where scoring is fastest: on GPUs, or in host memory where there is none.
   bool is_resident() const { return is_resident_; }
-  // Host memory beside that: the id index, and on GPUs ids, offsets and payloads.
+  // Host memory beside that: the id index, documents' lengths, and on GPUs ids, offsets and payloads.
   size_t index_bytes() const;
   // Documents of parts that no device which answers has.
   uint64_t num_unavailable(const DeviceSet& devices) const;
@@ -121,13 +122,18 @@ class Collection {
   std::string_view string_id(uint64_t ordinal) const;
   int64_t int_id(uint64_t ordinal) const { return contents_.index.int_id(ordinal); }
   std::string_view payload(uint64_t ordinal) const;
-  int64_t num_document_tokens(uint64_t ordinal) const;
-  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;  // of all of them together
+  int64_t num_document_tokens(uint64_t ordinal) const { return lengths_.Of(ordinal); }
+  // Of all of them together.
+  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const { return lengths_.Sum(ordinals); }
+  // Likewise, by their ordinals in one of its parts.
+  uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const {
+    return lengths_.Sum(part.first_ordinal, ordinals);
+  }
 
  private:
   const Contents contents_;  // the reservation is let go after the parts
   const bool is_resident_;
-  const uint64_t document_tokens_;  // of every document, where they are known to have equally many; else 0
+  const DocumentLengths lengths_;
 };
 
 }  // namespace maxsim::store

@@ -14,6 +14,11 @@
 namespace maxsim::store {
 namespace {
 
+// Of what is kept of each document to find it and to price it.
+uint64_t IndexBytes(uint64_t num_documents) {
+  return SaturatingAdd(IdIndex::NumBytes(num_documents), DocumentLengths::NumBytes(num_documents));
+}
+
 // The tiers that a shard may go to, best first.
 absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Residency residency) {
   if (residency == Residency::kGpu && !devices.is_gpu()) {
@@ -133,7 +138,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Man
   if (memory.host.budget_bytes == 0) {
     // What is loaded beside the tokens comes out of the same memory.
     const uint64_t beside_bytes =
-        SaturatingAdd(BytesBeside(manifest), IdIndex::NumBytes(static_cast<uint64_t>(manifest.num_documents)));
+        SaturatingAdd(BytesBeside(manifest), IndexBytes(static_cast<uint64_t>(manifest.num_documents)));
     room.host_bytes -= std::min(room.host_bytes, beside_bytes);
   }
   absl::Status lost;
@@ -189,8 +194,8 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& ma
     text += shard::Cat(
         "  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(BytesBeside(manifest)), "\n");
   }
-  text += shard::Cat("  id index (host memory, outside the budget): ",
-                     FormatBytes(IdIndex::NumBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
+  text += shard::Cat("  id index and lengths (host memory, outside the budget): ",
+                     FormatBytes(IndexBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
   for (size_t device = 0; device < devices.size(); ++device) {
     const std::string name =
         shard::Cat(devices.backend(device).info().name, " memory",

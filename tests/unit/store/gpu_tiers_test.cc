@@ -55,7 +55,8 @@ TEST_F(GpuTiersTest, EveryTierCanBeAskedFor) {
     EXPECT_EQ(share.host_bytes, idx == 1 ? bytes : 0);
     EXPECT_EQ(share.num_shards, manifest_.shards.size());
     // The host keeps what the device does not need; a mapped file stays for kDisk alone.
-    EXPECT_EQ((*loaded)->index_bytes(), IdIndex::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
+    EXPECT_EQ((*loaded)->index_bytes(),
+              IdIndex::NumBytes(300) + DocumentLengths::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
     EXPECT_EQ((*loaded)->parts()[0].shard->documents().tokens != nullptr, idx == 2);
     EXPECT_EQ((*loaded)->num_document_tokens(299), documents_.length(299));
   }
@@ -98,7 +99,8 @@ TEST_F(GpuTiersTest, PinnedHostMemoryHasABudgetOfItsOwn) {
 
 TEST_F(GpuTiersTest, WithoutABudgetPinnedMemoryLeavesRoomForWhatIsBesideTheTokens) {
   const uint64_t pinned = kBytes * static_cast<uint64_t>(manifest_.num_tokens);
-  const uint64_t beside = FileBytes() - static_cast<uint64_t>(manifest_.num_tokens) * 16 * 2 + IdIndex::NumBytes(300);
+  const uint64_t beside = FileBytes() - static_cast<uint64_t>(manifest_.num_tokens) * 16 * 2 + IdIndex::NumBytes(300) +
+                          DocumentLengths::NumBytes(300);
   for (const uint64_t missing : {0, 1}) {
     CollectionStore store(&gpu_, {.memory_budget_bytes = 1, .host_reserve_bytes = 100, .free_host_bytes = [&] {
                                     return pinned + beside + 100 - missing;
