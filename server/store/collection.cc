@@ -17,6 +17,13 @@ std::vector<DocumentsView> ViewsOf(const std::vector<Collection::Part>& parts) {
   return views;
 }
 
+std::vector<uint64_t> FirstOrdinals(const std::vector<Collection::Part>& parts) {
+  std::vector<uint64_t> ordinals;
+  ordinals.reserve(parts.size());
+  for (const Collection::Part& part : parts) ordinals.push_back(part.first_ordinal);
+  return ordinals;
+}
+
 bool AllIn(Residency tier, const std::vector<Collection::Part>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const Collection::Part& part) { return part.tier == tier; });
 }
@@ -26,6 +33,7 @@ bool AllIn(Residency tier, const std::vector<Collection::Part>& parts) {
 Collection::Collection(Contents contents)
     : contents_(std::move(contents)),
       is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
+      first_ordinals_(FirstOrdinals(contents_.parts)),
       lengths_(ViewsOf(contents_.parts)) {}
 
 const Documents* Collection::Part::On(uint32_t device) const {
@@ -103,11 +111,12 @@ absl::Status Collection::Check() const {
 
 Collection::Location Collection::Locate(uint64_t ordinal) const {
   // The last part that begins at or before the ordinal. A part without documents shares its first ordinal with the part
-  // behind it, which is the one this finds.
-  const auto next = std::upper_bound(parts().begin(), parts().end(), ordinal,
-                                     [](uint64_t value, const Part& part) { return value < part.first_ordinal; });
-  const auto part = static_cast<uint32_t>(next - parts().begin() - 1);
-  return {part, static_cast<uint32_t>(ordinal - parts()[part].first_ordinal)};
+  // behind it, which is the one this finds. Without branches: those of a list in any order could not be foreseen.
+  const uint64_t* first = first_ordinals_.data();
+  for (size_t count = first_ordinals_.size(); count > 1; count -= count / 2) {
+    first += static_cast<size_t>(first[count / 2] <= ordinal) * (count / 2);
+  }
+  return {static_cast<uint32_t>(first - first_ordinals_.data()), static_cast<uint32_t>(ordinal - *first)};
 }
 
 std::string_view Collection::string_id(uint64_t ordinal) const {

@@ -133,6 +133,7 @@ class Collection {
  private:
   const Contents contents_;  // the reservation is let go after the parts
   const bool is_resident_;
+  const std::vector<uint64_t> first_ordinals_;  // [parts]
   const DocumentLengths lengths_;
 };
 
