@@ -1,8 +1,10 @@
 // maxsim_bench_front: times what a request costs on the host before it is queued and after it was scored, one core, by
 // stage: parsing the message, resolving ids, the whole of Translate, building and writing the answer.
 //
-// Stages take turns, and each number is the median of its turns in CPU time of the thread, so that other work on the
-// machine counts as little as possible and equally for all. "ids one by one" is what resolving ids in groups replaced.
+// Documents are of unlike lengths, in several shards, and each run of a stage has another request than the one before,
+// so that neither caches nor the processor's guesses know it. Stages take turns, and each number is the median of its
+// turns in CPU time of the thread, so that other work on the machine counts as little as possible and equally for all.
+// "ids one by one" is what resolving ids in groups replaced.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -34,6 +36,8 @@ namespace maxsim::bench {
 namespace {
 
 constexpr int32_t kQueryTokens = 32;
+constexpr int64_t kNumShards = 16;
+constexpr size_t kNumRequests = 17;  // that stages go through; a prime, so that each stage has them all
 
 struct Options {
   int64_t documents = 1'000'000;
@@ -74,20 +78,24 @@ std::string StringId(int64_t document) {
 std::shared_ptr<const store::Collection> MakeCollection(store::CollectionStore* store, const std::string& folder,
                                                         Ids ids, int64_t num_documents) {
   shard::Catalog catalog(ids == Ids::kStrings ? shard::IdType::kString : shard::IdType::kInt64);
+  int64_t num_tokens = 0;
   for (int64_t document = 0; document < num_documents; ++document) {
-    catalog.lengths.push_back(1);
+    catalog.lengths.push_back(static_cast<int32_t>(1 + document % 3));
+    num_tokens += catalog.lengths.back();
     const absl::Status added =
         ids == Ids::kStrings ? catalog.ids.Add(StringId(document)) : catalog.ids.Add(IntId(ids, document));
     if (!added.ok()) Fail(added);
   }
   // Values do not matter: nothing is scored. Large collections have the narrowest rows there are, for the memory.
   const int32_t dim = num_documents > 200'000 ? kMinDim : 128;
-  const std::vector<uint16_t> tokens(static_cast<size_t>(num_documents * dim), 0x3c00);
-  shard::MemoryTokens source(shard::ElementType::kF16, dim, num_documents, tokens.data());
+  const std::vector<uint16_t> tokens(static_cast<size_t>(num_tokens * dim), 0x3c00);
+  shard::MemoryTokens source(shard::ElementType::kF16, dim, num_tokens, tokens.data());
   shard::BuildOptions build;
   build.folder = folder;
   build.name = "bench";
   build.storage = ScalarType::kF16;
+  const int64_t token_bytes = num_tokens * dim * static_cast<int64_t>(sizeof(uint16_t));
+  build.max_shard_bytes = std::max(token_bytes / kNumShards, shard::kMinMaxShardBytes);
   const auto manifest = shard::BuildCollection(build, catalog, source, nullptr);
   if (!manifest.ok()) Fail(manifest.status());
   auto loaded = store->Load("c" + std::to_string(static_cast<int>(ids)) + "-" + std::to_string(num_documents), folder,
@@ -96,18 +104,16 @@ std::shared_ptr<const store::Collection> MakeCollection(store::CollectionStore* 
   return *std::move(loaded);
 }
 
-v1::RerankRequest MakeRequest(Ids ids, int64_t num_documents, int num_candidates, int num_queries, int32_t dim) {
-  std::mt19937_64 random(1);
+v1::RerankRequest MakeRequest(Ids ids, int64_t num_documents, int num_candidates, int32_t dim, uint64_t seed) {
+  std::mt19937_64 random(seed);
   v1::RerankRequest request;
   request.set_collection("bench");
   request.set_top_k(100);
-  for (int query = 0; query < num_queries; ++query) {
-    v1::TokenMatrix& tokens = *request.add_queries()->mutable_tokens();
-    tokens.set_dtype(v1::DATA_TYPE_F16);
-    tokens.set_num_tokens(kQueryTokens);
-    tokens.set_dim(static_cast<uint32_t>(dim));
-    tokens.set_data(std::string(static_cast<size_t>(kQueryTokens * dim) * sizeof(uint16_t), '\x2c'));
-  }
+  v1::TokenMatrix& tokens = *request.add_queries()->mutable_tokens();
+  tokens.set_dtype(v1::DATA_TYPE_F16);
+  tokens.set_num_tokens(kQueryTokens);
+  tokens.set_dim(static_cast<uint32_t>(dim));
+  tokens.set_data(std::string(static_cast<size_t>(kQueryTokens * dim) * sizeof(uint16_t), '\x2c'));
   for (int i = 0; i < num_candidates; ++i) {
     const auto document = static_cast<int64_t>(random() % static_cast<uint64_t>(num_documents));
     if (ids == Ids::kStrings) {
@@ -164,19 +170,27 @@ struct Stage {
 
 class Case {
  public:
-  Case(std::string name, v1::RerankRequest request, std::shared_ptr<const store::Collection> collection)
-      : name_(std::move(name)), request_(std::move(request)), collection_(std::move(collection)) {
-    bytes_ = request_.SerializeAsString();
-    auto translated = rpc::Translate(request_, collection_, {});
-    if (!translated.ok()) Fail(translated.status());
-    translated_ = *std::move(translated);
-    result_ = FakeResult(*translated_.job);
+  Case(std::string name, const std::vector<v1::RerankRequest>& requests,
+       std::shared_ptr<const store::Collection> collection)
+      : name_(std::move(name)), collection_(std::move(collection)) {
+    for (const v1::RerankRequest& request : requests) {
+      auto translated = rpc::Translate(request, collection_, {});
+      if (!translated.ok()) Fail(translated.status());
+      Request& made = requests_.emplace_back();
+      made.message = request;
+      made.bytes = request.SerializeAsString();
+      made.result = FakeResult(*translated->job);
+      made.translated = *std::move(translated);
+      made.response = rpc::BuildResponse(made.translated.answer, made.result);
+    }
     AddStages();
   }
 
   void Run(int turns, nlohmann::json* rows) {
+    size_t next = 0;
     for (int turn = 0; turn < turns + 1; ++turn) {
       for (Stage& stage : stages_) {
+        current_ = &requests_[next++ % requests_.size()];
         const double begin = ThreadSeconds();
         sink_ = sink_ + stage.run();
         if (turn > 0) stage.seconds.push_back(ThreadSeconds() - begin);  // the first warms up
@@ -194,43 +208,49 @@ class Case {
   void AddStages() {
     stages_.push_back({"parse", [this] {
                          v1::RerankRequest parsed;
-                         return static_cast<uint64_t>(parsed.ParseFromString(bytes_));
+                         return static_cast<uint64_t>(parsed.ParseFromString(current_->bytes));
                        }});
     stages_.push_back({"parse on an arena", [this] {
                          google::protobuf::Arena arena;
                          auto* parsed = google::protobuf::Arena::CreateMessage<v1::RerankRequest>(&arena);
-                         return static_cast<uint64_t>(parsed->ParseFromString(bytes_));
+                         return static_cast<uint64_t>(parsed->ParseFromString(current_->bytes));
                        }});
-    const v1::Candidates& candidates = request_.candidates();
-    const bool strings = candidates.has_string_ids();
-    stages_.push_back({"ids one by one", [&candidates, strings, this] {
-                         return strings ? OneByOne(candidates.string_ids().ids(), *collection_)
-                                        : OneByOne(candidates.int_ids().ids(), *collection_);
+    stages_.push_back({"ids one by one", [this] {
+                         const v1::Candidates& candidates = current_->message.candidates();
+                         return candidates.has_string_ids() ? OneByOne(candidates.string_ids().ids(), *collection_)
+                                                            : OneByOne(candidates.int_ids().ids(), *collection_);
                        }});
-    stages_.push_back({"ids in groups", [&candidates, this] {
-                         const auto resolved = rpc::ResolveCandidates(candidates, *collection_, {}, false,
-                                                                      [] { return std::string("candidates"); });
+    stages_.push_back({"ids in groups", [this] {
+                         const auto resolved = rpc::ResolveCandidates(current_->message.candidates(), *collection_, {},
+                                                                      false, [] { return std::string("candidates"); });
                          return (*resolved)->num_tokens;
                        }});
-    stages_.push_back({"Translate", [this] { return rpc::Translate(request_, collection_, {})->job->work; }});
+    stages_.push_back({"Translate", [this] { return rpc::Translate(current_->message, collection_, {})->job->work; }});
     stages_.push_back({"held bytes", [this] {
-                         return rpc::HeldBytes(*translated_.job, translated_.answer) + request_.SpaceUsedLong();
+                         const rpc::Translated& translated = current_->translated;
+                         return rpc::HeldBytes(*translated.job, translated.answer) + current_->message.SpaceUsedLong();
                        }});
     stages_.push_back({"build the answer", [this] {
-                         return static_cast<uint64_t>(rpc::BuildResponse(translated_.answer, result_).results_size());
+                         const v1::RerankResponse response =
+                             rpc::BuildResponse(current_->translated.answer, current_->result);
+                         return static_cast<uint64_t>(response.results_size());
                        }});
-    stages_.push_back({"write the answer", [this] {
-                         static const v1::RerankResponse response = rpc::BuildResponse(translated_.answer, result_);
-                         return static_cast<uint64_t>(response.SerializeAsString().size());
-                       }});
+    stages_.push_back(
+        {"write the answer", [this] { return static_cast<uint64_t>(current_->response.SerializeAsString().size()); }});
   }
 
+  struct Request {
+    v1::RerankRequest message;
+    std::string bytes;
+    rpc::Translated translated;
+    engine::JobResult result;
+    v1::RerankResponse response;
+  };
+
   const std::string name_;
-  const v1::RerankRequest request_;
   const std::shared_ptr<const store::Collection> collection_;
-  std::string bytes_;
-  rpc::Translated translated_;
-  engine::JobResult result_;
+  std::vector<Request> requests_;
+  const Request* current_ = nullptr;  // of the stage that runs
   std::vector<Stage> stages_;
   volatile uint64_t sink_ = 0;
 };
@@ -260,8 +280,11 @@ void Run(const Options& options) {
         char name[96];
         std::snprintf(name, sizeof(name), "%s %dk/%lldk", kind.name, candidates / 1000,
                       static_cast<long long>(documents / 1000));
-        Case(name, MakeRequest(kind.ids, documents, candidates, 1, collection->dim()), collection)
-            .Run(options.turns, &rows);
+        std::vector<v1::RerankRequest> requests;
+        for (size_t seed = 0; seed < kNumRequests; ++seed) {
+          requests.push_back(MakeRequest(kind.ids, documents, candidates, collection->dim(), seed));
+        }
+        Case(name, requests, collection).Run(options.turns, &rows);
       }
     }
   }
