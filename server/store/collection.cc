@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/shard/text.h"
+#include "server/store/parts.h"
 
 namespace maxsim::store {
 
@@ -110,13 +111,8 @@ absl::Status Collection::Check() const {
 }
 
 Collection::Location Collection::Locate(uint64_t ordinal) const {
-  // The last part that begins at or before the ordinal. A part without documents shares its first ordinal with the part
-  // behind it, which is the one this finds. Without branches: those of a list in any order could not be foreseen.
-  const uint64_t* first = first_ordinals_.data();
-  for (size_t count = first_ordinals_.size(); count > 1; count -= count / 2) {
-    first += static_cast<size_t>(first[count / 2] <= ordinal) * (count / 2);
-  }
-  return {static_cast<uint32_t>(first - first_ordinals_.data()), static_cast<uint32_t>(ordinal - *first)};
+  const size_t part = PartOf(first_ordinals_, ordinal);
+  return {static_cast<uint32_t>(part), static_cast<uint32_t>(ordinal - first_ordinals_[part])};
 }
 
 std::string_view Collection::string_id(uint64_t ordinal) const {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "server/shard/text.h"
+#include "server/store/parts.h"
 
 namespace maxsim::store {
 namespace {
@@ -78,9 +79,7 @@ struct IdIndex::State {
   std::vector<uint64_t> slots;  // kEmpty where there is nothing
 
   std::pair<size_t, int64_t> Place(uint64_t ordinal) const {
-    if (shards.size() == 1) return {0, static_cast<int64_t>(ordinal)};
-    const auto next = std::upper_bound(first_ordinals.begin(), first_ordinals.end(), ordinal);
-    const auto shard_idx = static_cast<size_t>(next - first_ordinals.begin()) - 1;
+    const size_t shard_idx = PartOf(first_ordinals, ordinal);
     return {shard_idx, static_cast<int64_t>(ordinal - first_ordinals[shard_idx])};
   }
 

@@ -1,0 +1,23 @@
+// Which part of a collection an ordinal lies in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace maxsim::store {
+
+// The last part that begins at or before `ordinal`, by the parts' first ordinals: ascending, the first of them 0, and
+// at least one. A part without documents shares its first ordinal with the part behind it, which is the one this finds.
+//
+// Without branches: those of ordinals in any order could not be foreseen.
+inline size_t PartOf(absl::Span<const uint64_t> first_ordinals, uint64_t ordinal) {
+  const uint64_t* first = first_ordinals.data();
+  for (size_t count = first_ordinals.size(); count > 1; count -= count / 2) {
+    first += static_cast<size_t>(first[count / 2] <= ordinal) * (count / 2);
+  }
+  return static_cast<size_t>(first - first_ordinals.data());
+}
+
+}  // namespace maxsim::store
