@@ -145,11 +145,13 @@ class Process:
         return self.process.returncode
 
     def wait_until(self, condition, seconds, what):
+        """Ends the process where it does not come to that."""
         deadline = time.monotonic() + seconds
         while not condition():
             if self.process.poll() is not None:
                 raise RuntimeError(f"{what}: it ended with {self.process.returncode}: {self.last_words()}")
             if time.monotonic() > deadline:
+                self.stop()
                 raise RuntimeError(f"{what}: not ready after {seconds:.0f} s: {self.last_words()}")
             time.sleep(0.02)
 
@@ -193,11 +195,7 @@ class Maxsimd(Process):
         clean = {key: value for key, value in os.environ.items() if not key.startswith("MAXSIM_")}
         begin = time.monotonic()
         super().__init__([pathlib.Path(binaries) / "maxsimd", "--config", self.config_file], out / f"{name}.log", clean)
-        try:
-            self.wait_until(self.port_file.exists, seconds, "maxsimd")
-        except RuntimeError:
-            self.stop()
-            raise
+        self.wait_until(self.port_file.exists, seconds, "maxsimd")
         self.start_seconds = time.monotonic() - begin
         ports = json.loads(self.port_file.read_text())
         self.target = f"127.0.0.1:{ports['grpc_port']}"
@@ -229,11 +227,7 @@ class Baseline(Process):
         for collection, path in collections.items():
             command += ["--collection", f"{collection}={path}"]
         super().__init__([*command, *keys], pathlib.Path(out) / f"{name}.log")
-        try:
-            self.wait_until(ready.exists, seconds, "the baseline")
-        except RuntimeError:
-            self.stop()
-            raise
+        self.wait_until(ready.exists, seconds, "the baseline")
         self.target = f"127.0.0.1:{port}"
 
 
@@ -247,11 +241,7 @@ class Wire(Process):
         command = [pathlib.Path(binaries) / "maxsim_bench_wire", "--target", target, "--unix-socket", unix_socket,
                    "--port-file", port_file]  # fmt: skip
         super().__init__(command, pathlib.Path(out) / f"{name}.log")
-        try:
-            self.wait_until(port_file.exists, seconds, "maxsim_bench_wire")
-        except RuntimeError:
-            self.stop()
-            raise
+        self.wait_until(port_file.exists, seconds, "maxsim_bench_wire")
         self.target = f"127.0.0.1:{json.loads(port_file.read_text())['grpc_port']}"
         self.unix_target = f"unix:{unix_socket}"
 

@@ -95,10 +95,10 @@ class Collection {
   std::string tiers() const;
   // Memory of the devices, and host memory that stands for it, of all copies: on the CPU backend the shards' own.
   size_t resident_bytes() const;
-  // Whether all of it is where scoring is fastest: on GPUs, or in host memory where there is none.
-  bool is_resident() const { return is_resident_; }
   // Host memory beside that: the id index, documents' lengths, and on GPUs ids, offsets and payloads.
   size_t index_bytes() const;
+  // Whether all of it is where scoring is fastest: on GPUs, or in host memory where there is none.
+  bool is_resident() const { return is_resident_; }
   // Documents of parts that no device which answers has.
   uint64_t num_unavailable(const DeviceSet& devices) const;
 

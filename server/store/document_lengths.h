@@ -19,7 +19,7 @@ class DocumentLengths {
   explicit DocumentLengths(absl::Span<const DocumentsView> parts);
 
   // All take ordinals below the number of documents.
-  int64_t Of(uint64_t ordinal) const { return equal_ > 0 ? equal_ : Kept(ordinal); }
+  int64_t Of(uint64_t ordinal) const { return equal_ > 0 ? equal_ : int64_t{less_one_[ordinal]} + 1; }
   uint64_t Sum(absl::Span<const uint64_t> ordinals) const { return SumFrom(0, ordinals); }
   // Of the documents first + ordinal.
   uint64_t Sum(uint64_t first, absl::Span<const uint32_t> ordinals) const { return SumFrom(first, ordinals); }
@@ -30,8 +30,6 @@ class DocumentLengths {
 
  private:
   static_assert(kMaxDocumentTokens - 1 <= UINT16_MAX);
-
-  int64_t Kept(uint64_t ordinal) const { return int64_t{less_one_[ordinal]} + 1; }
 
   template <typename Ordinal>
   uint64_t SumFrom(uint64_t first, absl::Span<const Ordinal> ordinals) const {

@@ -34,10 +34,10 @@ v1::RerankRequest TwoDocuments() {
 }
 
 // Its connections are its own: channels with the same arguments share theirs.
-std::shared_ptr<grpc::Channel> OwnChannel(const RunningServer& server) {
+std::shared_ptr<grpc::Channel> OwnChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(server.grpc_address(), grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
 grpc::Status RerankOver(const std::shared_ptr<grpc::Channel>& channel) {
@@ -57,7 +57,7 @@ TEST(ConnectionServiceTest, AConnectionOfItsAgeIsLeftAndTheCallInProgressEndsWel
   FakeBackend& backend = *owned;
   RunningServer server([](config::Config* config) { config->grpc.max_connection_age = absl::Milliseconds(300); },
                        std::move(owned));
-  const std::shared_ptr<grpc::Channel> channel = OwnChannel(server);
+  const std::shared_ptr<grpc::Channel> channel = OwnChannel(server.grpc_address());
   const size_t before = backend.calls().size();
   backend.Close();
   std::future<grpc::Status> held = std::async(std::launch::async, RerankOver, channel);
@@ -80,7 +80,7 @@ TEST(ConnectionServiceTest, ACallThatOutlastsTheGraceIsCutOff) {
       },
       std::move(owned));
   backend.Close();
-  const grpc::Status status = RerankOver(OwnChannel(server));
+  const grpc::Status status = RerankOver(OwnChannel(server.grpc_address()));
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
   backend.Open();
 }
@@ -89,7 +89,7 @@ TEST(ConnectionServiceTest, CallsOneAfterAnotherLoseNothingWhenConnectionsAge) {
   RunningServer server([](config::Config* config) { config->grpc.max_connection_age = absl::Milliseconds(50); });
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
-  const std::shared_ptr<grpc::Channel> channel = OwnChannel(server);
+  const std::shared_ptr<grpc::Channel> channel = OwnChannel(server.grpc_address());
   std::vector<std::thread> clients;
   for (int c = 0; c < 4; ++c) {
     clients.emplace_back([&] {
@@ -118,12 +118,7 @@ class UnixSocketTest : public testing::Test {
     return std::make_unique<RunningServer>([this](config::Config* config) { config->grpc.unix_socket = path(); });
   }
 
-  grpc::Status RerankOverSocket() {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return RerankOver(
-        grpc::CreateCustomChannel(absl::StrCat("unix:", path()), grpc::InsecureChannelCredentials(), arguments));
-  }
+  grpc::Status RerankOverSocket() { return RerankOver(OwnChannel(absl::StrCat("unix:", path()))); }
 
   sockaddr_un Address() const {
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -155,7 +150,7 @@ TEST_F(UnixSocketTest, IsServedBesideTheAddressAndRemovedAtTheEnd) {
   auto server = Serve();
   const grpc::Status over_socket = RerankOverSocket();
   EXPECT_TRUE(over_socket.ok()) << over_socket.error_message();
-  EXPECT_TRUE(RerankOver(OwnChannel(*server)).ok());
+  EXPECT_TRUE(RerankOver(OwnChannel(server->grpc_address())).ok());
   EXPECT_EQ(server->Stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(path()));
 }

@@ -49,8 +49,8 @@ class RunCasesTest(unittest.TestCase):
         self.assertEqual([row["case"] for row in self.serving["rows"] if "failed" in row], ["shard32"], self.result.stderr)
 
     def test_every_other_case_has_a_row_with_its_command(self):
-        for case in ("latency:i8-1000x180", "latency-unix:i8-1000x180", "saturated:i8-1000x180", "saturated8:i8-1000x180", "overload:80", "overload",
-                     "host-scan:f16-1", "host-scan:i8-32", "host-lists:f16-1000x300", "soak"):  # fmt: skip
+        for case in ("latency:i8-1000x180", "latency-unix:i8-1000x180", "saturated:i8-1000x180",
+                     "saturated8:i8-1000x180", "overload:80", "overload", "host-scan:f16-1", "host-scan:i8-32", "host-lists:f16-1000x300", "soak"):  # fmt: skip
             row = self.rows[case]
             self.assertTrue(row["command"].startswith("maxsim-loadtest "), case)
             self.assertEqual((row["p50_us"], row["p99_us"], row["errors"], row["host_busy"]), (100.0, 900.0, 0, 0.25), case)
