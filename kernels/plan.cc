@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,15 @@ int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
     tiles += CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks());
   }
   return tiles;
+}
+
+// Candidates of all row tiles.
+int64_t RowTileCandidates(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+  int64_t candidates = 0;
+  for (const ScoreGroup& group : groups) {
+    candidates += CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks()) * group.num_candidates;
+  }
+  return candidates;
 }
 
 // Time that a tiling takes for a token and a row tile, in units of the memory's own pace. Measured on an H200, d = 128:
@@ -90,18 +100,47 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
   return false;
 }
 
-ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups,
-                     const DeviceLimits& limits) {
-  ScoreTile best = ScoreTile::kRows32;
-  double best_cost = std::numeric_limits<double>::infinity();
+// The tiling of those that `may` be chosen that takes the least time for its reads; nothing where none may.
+template <class Predicate>
+std::optional<ScoreTile> FewestReads(absl::Span<const ScoreGroup> groups, const Predicate& may) {
+  std::optional<ScoreTile> best;
+  double least = std::numeric_limits<double>::infinity();
   for (ScoreTile tile : kAllScoreTiles) {
-    if (!limits.Allows(tile) || !CanRun(tile, type, dim, row_bytes, limits)) continue;
-    if (const double cost = EstimatedReads(groups, tile); cost < best_cost) {
+    if (!may(tile)) continue;
+    if (const double reads = EstimatedReads(groups, tile); reads < least) {
       best = tile;
-      best_cost = cost;
+      least = reads;
     }
   }
   return best;
+}
+
+// Whether the stream kernel, which reads documents once for every block of rows, is done before the row tiles of
+// `other`, because it begins and ends sooner. Fitted to 342 calls of 8 to 700 documents with 5 to 100 query tokens on
+// an H200 (docs/performance/kernels.md); all in bytes that the memory sends meanwhile.
+bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, ScoreTile other, double document_bytes,
+                    int32_t num_sms) {
+  // What the others begin and end later, and what they take longer where thread blocks have to claim what they score.
+  constexpr double kBeginBytes = 17e6;
+  constexpr double kClaimBytes = 12e6;
+  // What a document costs beside its tokens, as so many more of them.
+  constexpr double kTokensOfDocument = 8;
+  // Query rows in shared memory are read again for every tile.
+  constexpr double kSharedRowsPace = 1.5;
+  const double bytes = document_bytes + kTokensOfDocument * static_cast<double>(row_bytes);
+  const double pace = row_bytes > kStreamRegisterRowBytes ? kSharedRowsPace : 1;
+  const double later = kBeginBytes + (RowTileCandidates(groups, other) > num_sms ? kClaimBytes : 0);
+  return pace * EstimatedReads(groups, ScoreTile::kStream32) * bytes < EstimatedReads(groups, other) * bytes + later;
+}
+
+ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups,
+                     const DeviceLimits& limits, double document_bytes) {
+  const auto can_run = [&](ScoreTile tile) {
+    return limits.Allows(tile) && CanRun(tile, type, dim, row_bytes, limits);
+  };
+  const ScoreTile best = FewestReads(groups, can_run).value_or(ScoreTile::kRows32);
+  if (document_bytes <= 0 || IsStream(best) || !can_run(ScoreTile::kStream32)) return best;
+  return StreamIsSooner(row_bytes, groups, best, document_bytes, limits.num_sms) ? ScoreTile::kStream32 : best;
 }
 
 // The most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages do.
@@ -163,16 +202,13 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : CountHalfTiles(groups, plan.tile);
-  int64_t work = 0;
-  for (const ScoreGroup& group : groups) {
-    work += CeilDiv(group.Blocks(SharesBlocks(plan.tile)), TraitsOf(plan.tile).blocks()) * group.num_candidates;
-  }
   plan.row_tiles_at_once = 1;
-  plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<int64_t>(work, 1, limits.num_sms));
+  plan.blocks_per_row_tile =
+      static_cast<int32_t>(std::clamp<int64_t>(RowTileCandidates(groups, plan.tile), 1, limits.num_sms));
 }
 
 absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
-                               const DeviceLimits& limits) {
+                               const DeviceLimits& limits, double document_bytes) {
   if (dim < kMinDim || dim > kMaxDim) {
     return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
   }
@@ -180,7 +216,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.type = type;
   plan.align = align;
   plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
-  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits);
+  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits, document_bytes);
   if (IsHopper(plan.tile)) {
     PlanHopper(groups, limits, plan);
     return plan;
@@ -272,14 +308,14 @@ double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
 }
 
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
-                                    const DeviceLimits& limits) {
-  return Plan(type, dim, /*align=*/false, groups, limits);
+                                    const DeviceLimits& limits, double document_bytes) {
+  return Plan(type, dim, /*align=*/false, groups, limits, document_bytes);
 }
 
 absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
                                     const DeviceLimits& limits) {
   const ScoreGroup group{num_blocks, num_documents};
-  return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits);
+  return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits, /*document_bytes=*/0);
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, const StreamTuning& tuning) {

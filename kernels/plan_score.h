@@ -10,10 +10,11 @@
 
 namespace maxsim {
 
-// Plans a scoring call. INVALID_ARGUMENT for a dimension outside the limits;
+// Plans a scoring call. `document_bytes` are those of a document in device memory, on average; 0: there is work for
+// long enough that beginning and ending do not matter. INVALID_ARGUMENT for a dimension outside the limits;
 // FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
-                                    const DeviceLimits& limits);
+                                    const DeviceLimits& limits, double document_bytes = 0);
 
 // Estimated time of a call over `groups` with a tiling that the plan chose, in candidates read at the memory's pace.
 double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile);

@@ -270,7 +270,7 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   // The union is scored in one pass.
   if (partials > room.partials || most_candidates > kMaxPassCandidates) return absl::OkStatus();
   ScorePlan plan;
-  MAXSIM_ASSIGN_OR_RETURN(plan, PlanScore(type_, dim_, plan_groups, limits));
+  MAXSIM_ASSIGN_OR_RETURN(plan, PlanScore(type_, dim_, plan_groups, limits, room.document_bytes));
   if (TraitsOf(plan.tile).blocks() == 1) return absl::OkStatus();  // would read the union once a query
   const double pace = room.join_always ? 1 : type_ == ScalarType::kI8 ? kUnionPaceI8 : kUnionPace;
   const double reads = pace * EstimatedReads(plan_groups, plan.tile) + JoinReads(room);
@@ -313,7 +313,7 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
   FormGroups(num_documents);
   if (groups_.empty()) return absl::OkStatus();
   for (const Group& group : groups_) plan_groups_.push_back(PlanGroup(group, group.num_candidates));
-  MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits));
+  MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanScore(type, dim, plan_groups_, limits, room.document_bytes));
   MAXSIM_RETURN_IF_ERROR(JoinLists(num_documents, limits, room));
 
   pass_candidates_ = std::min(most_candidates_, kMaxPassCandidates);

@@ -83,6 +83,18 @@ TEST_F(CallInputTest, AllDocumentsAreKnownPlaces) {
   EXPECT_EQ(places.document_tokens, 180);
 }
 
+TEST_F(CallInputTest, AShortCallIsPlannedAsOne) {
+  Add(60, 100);
+  EXPECT_TRUE(IsWide(Plan().score_plan().tile)) << "of documents of unknown length";
+  const auto tile = [&](int64_t document_tokens) {
+    const ScoreRoom room{.partials = 1 << 20, .document_bytes = static_cast<double>(document_tokens * kDim * 2)};
+    EXPECT_TRUE(input_.PlanScores(queries_, ScalarType::kF16, kDim, kNumDocuments, kHopper, room).ok());
+    return input_.score_plan().tile;
+  };
+  EXPECT_TRUE(IsStream(tile(180)));
+  EXPECT_TRUE(IsWide(tile(18000)));
+}
+
 TEST_F(CallInputTest, ListsOfEqualLengthAreKnownPlaces) {
   for (int i = 0; i < 3; ++i) Add(200, 70);
   const KnownPlaces places = Plan().Places(0, 70, 0);

@@ -190,6 +190,39 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
+// Row tiles read documents once for many blocks of rows, but begin and end later than the stream kernel, which reads
+// them once for each.
+TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
+  const auto tile = [](ScalarType type, int32_t dim, ScoreGroup group, int64_t document_tokens,
+                       const DeviceLimits& limits = kHopper) {
+    const auto document_bytes = static_cast<double>(document_tokens * DeviceRowBytes(type, dim));
+    return PlanScore(type, dim, {group}, limits, document_bytes)->tile;
+  };
+  constexpr ScalarType kF16 = ScalarType::kF16, kI8 = ScalarType::kI8;
+  EXPECT_EQ(tile(kF16, 128, {2, 300}, 14), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 128, {2, 300}, 180), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 128, {2, 10000}, 14), ScoreTile::kWide128);
+  EXPECT_EQ(tile(kF16, 128, {2, 1000}, 300), ScoreTile::kWide128);
+  EXPECT_EQ(tile(kF16, 128, {2, 300}, 0), ScoreTile::kWide128) << "nobody knows how long it takes";
+  EXPECT_EQ(tile(kF16, 128, {12, 8}, 290), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 128, {12, 700}, 290), ScoreTile::kWide256);
+  EXPECT_EQ(tile(kF16, 128, {/*num_blocks=*/6, 64, /*packed_blocks=*/2}, 60), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 128, {/*num_blocks=*/64, 1000, /*packed_blocks=*/16}, 60), ScoreTile::kWide256);
+  // Where thread blocks of the others claim what they score, they take longer.
+  EXPECT_EQ(tile(kF16, 128, {2, 132}, 600), ScoreTile::kWide128);
+  EXPECT_EQ(tile(kF16, 128, {2, 133}, 600), ScoreTile::kStream32);
+  // Half the bytes take half the time; query rows in shared memory take longer.
+  EXPECT_EQ(tile(kF16, 128, {4, 700}, 60), ScoreTile::kWide128);
+  EXPECT_EQ(tile(kI8, 128, {4, 700}, 60), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 256, {2, 132}, 14), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 256, {2, 132}, 290), ScoreTile::kDeep128);
+  EXPECT_EQ(tile(kI8, 768, {2, 8}, 14), ScoreTile::kDeep128) << "the stream kernel has no room for them";
+  DeviceLimits limits = kHopper;
+  limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
+  EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, limits), ScoreTile::kWide128);
+  EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, kH200), ScoreTile::kRows64);
+}
+
 // What is left of a group of queries is a row tile of half the rows or less, or a whole one.
 TEST(PlanTest, WideTilesMayBeHalfOnes) {
   const auto plan = [](const std::vector<ScoreGroup>& groups, ScoreTile tile) {
