@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import pathlib
+import statistics
 import sys
 from html import escape
 
@@ -206,7 +207,16 @@ def sweep_lines(sweep):
     if compared:
         wider = sum(row["storage"] == "i8" and not ran_eight_bit(row) for row in compared)
         in_f16 = f", {wider} of them in FP16 beside INT8" if wider else ""
-        lines += ["", f"Peers ran {len(compared)} of the {len(sweep['rows'])}{in_f16}; on {len(slower)} one was faster."]
+        median = statistics.median(best_peer(row)[0] / row["ours_ms"] for row in compared)
+        faster = ", ".join(
+            f"{row['shape']} {row['storage']} d {row['d']} ({best_peer(row)[0] * 1e3:.1f} us, ours {row['ours_ms'] * 1e3:.1f})"
+            for row in slower
+        )
+        lines += [
+            "",
+            f"Peers ran {len(compared)} of the {len(sweep['rows'])}{in_f16}; in the median the best one took {median:.1f} x "
+            f"as long as ours. " + (f"One was faster on {len(slower)}: {faster}." if slower else "None was faster on any."),
+        ]
     if "commit" in sweep:
         limits = ", ".join(f"{key} {value:,.0f}" for key, value in sweep["limits"].items() if key in SWEEP_LIMITS)
         lines += ["", f"In a run of its own: commit {sweep['commit']}, {sweep['date']}, `{sweep['command']}`, {limits}."]

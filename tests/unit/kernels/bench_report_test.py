@@ -123,12 +123,16 @@ class PageTest(unittest.TestCase):
         swept = sweep([1.0, 2.0, 1.2, 1.3])
         for swept_row, peers in zip(swept["rows"], ({FLASH: 0.04}, {FLASH: 0.04, LIK: 0.07}, {FLASH: None}, {})):
             swept_row["peers"] = peers
-        self.assertIn("Peers ran 2 of the 4; on 1 one was faster.", report.sweep_lines(swept))
+        text = "\n".join(report.sweep_lines(swept))
+        self.assertIn("Peers ran 2 of the 4; in the median the best one took 1.0 x as long as ours.", text)
+        self.assertIn(" One was faster on 1: 1x11x4x5-9 f16 d 64 (40.0 us, ours 60.0).", text)
         self.assertNotIn("In a run of its own", "\n".join(report.sweep_lines(swept)))
         swept["rows"][0]["storage"] = swept["rows"][1]["storage"] = "i8"
         swept["rows"][1]["peers"] = {f"{FLASH} int8": 0.04}
         text = "\n".join(report.sweep_lines(swept))
-        self.assertIn("Peers ran 2 of the 4, 1 of them in FP16 beside INT8; on 1 one was faster.", text)
+        self.assertIn("Peers ran 2 of the 4, 1 of them in FP16 beside INT8; in the median", text)
+        swept["rows"][1]["peers"] = {LIK: 0.07}
+        self.assertIn(" None was faster on any.", "\n".join(report.sweep_lines(swept)))
         limits = {"read_gbs": 4400.0, "fp16_tflops": 860.0, "int8_tops": 1800.0, "h2d_gbs": 55.0}
         run = {"commit": "0123", "date": "2026-01-31", "limits": limits, "command": "compare_peers.py --sweep"}
         self.assertIn(
