@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -100,24 +99,10 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
   return false;
 }
 
-// The tiling of those that `may` be chosen that takes the least time for its reads; nothing where none may.
-template <class Predicate>
-std::optional<ScoreTile> FewestReads(absl::Span<const ScoreGroup> groups, const Predicate& may) {
-  std::optional<ScoreTile> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (ScoreTile tile : kAllScoreTiles) {
-    if (!may(tile)) continue;
-    if (const double reads = EstimatedReads(groups, tile); reads < least) {
-      best = tile;
-      least = reads;
-    }
-  }
-  return best;
-}
-
-// Whether the stream kernel, which reads documents once for every block of rows, is done before the row tiles of
-// `other`, because it begins and ends sooner. Fitted to 342 calls of 8 to 700 documents with 5 to 100 query tokens on
-// an H200 (docs/performance/kernels.md); all in bytes that the memory sends meanwhile.
+// Whether the stream kernel, which reads documents anew for every block of rows, is done before the wide or deep row
+// tiles `other`, because it begins and ends sooner. Fitted on an H200 to calls of 8 to 700 documents of 8 to 400 tokens
+// with up to six queries of 5 to 100, in rows of 128 to 512 bytes (docs/performance/kernels.md, which says how well).
+// What is compared is time, as bytes that the memory sends meanwhile: 4.6 MB are a microsecond.
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms) {
   // What the others begin and end later, and what they take longer where thread blocks have to claim what they score.
@@ -125,7 +110,7 @@ bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, Scor
   constexpr double kClaimBytes = 12e6;
   // What a document costs beside its tokens, as so many more of them.
   constexpr double kTokensOfDocument = 8;
-  // Query rows in shared memory are read again for every tile.
+  // Of several blocks whose rows lie in shared memory.
   constexpr double kSharedRowsPace = 1.5;
   const double bytes = document_bytes + kTokensOfDocument * static_cast<double>(row_bytes);
   const double pace = row_bytes > kStreamRegisterRowBytes ? kSharedRowsPace : 1;
@@ -135,12 +120,19 @@ bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, Scor
 
 ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups,
                      const DeviceLimits& limits, double document_bytes) {
-  const auto can_run = [&](ScoreTile tile) {
-    return limits.Allows(tile) && CanRun(tile, type, dim, row_bytes, limits);
-  };
-  const ScoreTile best = FewestReads(groups, can_run).value_or(ScoreTile::kRows32);
-  if (document_bytes <= 0 || IsStream(best) || !can_run(ScoreTile::kStream32)) return best;
-  return StreamIsSooner(row_bytes, groups, best, document_bytes, limits.num_sms) ? ScoreTile::kStream32 : best;
+  ScoreTile best = ScoreTile::kRows32;
+  double least = std::numeric_limits<double>::infinity();
+  for (ScoreTile tile : kAllScoreTiles) {
+    if (!limits.Allows(tile) || !CanRun(tile, type, dim, row_bytes, limits)) continue;
+    if (const double reads = EstimatedReads(groups, tile); reads < least) {
+      best = tile;
+      least = reads;
+    }
+  }
+  const bool may_stream = document_bytes > 0 && (IsWide(best) || IsDeep(best)) && limits.Allows(ScoreTile::kStream32) &&
+                          CanRun(ScoreTile::kStream32, type, dim, row_bytes, limits);
+  return may_stream && StreamIsSooner(row_bytes, groups, best, document_bytes, limits.num_sms) ? ScoreTile::kStream32
+                                                                                               : best;
 }
 
 // The most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages do.

@@ -60,9 +60,9 @@ enum class ScoreTile : uint8_t {
   kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
   kWide128,       // Hopper, not F32, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
   kWide256,       // the same, eight blocks over both warpgroups; those of half a tile or less as above
-  kStream32,      // Hopper, not F32, rows of at most 4,064 bytes (I8: 256): one block, at the memory's pace
-  kDeep128,       // Hopper, 16 bits, wider rows of one piece: four blocks; each of two warpgroups has its own document
-  kDeep256,       // the same, eight blocks over both warpgroups
+  kStream32,  // Hopper, not F32, rows of at most 4,064 bytes (I8: 256): one block, at the memory's pace; short calls
+  kDeep128,   // Hopper, 16 bits, wider rows of one piece: four blocks; each of two warpgroups has its own document
+  kDeep256,   // the same, eight blocks over both warpgroups
 };
 
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,

@@ -270,7 +270,9 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   // The union is scored in one pass.
   if (partials > room.partials || most_candidates > kMaxPassCandidates) return absl::OkStatus();
   ScorePlan plan;
-  MAXSIM_ASSIGN_OR_RETURN(plan, PlanScore(type_, dim_, plan_groups, limits, room.document_bytes));
+  // Where it is always joined, not even a short call is streamed.
+  MAXSIM_ASSIGN_OR_RETURN(plan,
+                          PlanScore(type_, dim_, plan_groups, limits, room.join_always ? 0 : room.document_bytes));
   if (TraitsOf(plan.tile).blocks() == 1) return absl::OkStatus();  // would read the union once a query
   const double pace = room.join_always ? 1 : type_ == ScalarType::kI8 ? kUnionPaceI8 : kUnionPace;
   const double reads = pace * EstimatedReads(plan_groups, plan.tile) + JoinReads(room);

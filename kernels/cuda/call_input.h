@@ -38,11 +38,12 @@ struct SliceCapacity {
 
 // What a slice's scores may be made with.
 struct ScoreRoom {
-  int64_t partials = 0;       // sums of blocks
-  int64_t join_words = 0;     // JoinWords
-  bool join = false;          // lists may be joined ...
-  bool join_always = false;   // ... even where that takes longer than it saves; for tests and measurements
-  double document_bytes = 0;  // of a document's rows, on average
+  int64_t partials = 0;      // sums of blocks
+  int64_t join_words = 0;    // JoinWords
+  bool join = false;         // lists may be joined ...
+  bool join_always = false;  // ... even where that takes longer than it saves; for tests and measurements
+  // Of a document's rows, on average: what joining takes, and the tiling of a short call, depend on it (PlanScore).
+  double document_bytes = 0;
 };
 
 // Number of candidates of a query among `num_documents` documents.

@@ -235,7 +235,7 @@ absl::Status CudaExecutor::PlanSlice(const Documents& documents, absl::Span<cons
                                      bool join) {
   DeviceLimits limits = device_->limits;
   limits.tensor_maps = tensor_maps;
-  limits.tiles = tiles_;
+  limits.tiles &= tiles_;
   ScoreRoom room{.partials = PartialsCapacity(capacity_), .join_words = kJoinWords, .join = join};
   room.join_always = joins_ == Joins::kWheneverReadsAreSaved;
   room.document_bytes = static_cast<double>(documents.num_tokens()) *

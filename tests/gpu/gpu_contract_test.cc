@@ -15,6 +15,13 @@ TEST_P(GpuContractTest, Holds) {
   GetParam().run(**GpuBackend());
 }
 
+TEST_P(GpuContractTest, HoldsOnTilesOfLongCalls) {
+  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  SCOPED_TRACE(SeedTrace(TestSeed()));
+  const TilesAllowed tiles(**GpuBackend(), kTilesOfLongCalls);
+  GetParam().run(**GpuBackend());
+}
+
 INSTANTIATE_TEST_SUITE_P(Contract, GpuContractTest, testing::ValuesIn(BackendContract()), ContractCaseName);
 
 }  // namespace

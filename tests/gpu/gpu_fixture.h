@@ -3,14 +3,36 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_executor.h"
+#include "kernels/plan.h"
 #include "tests/support/random_documents.h"
 
 namespace maxsim::test {
+
+// What calls may be scored with (CudaExecutor::AllowTiles): anything, and what a Hopper GPU takes for longer calls than
+// tests can afford, where a short one of any size is streamed.
+inline constexpr uint32_t kAnyTile = ~uint32_t{0};
+inline constexpr uint32_t kTilesOfLongCalls = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
+
+// The same for all executors of a backend, until it goes out of scope.
+class TilesAllowed {
+ public:
+  TilesAllowed(cuda::CudaBackend& backend, uint32_t tiles)
+      : tiles_(backend.device()->limits.tiles), before_(std::exchange(tiles_, tiles)) {}
+  ~TilesAllowed() { tiles_ = before_; }
+  TilesAllowed(const TilesAllowed&) = delete;
+  TilesAllowed& operator=(const TilesAllowed&) = delete;
+
+ private:
+  uint32_t& tiles_;
+  const uint32_t before_;
+};
 
 // The backend of device 0, or its status where there is none. Made once and kept for the life of the process.
 const absl::StatusOr<std::unique_ptr<cuda::CudaBackend>>& GpuBackend();

@@ -79,9 +79,12 @@ class GpuLargeTest : public GpuTest {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
     for (int32_t num_tokens : {32, 70}) {
       const RandomQuery query = MakeQuery(TestSeed() + 1, documents.type(), documents.dim(), num_tokens);
-      // Positions are indices into the list on one side and ordinals of the fetched set on the other.
-      const std::vector<Scored> actual = TopK(*executor, documents, {query.view(1000, &ordinals)})[0];
-      ExpectMatchesReference(some, query.view(1000), actual);
+      for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
+        executor->AllowTiles(tiles);
+        // Positions are indices into the list on one side and ordinals of the fetched set on the other.
+        const std::vector<Scored> actual = TopK(*executor, documents, {query.view(1000, &ordinals)})[0];
+        ExpectMatchesReference(some, query.view(1000), actual);
+      }
     }
     const RandomQuery query = MakeQuery(TestSeed() + 2, documents.type(), documents.dim(), 3);
     std::vector<TokenMatch> matches(3 * ordinals.size());

@@ -229,7 +229,10 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
       for (int32_t num_tokens : {1, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 257}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
-        Check(*executor, *loaded, documents, query.view(kMaxTopK));
+        for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
+          executor->AllowTiles(tiles);
+          Check(*executor, *loaded, documents, query.view(kMaxTopK));
+        }
       }
     }
   }
@@ -248,7 +251,10 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
-        Check(*executor, *loaded, documents, query.view(kMaxTopK));
+        for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
+          executor->AllowTiles(tiles);
+          Check(*executor, *loaded, documents, query.view(kMaxTopK));
+        }
       }
     }
   }
@@ -758,6 +764,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
 // Few documents a thread block, of unequal length; but neither many, nor equal ones.
 TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  executor->AllowTiles(kTilesOfLongCalls);
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
   const auto ordered = [&](int num_documents, int64_t usual, int64_t longest) {
     std::vector<int64_t> lengths(static_cast<size_t>(num_documents), usual);
@@ -855,13 +862,16 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         const Query call = query.view(1000, &ordinals);
-        // The poisoned set first and again at the end: shared memory is then full of NaN from its own neighbours.
         std::vector<uint32_t> neighbours;
         for (uint32_t ordinal : ordinals) neighbours.push_back(ordinal - 1);
-        TopK(*executor, *poisoned, {query.view(1000, &neighbours)});
-        const std::vector<Scored> actual = TopK(*executor, *poisoned, {call})[0];
-        ExpectMatchesReference(clean, call, actual);
-        ExpectSameBits(TopK(*executor, *loaded, {call})[0], actual);
+        for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
+          executor->AllowTiles(tiles);
+          // The poisoned set first and again at the end: shared memory is then full of NaN from its own neighbours.
+          TopK(*executor, *poisoned, {query.view(1000, &neighbours)});
+          const std::vector<Scored> actual = TopK(*executor, *poisoned, {call})[0];
+          ExpectMatchesReference(clean, call, actual);
+          ExpectSameBits(TopK(*executor, *loaded, {call})[0], actual);
+        }
       }
     }
   }

@@ -19,12 +19,13 @@ constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType
 constexpr Tier kStreamedTiers[] = {Tier::kHost, Tier::kDisk};
 
 // A backend with blocks of `block_bytes`, made once for each size.
-Backend* BackendWithBlocks(int64_t block_bytes) {
-  static auto* const backends = new std::vector<std::pair<int64_t, std::unique_ptr<Backend>>>;
+cuda::CudaBackend* BackendWithBlocks(int64_t block_bytes) {
+  static auto* const backends = new std::vector<std::pair<int64_t, std::unique_ptr<cuda::CudaBackend>>>;
   for (const auto& [bytes, backend] : *backends) {
     if (bytes == block_bytes) return backend.get();
   }
-  absl::StatusOr<std::unique_ptr<Backend>> made = CreateCudaBackend({.stream_block_bytes = block_bytes});
+  absl::StatusOr<std::unique_ptr<cuda::CudaBackend>> made =
+      cuda::CudaBackend::Create({.stream_block_bytes = block_bytes});
   EXPECT_TRUE(made.ok()) << made.status();
   if (!made.ok()) return nullptr;
   return backends->emplace_back(block_bytes, *std::move(made)).second.get();
@@ -52,6 +53,15 @@ TEST_P(GpuTierContractTest, Holds) {
   GetParam().contract.run(backend);
 }
 
+TEST_P(GpuTierContractTest, HoldsOnTilesOfLongCalls) {
+  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  SCOPED_TRACE(SeedTrace(TestSeed()));
+  cuda::CudaBackend& cuda_backend = *BackendWithBlocks(int64_t{64} << 20);
+  const TilesAllowed tiles(cuda_backend, kTilesOfLongCalls);
+  TierBackend backend(cuda_backend, GetParam().tier);
+  GetParam().contract.run(backend);
+}
+
 std::string TierCaseName(const testing::TestParamInfo<TierCase>& tier_case) {
   return std::string(tier_case.param.tier == Tier::kHost ? "Host" : "Disk") + tier_case.param.contract.name;
 }
@@ -64,7 +74,7 @@ class GpuTiersTest : public GpuTest {
 
   // Runs the queries on the documents in the device's memory, and checks that the other tiers give the same bits.
   void ExpectSameInEveryTier(const RandomDocuments& documents, const std::vector<Query>& queries) {
-    Backend& backend = *BackendWithBlocks(kBlockBytes);
+    cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
     ExecutorOptions options;
     options.max_dim = kMaxDim;
     const std::unique_ptr<Executor> executor = *backend.CreateExecutor(options);
@@ -74,7 +84,8 @@ class GpuTiersTest : public GpuTest {
       SCOPED_TRACE(tier == Tier::kHost ? "host" : "disk");
       const std::unique_ptr<Documents> streamed = *backend.Load(documents.view(), tier, nullptr);
       EXPECT_EQ(streamed->memory().device_bytes, 0u);
-      for (int round = 0; round < 3; ++round) {
+      for (const uint32_t allowed : {kAnyTile, kAnyTile, kTilesOfLongCalls}) {
+        const TilesAllowed tiles(backend, allowed);
         const auto actual = TopK(*executor, *streamed, queries);
         for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
       }

@@ -102,11 +102,13 @@ TEST(PlanTest, EveryShapeHasALaunchablePlanOnEveryDevice) {
         for (int64_t blocks : {1, 2, 3, 4, 5, 32, 128, 2048}) {
           for (int64_t candidates : {int64_t{1}, int64_t{2}, int64_t{1000}, kMaxShardDocuments}) {
             const ScoreGroup groups[] = {{blocks, candidates}, {1, 1}};
-            const absl::StatusOr<ScorePlan> plan = PlanScore(type, dim, groups, limits);
-            ASSERT_TRUE(plan.ok()) << plan.status();
-            ExpectLaunchable(*plan, limits);
-            const int64_t tile_blocks = TraitsOf(plan->tile).blocks();
-            EXPECT_EQ(plan->num_row_tiles, (blocks + tile_blocks - 1) / tile_blocks + 1);
+            for (const double document_bytes : {0.0, 5000.0}) {
+              const absl::StatusOr<ScorePlan> plan = PlanScore(type, dim, groups, limits, document_bytes);
+              ASSERT_TRUE(plan.ok()) << plan.status();
+              ExpectLaunchable(*plan, limits);
+              const int64_t tile_blocks = TraitsOf(plan->tile).blocks();
+              EXPECT_EQ(plan->num_row_tiles, (blocks + tile_blocks - 1) / tile_blocks + 1);
+            }
             const absl::StatusOr<ScorePlan> align = PlanAlign(type, dim, blocks, candidates, limits);
             ASSERT_TRUE(align.ok()) << align.status();
             ExpectLaunchable(*align, limits);
@@ -217,6 +219,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
   EXPECT_EQ(tile(kF16, 256, {2, 132}, 14), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 256, {2, 132}, 290), ScoreTile::kDeep128);
   EXPECT_EQ(tile(kI8, 768, {2, 8}, 14), ScoreTile::kDeep128) << "the stream kernel has no room for them";
+  EXPECT_EQ(tile(kF16, 1500, {2, 8}, 14), ScoreTile::kRows64) << "portable tiles begin as soon";
   DeviceLimits limits = kHopper;
   limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
   EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, limits), ScoreTile::kWide128);
