@@ -185,10 +185,13 @@ class Executor {
 
 // What a backend runs on.
 struct BackendInfo {
-  std::string name;         // "cpu" or "cuda"
-  std::string device;       // as the vendor names it
-  std::string isa;          // instruction set or compute capability in use: "avx2", "sm_90"
-  int parallelism = 0;      // worker threads, or multiprocessors
+  std::string name;     // "cpu" or "cuda"
+  std::string device;   // as the vendor names it
+  std::string isa;      // instruction set or compute capability in use: "avx2", "sm_90"
+  int parallelism = 0;  // worker threads, or multiprocessors
+  // Token pairs (of a query and a document) that a call should have at most, so that it takes a fraction of a second:
+  // nothing interrupts one.
+  uint64_t max_call_work = uint64_t{1} << 36;
   size_t memory_bytes = 0;  // memory documents may be loaded into, in all
   std::string link;         // how documents in host memory come over, for people; "" where they need not
 };
@@ -218,8 +221,10 @@ class Backend {
   virtual absl::Status Health() const = 0;
 };
 
+inline constexpr int kMaxCpuThreads = 1024;
+
 struct CpuOptions {
-  int num_threads = 0;  // workers shared by all executors; 0: one per available core
+  int num_threads = 0;  // workers shared by all executors, kMaxCpuThreads at most; 0: one per available core
   std::string isa;      // "" picks the best the machine has; otherwise a name that CpuIsas() lists
 };
 

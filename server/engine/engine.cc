@@ -1,5 +1,6 @@
 #include "server/engine/engine.h"
 
+#include <algorithm>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -60,7 +61,8 @@ absl::Status Lane::Prepare(const EngineOptions& options) {
       const std::string where = devices_->size() == 1 ? "" : absl::StrCat("device ", devices_->number(device), ": ");
       return absl::Status(executor.status().code(), absl::StrCat(where, executor.status().message()));
     }
-    runs_.push_back(std::make_unique<DeviceRun>(device, *std::move(executor), options.executor, options.max_call_work));
+    const uint64_t max_call_work = std::min(options.max_call_work, devices_->backend(device).info().max_call_work);
+    runs_.push_back(std::make_unique<DeviceRun>(device, *std::move(executor), options.executor, max_call_work));
   }
   try {
     for (size_t idx = 1; idx < devices_->size(); ++idx) helpers_.push_back(std::make_unique<HelperThread>());

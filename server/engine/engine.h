@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -27,11 +28,10 @@ int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
-  // Token pairs of one backend call, which cannot be interrupted: it bounds how late a cancellation, a deadline or a
-  // shutdown takes effect. 2^36 pairs of dimension 128 are 18 TFLOP: a fraction of a second on a data-centre GPU, some
-  // ten seconds on many CPU cores, and so much that what a cut costs does not show. A single document against a single
-  // query may pass it.
-  uint64_t max_call_work = uint64_t{1} << 36;
+  // Token pairs of one backend call at most, and no more than the backend wants (BackendInfo::max_call_work). Calls
+  // cannot be interrupted: it bounds how late a cancellation, a deadline or a shutdown takes effect. A single document
+  // against a single query may pass it.
+  uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
 // What one batch did, for metrics and timings. Only calls that succeeded count, and those of a device that was lost do

@@ -28,6 +28,15 @@ TEST(CpuBackendTest, TakesTheBestInstructionSetAndEveryCoreByDefault) {
   EXPECT_GE((*backend)->info().parallelism, 1);
 }
 
+// Calls cannot be interrupted: shutdowns and deadlines wait for one.
+TEST(CpuBackendTest, WantsCallsThatEndSoon) {
+  const auto most = [](int num_threads) {
+    return (*CreateCpuBackend({.num_threads = num_threads, .isa = ""}))->info().max_call_work;
+  };
+  EXPECT_EQ(most(1), uint64_t{1} << 26);
+  EXPECT_EQ(most(3), 3 * most(1));
+}
+
 TEST(CpuBackendTest, RefusesUnknownInstructionSetsAndThreadCounts) {
   const absl::Status isa = CreateCpuBackend({.num_threads = 1, .isa = "mmx"}).status();
   EXPECT_EQ(isa.code(), absl::StatusCode::kInvalidArgument);

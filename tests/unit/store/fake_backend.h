@@ -31,6 +31,9 @@ class FakeBackend : public Backend {
 
   explicit FakeBackend(std::string name = "cpu") { info_.name = std::move(name); }
 
+  // BackendInfo::max_call_work, before there is an engine.
+  void SetMaxCallWork(uint64_t work) { info_.max_call_work = work; }
+
   // --- Controls; thread-safe.
   void SetFreeBytes(uint64_t bytes);
   void SetBytesPerToken(uint64_t bytes);  // of device memory, for Tier::kHost of host memory; default 0
