@@ -314,12 +314,15 @@ void Server::RequestStop(const std::string& reason) {
 }
 
 void Server::RequestReload() {
-  if (absl::Status status = authenticator_.Load(); !status.ok()) {
-    log::Write(spdlog::level::err, "tokens_not_reloaded", {{"error", status.ToString()}});
-  } else if (authenticator_.enabled(rpc::Scope::kAdmin)) {
-    log::Write(spdlog::level::info, "tokens_reloaded",
-               {{"tokens", absl::StrCat(authenticator_.num_tokens(rpc::Scope::kSearch))},
-                {"admin_tokens", absl::StrCat(authenticator_.num_tokens(rpc::Scope::kAdmin))}});
+  for (const rpc::Scope scope : {rpc::Scope::kSearch, rpc::Scope::kAdmin}) {
+    if (!authenticator_.has_file(scope)) continue;
+    const char* const what = scope == rpc::Scope::kAdmin ? "admin_tokens" : "tokens";
+    if (absl::Status status = authenticator_.Load(scope); !status.ok()) {
+      log::Write(spdlog::level::err, absl::StrCat(what, "_not_reloaded"), {{"error", status.ToString()}});
+    } else {
+      log::Write(spdlog::level::info, absl::StrCat(what, "_reloaded"),
+                 {{"tokens", absl::StrCat(authenticator_.num_tokens(scope))}});
+    }
   }
   if (const auto changed = certificates_.Load(); !changed.ok()) {
     log::Write(spdlog::level::err, "certificates_not_reloaded", {{"error", changed.status().ToString()}});

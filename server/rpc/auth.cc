@@ -36,10 +36,11 @@ absl::Status Authenticator::Load(TokenFile& wanted) {
   if (wanted.path.empty()) return absl::OkStatus();
   errno = 0;
   std::ifstream file(wanted.path);
-  if (!file) {
+  const auto unreadable = [&] {
     const std::string message = absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": ", std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
-  }
+  };
+  if (!file) return unreadable();
   std::vector<std::string> tokens;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
@@ -52,6 +53,7 @@ absl::Status Authenticator::Load(TokenFile& wanted) {
     }
     tokens.push_back(std::move(token));
   }
+  if (file.bad()) return unreadable();  // a folder, say
   if (tokens.empty()) return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, " holds no token"));
   std::lock_guard lock(mutex_);
   wanted.tokens = std::move(tokens);
@@ -68,7 +70,7 @@ absl::Status Authenticator::Load() {
 
 size_t Authenticator::num_tokens(Scope scope) const {
   std::lock_guard lock(mutex_);
-  return (scope == Scope::kAdmin ? admin_ : search_).tokens.size();
+  return file_of(scope).tokens.size();
 }
 
 absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {

@@ -26,6 +26,8 @@ class Authenticator {
   // the tokens that it had, whatever the other one has. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for a file
   // without a token or a token with spaces; with two wrong files the code is the first one's, and the message both's.
   absl::Status Load();
+  // The same of one scope's file; OK without one.
+  absl::Status Load(Scope scope) { return Load(file_of(scope)); }
 
   // `authorization` is the header's value, "Bearer TOKEN", or "" without one. UNAUTHENTICATED says whether there was no
   // token or an unknown one, never what was expected; PERMISSION_DENIED for a token that may search, and no more, where
@@ -34,6 +36,9 @@ class Authenticator {
 
   // Of a scope's file, as they are in force.
   size_t num_tokens(Scope scope) const;
+
+  // Whether there is a file for the scope.
+  bool has_file(Scope scope) const { return !file_of(scope).path.empty(); }
 
   // False where everyone may.
   bool enabled(Scope scope) const { return !search_.path.empty() || (scope == Scope::kAdmin && !admin_.path.empty()); }
@@ -47,6 +52,9 @@ class Authenticator {
 
   // Reads one file into its tokens.
   absl::Status Load(TokenFile& wanted);
+
+  const TokenFile& file_of(Scope scope) const { return scope == Scope::kAdmin ? admin_ : search_; }
+  TokenFile& file_of(Scope scope) { return scope == Scope::kAdmin ? admin_ : search_; }
 
   mutable std::mutex mutex_;  // guards the tokens
   TokenFile search_;

@@ -288,6 +288,25 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   EXPECT_THAT(last["memory_plan"].value("table", ""), HasSubstr("generation 2: 200 documents"));
 }
 
+TEST_F(ProcessTest, HangUpSaysOfEachFileOfTokensWhetherItWasTaken) {
+  WriteFile(folder_ / "tokens", "searcher\n");
+  WriteFile(folder_ / "admin_tokens", "operator\n");
+  Process process(folder_ / "log", Args({absl::StrCat("--auth.tokens_file=", folder_ / "tokens"),
+                                         absl::StrCat("--auth.admin_tokens_file=", folder_ / "admin_tokens")}));
+  Ports();
+  WriteFile(folder_ / "tokens", "searcher\nsuccessor\n");
+  WriteFile(folder_ / "admin_tokens", "");
+  process.Signal(SIGHUP);
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (process.Log().find("admin_tokens_") == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_THAT(process.Log(), HasSubstr(" tokens_reloaded tokens=2"));
+  EXPECT_THAT(process.Log(), HasSubstr(" admin_tokens_not_reloaded error="));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
 TEST_F(ProcessTest, RequestsAreLoggedByTheirIdAndSlowOnesAreWarnedOf) {
   for (const auto& [event, level, flag] : {std::tuple("request", "debug", "--log.level=debug"),
                                            std::tuple("slow_request", "warning", "--log.slow_request=1us")}) {

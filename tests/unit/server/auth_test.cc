@@ -119,6 +119,28 @@ TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
   EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
 }
 
+TEST(AuthenticatorTest, EachFileIsReadForItself) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "searcher\n");
+  test::WriteFile(folder / "admin_tokens", "operator\n");
+  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  test::WriteFile(folder / "tokens", "searcher\nanother\n");
+  test::WriteFile(folder / "admin_tokens", "");
+  EXPECT_TRUE(authenticator.Load(Scope::kSearch).ok());
+  EXPECT_THAT(std::string(authenticator.Load(Scope::kAdmin).message()), HasSubstr("admin_tokens holds no token"));
+  EXPECT_EQ(authenticator.num_tokens(Scope::kSearch), 2u);
+  EXPECT_EQ(authenticator.num_tokens(Scope::kAdmin), 1u);
+  EXPECT_TRUE(authenticator.has_file(Scope::kAdmin));
+  EXPECT_FALSE(Authenticator(folder / "tokens").has_file(Scope::kAdmin));
+}
+
+TEST(AuthenticatorTest, AFolderIsNoFile) {
+  test::TemporaryFolder folder;
+  Authenticator authenticator(folder.path());
+  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("Is a directory"));
+}
+
 TEST(AuthenticatorTest, AFileThatIsNotThereIsNamed) {
   Authenticator authenticator("/no/such/tokens");
   const absl::Status status = authenticator.Load();
