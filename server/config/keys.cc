@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "kernels/maxsim.h"
 #include "server/config/values.h"
 
 namespace maxsim::config {
@@ -267,7 +268,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "backend.devices", +[](Config& c) -> std::vector<int>& { return c.backend.devices; },
       "CUDA devices, as CUDA numbers them, that shards are spread over; all takes what there is."));
   keys.push_back(Count(
-      "backend.cpu_threads", +[](Config& c) -> int& { return c.backend.cpu_threads; }, 0, 4096,
+      "backend.cpu_threads", +[](Config& c) -> int& { return c.backend.cpu_threads; }, 0, kMaxCpuThreads,
       "Scoring threads of the CPU backend; 0 is one per core."));
   keys.push_back(IsaKey(
       "backend.cpu_isa", +[](Config& c) -> std::string& { return c.backend.cpu_isa; },
