@@ -33,6 +33,7 @@ void Comparison::Add(absl::Span<const Answered> answer, absl::Span<const Referen
     error_by_magnitude = std::max(error_by_magnitude, Relative(difference, reference.magnitude));
     if (reference.score != 0) error_by_score = std::max(error_by_score, Relative(difference, reference.score));
     if (rank < expected.size() && expected[rank].position == hit.position) ++num_in_place;
+    if (rank > 0 && hit.score > answer[rank - 1].score) ++num_disordered;
     if (wanted.erase(hit.position) == 1) {  // erased, so that a document that came twice counts once
       ++num_shared;
     } else if (!expected.empty() && expected.back().score - reference.score <= 2 * kErrorLimit * reference.magnitude) {

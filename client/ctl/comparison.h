@@ -22,6 +22,7 @@ struct Comparison {
   int64_t num_expected = 0;       // documents of the truth's top k
   int64_t num_shared = 0;         // returned, and of the truth's top k
   int64_t num_in_place = 0;       // at the truth's rank
+  int64_t num_disordered = 0;     // of a score above that of the document before it
   int64_t num_near_ties = 0;      // not shared, but within rounding of the truth's last
   double error_by_magnitude = 0;  // largest |score - truth| / magnitude (kernels/reference.h)
   double error_by_score = 0;      // largest |score - truth| / |truth|, over truths that are not 0

@@ -145,6 +145,9 @@ absl::Status Verdict(const Comparison& c) {
   if (c.num_results != c.num_expected) {
     return absl::DataLossError(Cat(c.num_results, " documents came back where ", c.num_expected, " were due"));
   }
+  if (c.num_disordered > 0) {
+    return absl::DataLossError(Cat(c.num_disordered, " documents came back behind ones of a lower score"));
+  }
   return absl::OkStatus();
 }
 
@@ -166,6 +169,7 @@ void Report(const std::string& name, const Comparison& c, const VerifyOptions& o
                    {"overlap", c.overlap()},
                    {"in_place", c.num_in_place},
                    {"out_of_place", c.num_results - c.num_in_place},
+                   {"disordered", c.num_disordered},
                    {"near_ties", c.num_near_ties},
                    {"passed", Verdict(c).ok()}});
     return;
@@ -183,7 +187,9 @@ void Report(const std::string& name, const Comparison& c, const VerifyOptions& o
                 << Cat("top-", options.top_k, " overlap  ") << Fixed(100 * c.overlap(), 3) << " % ("
                 << FormatCount(c.num_shared) << " of " << FormatCount(c.num_expected) << ")\n"
                 << "order         " << FormatCount(c.num_results - c.num_in_place)
-                << " documents at another rank than the reference's\n";
+                << " documents at another rank than the reference's"
+                << (c.num_results == c.num_in_place || !Verdict(c).ok() ? "" : ", by scores within the limit of error")
+                << '\n';
 }
 
 absl::Status RunVerify(const VerifyOptions& options, Context& context) {
@@ -244,9 +250,11 @@ void AddVerify(CLI::App& app, Context& context) {
       "and\n"
       "quantised as the server's are, and their documents taken as they are stored. Fails (exit code 1) when a score "
       "is\n"
-      "off by more than 1e-5 of its magnitude, sum_i |w_i| max_j sum_k |q_ik d_jk|, or when the server's top k are not "
+      "off by more than 1e-5 of its magnitude, sum_i |w_i| max_j sum_k |q_ik d_jk|, when the server's top k are not "
       "the\n"
-      "reference's.\n\n"
+      "reference's, or when they are not in the order of their scores. Documents whose scores are as close as that may "
+      "stand\n"
+      "at other ranks than the reference's; the line \"order\" counts them.\n\n"
       "Example: maxsimctl verify --queries queries.npy --query-lengths lengths.npy --sample 0 --top-k 100");
   command->callback([options, &context] { context.result = RunVerify(*options, context); });
 }

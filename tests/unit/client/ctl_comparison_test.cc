@@ -59,6 +59,14 @@ TEST(ComparisonTest, ASwapIsOutOfPlaceButShared) {
   EXPECT_EQ(c.num_in_place, 0);
 }
 
+TEST(ComparisonTest, DocumentsBehindALowerScoreAreDisordered) {
+  Comparison c;
+  c.Add(std::vector<Answered>{{3, 3}, {4, 1}, {4, 1}, {1, 0}}, kTruth, 4);
+  EXPECT_EQ(c.num_disordered, 1);
+  c.Add(std::vector<Answered>{{4, 1}, {3, 3}}, kTruth, 2);
+  EXPECT_EQ(c.num_disordered, 1);
+}
+
 TEST(ComparisonTest, NearTiesAtTheLastRankAreCounted) {
   const std::vector<ReferenceScore> truth = {{1.0, 1.0}, {1.0 - 1e-7, 1.0}, {0.5, 1.0}};
   Comparison near;
