@@ -60,8 +60,13 @@ absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& p
       return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
     }
   }
+  // A relative path begins where the server was started, and not where the client is.
+  std::error_code of_absolute;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
+  const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
   return absl::PermissionDeniedError(
-      absl::StrCat("path: ", path, " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
+      absl::StrCat("path: ", path, is_relative ? absl::StrCat(" (", absolute.string(), " on the server)") : "",
+                   " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::string& name, const std::string& path,

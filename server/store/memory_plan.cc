@@ -130,7 +130,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Man
                                       MemoryLedger::Memory memory) {
   if (manifest.dim > options.max_dim) {
     return absl::FailedPreconditionError(shard::Cat("dimension ", manifest.dim, " of collection ", manifest.name,
-                                                    " is beyond the server's limit of ", options.max_dim));
+                                                    " is beyond engine.max_dim, which is ", options.max_dim));
   }
   const absl::StatusOr<std::vector<Residency>> tiers = TiersFor(devices, residency);
   if (!tiers.ok()) return tiers.status();

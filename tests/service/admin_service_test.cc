@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -123,6 +124,9 @@ TEST(AdminServiceTest, LoadsStayInsideTheAllowedFolders) {
   EXPECT_EQ(Load(server, "c", outside / "nothing").error_code(), grpc::PERMISSION_DENIED);
   ASSERT_EQ(symlink((outside / "nothing").c_str(), (folder / "dangling").c_str()), 0);
   EXPECT_EQ(Load(server, "c", folder / "dangling").error_code(), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(Load(server, "c", "somewhere/c").error_message(),
+            absl::StrCat("path: somewhere/c (", std::filesystem::current_path().string(),
+                         "/somewhere/c on the server) is not under store.allowed_roots (", folder.path(), ")"));
   const grpc::Status empty = Load(server, "c", "");
   EXPECT_EQ(empty.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_THAT(empty.error_message(), HasSubstr("path: is empty"));

@@ -344,7 +344,7 @@ TEST_F(CollectionStoreTest, ADimensionTheEngineCannotScoreFailsAtLoad) {
   const absl::Status status = store.Load("a", folder_.path(), Residency::kAuto).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("dimension 16"));
-  EXPECT_THAT(status.message(), HasSubstr("limit of 15"));
+  EXPECT_THAT(status.message(), HasSubstr("engine.max_dim, which is 15"));
 }
 
 TEST_F(CollectionStoreTest, TheMemoryPlanNamesEveryShardAndTheTotals) {
