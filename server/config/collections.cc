@@ -70,6 +70,8 @@ absl::Status ValidateCollection(const CollectionConfig& collection) {
   return absl::OkStatus();
 }
 
+std::string CollectionKey(std::string_view name) { return absl::StrCat("collections.", std::string(name)); }
+
 void MergeCollection(CollectionConfig collection, std::vector<CollectionConfig>& collections) {
   const auto same = std::find_if(collections.begin(), collections.end(),
                                  [&](const CollectionConfig& other) { return other.name == collection.name; });

@@ -15,6 +15,9 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 // INVALID_ARGUMENT naming the field, the value and what is allowed.
 absl::Status ValidateCollection(const CollectionConfig& collection);
 
+// Where Loaded::origins has the origin of the collection of that name.
+std::string CollectionKey(std::string_view name);
+
 // Replaces the collection of that name, or appends: a flag may move one that the file names.
 void MergeCollection(CollectionConfig collection, std::vector<CollectionConfig>& collections);
 

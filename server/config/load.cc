@@ -45,8 +45,8 @@ absl::Status AddCollections(std::string_view text, const std::string& origin, st
     if (!seen.insert(collection->name).second) {
       return absl::InvalidArgumentError(absl::StrCat(origin, ": name ", collection->name, " appears twice"));
     }
+    loaded.origins[CollectionKey(collection->name)] = origin;
     MergeCollection(*std::move(collection), loaded.config.collections);
-    loaded.origins["collections"] = origin;
   }
   return absl::OkStatus();
 }

@@ -20,8 +20,9 @@ enum class Action { kServe, kHelp, kVersion, kPrintConfig, kCheckConfig };
 struct Loaded {
   Action action = Action::kServe;
   Config config;
-  std::map<std::string, std::string> origins;  // key -> "file:line", variable or flag; no entry: the default
-  std::vector<std::string> warnings;           // such as a variable that is nearly a key's
+  // Key, or "collections.NAME" -> "file:line", variable or flag; no entry: the default.
+  std::map<std::string, std::string> origins;
+  std::vector<std::string> warnings;  // such as a variable that is nearly a key's
 };
 
 // Looks a variable up: nullptr when it is not set. std::getenv, or a test's table.

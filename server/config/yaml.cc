@@ -150,8 +150,8 @@ absl::Status ApplyCollections(const YAML::Node& node, const std::string& origin,
         return Fail(At(origin, element), absl::StrCat("collections: name ", other.name, " appears twice"));
       }
     }
+    loaded.origins[CollectionKey(collection->name)] = At(origin, element);
     loaded.config.collections.push_back(*std::move(collection));
-    loaded.origins["collections"] = At(origin, node);
   }
   return absl::OkStatus();
 }
@@ -260,7 +260,10 @@ std::string ToYaml(const Loaded& loaded) {
   if (loaded.config.collections.empty()) return text + "\ncollections: []\n";
   text += "\ncollections:\n";
   for (const CollectionConfig& collection : loaded.config.collections) {
-    absl::StrAppend(&text, "  - name: ", Quoted(collection.name), "\n    path: ", Quoted(collection.path),
+    const auto origin = loaded.origins.find(CollectionKey(collection.name));
+    absl::StrAppend(&text, "  - name: ", Quoted(collection.name),
+                    origin == loaded.origins.end() ? "" : absl::StrCat("  # ", origin->second),
+                    "\n    path: ", Quoted(collection.path),
                     "\n    residency: ", std::string(store::Name(collection.residency)),
                     "\n    replicate: ", std::string(store::Name(collection.replication)), "\n");
   }

@@ -347,6 +347,21 @@ TEST(ConfigTest, PrintedConfigurationsReadBackAndNameTheOrigins) {
   EXPECT_EQ(again.config.http.address, "");
 }
 
+TEST(ConfigTest, PrintedConfigurationsNameTheOriginOfEachCollection) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "c.yaml", "collections:\n  - name: a\n    path: /a\n  - name: b\n    path: /b\n");
+  const auto loaded = LoadWith({"--config", folder / "c.yaml", "--collection=b=/c"}, {{"MAXSIM_COLLECTIONS", "d=/d"}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const std::string yaml = ToYaml(*loaded);
+  EXPECT_THAT(yaml, HasSubstr(absl::StrCat("- name: a  # ", folder / "c.yaml", ":2\n    path: /a\n")));
+  EXPECT_THAT(yaml, HasSubstr("- name: b  # --collection\n    path: /c\n"));
+  EXPECT_THAT(yaml, HasSubstr("- name: d  # MAXSIM_COLLECTIONS\n"));
+}
+
+TEST(ConfigTest, AFlagCountsAsGivenLast) {
+  EXPECT_EQ(LoadWith({"--engine.lanes=3", "--engine.lanes=4"})->config.engine.num_lanes, 4);
+}
+
 TEST(ConfigTest, TheExampleFileHoldsEveryKeyWithItsDefault) {
   Loaded loaded;
   const absl::Status status = ApplyYaml(test::ReadFile("config/maxsimd.yaml"), "config/maxsimd.yaml", loaded);
