@@ -6,7 +6,8 @@
 - README.md's table of configuration keys is what `maxsimd --help` lists (--fix rewrites it).
 - Links of the Markdown files to files of the repository lead somewhere.
 - Every YAML and JSON file parses; every configuration among them is one that maxsimd accepts.
-- The dashboard and the alerts name only metrics that the server exports.
+- The dashboard and the alerts name only metrics that the server exports, and reasons of rejections that it has;
+  docs/operations.md describes every reason.
 
 Runs on the distribution's Python: python3-yaml is one of its packages.
 """
@@ -140,6 +141,21 @@ def check_metrics():
                 fail(f"{path.relative_to(ROOT)}: no metric {name} in server/")
 
 
+def check_reasons():
+    source = (ROOT / "server/metrics.cc").read_text()
+    reasons = set(re.findall(r'case Rejection::\w+:\s+return "(\w+)";', source))
+    if len(reasons) < 5:
+        fail(f"found only {len(reasons)} reasons of rejections in server/metrics.cc")
+    row = re.search(r"^\| `maxsim_rejections_total` .*$", (ROOT / "docs/operations.md").read_text(), re.MULTILINE)
+    for reason in sorted(reasons):
+        if not row or f"`{reason}`" not in row.group():
+            fail(f"docs/operations.md: maxsim_rejections_total has a reason {reason}, which its row does not describe")
+    for path in tracked("deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json", "docs/operations.md"):
+        for named in re.findall(r'reason=~?\\?"([\w|]+)', path.read_text()):
+            for reason in sorted(set(named.split("|")) - reasons):
+                fail(f"{path.relative_to(ROOT)}: maxsim_rejections_total has no reason {reason}")
+
+
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--fix"]
     if len(arguments) != 1:
@@ -149,6 +165,7 @@ def main():
     check_links()
     check_data_files(maxsimd)
     check_metrics()
+    check_reasons()
     if errors:
         sys.exit(1)
     print("docs: in order")

@@ -74,13 +74,16 @@ std::string_view Name(Rejection reason) {
       return "queue_time";
     case Rejection::kDisplaced:
       return "displaced";
+    case Rejection::kHttpFull:
+      return "http_full";
   }
   return "other";
 }
 
-constexpr std::array kRejections = {
-    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
-    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading};
+constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
+                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
+                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
+                                    Rejection::kLoading,   Rejection::kHttpFull};
 
 constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 

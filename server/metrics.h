@@ -24,6 +24,7 @@ enum class Rejection {
   kQueueTime,  // would have waited for longer than is allowed, or than its client does
   kDisplaced,  // accepted, and pushed out of a full queue for another client
   kLoading,    // the server is loading, or the collection is, or could not be loaded
+  kHttpFull,   // http.max_concurrent_requests were in progress
 };
 
 // Thread-safe; every call is cheap enough for the hot path.

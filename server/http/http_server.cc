@@ -165,7 +165,7 @@ class HttpServer::Impl final : private Application {
   Response CountedError(int http_status, const absl::Status& status, absl::Time arrival) {
     deps_.metrics->CountRequest("http", status.code(), absl::Now() - arrival);
     if (status.code() == absl::StatusCode::kInvalidArgument) deps_.metrics->CountRejection(Rejection::kInvalid);
-    if (status.code() == absl::StatusCode::kResourceExhausted) deps_.metrics->CountRejection(Rejection::kQueueFull);
+    if (status.code() == absl::StatusCode::kResourceExhausted) deps_.metrics->CountRejection(Rejection::kHttpFull);
     return Error(http_status, status);
   }
 

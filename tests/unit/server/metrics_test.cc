@@ -52,8 +52,8 @@ TEST(MetricsTest, EveryRejectionReasonHasASeriesFromTheStart) {
   Metrics metrics;
   metrics.CountRejection(Rejection::kQueueFull);
   EXPECT_EQ(ValueOf(metrics, "maxsim_rejections_total{reason=\"queue_full\"}"), "1");
-  for (const char* reason :
-       {"deadline", "cancelled", "invalid", "not_found", "device", "shutdown", "queue_time", "displaced", "loading"}) {
+  for (const char* reason : {"deadline", "cancelled", "invalid", "not_found", "device", "shutdown", "queue_time",
+                             "displaced", "loading", "http_full"}) {
     EXPECT_EQ(ValueOf(metrics, "maxsim_rejections_total{reason=\"" + std::string(reason) + "\"}"), "0") << reason;
   }
 }
