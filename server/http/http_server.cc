@@ -47,13 +47,20 @@ Response Json(int status, std::string body) {
   return {.status = status, .content_type = "application/json", .body = std::move(body)};
 }
 
-Response Error(int http_status, const absl::Status& status) {
-  Response response = Json(http_status, FormatError(status));
+Response Error(int http_status, const absl::Status& status, std::string body) {
+  Response response = Json(http_status, std::move(body));
   response.retry_after_s = (rpc::RetryDelayMs(status) + 999) / 1000;
   return response;
 }
 
+Response Error(int http_status, const absl::Status& status) { return Error(http_status, status, FormatError(status)); }
+
 Response Error(const absl::Status& status) { return Error(rpc::ToHttp(status.code()), status); }
+
+// What the service refused, by its own names of fields.
+Response ServiceError(const absl::Status& status) {
+  return Error(rpc::ToHttp(status.code()), status, FormatServiceError(status));
+}
 
 // Runs `work`; what it throws, as when memory runs out, fails the one request.
 template <typename Result, typename Work>
@@ -183,7 +190,7 @@ class HttpServer::Impl final : private Application {
                           .cancelled = std::move(request.cancelled)},
                          [this, collection = parsed->collection(),
                           reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {
-                           if (!response.ok()) return reply(Error(response.status()));
+                           if (!response.ok()) return reply(ServiceError(response.status()));
                            // Not on the scheduler's thread: long answers take long to write.
                            boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
                                                      response = *std::move(response)]() mutable {

@@ -188,6 +188,25 @@ absl::Status ReadWeights(const json& weights, v1::Query& query) {
   return absl::OkStatus();
 }
 
+// What a member is called here that has the name of RerankRequest's field, or "".
+std::string_view NameOfField(std::string_view field) {
+  if (field == "collection") return "model";
+  if (field == "queries") return "query";
+  if (field == "candidates") return "documents";
+  if (field == "top_k") return "top_n";
+  if (field == "return_payloads") return "return_documents";
+  return "";
+}
+
+absl::Status UnknownMember(const std::string& name) {
+  std::string message =
+      "is not a member (model, query, query_weights, documents, top_n, return_documents and request_id are)";
+  if (const std::string_view known = NameOfField(name); !known.empty()) {
+    absl::StrAppend(&message, "; HTTP's name for it is ", std::string(known));
+  }
+  return Invalid(shard::Printable(name, kLongestQuote), message);
+}
+
 absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRequest& request) {
   v1::Query& query = *request.mutable_queries(0);
   if (name == "query") {
@@ -218,9 +237,7 @@ absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRe
     request.set_return_payloads(value.get<bool>());
     return absl::OkStatus();
   }
-  return Invalid(
-      shard::Printable(name, kLongestQuote),
-      "is not a member (model, query, query_weights, documents, top_n, return_documents and request_id are)");
+  return UnknownMember(name);
 }
 
 // As it was stored: parsed and written anew, numbers would lose digits. One that is no JSON object becomes a string.
@@ -259,6 +276,10 @@ constexpr std::array<Renamed, 10> kRenamed = {{{"queries[0].tokens.num_tokens", 
                                                {"candidates.int_ids", "documents"},
                                                {"collection:", "model:"},
                                                {"top_k:", "top_n:"}}};
+
+std::string ErrorBody(absl::StatusCode code, const std::string& message) {
+  return Dump({{"error", {{"code", rpc::CodeName(code)}, {"message", message}}}});
+}
 
 }  // namespace
 
@@ -318,14 +339,16 @@ std::string FormatRerankResponse(const std::string& collection, const v1::Rerank
   return text;
 }
 
-std::string FormatError(const absl::Status& status) {
+std::string FormatError(const absl::Status& status) { return ErrorBody(status.code(), std::string(status.message())); }
+
+std::string FormatServiceError(const absl::Status& status) {
   std::string message(status.message());
   for (const Renamed& renamed : kRenamed) {
     if (!absl::StartsWith(message, std::string(renamed.path))) continue;
     message.replace(0, renamed.path.size(), renamed.member);
     break;
   }
-  return Dump({{"error", {{"code", rpc::CodeName(status.code())}, {"message", message}}}});
+  return ErrorBody(status.code(), message);
 }
 
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections) {

@@ -26,9 +26,11 @@ absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body);
 // `collection` as the request named it.
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);
 
-// {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}. Fields that the message names by their gRPC path are named
-// as in the body.
+// {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}.
 std::string FormatError(const absl::Status& status);
+
+// The same of an error of RerankService: the field that its message names by the gRPC path is named as in the body.
+std::string FormatServiceError(const absl::Status& status);
 
 // {"collections": [{...}, ...]}.
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
@@ -84,7 +85,7 @@ TEST_F(HttpServiceTest, TheWholeCollectionIsAStar) {
 
 TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   const RandomQuery query = MakeQuery(TestSeed() + 3, ScalarType::kF16, kDim, 2);
-  const auto expect = [](const HttpAnswer& answer, int status, const char* code, const char* text) {
+  const auto expect = [](const HttpAnswer& answer, int status, const char* code, const std::string& text) {
     EXPECT_EQ(answer.status, status) << answer.body;
     const json body = json::parse(answer.body, nullptr, false);
     ASSERT_FALSE(body.is_discarded()) << answer.body;
@@ -97,6 +98,14 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   expect(Post(body.dump()), 404, "NOT_FOUND", "other");
   body = Body(query, {"doc-1"}, 20000);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "top_n: is 20000");
+  for (const char* field : {"top_k", "collection"}) {  // of the gRPC message
+    body = Body(query, {"doc-1"}, 2);
+    body[field] = 2;
+    expect(Post(body.dump()), 400, "INVALID_ARGUMENT", absl::StrCat(field, ": is not a member"));
+  }
+  body = Body(query, {"doc-1"}, 2);
+  body["model"] = "";
+  expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "model: is empty");
   body = Body(MakeQuery(1, ScalarType::kF16, 16, 2), {"doc-1"}, 2);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "query.shape[1]: is 16");
   body = Body(query, {1, 2}, 2);

@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -85,6 +86,16 @@ TEST(RerankJsonTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_EQ(ErrorOf(With("top_n", 3) + std::string("\0{}", 3)), "the body is not JSON: a NUL byte in JSON text");
   EXPECT_EQ(ErrorOf("[1]"), "the body is not a JSON object");
   EXPECT_EQ(ErrorOf(R"([{"a": 1, "a": 2}])"), "the body is not a JSON object");
+}
+
+TEST(RerankJsonTest, FieldsOfTheMessageAreToldTheirNameHere) {
+  const std::string members = "(model, query, query_weights, documents, top_n, return_documents and request_id are)";
+  EXPECT_EQ(ErrorOf(With("top_k", 3)), "top_k: is not a member " + members + "; HTTP's name for it is top_n");
+  EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
+  EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
+  EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
+  EXPECT_THAT(ErrorOf(With("return_payloads", true)), EndsWith("; HTTP's name for it is return_documents"));
+  EXPECT_EQ(ErrorOf(With("top", 3)), "top: is not a member " + members);
 }
 
 TEST(RerankJsonTest, MembersThatAppearTwiceAreRefused) {
@@ -168,7 +179,7 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
 
 TEST(RerankJsonTest, ErrorsNameFieldsAsTheBodyDoes) {
   const auto message = [](const char* text) {
-    const json body = json::parse(FormatError(absl::InvalidArgumentError(text)));
+    const json body = json::parse(FormatServiceError(absl::InvalidArgumentError(text)));
     EXPECT_EQ(body["error"]["code"], "INVALID_ARGUMENT");
     return body["error"]["message"].get<std::string>();
   };
@@ -177,6 +188,13 @@ TEST(RerankJsonTest, ErrorsNameFieldsAsTheBodyDoes) {
   EXPECT_EQ(message("candidates.string_ids.ids[3]: has 0 bytes"), "documents[3]: has 0 bytes");
   EXPECT_EQ(message("top_k: is 99999"), "top_n: is 99999");
   EXPECT_EQ(message("something else"), "something else");
+}
+
+TEST(RerankJsonTest, WhatTheBodyItselfNamesIsNotRenamed) {
+  for (const char* text : {"top_k: is not a member", "collection: is not a member",
+                           "queries[0].tokens: is not a member", "candidates.int_ids: is not a member"}) {
+    EXPECT_EQ(json::parse(FormatError(absl::InvalidArgumentError(text)))["error"]["message"], text);
+  }
 }
 
 TEST(RerankJsonTest, CollectionsAreListed) {
