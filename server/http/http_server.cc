@@ -177,7 +177,8 @@ class HttpServer::Impl final : private Application {
   }
 
   void Rerank(Request request, Reply reply) {
-    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>([&request] { return ParseRerankRequest(request.body); });
+    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
+        [&] { return ParseRerankRequest(request.body, deps_.rerank->limits()); });
     if (!parsed.ok()) {
       return reply(CountedError(rpc::ToHttp(parsed.status().code()), parsed.status(), request.arrival));
     }

@@ -81,17 +81,21 @@ class BodyEvents : public shard::JsonEvents {
   BodyEvents() : JsonEvents(kMaxDepth) {}
 };
 
-absl::Status ReadShape(const json& shape, v1::TokenMatrix& tokens) {
+absl::Status ReadShape(const json& shape, const rpc::RequestLimits& limits, v1::TokenMatrix& tokens) {
   const bool is_pair = shape.is_array() && shape.size() == 2 && shape[0].is_number_unsigned() &&
                        shape[1].is_number_unsigned() && shape[0].get<uint64_t>() <= UINT32_MAX &&
                        shape[1].get<uint64_t>() <= UINT32_MAX;
-  if (!is_pair) return Invalid("query.shape", absl::StrCat("is ", Shown(shape), "; it must be [tokens, dim]"));
+  if (!is_pair) {
+    return Invalid("query.shape",
+                   absl::StrCat("is ", Shown(shape), "; it must be [tokens, dim]: 1 to ", limits.max_query_tokens,
+                                " (limits.max_query_tokens), and the collection's dimension"));
+  }
   tokens.set_num_tokens(shape[0].get<uint32_t>());
   tokens.set_dim(shape[1].get<uint32_t>());
   return absl::OkStatus();
 }
 
-absl::Status ReadEncodedMatrix(const json& query, v1::TokenMatrix& tokens) {
+absl::Status ReadEncodedMatrix(const json& query, const rpc::RequestLimits& limits, v1::TokenMatrix& tokens) {
   for (const auto& member : query.items()) {
     if (member.key() != "dtype" && member.key() != "shape" && member.key() != "data") {
       return Invalid(absl::StrCat("query.", shard::Printable(member.key(), kLongestQuote)),
@@ -107,7 +111,7 @@ absl::Status ReadEncodedMatrix(const json& query, v1::TokenMatrix& tokens) {
     return Invalid("query.dtype", absl::StrCat("is ", Shown(dtype), "; f32, f16 and bf16 are accepted"));
   }
   tokens.set_dtype(static_cast<v1::DataType>(*type));
-  if (absl::Status status = ReadShape(query["shape"], tokens); !status.ok()) return status;
+  if (absl::Status status = ReadShape(query["shape"], limits, tokens); !status.ok()) return status;
   const json& data = query["data"];
   if (!data.is_string() || !absl::Base64Unescape(data.get_ref<const std::string&>(), tokens.mutable_data())) {
     return Invalid("query.data", "is not base64");
@@ -207,10 +211,11 @@ absl::Status UnknownMember(const std::string& name) {
   return Invalid(shard::Printable(name, kLongestQuote), message);
 }
 
-absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRequest& request) {
+absl::Status ReadMember(const std::string& name, const json& value, const rpc::RequestLimits& limits,
+                        v1::RerankRequest& request) {
   v1::Query& query = *request.mutable_queries(0);
   if (name == "query") {
-    if (value.is_object()) return ReadEncodedMatrix(value, *query.mutable_tokens());
+    if (value.is_object()) return ReadEncodedMatrix(value, limits, *query.mutable_tokens());
     if (value.is_array()) return ReadNestedMatrix(value, *query.mutable_tokens());
     if (value.is_string()) {
       return Invalid("query",
@@ -227,7 +232,8 @@ absl::Status ReadMember(const std::string& name, const json& value, v1::RerankRe
   }
   if (name == "top_n") {
     if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX) {
-      return Invalid(name, absl::StrCat("is ", Shown(value), ", not a whole number"));
+      return Invalid(name, absl::StrCat("is ", Shown(value), ", and whole numbers from 0 to ", limits.max_top_k,
+                                        " (limits.max_top_k) are accepted"));
     }
     request.set_top_k(value.get<uint32_t>());
     return absl::OkStatus();
@@ -283,7 +289,7 @@ std::string ErrorBody(absl::StatusCode code, const std::string& message) {
 
 }  // namespace
 
-absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const rpc::RequestLimits& limits) {
   BodyChecks checks;
   const auto keep = [&checks](int depth, json::parse_event_t event, json& value) {
     return checks.Keep(depth, event, value);
@@ -301,7 +307,7 @@ absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body) {
     if (!root.contains(name)) return Invalid(name, "is missing");
   }
   for (const auto& member : root.items()) {
-    if (absl::Status status = ReadMember(member.key(), member.value(), request); !status.ok()) return status;
+    if (absl::Status status = ReadMember(member.key(), member.value(), limits, request); !status.ok()) return status;
   }
   return request;
 }

@@ -17,11 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
+#include "server/rpc/limits.h"
 
 namespace maxsim::http {
 
-// INVALID_ARGUMENT naming the member of the body, its value and what is accepted.
-absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body);
+// INVALID_ARGUMENT naming the member of the body, its value and what is accepted. `limits` are for these messages: what
+// the message can hold is left to the service to refuse.
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const rpc::RequestLimits& limits);
 
 // `collection` as the request named it.
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);

@@ -98,6 +98,9 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   expect(Post(body.dump()), 404, "NOT_FOUND", "other");
   body = Body(query, {"doc-1"}, 20000);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "top_n: is 20000");
+  body = Body(query, {"doc-1"}, -1);
+  expect(Post(body.dump()), 400, "INVALID_ARGUMENT",
+         "top_n: is -1, and whole numbers from 0 to 10000 (limits.max_top_k");
   for (const char* field : {"top_k", "collection"}) {  // of the gRPC message
     body = Body(query, {"doc-1"}, 2);
     body[field] = 2;

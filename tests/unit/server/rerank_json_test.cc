@@ -1,5 +1,6 @@
 #include "server/http/rerank_json.h"
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
 namespace maxsim::http {
@@ -19,8 +21,12 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+constexpr rpc::RequestLimits kLimits = {.max_query_tokens = 512, .max_top_k = 1000};
+
+absl::StatusOr<v1::RerankRequest> Parse(const std::string& body) { return ParseRerankRequest(body, kLimits); }
+
 std::string ErrorOf(const std::string& body) {
-  const auto request = ParseRerankRequest(body);
+  const auto request = Parse(body);
   EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument) << body;
   return std::string(request.status().message());
 }
@@ -34,7 +40,7 @@ std::string With(const std::string& member, const json& value) {
 }
 
 TEST(RerankJsonTest, NestedNumbersBecomeAnF32Matrix) {
-  const auto request = ParseRerankRequest(With("top_n", 7));
+  const auto request = Parse(With("top_n", 7));
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->collection(), "c");
   EXPECT_EQ(request->top_k(), 7u);
@@ -53,17 +59,17 @@ TEST(RerankJsonTest, NestedNumbersBecomeAnF32Matrix) {
 TEST(RerankJsonTest, EncodedBytesAreTakenAsTheyAre) {
   const std::string bytes("\x00\x3c\x00\xc0", 4);
   const json query = {{"dtype", "f16"}, {"shape", {1, 2}}, {"data", absl::Base64Escape(bytes)}};
-  const auto request = ParseRerankRequest(With("query", query));
+  const auto request = Parse(With("query", query));
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->queries(0).tokens().dtype(), v1::DATA_TYPE_F16);
   EXPECT_EQ(request->queries(0).tokens().data(), bytes);
 }
 
 TEST(RerankJsonTest, IdsAreTextsIntegersOrTheWholeCollection) {
-  const auto ints = ParseRerankRequest(With("documents", {1, -2, INT64_MAX}));
+  const auto ints = Parse(With("documents", {1, -2, INT64_MAX}));
   ASSERT_TRUE(ints.ok()) << ints.status();
   EXPECT_THAT(ints->candidates().int_ids().ids(), ElementsAre(1, -2, INT64_MAX));
-  EXPECT_TRUE(ParseRerankRequest(With("documents", "*"))->candidates().has_whole_collection());
+  EXPECT_TRUE(Parse(With("documents", "*"))->candidates().has_whole_collection());
   EXPECT_THAT(ErrorOf(With("documents", {"a", 1})),
               HasSubstr("documents[1]: is 1; ids must be all texts or all 64-bit integers"));
   EXPECT_THAT(ErrorOf(With("documents", {1, "a"})), HasSubstr("documents[1]"));
@@ -100,7 +106,7 @@ TEST(RerankJsonTest, FieldsOfTheMessageAreToldTheirNameHere) {
 
 TEST(RerankJsonTest, MembersThatAppearTwiceAreRefused) {
   const std::string start = R"({"model": "c", "documents": "*", "query": )";
-  EXPECT_TRUE(ParseRerankRequest(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA=="}})").ok());
+  EXPECT_TRUE(Parse(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA=="}})").ok());
   EXPECT_EQ(ErrorOf(start + R"([[1]], "model": "d"})"), "model: appears twice");
   EXPECT_EQ(ErrorOf(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA==", "shape": [1, 1]}})"),
             "query.shape: appears twice");
@@ -118,8 +124,6 @@ TEST(RerankJsonTest, DeepNestingIsRefusedBeforeAnythingWalksIt) {
 
 TEST(RerankJsonTest, WrongMembersNameTheirValue) {
   EXPECT_THAT(ErrorOf(With("model", 3)), HasSubstr("model: is 3, not a text"));
-  EXPECT_THAT(ErrorOf(With("top_n", -1)), HasSubstr("top_n: is -1"));
-  EXPECT_THAT(ErrorOf(With("top_n", 4294967296)), HasSubstr("top_n: is 4294967296"));
   EXPECT_THAT(ErrorOf(With("return_documents", "yes")), HasSubstr("return_documents: is \"yes\""));
   EXPECT_THAT(ErrorOf(With("query", "text")), HasSubstr("query: is a text; this server takes token vectors"));
   EXPECT_THAT(ErrorOf(With("query", 7)), HasSubstr("query: must be a list of rows"));
@@ -132,12 +136,27 @@ TEST(RerankJsonTest, WrongMembersNameTheirValue) {
     query[member] = value;
     return With("query", query);
   };
-  EXPECT_TRUE(ParseRerankRequest(encoded("dtype", "f32")).ok());
+  EXPECT_TRUE(Parse(encoded("dtype", "f32")).ok());
   EXPECT_THAT(ErrorOf(encoded("dtype", "i8")), HasSubstr("query.dtype: is \"i8\""));
-  EXPECT_THAT(ErrorOf(encoded("shape", {1, -1})), HasSubstr("query.shape: is [1,-1]"));
-  EXPECT_THAT(ErrorOf(encoded("shape", {1, 1, 1})), HasSubstr("query.shape"));
+  for (const json& shape : {json({1, -1}), json({1, 1, 1}), json({4294967296, 64}), json({1, 4294967296}), json(1)}) {
+    EXPECT_EQ(ErrorOf(encoded("shape", shape)),
+              absl::StrCat("query.shape: is ", shape.dump(),
+                           "; it must be [tokens, dim]: 1 to 512 (limits.max_query_tokens), and the collection's "
+                           "dimension"));
+  }
   EXPECT_THAT(ErrorOf(encoded("data", "not base64!")), HasSubstr("query.data: is not base64"));
   EXPECT_THAT(ErrorOf(encoded("order", "C")), HasSubstr("query.order: is not a member"));
+}
+
+TEST(RerankJsonTest, ATopNOutOfRangeIsToldTheRange) {
+  const json huge = json::parse("123456789012345678901");  // longer than any integer
+  for (const json& wrong : {json(-1), json(4294967296), json(UINT64_MAX), huge, json(2.5), json("3"), json(true)}) {
+    EXPECT_EQ(
+        ErrorOf(With("top_n", wrong)),
+        absl::StrCat("top_n: is ", wrong.dump(), ", and whole numbers from 0 to 1000 (limits.max_top_k) are accepted"));
+  }
+  EXPECT_EQ(Parse(With("top_n", 0))->top_k(), 0u);
+  EXPECT_EQ(Parse(With("top_n", 4294967295))->top_k(), UINT32_MAX) << "which the service refuses";
 }
 
 TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
