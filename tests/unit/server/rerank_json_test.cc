@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -194,6 +195,32 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   EXPECT_FALSE(body.contains("unavailable_documents"));
   response.mutable_results(0)->set_unavailable_documents(9);
   EXPECT_EQ(json::parse(FormatRerankResponse("c", response))["unavailable_documents"], 9);
+}
+
+TEST(RerankJsonTest, TheReadmesAnswerIsWrittenAsTheServerWritesIt) {
+  std::ifstream readme("README.md");
+  ASSERT_TRUE(readme) << "tests run in the repository's root";
+  std::string line;
+  while (std::getline(readme, line) && line.rfind("{\"generation\":", 0) != 0) {
+  }
+  const json shown = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(shown.is_object()) << line;
+  v1::RerankResponse response;
+  response.set_request_id(shown["id"].get<std::string>());
+  response.set_generation(shown["generation"].get<uint64_t>());
+  v1::QueryResult& result = *response.add_results();
+  for (const json& entry : shown["results"]) {
+    result.mutable_string_ids()->add_ids(entry["id"].get<std::string>());
+    result.add_positions(entry["index"].get<uint64_t>());
+    result.add_scores(entry["relevance_score"].get<float>());
+  }
+  for (const json& id : shown["missing"]) result.mutable_missing_string_ids()->add_ids(id.get<std::string>());
+  v1::Timings& timings = *response.mutable_timings();
+  timings.set_queue_us(shown["timings"]["queue_us"].get<double>());
+  timings.set_copy_us(shown["timings"]["copy_us"].get<double>());
+  timings.set_kernel_us(shown["timings"]["kernel_us"].get<double>());
+  timings.set_total_us(shown["timings"]["total_us"].get<double>());
+  EXPECT_EQ(line, FormatRerankResponse(shown["model"].get<std::string>(), response));
 }
 
 TEST(RerankJsonTest, ErrorsNameFieldsAsTheBodyDoes) {
