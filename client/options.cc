@@ -1,9 +1,10 @@
 #include "client/options.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <limits>
-#include <sstream>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -23,12 +24,22 @@ constexpr absl::Duration kSlowestReconnect = absl::Seconds(5);
 
 absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option) {
   if (path.empty()) return std::string();
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat("tls.", option, ": cannot read '", path, "'"));
+  std::string text;
+  char block[4096];
+  // read() takes the exception that a folder's stream buffer throws.
+  while (file.good()) {
+    file.read(block, sizeof(block));
+    text.append(block, static_cast<size_t>(file.gcount()));
   }
-  return std::move(text).str();
+  if (file.bad() || !file.eof()) {
+    const std::string reason = errno == 0 ? "" : absl::StrCat(": ", std::generic_category().message(errno));
+    return absl::NotFoundError(absl::StrCat("tls.", option, ": cannot read '", path, "'", reason));
+  }
+  // gRPC would take the system's certificates in place of none.
+  if (text.empty()) return absl::InvalidArgumentError(absl::StrCat("tls.", option, ": '", path, "' is empty"));
+  return text;
 }
 
 // A header value; gRPC would refuse a wrong one at every call with a message that names neither the header nor the

@@ -61,7 +61,8 @@ struct ClientOptions {
 // INVALID_ARGUMENT naming the option, the value and what is allowed.
 absl::Status ValidateClientOptions(const ClientOptions& options);
 
-// NOT_FOUND naming a file that cannot be read; INVALID_ARGUMENT for a certificate without its key.
+// NOT_FOUND naming a file that cannot be read, and why; INVALID_ARGUMENT for an empty one, and for a certificate
+// without its key.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsOptions& options);
 
 // The arguments of every channel. No compression; gRPC's own retries are off, because client/retry.h is the

@@ -14,6 +14,7 @@
 #include "client/call_queue.h"
 #include "client/client.h"
 #include "client/ctl/terminal.h"
+#include "client/ctl/tls_flags.h"
 #include "client/ctl/token_file.h"
 #include "loadtest/command_line.h"
 #include "loadtest/first_request.h"
@@ -90,12 +91,12 @@ class Session {
       options_.client.bearer_token = *std::move(token);
     }
     absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> channels = client::MakeChannels(options_.client);
-    if (!channels.ok()) return channels.status();
+    if (!channels.ok()) return client::ctl::NameTlsFlag(channels.status());
     channels_ = *std::move(channels);
     client::ClientOptions one = options_.client;
     one.num_channels = 1;
     absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(one);
-    if (!client.ok()) return client.status();
+    if (!client.ok()) return client::ctl::NameTlsFlag(client.status());
     absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
     if (!info.ok()) return shard::Prefix(absl::StrCat("--target ", one.target, ": GetInfo: "), info.status());
     info_ = *std::move(info);

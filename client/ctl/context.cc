@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/ctl/describe.h"
+#include "client/ctl/tls_flags.h"
 #include "client/ctl/token_file.h"
 
 namespace maxsim::client::ctl {
@@ -64,7 +65,7 @@ absl::StatusOr<Client*> Context::Connect() {
     client_options.bearer_token = *std::move(token);
   }
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(client_options);
-  if (!client.ok()) return client.status();
+  if (!client.ok()) return NameTlsFlag(client.status());
   client_ = *std::move(client);
   return client_.get();
 }

@@ -265,6 +265,12 @@ TEST_F(CtlTest, ErrorsAreOneLineThatNamesTheCause) {
                          {{"rerank", "--query", Path("q.npy"), "--all", "--collection", "x"},
                           "no collection 'x'; the server holds passages"},
                          {{"info", "--token-file", "/no/token"}, "/no/token"},
+                         {{"info", "--tls", "--tls-ca", "/no/ca"},
+                          "NOT_FOUND: --tls-ca: cannot read '/no/ca': No such file or directory"},
+                         {{"info", "--tls", "--tls-cert", "/", "--tls-key", "/no/key"},
+                          "--tls-cert: cannot read '/': Is a directory"},
+                         {{"info", "--tls", "--tls-cert", Path("comments"), "--tls-key", "/no/key"},
+                          "--tls-key: cannot read '/no/key': No such file or directory"},
                          {{"info", "--token-file", Path("comments")}, "' holds no token"},
                          {{"info", "--token-file", Path("two-words")}, "two-words' holds a space"},
                          {{"explain", "--query", Path("q.npy"), "--queries-jsonl", "/no/texts"}, "/no/texts"}}) {

@@ -326,6 +326,8 @@ TEST_F(LoadtestServiceTest, WhatCannotBeRunIsSaidBeforeTheClockStarts) {
   EXPECT_THAT(err_.str(), HasSubstr("the collection has string ids"));
   EXPECT_EQ(Run({"--candidates", "all", "--metrics", "http://127.0.0.1:1/"}), kExitFailed);
   EXPECT_THAT(err_.str(), HasSubstr("nothing answers"));
+  EXPECT_EQ(Run({"--candidates", "all", "--tls", "--tls-ca", "/no/ca"}), kExitFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("NOT_FOUND: --tls-ca: cannot read '/no/ca': No such file or directory"));
   EXPECT_EQ(Run({"--candidates", "all", "--html", "/nowhere/report"}), kExitFailed);
   EXPECT_THAT(err_.str(), HasSubstr("--html: cannot write '/nowhere/report'"));
   EXPECT_EQ(Run({"--candidates", "none"}), kExitUsage);
