@@ -78,6 +78,11 @@ std::optional<double> Scrape::WithLabel(const std::string& name, std::string_vie
   return std::nullopt;
 }
 
+bool Scrape::HasAny(std::string_view prefix) const {
+  const auto found = series_.lower_bound(prefix);
+  return found != series_.end() && found->first.starts_with(prefix);
+}
+
 ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, double seconds) {
   const auto per_second = [&](const std::string& name) { return Per(Grown(before, now, name), seconds); };
   ServerSecond second;
@@ -121,6 +126,10 @@ absl::StatusOr<std::unique_ptr<MetricsScraper>> MetricsScraper::Create(const std
   std::unique_ptr<MetricsScraper> scraper(new MetricsScraper(std::move(origin), std::move(path)));
   absl::StatusOr<Scrape> first = scraper->Get();
   if (!first.ok()) return first.status();
+  if (!first->HasAny("maxsim_")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--metrics: ", url, " answers, but shows none of maxsimd's metrics; they are at /metrics of its HTTP port"));
+  }
   scraper->thread_ = std::thread([scraper = scraper.get()] { scraper->Loop(); });
   return scraper;
 }

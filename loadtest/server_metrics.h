@@ -1,6 +1,7 @@
 // The server's own metrics over a run: /metrics in Prometheus' text format, once a second.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,13 +25,15 @@ class Scrape {
   std::optional<double> Mean(const std::string& name) const;  // over its series
   // The series with this label, "reason=\"queue_full\"".
   std::optional<double> WithLabel(const std::string& name, std::string_view label) const;
+  // Is there a series whose name begins so?
+  bool HasAny(std::string_view prefix) const;
 
  private:
   struct Series {
     std::string labels;
     double value;
   };
-  std::map<std::string, std::vector<Series>> series_;
+  std::map<std::string, std::vector<Series>, std::less<>> series_;
 };
 
 // What a second of a run looked like from the server. Absent: the server has no such metric.
@@ -52,7 +55,8 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
 class MetricsScraper {
  public:
   // Scrapes once, to see that it can, and keeps nothing of it. INVALID_ARGUMENT for a URL that is not
-  // http://HOST[:PORT][/PATH]; UNAVAILABLE when nothing answers, FAILED_PRECONDITION when it is not 200.
+  // http://HOST[:PORT][/PATH]; UNAVAILABLE when nothing answers, FAILED_PRECONDITION when it is not 200, or a page
+  // without any of maxsimd's metrics.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url);
   ~MetricsScraper();
 

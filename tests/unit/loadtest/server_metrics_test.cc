@@ -53,6 +53,8 @@ TEST(ScrapeTest, ReadsSeriesWithAndWithoutLabels) {
   EXPECT_EQ(scrape.WithLabel("maxsim_rejections_total", "reason=\"other\""), std::nullopt);
   EXPECT_EQ(scrape.Sum("maxsim_queue"), std::nullopt);
   EXPECT_EQ(Scrape("").Sum("maxsim_queue_jobs"), std::nullopt);
+  EXPECT_TRUE(scrape.HasAny("maxsim_"));
+  EXPECT_FALSE(Scrape("maxsi 1\nmaxsimd 1\nzero 1\n").HasAny("maxsim_"));
 }
 
 TEST(ScrapeTest, TwoOfThemGiveRatesAndMeans) {
@@ -97,6 +99,12 @@ class MetricsServer {
       }
       response.set_content("maxsim_requests_total " + std::to_string(requests) + "\n", "text/plain");
     });
+    server_.Get("/readyz", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content("ready\n", "text/plain");
+    });
+    server_.Get("/other", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content("process_cpu_seconds_total 3\n", "text/plain");
+    });
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
   }
@@ -105,7 +113,9 @@ class MetricsServer {
     thread_.join();
   }
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/metrics"; }
+  std::string url(const std::string& path = "/metrics") const {
+    return "http://127.0.0.1:" + std::to_string(port_) + path;
+  }
 
   std::atomic<int> requests{0};
 
@@ -114,6 +124,16 @@ class MetricsServer {
   int port_ = 0;
   std::thread thread_;
 };
+
+TEST(MetricsScraperTest, APageWithoutMaxsimdsMetricsIsRefused) {
+  MetricsServer server;
+  for (const char* path : {"/readyz", "/other"}) {
+    const auto scraper = MetricsScraper::Create(server.url(path));
+    EXPECT_EQ(scraper.status().code(), absl::StatusCode::kFailedPrecondition) << path;
+    EXPECT_THAT(std::string(scraper.status().message()),
+                testing::HasSubstr(path + std::string(" answers, but shows none of")));
+  }
+}
 
 double Grown(const ServerSecond& second) { return second.requests_per_second.value_or(-1) * second.seconds; }
 
