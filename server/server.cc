@@ -13,6 +13,7 @@
 #include "server/config/values.h"
 #include "server/logging.h"
 #include "server/startup.h"
+#include "server/units.h"
 
 namespace maxsim {
 namespace {
@@ -54,7 +55,7 @@ void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
               {"device", info.device},
               {"isa", info.isa},
               {"parallelism", absl::StrCat(info.parallelism)},
-              {"memory", config::FormatBytes(info.memory_bytes)},
+              {"memory", units::FormatBytes(info.memory_bytes)},
               {"lanes", absl::StrCat(engine.num_lanes())}});
   if (!info.link.empty()) {
     log::Write(spdlog::level::info, "link", {{"number", absl::StrCat(numbered.number)}, {"measured", info.link}});

@@ -1,5 +1,5 @@
-// Text of configuration values: sizes, durations, counts, addresses. Parse and Format are inverses: Parse(Format(x))
-// is x. Errors are INVALID_ARGUMENT with the value and what is accepted; the caller puts the key in front.
+// Text of configuration values: durations, addresses, devices; server/units.h has counts and sizes. Errors are
+// INVALID_ARGUMENT with the value and what is accepted; the caller puts the key in front.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,6 @@ namespace maxsim::config {
 
 // "true" or "false".
 absl::StatusOr<bool> ParseBool(std::string_view text);
-
-// A whole number with an optional suffix: k M G T (powers of 1000) or Ki Mi Gi Ti (powers of 1024).
-absl::StatusOr<uint64_t> ParseCount(std::string_view text);
-std::string FormatCount(uint64_t count);
-
-// A whole number of bytes: "512MiB", "4GB", "1048576", also with a fraction ("1.5GiB").
-absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
-std::string FormatBytes(uint64_t bytes);
 
 // "0", "250ms", "2s", "1m30s"; never negative, never infinite.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);

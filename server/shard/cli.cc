@@ -14,7 +14,6 @@
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "server/shard/builder.h"
-#include "server/shard/byte_count.h"
 #include "server/shard/cli_support.h"
 #include "server/shard/import.h"
 #include "server/shard/inspect.h"
@@ -35,7 +34,7 @@ struct BuildArguments {
   std::string storage;
   int64_t seed = 0;
   int threads = 0;
-  std::string max_shard_bytes = "4GiB";
+  int64_t max_shard_bytes = kDefaultMaxShardBytes;
   bool allow_other_shape = false;
   bool quiet = false;
 };
@@ -60,9 +59,7 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
   options.folder = arguments.output;
   options.name = arguments.name;
   options.created_by = Cat("maxsim-shard ", kVersion);
-  absl::StatusOr<int64_t> max_shard_bytes = ParseByteCount(arguments.max_shard_bytes);
-  if (!max_shard_bytes.ok()) return Prefix("--max-shard-bytes: ", max_shard_bytes.status());
-  options.max_shard_bytes = *max_shard_bytes;
+  options.max_shard_bytes = arguments.max_shard_bytes;
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
   options.allow_other_shape = arguments.allow_other_shape;
@@ -173,10 +170,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
          "Make all ids strings, or all 64-bit integers\n(default: as the first line has it; all lines must agree)")
       ->check(CLI::IsMember({"string", "int64"}))
       ->type_name("TYPE");
-  app.add_option("--max-shard-bytes", arguments.max_shard_bytes,
-                 "Largest shard file, as 4GiB or 500M; a document that is larger\ngets one of its own")
-      ->capture_default_str()
-      ->type_name("SIZE");
+  AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
 }

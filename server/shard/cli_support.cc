@@ -1,10 +1,15 @@
 #include "server/shard/cli_support.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 
+#include "absl/status/statusor.h"
 #include "absl/time/clock.h"
+#include "server/shard/builder.h"
 #include "server/shard/text.h"
+#include "server/units.h"
 
 namespace maxsim::shard {
 namespace {
@@ -68,6 +73,24 @@ void AddThreads(CLI::App& app, int& threads, const std::string& what) {
       ->check(CLI::Range(0, kMaxThreads))
       ->capture_default_str()
       ->type_name("N");
+}
+
+void AddMaxShardBytes(CLI::App& app, int64_t& bytes) {
+  const auto read = [&bytes](const std::string& text) {
+    const absl::StatusOr<uint64_t> value = units::ParseBytes(text);
+    if (!value.ok()) throw CLI::ValidationError("--max-shard-bytes", std::string(value.status().message()));
+    // No file comes near the largest number.
+    bytes = static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
+    if (bytes < kMinMaxShardBytes) {
+      throw CLI::ValidationError("--max-shard-bytes",
+                                 Cat(Quote(text), " is too small; the least is ", kMinMaxShardBytes));
+    }
+  };
+  app.add_option_function<std::string>(
+         "--max-shard-bytes", read,
+         "Largest shard file, as 4GiB or 500MB; a document that is larger\ngets one of its own")
+      ->default_str(units::FormatBytes(static_cast<uint64_t>(bytes)))
+      ->type_name("SIZE");
 }
 
 void AddAllowOtherShape(CLI::App& app, bool& allow) {

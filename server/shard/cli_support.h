@@ -38,6 +38,9 @@ std::string Describe(const std::string& folder, const Manifest& manifest);
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
 
+// --max-shard-bytes (BuildOptions): a size as maxsimd's configuration has them.
+void AddMaxShardBytes(CLI::App& app, int64_t& bytes);
+
 // --allow-other-shape (BuildOptions).
 void AddAllowOtherShape(CLI::App& app, bool& allow);
 

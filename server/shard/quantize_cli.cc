@@ -15,7 +15,6 @@
 #include "kernels/maxsim.h"
 #include "maxsim_version.h"
 #include "nlohmann/json.hpp"
-#include "server/shard/byte_count.h"
 #include "server/shard/cli_support.h"
 #include "server/shard/quantize.h"
 #include "server/shard/text.h"
@@ -72,9 +71,7 @@ absl::StatusOr<Manifest> Quantize(const QuantizeArguments& arguments, ProgressDi
   options.num_threads = arguments.threads;
   options.allow_other_shape = arguments.allow_other_shape;
   options.created_by = Cat("maxsim-shard ", kVersion);
-  absl::StatusOr<int64_t> max_shard_bytes = ParseByteCount(arguments.max_shard_bytes);
-  if (!max_shard_bytes.ok()) return Prefix("--max-shard-bytes: ", max_shard_bytes.status());
-  options.max_shard_bytes = *max_shard_bytes;
+  options.max_shard_bytes = arguments.max_shard_bytes;
   return QuantizeCollection(options, [&](const BuildProgress& progress) { return ShowProgress(display, progress); });
 }
 
@@ -214,10 +211,7 @@ void AddQuantize(CLI::App& app, QuantizeArguments& arguments) {
       ->type_name("NAME");
   AddSeed(app, arguments.seed, "Seed");
   AddThreads(app, arguments.threads, "Threads");
-  app.add_option("--max-shard-bytes", arguments.max_shard_bytes,
-                 "Largest shard file, as 4GiB or 500M; a document that is larger\ngets one of its own")
-      ->capture_default_str()
-      ->type_name("SIZE");
+  AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_option("--queries", arguments.queries,
                  "Compare with these queries: NumPy array [tokens, d], or\n[queries, tokens, d]. Without it the first "

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "server/shard/builder.h"
+
 namespace maxsim::shard {
 
 struct QuantizeArguments {
@@ -13,7 +15,7 @@ struct QuantizeArguments {
   std::string name;
   int64_t seed = 0;
   int threads = 0;
-  std::string max_shard_bytes = "4GiB";
+  int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string queries;
   std::string query_lengths;
   std::string query_texts;

@@ -130,6 +130,29 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_THAT(RunShard({"--version"}).out, HasSubstr("maxsim-shard 0."));
 }
 
+TEST_F(CliTest, SizesAreWrittenAsInMaxsimdsConfiguration) {
+  const auto build = [&](const std::string& size) {
+    std::vector<std::string> arguments = BuildArguments();
+    arguments.insert(arguments.end(), {"--max-shard-bytes", size});
+    return RunShard(arguments);
+  };
+  for (const char* size : {"8192", "8KiB", "10kB", "1.5GiB", "4 GB", "18446744073709551615"}) {
+    const Outcome outcome = build(size);
+    EXPECT_EQ(outcome.code, 0) << size << ": " << outcome.err;
+  }
+  for (const std::string size : {"4G", "4g", "4gb", "4Gi", "512M", "5X", "4 bananas", ""}) {
+    const Outcome outcome = build(size);
+    EXPECT_EQ(outcome.code, 2) << size;
+    EXPECT_THAT(outcome.err, HasSubstr(Cat("--max-shard-bytes: \"", size,
+                                           "\" is not a size (such as 512MiB, 4GiB, 10GB or 1048576)")));
+  }
+  for (const char* size : {"0", "8191"}) {
+    const Outcome outcome = build(size);
+    EXPECT_EQ(outcome.code, 2) << size;
+    EXPECT_THAT(outcome.err, HasSubstr("is too small; the least is 8192")) << size;
+  }
+}
+
 TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
   const auto with = [&](const std::string& flag, const std::string& value) {
     std::vector<std::string> arguments = BuildArguments();
@@ -145,7 +168,6 @@ TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
   };
   EXPECT_THAT(with("--tokens", folder_.Path("none.npy")), HasSubstr("none.npy: No such file"));
   EXPECT_THAT(with("--storage", "f8"), HasSubstr("--storage f8 is no storage type; f16, bf16, f32 and i8 are"));
-  EXPECT_THAT(with("--max-shard-bytes", "4 bananas"), HasSubstr("--max-shard-bytes: \"4 bananas\" is no size"));
   EXPECT_THAT(with("--name", "a b"), HasSubstr("\"a b\""));
   std::filesystem::copy_file(folder_.Path("docs.jsonl"), folder_.Path("tokens.npz"));
   EXPECT_THAT(with("--tokens", folder_.Path("tokens.npz")),

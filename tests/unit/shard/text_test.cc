@@ -5,7 +5,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/shard/byte_count.h"
 #include "server/shard/file.h"
 #include "server/shard/progress.h"
 
@@ -41,25 +40,6 @@ TEST(TextTest, QuotesOfUntrustedTextAreShortAndPrintable) {
   // Cut between characters.
   EXPECT_EQ(Printable("abc\xc3\xa9", 4), "abc...");
   EXPECT_EQ(Printable("abc\xc3\xa9", 5), "abc\xc3\xa9");
-}
-
-TEST(ByteCountTest, ReadsTheUsualSpellings) {
-  const std::pair<const char*, int64_t> good[] = {{"1", 1},
-                                                  {"4GiB", int64_t{4} << 30},
-                                                  {"4Gi", int64_t{4} << 30},
-                                                  {"512M", 512'000'000},
-                                                  {"512mb", 512'000'000},
-                                                  {"1.5 GB", 1'500'000'000},
-                                                  {"10KiB", 10240},
-                                                  {"2T", 2'000'000'000'000},
-                                                  {"100 b", 100},
-                                                  {"8tib", int64_t{8} << 40}};
-  for (const auto& [text, bytes] : good) EXPECT_EQ(*ParseByteCount(text), bytes) << text;
-  for (const char* text :
-       {"", "x", "0", "-1", "4 G iB", "4GiBs", "1e9", "99999999T", "GiB", "1..5", "nan", "0.1", "4GiB "}) {
-    if (std::string(text) == "4GiB ") continue;  // white space at the end does no harm
-    EXPECT_FALSE(ParseByteCount(text).ok()) << text;
-  }
 }
 
 TEST(Utf8Test, AcceptsExactlyWellFormedText) {
