@@ -116,9 +116,9 @@ absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& na
   }
   if (name.empty() && ready.size() == 1) return *ready.front();
   if (names.empty()) return absl::NotFoundError(absl::StrCat("the server at ", options.server, " holds no collection"));
-  return absl::NotFoundError(
-      name.empty() ? absl::StrCat("--collection is needed: the server holds ", absl::StrJoin(names, ", "))
-                   : absl::StrCat("no collection '", name, "'; the server holds ", absl::StrJoin(names, ", ")));
+  const std::string held = absl::StrCat("the server holds ", absl::StrJoin(names, ", "));
+  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat("--collection is needed: ", held));
+  return absl::NotFoundError(absl::StrCat("no collection '", name, "'; ", held));
 }
 
 absl::StatusOr<std::string> ServerTarget(const std::string& text) {

@@ -47,8 +47,8 @@ class Context {
   // The same for load, reload and unload, whose deadline is another.
   absl::Status ExplainAdmin(const absl::Status& status) const;
 
-  // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND lists
-  // the names it does have.
+  // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,
+  // and INVALID_ARGUMENT for an empty name where it has several, list the names it does have.
   absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
 
   void Print(const Json& json) const;

@@ -22,7 +22,8 @@ constexpr char kFooter[] = R"(Examples:
   maxsimctl verify --collection passages --queries queries.npy --query-lengths lengths.npy --top-k 100
 
 Results go to standard output, remarks and errors to standard error.
-Exit codes: 0 done; 1 failed (or a check did not pass); 2 the command line is wrong.)";
+Exit codes: 0 done; 1 failed, a check did not pass, or a file or the server does not fit the command line (several
+collections and no --collection); 2 the command line is wrong.)";
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--server", options.server, "Address of maxsimd; of several that a name has, the first that answers")

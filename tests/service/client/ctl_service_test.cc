@@ -248,6 +248,15 @@ TEST_F(CtlTest, ACollectionThatFailedIsNotCalledHeld) {
   EXPECT_EQ(json::parse(Run({"collections", "--json"}).out)[1]["state"], "failed");
 }
 
+TEST_F(CtlTest, OfSeveralCollectionsOneIsToBeNamed) {
+  v1::CollectionInfo* other = server_.info.add_collections();
+  *other = server_.info.collections(0);
+  other->set_name("pages");
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--all"});
+  EXPECT_EQ(run.code, kExitFailed) << "it takes the server to tell";
+  EXPECT_EQ(run.err, "maxsimctl: INVALID_ARGUMENT: --collection is needed: the server holds passages, pages\n");
+}
+
 TEST_F(CtlTest, ErrorsAreOneLineThatNamesTheCause) {
   WriteFile("comments", "# nothing else\n\n");
   WriteFile("two-words", "my token\n");
