@@ -40,11 +40,24 @@ struct BuildArguments {
 };
 
 // `there` is the storage of the collection that gets its next generation.
-absl::StatusOr<ScalarType> ChooseStorage(const std::string& asked, std::optional<ScalarType> there, ElementType input) {
-  if (asked.empty()) return there.value_or(input == ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16);
-  const std::optional<ScalarType> storage = ScalarTypeFromName(asked);
-  if (!storage.has_value()) return Invalid("--storage ", asked, " is no storage type; f16, bf16, f32 and i8 are");
-  return *storage;
+ScalarType ChooseStorage(const std::string& asked, std::optional<ScalarType> there, ElementType input) {
+  if (!asked.empty()) return *ScalarTypeFromName(asked);
+  return there.value_or(input == ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16);
+}
+
+absl::Status CheckSeed(int64_t seed, ScalarType storage) {
+  if (seed == 0 || storage == ScalarType::kI8) return absl::OkStatus();
+  return Invalid("--seed ", seed, ": only i8 is rotated, and the storage is ", Name(storage));
+}
+
+// What the command line alone shows to be wrong.
+absl::Status CheckUsage(const BuildArguments& arguments) {
+  if (absl::Status status = CheckImportOptions(arguments.import); !status.ok()) return status;
+  if (!arguments.name.empty()) {
+    if (absl::Status status = CheckCollectionName(arguments.name); !status.ok()) return Prefix("--", status);
+  }
+  if (arguments.storage.empty()) return absl::OkStatus();
+  return CheckSeed(arguments.seed, *ScalarTypeFromName(arguments.storage));
 }
 
 // An archive given as --tokens is no .npy file.
@@ -67,20 +80,13 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
   if (!arguments.id_type.empty()) {
     import_options.id_type = arguments.id_type == "int64" ? IdType::kInt64 : IdType::kString;
   }
-  // Said before anything large is read.
-  if (absl::StatusOr<ScalarType> storage = ChooseStorage(arguments.storage, std::nullopt, ElementType::kF16);
-      !storage.ok()) {
-    return storage.status();
-  }
   std::optional<ScalarType> there;
   if (const absl::StatusOr<Manifest> before = ReadManifest(arguments.output); before.ok()) there = before->storage;
   const BuildObserver observer = [&](const BuildProgress& progress) { return ShowProgress(display, progress); };
   absl::StatusOr<Import> import = OpenImport(import_options, observer);
   if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
-  options.storage = *ChooseStorage(arguments.storage, there, import->tokens->type());
-  if (arguments.seed != 0 && options.storage != ScalarType::kI8) {
-    return Invalid("--seed ", arguments.seed, ": only i8 is rotated, and the storage is ", Name(options.storage));
-  }
+  options.storage = ChooseStorage(arguments.storage, there, import->tokens->type());
+  if (absl::Status status = CheckSeed(arguments.seed, options.storage); !status.ok()) return status;
   return BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
 }
 
@@ -162,6 +168,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
   app.add_option("--storage", arguments.storage,
                  "How values are stored: f16, bf16 or f32, rounded to nearest, or\ni8, rotated and with a scale per "
                  "document (default: that of the\ncollection there; else f16, or bf16 for BF16 input)")
+      ->check(CLI::IsMember({"f16", "bf16", "f32", "i8"}))
       ->type_name("TYPE");
   AddSeed(app, arguments.seed, "With --storage i8: seed");
   AddThreads(app, arguments.threads, "With --storage i8: threads");
@@ -173,6 +180,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
+  app.callback([&arguments] { RequireUsage(CheckUsage(arguments)); });
 }
 
 }  // namespace
@@ -189,7 +197,9 @@ int RunCli(int argc, char** argv) {
       "  maxsim-shard build --input corpus.safetensors --output wiki --storage bf16\n"
       "  maxsim-shard inspect wiki\n"
       "  maxsim-shard verify wiki\n"
-      "  maxsim-shard quantize wiki wiki-i8");
+      "  maxsim-shard quantize wiki wiki-i8\n\n"
+      "Results go to standard output, progress and errors to standard error.\n"
+      "Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong; 130 interrupted.");
 
   BuildArguments build_arguments;
   CLI::App* build = app.add_subcommand("build", "Builds a collection, or the next generation of one");
@@ -219,15 +229,18 @@ int RunCli(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::vector<CLI::App*> commands = app.get_subcommands();
     const std::vector<std::string> rest = app.remaining();
-    if (error.get_exit_code() != 0 && app.get_subcommands().empty() && !rest.empty() &&
-        rest.front().substr(0, 1) != "-") {
+    if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
                    "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify and quantize (see --help)\n",
                    rest.front().c_str());
-      return kExitUsage;
+    } else {
+      const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
+      std::fprintf(stderr, "maxsim-shard: %s (see maxsim-shard %s--help)\n", error.what(), command.c_str());
     }
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return kExitUsage;
   }
   try {
     if (build->parsed()) return RunBuild(build_arguments);

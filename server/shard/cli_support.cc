@@ -41,6 +41,10 @@ absl::Status ShowProgress(ProgressDisplay& display, const BuildProgress& progres
   return absl::OkStatus();
 }
 
+void RequireUsage(const absl::Status& status) {
+  if (!status.ok()) throw CLI::ValidationError(std::string(status.message()));
+}
+
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "maxsim-shard: %s\n", std::string(status.message()).c_str());
   return Interrupted() ? kExitInterrupted : kExitFailed;

@@ -25,6 +25,9 @@ bool Interrupted();
 // Shows the progress of a build; CANCELLED when it is to end.
 absl::Status ShowProgress(ProgressDisplay& display, const BuildProgress& progress);
 
+// Throws what CLI11 makes a wrong command line of, unless the status is OK: for a subcommand's callback.
+void RequireUsage(const absl::Status& status);
+
 // Prints the message and returns the exit code for it.
 int Fail(const absl::Status& status);
 

@@ -338,13 +338,7 @@ absl::Status Importer::ReadIds() {
 }
 
 absl::StatusOr<Import> Importer::Open() {
-  if (options_.input.empty() ? options_.tokens.empty() || options_.lengths.empty()
-                             : !options_.tokens.empty() || !options_.lengths.empty()) {
-    return Invalid("either --input, or --tokens together with --lengths, is expected");
-  }
-  if (!options_.input.empty() && !options_.scales.empty()) {
-    return Invalid("--scales goes with --tokens; an archive holds \"scales\" itself");
-  }
+  if (absl::Status status = CheckImportOptions(options_); !status.ok()) return status;
   if (!options_.input.empty()) {
     absl::StatusOr<std::unique_ptr<ArrayArchive>> archive = OpenArchive(options_.input);
     if (!archive.ok()) return archive.status();
@@ -367,6 +361,17 @@ absl::StatusOr<Import> Importer::Open() {
 }
 
 }  // namespace
+
+absl::Status CheckImportOptions(const ImportOptions& options) {
+  if (options.input.empty() ? options.tokens.empty() || options.lengths.empty()
+                            : !options.tokens.empty() || !options.lengths.empty()) {
+    return Invalid("either --input, or --tokens together with --lengths, is expected");
+  }
+  if (!options.input.empty() && !options.scales.empty()) {
+    return Invalid("--scales goes with --tokens; an archive holds \"scales\" itself");
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Import> OpenImport(const ImportOptions& options, const BuildObserver& observer) {
   return Importer(options, observer).Open();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/shard/builder.h"
 #include "server/shard/catalog.h"
@@ -26,6 +27,9 @@ struct ImportOptions {
   // integer to its decimal text, or decimal text to an integer.
   std::optional<IdType> id_type;
 };
+
+// INVALID_ARGUMENT where the files that are named do not go together; opens none.
+absl::Status CheckImportOptions(const ImportOptions& options);
 
 struct Import {
   std::unique_ptr<Catalog> catalog;

@@ -33,18 +33,27 @@ struct QualityInputs {
   std::optional<evaluation::Judgements> judgements;
 };
 
-absl::StatusOr<QualityInputs> ReadQualityInputs(const QuantizeArguments& arguments) {
-  QualityInputs inputs;
+// What the command line alone shows to be wrong.
+absl::Status CheckUsage(const QuantizeArguments& arguments) {
+  if (!arguments.name.empty()) {
+    if (absl::Status status = CheckCollectionName(arguments.name); !status.ok()) return Prefix("--", status);
+  }
+  if (arguments.no_comparison) return absl::OkStatus();
   if (arguments.queries.empty()) {
     if (!arguments.query_lengths.empty() || !arguments.query_texts.empty() || !arguments.judgements.empty()) {
       return Invalid("--query-lengths, --queries-jsonl and --qrels go with --queries");
     }
     if (arguments.sample == 0) return Invalid("--sample 0 means all queries of --queries, which is missing");
-    return inputs;
   }
   if (arguments.query_texts.empty() != arguments.judgements.empty()) {
     return Invalid("--queries-jsonl and --qrels go together: one has the queries' ids, the other what they judge");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<QualityInputs> ReadQualityInputs(const QuantizeArguments& arguments) {
+  QualityInputs inputs;
+  if (arguments.queries.empty()) return inputs;
   absl::StatusOr<evaluation::QuerySet> queries = evaluation::QuerySet::Read(arguments.queries, arguments.query_lengths);
   if (!queries.ok()) return queries.status();
   inputs.queries = *std::move(queries);
@@ -232,6 +241,7 @@ void AddQuantize(CLI::App& app, QuantizeArguments& arguments) {
   app.add_flag("--no-comparison", arguments.no_comparison, "Quantise only");
   app.add_flag("--json", arguments.json, "Print JSON");
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only, and JSON with --json");
+  app.callback([&arguments] { RequireUsage(CheckUsage(arguments)); });
   app.footer(
       "Each document gets one scale, after a rotation that spreads large columns. Ids, payloads and the generation "
       "stay.\n"

@@ -115,11 +115,14 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({"inspect"}).code, 2);
   const Outcome flag = RunShard({"build", "--token", "x"});
   EXPECT_EQ(flag.code, 2);
-  EXPECT_THAT(flag.err, HasSubstr("--help"));
   std::vector<std::string> arguments = BuildArguments();
   arguments.insert(arguments.end(), {"--id-type", "uuid"});
   EXPECT_EQ(RunShard(arguments).code, 2);
-  EXPECT_EQ(RunShard({"--help"}).code, 0);
+  EXPECT_EQ(flag.err, "maxsim-shard: --output is required (see maxsim-shard build --help)\n");
+  const Outcome top = RunShard({"--help"});
+  EXPECT_EQ(top.code, 0);
+  EXPECT_THAT(top.out,
+              HasSubstr("Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong"));
   const Outcome help = RunShard({"build", "--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* flag_name :
@@ -128,6 +131,35 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
     EXPECT_THAT(help.out, HasSubstr(flag_name));
   }
   EXPECT_THAT(RunShard({"--version"}).out, HasSubstr("maxsim-shard 0."));
+}
+
+TEST_F(CliTest, WhatTheCommandLineAloneShowsToBeWrongExitsWithTwo) {
+  const std::vector<std::string> whole = BuildArguments();
+  const auto error = [&](std::vector<std::string> arguments) {
+    const Outcome outcome = RunShard(arguments);
+    EXPECT_EQ(outcome.code, 2) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.err, AllOf(::testing::StartsWith("maxsim-shard: "),
+                                   ::testing::EndsWith(" (see maxsim-shard build --help)\n")));
+    return outcome.err;
+  };
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = whole;
+    arguments.resize(arguments.size() - 2);  // without --name
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return error(arguments);
+  };
+  EXPECT_THAT(with({"--bogus"}), HasSubstr("--bogus"));
+  EXPECT_THAT(with({"--seed", "-1"}), HasSubstr("--seed"));
+  EXPECT_THAT(with({"--storage", "fp16"}), HasSubstr("--storage: fp16 not in {f16,bf16,f32,i8}"));
+  EXPECT_THAT(with({"--storage", "f32", "--seed", "5"}), HasSubstr("--seed 5: only i8 is rotated"));
+  EXPECT_THAT(with({"--name", "a b"}), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
+  EXPECT_THAT(with({"--input", "x.npz"}),
+              HasSubstr("either --input, or --tokens together with --lengths, is expected"));
+  EXPECT_THAT(error({"build", "--output", "o", "--tokens", "t.npy"}), HasSubstr("either --input, or --tokens"));
+  EXPECT_THAT(error({"build", "--output", "o"}), HasSubstr("either --input, or --tokens"));
+  EXPECT_THAT(error({"build", "--output", "o", "--input", "x.npz", "--scales", "s.npy"}),
+              HasSubstr("--scales goes with"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("out")));
 }
 
 TEST_F(CliTest, SizesAreWrittenAsInMaxsimdsConfiguration) {
@@ -167,13 +199,11 @@ TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
     return outcome.err;
   };
   EXPECT_THAT(with("--tokens", folder_.Path("none.npy")), HasSubstr("none.npy: No such file"));
-  EXPECT_THAT(with("--storage", "f8"), HasSubstr("--storage f8 is no storage type; f16, bf16, f32 and i8 are"));
-  EXPECT_THAT(with("--name", "a b"), HasSubstr("\"a b\""));
   std::filesystem::copy_file(folder_.Path("docs.jsonl"), folder_.Path("tokens.npz"));
   EXPECT_THAT(with("--tokens", folder_.Path("tokens.npz")),
               AllOf(HasSubstr("tokens.npz: not a .npy file"), HasSubstr("; give an archive as --input\n")));
-  EXPECT_THAT(with("--input", "x.npz"), HasSubstr("either --input, or --tokens"));
   EXPECT_THAT(with("--output", folder_.Path("tokens.npy")), HasSubstr("tokens.npy"));
+  EXPECT_THAT(with("--seed", "5"), HasSubstr("--seed 5: only i8 is rotated, and the storage is f16")) << "the input's";
   EXPECT_EQ(RunShard({"inspect", folder_.Path("nowhere")}).code, 1);
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("out/collection.json")));
 }

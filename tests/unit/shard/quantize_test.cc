@@ -296,7 +296,7 @@ TEST_F(QuantizeTest, ABuildKeepsI8ForTheNextGeneration) {
   EXPECT_EQ(RunShard(too_large).code, 2);
   arguments.insert(arguments.end(), {"--storage", "f16", "--seed", "4"});
   build = RunShard(arguments);
-  EXPECT_EQ(build.code, 1);
+  EXPECT_EQ(build.code, 2);
   EXPECT_THAT(build.err, HasSubstr("--seed 4: only i8 is rotated, and the storage is f16"));
   EXPECT_EQ(ReadManifest(folder_.Path("out"))->generation, 2);
 }
@@ -401,9 +401,9 @@ TEST_F(QuantizeCliTest, QuietAndWithoutComparison) {
 
 TEST_F(QuantizeCliTest, WrongArgumentsAreSaidBeforeAnythingIsWritten) {
   BuildSource(MadeUp(20));
-  const auto error = [&](std::vector<std::string> more) {
+  const auto error = [&](std::vector<std::string> more, int code = 1) {
     const Outcome outcome = RunShard(Arguments(std::move(more)));
-    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;
     EXPECT_FALSE(Published());
     return outcome.err;
   };
@@ -412,9 +412,10 @@ TEST_F(QuantizeCliTest, WrongArgumentsAreSaidBeforeAnythingIsWritten) {
   WriteBytes(folder_.Path("narrow.npy"), NpyBytes("<f4", "(2, 3, 8)", AsBytes(std::vector<float>(48, 0.5))));
   WriteBytes(folder_.Path("queries.jsonl"), "{\"id\":\"q1\"}\n");
   WriteBytes(folder_.Path("qrels.tsv"), "q1\tdoc-1\t1\n");
-  EXPECT_THAT(error({"--sample", "0"}), HasSubstr("--sample 0 means all queries of --queries"));
-  EXPECT_THAT(error({"--qrels", folder_.Path("qrels.tsv")}), HasSubstr("go with --queries"));
-  EXPECT_THAT(error({"--queries", queries, "--qrels", folder_.Path("qrels.tsv")}), HasSubstr("go together"));
+  EXPECT_THAT(error({"--sample", "0"}, 2), HasSubstr("--sample 0 means all queries of --queries"));
+  EXPECT_THAT(error({"--qrels", folder_.Path("qrels.tsv")}, 2), HasSubstr("go with --queries"));
+  EXPECT_THAT(error({"--queries", queries, "--qrels", folder_.Path("qrels.tsv")}, 2), HasSubstr("go together"));
+  EXPECT_THAT(error({"--name", "a b"}, 2), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
   EXPECT_THAT(error({"--queries", folder_.Path("narrow.npy")}),
               HasSubstr("the dimension is 8, and the collection's 16"));
   EXPECT_THAT(error({"--queries", folder_.Path("none.npy")}), HasSubstr("none.npy"));
