@@ -163,6 +163,30 @@ absl::Status CheckSpace(const std::string& folder, int64_t needed) {
       Cat(folder, ": the collection takes ", FormatBytes(needed), ", the disk has ", FormatBytes(*free), " free"));
 }
 
+// Creates a folder, and in the end removes what it created, where that is empty.
+class OutputFolder {
+ public:
+  OutputFolder() = default;
+  ~OutputFolder() {
+    for (const std::filesystem::path& path : created_) ::rmdir(path.c_str());
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  absl::Status Create(const std::string& folder) {
+    std::error_code error;
+    for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
+         path = path.parent_path()) {
+      created_.push_back(path);
+    }
+    std::filesystem::create_directories(folder, error);
+    return error ? ErrnoStatus(error.value(), "cannot create folder", folder) : absl::OkStatus();
+  }
+
+ private:
+  std::vector<std::filesystem::path> created_;  // innermost first
+};
+
 // Removes the files of a generation that was not published.
 class UnpublishedFiles {
  public:
@@ -242,13 +266,8 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
     return Invalid("max-shard-bytes: ", options.max_shard_bytes, " makes ", plans.size(), " shards, the limit is ",
                    kMaxShards);
   }
-  std::error_code error;
-  if (!std::filesystem::exists(options.folder, error)) {
-    // A wrong name leaves no empty folder behind.
-    if (absl::Status status = ChooseName(options, Manifest()).status(); !status.ok()) return status;
-  }
-  std::filesystem::create_directories(options.folder, error);
-  if (error) return ErrnoStatus(error.value(), "cannot create folder", options.folder);
+  OutputFolder folder;  // outlives the lock, whose file is in it
+  if (absl::Status status = folder.Create(options.folder); !status.ok()) return status;
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(options.folder);
   if (!lock.ok()) return lock.status();
   absl::StatusOr<Manifest> published = FindPublished(options.folder);

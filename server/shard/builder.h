@@ -75,8 +75,9 @@ std::string ShardFileName(int64_t generation, int64_t index);
 // name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
 // catalog's lengths sum to tokens.num_tokens(); `payloads` may be null when the catalog has none. One build at a time
 // writes to a folder. When it fails before the manifest is renamed, the folder's generation is untouched and the files
-// of the failed one are removed; should the process die, the next build removes them. The files of the generation
-// before stay, for readers that are about to open them; older ones are removed.
+// of the failed one are removed, as is the folder where it was made for them; should the process die, the next build
+// removes the files. The files of the generation before stay, for readers that are about to open them; older ones are
+// removed.
 // INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
 // FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
 // (BuildOptions::allow_other_shape), or too new a generation),

@@ -22,6 +22,7 @@ namespace maxsim::shard {
 namespace {
 
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+constexpr int kLockAttempts = 1000;  // each but the last has met another build's end
 
 int OpenRetrying(const char* path, int flags, mode_t mode = 0) {
   int fd;
@@ -359,20 +360,37 @@ std::string JoinPath(std::string_view folder, std::string_view name) {
 
 absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
   const std::string path = JoinPath(folder, kLockFileName);
-  const int fd = OpenRetrying(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
-  if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
-  FolderLock lock(fd);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "cannot lock", path);
-    return absl::FailedPreconditionError(Cat(folder, ": another build is writing to this folder"));
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
+    const int fd = OpenRetrying(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+    if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
+      ::close(fd);
+      if (error != EWOULDBLOCK) return ErrnoStatus(error, "cannot lock", path);
+      return absl::FailedPreconditionError(Cat(folder, ": another build is writing to this folder"));
+    }
+    FolderLock lock(path, fd);
+    // Between the two calls the holder before may have removed the file: then the next one locks another.
+    if (lock.HasName()) return lock;
   }
-  return lock;
+  return absl::UnavailableError(Cat(path, ": removed as soon as it is there, ", kLockAttempts, " times"));
 }
 
-FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
 FolderLock::~FolderLock() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ < 0) return;
+  // While it is locked: nobody else takes a file of this name for theirs before it is gone.
+  if (HasName()) ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+bool FolderLock::HasName() const {
+  struct stat open_file;
+  struct stat named;
+  return ::fstat(fd_, &open_file) == 0 && ::lstat(path_.c_str(), &named) == 0 && open_file.st_dev == named.st_dev &&
+         open_file.st_ino == named.st_ino;
 }
 
 }  // namespace maxsim::shard

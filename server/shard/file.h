@@ -161,7 +161,8 @@ absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder);
 
 std::string JoinPath(std::string_view folder, std::string_view name);
 
-// An advisory lock on a file in the folder, held while the object lives, given up when the process dies.
+// An advisory lock on a file in the folder, held while the object lives, given up when the process dies. The file goes
+// with the object; one that a dead process left is taken over.
 class FolderLock {
  public:
   // FAILED_PRECONDITION when somebody else holds it.
@@ -171,7 +172,11 @@ class FolderLock {
   ~FolderLock();
 
  private:
-  explicit FolderLock(int fd) : fd_(fd) {}
+  FolderLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  // Is what is open the file that has the lock's name?
+  bool HasName() const;
+
+  std::string path_;
   int fd_;
 };
 

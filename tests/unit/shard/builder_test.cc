@@ -4,9 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <limits>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -226,6 +230,70 @@ TEST(BuilderTest, OneBuildAtATime) {
   EXPECT_THAT(std::string(manifest.status().message()), HasSubstr("another build"));
   { const FolderLock released = *std::move(lock); }
   EXPECT_TRUE(BuildSmall(Larger(3), {.folder = folder.path(), .name = "x"}).ok());
+}
+
+TEST(BuilderTest, ABuildThatFailsLeavesNoFolderThatItMade) {
+  TemporaryFolder folder;
+  const auto fails_in = [](const std::string& path) {
+    const auto manifest = BuildSmall(Larger(3), {.folder = path, .name = "x"},
+                                     [](const BuildProgress&) { return absl::CancelledError("enough"); });
+    EXPECT_EQ(manifest.status().code(), absl::StatusCode::kCancelled) << manifest.status();
+  };
+  fails_in(folder.Path("new"));
+  EXPECT_FALSE(std::filesystem::exists(folder.Path("new")));
+  fails_in(folder.Path("outer/inner/"));
+  EXPECT_FALSE(std::filesystem::exists(folder.Path("outer")));
+  std::filesystem::create_directory(folder.Path("there"));
+  fails_in(folder.Path("there/inner"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.Path("there")));
+  fails_in(folder.Path("there"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.Path("there"))) << "the lock's file too is gone";
+  EXPECT_TRUE(BuildSmall(Larger(3), {.folder = folder.Path("new"), .name = "x"}).ok());
+  EXPECT_THAT(FilesIn(folder.Path("new")), ElementsAre("collection.json", ShardFileName(1, 0)));
+}
+
+TEST(BuilderTest, AnotherBuildsFileInANewFolderStays) {
+  TemporaryFolder folder;
+  const std::string path = folder.Path("new");
+  const auto manifest = BuildSmall(Larger(3), {.folder = path, .name = "x"}, [&](const BuildProgress&) {
+    WriteBytes(path + "/notes", "mine");
+    return absl::CancelledError("enough");
+  });
+  EXPECT_FALSE(manifest.ok());
+  EXPECT_THAT(FilesIn(path), ElementsAre("notes"));
+}
+
+// The lock's file goes with every holder: nobody may hold one that has gone beside another who holds the next.
+TEST(FolderLockTest, HasOneHolderThoughItsFileComesAndGoes) {
+  TemporaryFolder folder;
+  std::atomic<int> holders{0}, overlaps{0}, taken{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 5000; ++round) {
+        const auto lock = FolderLock::Acquire(folder.path());
+        if (!lock.ok()) {
+          EXPECT_EQ(lock.status().code(), absl::StatusCode::kFailedPrecondition) << lock.status();
+          continue;
+        }
+        if (++holders > 1) ++overlaps;
+        ++taken;
+        std::this_thread::yield();
+        --holders;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(overlaps, 0);
+  EXPECT_GT(taken, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(FolderLockTest, AFileThatADeadProcessLeftIsTakenOver) {
+  TemporaryFolder folder;
+  WriteBytes(folder.Path(std::string(kLockFileName)), "");
+  { EXPECT_TRUE(FolderLock::Acquire(folder.path()).ok()); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(BuilderTest, ADiskThatFillsIsAnErrorAndLeavesNothing) {

@@ -212,8 +212,7 @@ TEST_F(QuantizeTest, WhatCannotBeQuantisedIsRefusedAndNothingPublished) {
   damaged[4096 + 10] = static_cast<char>(damaged[4096 + 10] ^ 1);
   WriteBytes(path, damaged);
   EXPECT_THAT(Error(Options()), AllOf(HasSubstr(source.shards[1].file), HasSubstr("checksum")));
-  EXPECT_FALSE(Published());
-  EXPECT_THAT(FilesIn(folder_.Path("target")), IsEmpty()) << "nothing is left behind";
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("target"))) << "nothing is left behind";
   WriteBytes(path, whole);
 
   ASSERT_TRUE(QuantizeCollection(Options()).ok());

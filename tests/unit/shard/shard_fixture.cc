@@ -88,7 +88,6 @@ std::vector<std::string> FilesIn(const std::string& folder) {
   absl::StatusOr<std::vector<std::string>> files = ListFiles(folder);
   EXPECT_TRUE(files.ok()) << files.status();
   if (!files.ok()) return {};
-  std::erase(*files, std::string(kLockFileName));
   return *std::move(files);
 }
 
