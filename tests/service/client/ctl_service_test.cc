@@ -148,7 +148,7 @@ TEST_F(CtlTest, RerankReadsIdsFromAFileAndReportsMissingOnes) {
 
 TEST_F(CtlTest, RerankSaysWhatALostDeviceTook) {
   server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
-    const grpc::Status status = Answer(request, response);
+    grpc::Status status = Answer(request, response);
     response.mutable_results(0)->set_unavailable_documents(1200);
     return status;
   };
@@ -218,7 +218,7 @@ TEST_F(CtlTest, OfSeveralServersOneAnswersTheWholeCommand) {
 }
 
 TEST_F(CtlTest, ADeadlineThatPassedIsTheOneThatWasUsed) {
-  const grpc::Status late(grpc::StatusCode::DEADLINE_EXCEEDED, "late");
+  grpc::Status late(grpc::StatusCode::DEADLINE_EXCEEDED, "late");
   server_.on_rerank = [&late](auto&, auto&, auto&) { return late; };
   EXPECT_THAT(Run({"rerank", "--query", Path("q.npy"), "--all"}).err, HasSubstr(" within 60 s (see --timeout): late"));
   EXPECT_THAT(Run({"rerank", "--query", Path("q.npy"), "--all", "--timeout", "1.5"}).err, HasSubstr(" within 1.5 s "));
@@ -345,7 +345,7 @@ TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
         close(connection);
       }
     });
-    const std::string text = error({"--server", target, "--timeout", "2", "info"});
+    std::string text = error({"--server", target, "--timeout", "2", "info"});
     done = true;
     thread.join();
     return text;
@@ -479,7 +479,7 @@ TEST_F(CtlTest, ExplainWithoutAnIdTakesTheBestDocument) {
 TEST_F(CtlTest, AnAnswerWithRaggedArraysIsRefused) {
   for (int fault = 0; fault < 5; ++fault) {
     server_.on_rerank = [fault](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
-      const grpc::Status status = Answer(request, response);
+      grpc::Status status = Answer(request, response);
       v1::QueryResult& result = *response.mutable_results(0);
       if (fault == 0) result.mutable_string_ids()->mutable_ids()->RemoveLast();
       if (fault == 1) result.add_positions(3);

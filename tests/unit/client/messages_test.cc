@@ -6,6 +6,7 @@
 
 #include "client/options.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 #include "maxsim/v1/admin.pb.h"
 

@@ -95,7 +95,7 @@ std::string CranfieldFolder() {
   const char* root = std::getenv("MAXSIM_SHARED_DATA");
   for (const std::string& folder : {std::string(root != nullptr ? root : ""), std::string("../shared/data")}) {
     if (folder.empty()) continue;
-    const std::string path = JoinPath(folder, "cranfield");
+    std::string path = JoinPath(folder, "cranfield");
     if (std::filesystem::exists(JoinPath(path, "tokens.npy"))) return path;
   }
   return "";
