@@ -81,22 +81,33 @@ TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
 }
 
-TEST(AuthenticatorTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
-  test::TemporaryFolder folder;
-  test::WriteFile(folder / "tokens", "searcher\n");
-  test::WriteFile(folder / "admin_tokens", "operator\n");
-  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
-  ASSERT_TRUE(authenticator.Load().ok());
-  test::WriteFile(folder / "tokens", "# nothing\n");
-  test::WriteFile(folder / "admin_tokens", "successor\n");
-  const absl::Status status = authenticator.Load();
+// Both files, whose tokens are "searcher" and "operator" at first.
+class TokenFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Write("searcher\n", "operator\n");
+    ASSERT_TRUE(authenticator_.Load().ok());
+  }
+
+  void Write(const char* tokens, const char* admin_tokens) {
+    test::WriteFile(folder_ / "tokens", tokens);
+    test::WriteFile(folder_ / "admin_tokens", admin_tokens);
+  }
+
+  test::TemporaryFolder folder_;
+  Authenticator authenticator_{folder_ / "tokens", folder_ / "admin_tokens"};
+};
+
+TEST_F(TokenFilesTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
+  Write("# nothing\n", "successor\n");
+  const absl::Status status = authenticator_.Load();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("auth.tokens_file: "));
-  EXPECT_TRUE(authenticator.Check("Bearer searcher", Scope::kSearch).ok());
-  EXPECT_TRUE(authenticator.Check("Bearer successor", Scope::kAdmin).ok());
-  EXPECT_EQ(authenticator.Check("Bearer operator", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
-  test::WriteFile(folder / "admin_tokens", "two words\n");
-  const std::string both(authenticator.Load().message());
+  EXPECT_TRUE(authenticator_.Check("Bearer searcher", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator_.Check("Bearer successor", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator_.Check("Bearer operator", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+  Write("# nothing\n", "two words\n");
+  const std::string both(authenticator_.Load().message());
   EXPECT_THAT(both, HasSubstr("auth.tokens_file: "));
   EXPECT_THAT(both, HasSubstr("auth.admin_tokens_file: "));
   EXPECT_THAT(both, HasSubstr("admin_tokens:1: a token holds only visible ASCII"));
@@ -119,20 +130,14 @@ TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
   EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
 }
 
-TEST(AuthenticatorTest, EachFileIsReadForItself) {
-  test::TemporaryFolder folder;
-  test::WriteFile(folder / "tokens", "searcher\n");
-  test::WriteFile(folder / "admin_tokens", "operator\n");
-  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
-  ASSERT_TRUE(authenticator.Load().ok());
-  test::WriteFile(folder / "tokens", "searcher\nanother\n");
-  test::WriteFile(folder / "admin_tokens", "");
-  EXPECT_TRUE(authenticator.Load(Scope::kSearch).ok());
-  EXPECT_THAT(std::string(authenticator.Load(Scope::kAdmin).message()), HasSubstr("admin_tokens holds no token"));
-  EXPECT_EQ(authenticator.num_tokens(Scope::kSearch), 2u);
-  EXPECT_EQ(authenticator.num_tokens(Scope::kAdmin), 1u);
-  EXPECT_TRUE(authenticator.has_file(Scope::kAdmin));
-  EXPECT_FALSE(Authenticator(folder / "tokens").has_file(Scope::kAdmin));
+TEST_F(TokenFilesTest, EachFileIsReadForItself) {
+  Write("searcher\nanother\n", "");
+  EXPECT_TRUE(authenticator_.Load(Scope::kSearch).ok());
+  EXPECT_THAT(std::string(authenticator_.Load(Scope::kAdmin).message()), HasSubstr("admin_tokens holds no token"));
+  EXPECT_EQ(authenticator_.num_tokens(Scope::kSearch), 2u);
+  EXPECT_EQ(authenticator_.num_tokens(Scope::kAdmin), 1u);
+  EXPECT_TRUE(authenticator_.has_file(Scope::kAdmin));
+  EXPECT_FALSE(Authenticator(folder_ / "tokens").has_file(Scope::kAdmin));
 }
 
 TEST(AuthenticatorTest, AFolderIsNoFile) {
