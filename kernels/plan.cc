@@ -26,20 +26,20 @@ int64_t CountHalfTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   return tiles;
 }
 
+int64_t RowTilesOf(const ScoreGroup& group, ScoreTile tile) {
+  return CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks());
+}
+
 int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   int64_t tiles = 0;
-  for (const ScoreGroup& group : groups) {
-    tiles += CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks());
-  }
+  for (const ScoreGroup& group : groups) tiles += RowTilesOf(group, tile);
   return tiles;
 }
 
 // Candidates of all row tiles.
 int64_t RowTileCandidates(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   int64_t candidates = 0;
-  for (const ScoreGroup& group : groups) {
-    candidates += CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks()) * group.num_candidates;
-  }
+  for (const ScoreGroup& group : groups) candidates += RowTilesOf(group, tile) * group.num_candidates;
   return candidates;
 }
 
@@ -288,12 +288,10 @@ std::string ScorePlan::ToString() const {
 
 // Each row tile streams its candidates once.
 double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
-  const TileTraits traits = TraitsOf(tile);
   double reads = 0;
   for (const ScoreGroup& group : groups) {
-    const int64_t blocks = group.Blocks(SharesBlocks(tile));
-    double of_candidate = Pace(tile) * static_cast<double>(CeilDiv(blocks, traits.blocks()));
-    if (EndsInHalfTile(blocks, tile)) of_candidate += Pace(ScoreTile::kWide128) - Pace(tile);
+    double of_candidate = Pace(tile) * static_cast<double>(RowTilesOf(group, tile));
+    if (EndsInHalfTile(group.Blocks(SharesBlocks(tile)), tile)) of_candidate += Pace(ScoreTile::kWide128) - Pace(tile);
     reads += of_candidate * static_cast<double>(group.num_candidates);
   }
   return reads;
