@@ -100,20 +100,21 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
 }
 
 // Whether the stream kernel, which reads documents anew for every block of rows, is done before the wide or deep row
-// tiles `other`, because it begins and ends sooner. Fitted on an H200 to calls of 8 to 700 documents of 8 to 400 tokens
-// with up to six queries of 5 to 100, in rows of 128 to 512 bytes (docs/performance/kernels.md, which says how well).
-// What is compared is time, as bytes that the memory sends meanwhile: 4.6 MB are a microsecond.
+// tiles `other`, because it begins and ends sooner. Fitted on an H200 to calls of 8 to 12,000 documents of 4 to 3,600
+// tokens with up to 46 queries of 4 to 1,700, in rows of 48 to 512 bytes (docs/performance/kernels.md, which says how
+// well). What is compared is time, as bytes that the memory sends meanwhile: 4.6 MB are a microsecond.
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms) {
   // What the others begin and end later, and what they take longer where thread blocks have to claim what they score.
   constexpr double kBeginBytes = 17e6;
-  constexpr double kClaimBytes = 12e6;
-  // What a document costs beside its tokens, as so many more of them.
-  constexpr double kTokensOfDocument = 8;
-  // Of several blocks whose rows lie in shared memory.
-  constexpr double kSharedRowsPace = 1.5;
-  const double bytes = document_bytes + kTokensOfDocument * static_cast<double>(row_bytes);
-  const double pace = row_bytes > kStreamRegisterRowBytes ? kSharedRowsPace : 1;
+  constexpr double kClaimBytes = 9e6;
+  // What a document costs beside its tokens, however narrow its rows.
+  constexpr double kBytesOfDocument = 3500;
+  // Of several blocks: most of what they read lies in the L2 cache. Rows in shared memory are fetched for every tile.
+  constexpr double kRegisterRowsPace = 0.9;
+  constexpr double kSharedRowsPace = 1.4;
+  const double bytes = document_bytes + kBytesOfDocument;
+  const double pace = row_bytes > kStreamRegisterRowBytes ? kSharedRowsPace : kRegisterRowsPace;
   const double later = kBeginBytes + (RowTileCandidates(groups, other) > num_sms ? kClaimBytes : 0);
   return pace * EstimatedReads(groups, ScoreTile::kStream32) * bytes < EstimatedReads(groups, other) * bytes + later;
 }

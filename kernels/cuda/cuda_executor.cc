@@ -50,8 +50,12 @@ constexpr int64_t kLeastClaimTokens = 256;
 int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t mean_tokens) {
   const int64_t least = kLeastClaimTokens / std::max<int64_t>(mean_tokens, 1);
   const int64_t by_tokens = kClaimTokens / std::max<int64_t>(mean_tokens, 1);
-  const int64_t by_blocks = pass_candidates * plan.num_row_tiles / (int64_t{plan.grid()} * kClaimsOfBlock);
-  return static_cast<int32_t>(std::clamp<int64_t>(std::max(std::min(by_tokens, by_blocks), least), 1, 32));
+  const int64_t candidates = pass_candidates * plan.num_row_tiles;
+  const int64_t by_blocks = candidates / (int64_t{plan.grid()} * kClaimsOfBlock);
+  // Of few and short documents, what is left when each block has its first: no more than others could take as well.
+  const int64_t even = candidates / plan.grid();
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
 }
 
 // Unions of as many documents as their lists have, for every list of a join, within 16 MB.

@@ -211,8 +211,8 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
   EXPECT_EQ(tile(kF16, 128, {/*num_blocks=*/6, 64, /*packed_blocks=*/2}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 128, {/*num_blocks=*/64, 1000, /*packed_blocks=*/16}, 60), ScoreTile::kWide256);
   // Where thread blocks of the others claim what they score, they take longer.
-  EXPECT_EQ(tile(kF16, 128, {2, 132}, 600), ScoreTile::kWide128);
-  EXPECT_EQ(tile(kF16, 128, {2, 133}, 600), ScoreTile::kStream32);
+  EXPECT_EQ(tile(kF16, 128, {2, 132}, 800), ScoreTile::kWide128);
+  EXPECT_EQ(tile(kF16, 128, {2, 133}, 800), ScoreTile::kStream32);
   // Half the bytes take half the time; query rows in shared memory take longer.
   EXPECT_EQ(tile(kF16, 128, {4, 700}, 60), ScoreTile::kWide128);
   EXPECT_EQ(tile(kI8, 128, {4, 700}, 60), ScoreTile::kStream32);
