@@ -9,6 +9,7 @@
 // *chunks* of its columns; one stage of the shared-memory ring holds one chunk of one token tile.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -299,12 +300,11 @@ constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) 
     ++shape.stages;
   }
   if (shape.stages < kStreamMinStages) return {};
-  // One a warp where they are few, else as many of them as several warps divide.
+  // One a warp where they are few, else as many warps as leave an eighth of the stages at most without one: with few
+  // warps it is their latency that sets the pace.
   const int32_t fit = shape.stages;
-  shape.warps = fit <= kStreamMaxWarps ? fit : kStreamMaxWarps;
-  for (int32_t warps = shape.warps - 1; fit > kStreamMaxWarps && warps >= kStreamMaxWarps / 2; --warps) {
-    if (fit % warps < fit % shape.warps) shape.warps = warps;
-  }
+  shape.warps = std::min(fit, kStreamMaxWarps);
+  while (fit % shape.warps > fit / 8) --shape.warps;
   shape.stages -= fit % shape.warps;
   return shape;
 }

@@ -400,7 +400,11 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
   }
   // What the widths that matter come to.
   EXPECT_EQ(StreamShapeOf(256).stages, 22);
+  EXPECT_EQ(StreamShapeOf(512).stages, 22);
   EXPECT_EQ(StreamShapeOf(512).tile_tokens, 16);
+  EXPECT_EQ(StreamShapeOf(512).warps, 11) << "25 stages fit, of which five warps would use all";
+  EXPECT_EQ(StreamShapeOf(2 * 448).stages, 12);
+  EXPECT_EQ(StreamShapeOf(2 * 448).warps, 6) << "13 fit, and eleven warps would leave two";
   EXPECT_EQ(StreamShapeOf(2 * 768).tile_tokens, 16);
   EXPECT_EQ(StreamShapeOf(2 * 768).stages, 7);
   EXPECT_EQ(StreamShapeOf(2 * 1024).stages, 4);
