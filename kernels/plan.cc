@@ -309,7 +309,8 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
   return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits, /*document_bytes=*/0);
 }
 
-StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, const StreamTuning& tuning) {
+StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t spread_tokens,
+                              const StreamTuning& tuning) {
   // Measured on an H200 (docs/performance/kernels.md). A claim is looked up while those before it are read, so that
   // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
@@ -320,15 +321,25 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   constexpr int64_t kFewBytes = 2 << 20;
   // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
+  // Where documents are spread by so many bytes, and blocks have so many of them, shares are too unequal for that: a
+  // half of each is left open, or what makes up for the spread. Small ones are claimed document by document.
+  constexpr int64_t kUnequalBytes = 64 << 10;
+  constexpr int64_t kUnequalCandidates = 7;
+  constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;
   shares.total = total;
   const int64_t grid = plan.grid();
   const int64_t mean_bytes = std::max<int64_t>(mean_tokens * plan.row_bytes, 1);
   const int64_t share_bytes = total * mean_bytes / grid;
-  bool all = total < grid * kFewCandidates || share_bytes < kFewBytes;
+  const bool small = total < grid * kFewCandidates || share_bytes < kFewBytes;
   // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
-  all |= plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
-  const int64_t open_bytes = all ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
+  const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
+  int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
+  const int64_t spread_bytes = spread_tokens * plan.row_bytes;
+  const bool unequal = spread_bytes >= kUnequalBytes && total >= grid * kUnequalCandidates;
+  if (unequal) {
+    open_bytes = std::max(open_bytes, std::min(kOpenSpreads * spread_bytes, share_bytes / 2));
+  }
   int64_t open = open_bytes * grid / mean_bytes;
   if (tuning.dealt_percent >= 0) open = total - total * std::min(tuning.dealt_percent, 100) / 100;
   open = std::min(open, total);
@@ -336,7 +347,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   shares.each = shares.dealt / grid;
   shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
   const auto claim = [&](int64_t bytes, int32_t tuned) {
-    const int64_t candidates = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
+    const int64_t candidates = tuned > 0 ? tuned : small && unequal ? 1 : (bytes + mean_bytes - 1) / mean_bytes;
     return static_cast<int32_t>(std::clamp<int64_t>(candidates, 1, 32));
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);

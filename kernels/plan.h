@@ -395,8 +395,10 @@ struct ScorePlan {
   std::string ToString() const;
 };
 
-// Shares out `total` candidates to the `plan`'s thread blocks. `mean_tokens` of a document.
-StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens,
+// Shares out `total` candidates to the `plan`'s thread blocks, among documents of `mean_tokens`. `spread_tokens` is the
+// variance of their lengths over the mean: how much longer than the mean the document of one token is in the mean. A
+// few long documents among many leave it small.
+StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t spread_tokens,
                               const StreamTuning& tuning = {});
 
 // Where candidates differ in length, and a thread block of a wide or deep kernel has few of them, blocks that take them

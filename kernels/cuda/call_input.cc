@@ -536,11 +536,11 @@ OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool alw
   return PlanOrder(score_plan_, total, mean_tokens, longest_tokens, always);
 }
 
-StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens,
+StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens, int64_t spread_tokens,
                            const StreamTuning& tuning) const {
   int64_t total = 0;
   for (const RowTile& tile : row_tiles_) total += CandidatesOfPass(tile, pass_first, pass_count);
-  const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, tuning);
+  const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, spread_tokens, tuning);
   StreamWork work{};
   work.total = shares.total;
   work.dealt = shares.dealt;

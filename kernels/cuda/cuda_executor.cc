@@ -232,6 +232,7 @@ CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const CudaDocuments& docum
           .count = num_candidates,
           .mean_tokens = documents.num_tokens() / std::max<int64_t>(documents.num_documents(), 1),
           .longest_tokens = documents.longest_tokens(),
+          .spread_tokens = documents.spread_tokens(),
           .document_tokens = documents.document_tokens()};
 }
 
@@ -515,7 +516,7 @@ ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t
                                  static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
   }
   if (IsStream(plan.tile)) {
-    params.work = input_.Work(first, count, pass.mean_tokens, stream_tuning_);
+    params.work = input_.Work(first, count, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
     // Row tiles over the same documents read them one after the other.
     const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
     const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();

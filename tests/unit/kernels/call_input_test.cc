@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cuda/cuda_documents.h"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda {
@@ -168,6 +169,23 @@ TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   Add(200, kNumDocuments);
   Plan();
   EXPECT_FALSE(is_ordered()) << "more than there is room for";
+}
+
+TEST(DocumentsShapeTest, SaysHowLengthsDiffer) {
+  const auto shape = [](const std::vector<int64_t>& offsets) {
+    DocumentsView view;
+    view.dim = kDim;
+    view.num_documents = static_cast<int64_t>(offsets.size()) - 1;
+    view.offsets = offsets.data();
+    return CudaDocuments::Shape::Of(view);
+  };
+  EXPECT_EQ(shape({0, 100, 200, 300}).document_tokens, 100);
+  EXPECT_EQ(shape({0, 100, 200, 300}).spread_tokens, 0);
+  const CudaDocuments::Shape unequal = shape({0, 100, 400, 600});
+  EXPECT_EQ(unequal.document_tokens, 0);
+  EXPECT_EQ(unequal.longest_tokens, 300);
+  EXPECT_EQ(unequal.spread_tokens, 33) << "(100 * 100 + 300 * 300 + 200 * 200) / 600 - 600 / 3, cut off";
+  EXPECT_EQ(shape({0}).spread_tokens, 0);
 }
 
 TEST(HomeTilesTest, EveryBlockHasOne) {

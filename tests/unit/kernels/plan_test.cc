@@ -443,11 +443,12 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
     limits.num_sms = num_sms;
     for (int64_t total : {0, 1, 2, 6, 7, 8, 131, 132, 133, 1000, 2111, 2112, 2113, 10000, 100000, 1 << 30}) {
       for (int64_t mean_tokens : {0, 1, 31, 121, 300, 5000, 65535}) {
-        for (int32_t percent : {-1, 0, 50, 99, 100}) {
+        for (const auto& [percent, spread_tokens] :
+             std::vector<std::pair<int32_t, int64_t>>{{-1, 0}, {-1, 1000}, {0, 0}, {50, 0}, {99, 1000}, {100, 0}}) {
           const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, std::max<int64_t>(total, 1)}}, limits);
-          const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, {percent, -1, -1});
-          SCOPED_TRACE(testing::Message()
-                       << num_sms << " blocks, mean " << mean_tokens << ", " << percent << " %: " << shares.ToString());
+          const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, spread_tokens, {percent, -1, -1});
+          SCOPED_TRACE(testing::Message() << num_sms << " blocks, mean " << mean_tokens << " + " << spread_tokens
+                                          << ", " << percent << " %: " << shares.ToString());
           const int64_t grid = plan.grid();
           EXPECT_EQ(shares.each * grid + shares.extra_until, shares.dealt);
           EXPECT_LT(shares.extra_until, grid);
@@ -472,7 +473,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
     const ScorePlan plan = *PlanScore(type, 128, {{1, total}}, kHopper);
-    const StreamShares shares = PlanStreamShares(plan, total, mean_tokens);
+    const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, /*spread_tokens=*/0);
     return (shares.total - shares.dealt) * mean_tokens * plan.row_bytes / grid;
   };
   const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
@@ -494,7 +495,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
 // Pieces of about as many bytes, whatever the storage.
 TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   const auto shares = [&](ScalarType type, int64_t mean_tokens) {
-    return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), 100000, mean_tokens);
+    return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), 100000, mean_tokens, /*spread_tokens=*/0);
   };
   EXPECT_EQ(shares(ScalarType::kF16, 300).coarse, 2);
   EXPECT_EQ(shares(ScalarType::kF16, 300).fine, 1);
@@ -506,9 +507,31 @@ TEST(PlanTest, ClaimsAreMeasuredInBytes) {
 
 TEST(PlanTest, ListsOfWideRowsAreDealtOut) {
   const std::vector<ScoreGroup> lists(32, {1, 1000});
-  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121).all_dealt());
-  EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121).all_dealt())
+  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121, 0).all_dealt());
+  EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, 0).all_dealt())
       << "a ring that must be emptied between row tiles";
+}
+
+// Documents of 376 tokens in the mean, those of 10 to 2,000 log-uniform.
+TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
+  const auto shares = [](int32_t dim, int64_t total, int64_t spread_tokens) {
+    return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, {{1, total}}, kHopper), total, 376, spread_tokens);
+  };
+  const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 1000}}, kHopper)->grid();
+  EXPECT_NEAR(static_cast<double>(shares(128, 1000, 629).dealt), 500, 1);
+  EXPECT_EQ(shares(128, 1000, 629).coarse, 1);
+  EXPECT_EQ(shares(128, 1000, 629).fine, 1);
+  EXPECT_TRUE(shares(128, 1000, 0).all_dealt());
+  EXPECT_TRUE(shares(128, 1000, 255).all_dealt()) << "equal enough";
+  EXPECT_FALSE(shares(128, 1000, 256).all_dealt());
+  EXPECT_FALSE(shares(768, 1000, 43).all_dealt()) << "bytes matter";
+  EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_dealt()) << "claims take longer than they save";
+  EXPECT_FALSE(shares(128, 7 * grid, 629).all_dealt());
+  // Of large shares what the spread takes, but not less than of equal documents.
+  const StreamShares large = shares(128, 20000, 629);
+  EXPECT_NEAR(static_cast<double>(large.total - large.dealt), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
+  EXPECT_EQ(shares(128, 1000000, 629).dealt, shares(128, 1000000, 0).dealt);
+  EXPECT_EQ(large.coarse, 2);
 }
 
 // Where a long document takes much longer than others, and blocks have few.
