@@ -85,9 +85,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
              WideLayoutOf(2).total <= limits.shared_bytes_per_block;
     case ScoreTile::kStream32:
-      // Quantised query rows are in registers alone.
-      return type != ScalarType::kF32 && (type != ScalarType::kI8 || row_bytes <= kStreamRegisterRowBytes) &&
-             limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
+      return type != ScalarType::kF32 && limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
@@ -101,8 +99,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
 
 // Whether the stream kernel, which reads documents anew for every block of rows, is done before the wide or deep row
 // tiles `other`, because it begins and ends sooner. Fitted on an H200 to calls of 8 to 12,000 documents of 4 to 3,600
-// tokens with up to 46 queries of 4 to 1,700, in rows of 48 to 512 bytes (docs/performance/kernels.md, which says how
-// well). What is compared is time, as bytes that the memory sends meanwhile: 4.6 MB are a microsecond.
+// tokens with up to 46 queries of 4 to 1,700, in rows of 48 to 1,536 bytes (docs/performance/kernels.md, which says
+// how well). What is compared is time, as bytes that the memory sends meanwhile: 4.6 MB are a microsecond.
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms) {
   // What the others begin and end later, and what they take longer where thread blocks have to claim what they score.
@@ -112,7 +110,7 @@ bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, Scor
   constexpr double kBytesOfDocument = 3500;
   // Of several blocks: most of what they read lies in the L2 cache. Rows in shared memory are fetched for every tile.
   constexpr double kRegisterRowsPace = 0.9;
-  constexpr double kSharedRowsPace = 1.4;
+  constexpr double kSharedRowsPace = 1.2;
   const double bytes = document_bytes + kBytesOfDocument;
   const double pace = row_bytes > kStreamRegisterRowBytes ? kSharedRowsPace : kRegisterRowsPace;
   const double later = kBeginBytes + (RowTileCandidates(groups, other) > num_sms ? kClaimBytes : 0);

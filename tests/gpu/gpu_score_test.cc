@@ -113,9 +113,10 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   ExecutorOptions options;
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
-  for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
-    for (int32_t dim :
-         {129, 136, 144, 160, 192, 200, 256, 264, 384, 512, 768, 1000, 1024, 1025, 1032, 1280, 2016, 2032}) {
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {129, 136, 144,  160,  192,  200,  256,  257,  264,  272,  384,  400,
+                        512, 768, 1000, 1024, 1025, 1032, 1280, 2016, 2032, 2500, 3000, 4064}) {
+      if (DeviceRowBytes(type, dim) > 4064) continue;  // there is no room for a ring
       SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 8, 64, 17, 129, 1, 15, 33, 16, 40, 7});
       const std::unique_ptr<Documents> loaded = Load(documents);

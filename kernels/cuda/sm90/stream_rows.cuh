@@ -18,6 +18,7 @@
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/stream_ring.cuh"
 #include "kernels/cuda/sums.cuh"
+#include "kernels/limits.h"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm90 {
@@ -45,7 +46,7 @@ class StreamSums {
     sm80::MultiplyAdd<kType>(at[m][1], a, b1.x, b1.y);
   }
 
-  // Adds another piece's sums to these.
+  // Adds another piece's sums to these; INT8's have one piece.
   __device__ __forceinline__ void Add(const StreamSums& piece) {
 #pragma unroll
     for (int m = 0; m < kStreamHalves; ++m) {
@@ -242,7 +243,9 @@ class SharedRows {
           }
           AddStep(k, b0, b1, sums);
         }
-        if (piece == 0) {
+        if constexpr (kType == ScalarType::kI8) {
+          totals = sums;
+        } else if (piece == 0) {
           totals = sums;
         } else {
           totals.Add(sums);
@@ -254,7 +257,8 @@ class SharedRows {
   }
 
  private:
-  static constexpr int kPieceSteps = kPieceColumns * 2 / kStepBytes;
+  // INT8's sums are exact, and all of one piece.
+  static constexpr int kPieceSteps = kType == ScalarType::kI8 ? kMaxDim / kStepBytes : kPieceColumns * 2 / kStepBytes;
   static_assert(kPieceSteps % kStreamRotated == 0);
 
   // Adds the products of step k. The query's columns past a row's end are zero.

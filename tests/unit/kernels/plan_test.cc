@@ -218,7 +218,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
   EXPECT_EQ(tile(kI8, 128, {4, 700}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 256, {2, 132}, 14), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 256, {2, 132}, 290), ScoreTile::kDeep128);
-  EXPECT_EQ(tile(kI8, 768, {2, 8}, 14), ScoreTile::kDeep128) << "the stream kernel has no room for them";
+  EXPECT_EQ(tile(kI8, 768, {2, 8}, 14), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 1500, {2, 8}, 14), ScoreTile::kRows64) << "portable tiles begin as soon";
   DeviceLimits limits = kHopper;
   limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
@@ -321,6 +321,9 @@ TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   EXPECT_EQ(tile(257, {{8, 1000}}, kHopper), ScoreTile::kDeep256);
   EXPECT_EQ(tile(2048, {{4, 1000}}, kHopper), ScoreTile::kDeep128);
   EXPECT_EQ(tile(2049, {{4, 1000}}, kHopper), ScoreTile::kRows128);
+  EXPECT_EQ(tile(768, {{1, 1000}}, kHopper), ScoreTile::kStream32);
+  EXPECT_EQ(tile(4064, {{1, 1000}}, kHopper), ScoreTile::kStream32);
+  EXPECT_EQ(tile(4065, {{1, 1000}}, kHopper), ScoreTile::kRows32) << "no room for a ring";
 }
 
 // Short queries over the same documents take fewer row tiles where a kernel can sum them apart.

@@ -2,6 +2,7 @@
 
 namespace maxsim::cuda::sm90 {
 
+template struct StreamKernelLauncher<ScalarType::kI8, 0>;
 template struct StreamKernelLauncher<ScalarType::kI8, 2>;
 template struct StreamKernelLauncher<ScalarType::kI8, 4>;
 template struct StreamKernelLauncher<ScalarType::kI8, 6>;
