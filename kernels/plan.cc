@@ -307,6 +307,19 @@ absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_bl
   return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits, /*document_bytes=*/0);
 }
 
+int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
+  if (num_documents == 0 || offsets[num_documents] == 0) return 0;
+  constexpr double kMostMeans = 16;
+  const auto num_tokens = static_cast<double>(offsets[num_documents]);
+  const double mean = num_tokens / static_cast<double>(num_documents);
+  double squares = 0;
+  for (int64_t n = 0; n < num_documents; ++n) {
+    const double tokens = std::min(static_cast<double>(offsets[n + 1] - offsets[n]), kMostMeans * mean);
+    squares += tokens * tokens;
+  }
+  return static_cast<int64_t>(std::max(squares / num_tokens - mean, 0.0));
+}
+
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t spread_tokens,
                               const StreamTuning& tuning) {
   // Measured on an H200 (docs/performance/kernels.md). A claim is looked up while those before it are read, so that
@@ -320,8 +333,10 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
   // Where documents are spread by so many bytes, and blocks have so many of them, shares are too unequal for that: a
-  // half of each is left open, or what makes up for the spread. Small ones are claimed document by document.
+  // half of each is left open, or what makes up for the spread. Small shares are claimed in the smallest pieces that
+  // can be looked up meanwhile.
   constexpr int64_t kUnequalBytes = 64 << 10;
+  constexpr int64_t kLeastClaimBytes = 24 << 10;
   constexpr int64_t kUnequalCandidates = 7;
   constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;
@@ -344,8 +359,9 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   shares.dealt = total - open;
   shares.each = shares.dealt / grid;
   shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
-  const auto claim = [&](int64_t bytes, int32_t tuned) {
-    const int64_t candidates = tuned > 0 ? tuned : small && unequal ? 1 : (bytes + mean_bytes - 1) / mean_bytes;
+  const auto claim = [&](int64_t usual_bytes, int32_t tuned) {
+    const int64_t bytes = small && unequal ? kLeastClaimBytes : usual_bytes;
+    const int64_t candidates = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
     return static_cast<int32_t>(std::clamp<int64_t>(candidates, 1, 32));
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);

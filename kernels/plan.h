@@ -61,9 +61,9 @@ enum class ScoreTile : uint8_t {
   kRows128,       // four blocks: long or stacked queries, bound by the tensor cores; rows of one piece only
   kWide128,       // Hopper, not F32, rows of at most 256 bytes: four blocks; documents go to two warpgroups in turn
   kWide256,       // the same, eight blocks over both warpgroups; those of half a tile or less as above
-  kStream32,  // Hopper, not F32, rows of at most 4,064 bytes (I8: 256): one block, at the memory's pace; short calls
-  kDeep128,   // Hopper, 16 bits, wider rows of one piece: four blocks; each of two warpgroups has its own document
-  kDeep256,   // the same, eight blocks over both warpgroups
+  kStream32,      // Hopper, not F32, rows of at most 4,064 bytes: one block, at the memory's pace; short calls
+  kDeep128,  // Hopper, not F32, rows of 257 to 2,048 bytes: four blocks; each of two warpgroups has its own document
+  kDeep256,  // the same, eight blocks over both warpgroups
 };
 
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
@@ -324,6 +324,11 @@ constexpr StreamShape StreamShapeOf(int64_t row_bytes) {
   return {};
 }
 
+// The mean length of the document that a token is in, less the mean length of a document: 0 where all are equally long.
+// A document of more than sixteen times the mean counts as one of that many tokens, so that a few which calls will
+// hardly name do not decide. `offsets` of `num_documents` documents, as in DocumentsView.
+int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
+
 // How the candidates of a call are shared out to a stream kernel's thread blocks. They are counted through all row
 // tiles, each row tile's of the pass in order. Every block is dealt consecutive ones, the first blocks one more than
 // the others; what is left is claimed, in coarse pieces first and in fine ones at the end.
@@ -395,9 +400,8 @@ struct ScorePlan {
   std::string ToString() const;
 };
 
-// Shares out `total` candidates to the `plan`'s thread blocks, among documents of `mean_tokens`. `spread_tokens` is the
-// variance of their lengths over the mean: how much longer than the mean the document of one token is in the mean. A
-// few long documents among many leave it small.
+// Shares out `total` candidates to the `plan`'s thread blocks, among documents of `mean_tokens`. `spread_tokens` says
+// how far their lengths are apart: SpreadTokens of them all, or 0.
 StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t spread_tokens,
                               const StreamTuning& tuning = {});
 

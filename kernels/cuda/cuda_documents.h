@@ -24,27 +24,20 @@ class CudaDocuments final : public Documents {
     int64_t num_tokens = 0;
     int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
     int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
-    int64_t spread_tokens = 0;    // the variance of their lengths over the mean; 0: nobody has looked
+    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan.h); 0: nobody has looked
 
     // The shape of documents whose offsets are at hand.
     static Shape Of(const DocumentsView& view) {
       Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
       if (view.num_documents == 0) return shape;
       int64_t shortest = view.num_tokens();
-      double squares = 0;
       for (int64_t n = 0; n < view.num_documents; ++n) {
         const int64_t tokens = view.offsets[n + 1] - view.offsets[n];
         shape.longest_tokens = std::max(shape.longest_tokens, tokens);
         shortest = std::min(shortest, tokens);
-        squares += static_cast<double>(tokens) * static_cast<double>(tokens);
       }
-      if (shortest == shape.longest_tokens) {
-        shape.document_tokens = shortest;
-      } else {
-        const double tokens = static_cast<double>(shape.num_tokens);
-        shape.spread_tokens =
-            static_cast<int64_t>(squares / tokens - tokens / static_cast<double>(shape.num_documents));
-      }
+      if (shortest == shape.longest_tokens) shape.document_tokens = shortest;
+      shape.spread_tokens = SpreadTokens(view.offsets, view.num_documents);
       return shape;
     }
 
@@ -93,7 +86,7 @@ class CudaDocuments final : public Documents {
   int64_t document_tokens() const { return shape_.document_tokens; }
   // Of the longest document; 0 where that is not known.
   int64_t longest_tokens() const { return shape_.longest_tokens; }
-  // How much longer than the mean the document of one token is in the mean; 0 where that is not known.
+  // SpreadTokens (kernels/plan.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
 

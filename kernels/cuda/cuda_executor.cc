@@ -52,7 +52,7 @@ int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t 
   const int64_t by_tokens = kClaimTokens / std::max<int64_t>(mean_tokens, 1);
   const int64_t candidates = pass_candidates * plan.num_row_tiles;
   const int64_t by_blocks = candidates / (int64_t{plan.grid()} * kClaimsOfBlock);
-  // Of few and short documents, what is left when each block has its first: no more than others could take as well.
+  // Of few and short documents no more than an even share of all.
   const int64_t even = candidates / plan.grid();
   return static_cast<int32_t>(
       std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));

@@ -114,7 +114,7 @@ class CudaExecutor final : public Executor {
     int64_t count = 0;
     int64_t mean_tokens = 0;      // of a document
     int64_t longest_tokens = 0;   // 0: unknown
-    int64_t spread_tokens = 0;    // the variance of their lengths over the mean; 0: unknown
+    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan.h); 0: unknown
     int64_t document_tokens = 0;  // of every document, where all have as many and stand in order; else 0
 
     static ScorePass Over(const CudaDocuments& documents, int64_t num_candidates);

@@ -19,7 +19,8 @@ namespace {
 
 constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
-// The Hopper tilings for rows of `dim` columns; none where only the portable ones can score them.
+// The Hopper tilings for rows of `dim` columns: of several blocks of rows, and stream32 beside the wide ones (over
+// wider rows it has tests of its own).
 std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
   if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
     return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};

@@ -508,11 +508,48 @@ TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   EXPECT_EQ(shares(ScalarType::kI8, 1).coarse, 32);
 }
 
+// Small shares of unequal documents are claimed in smaller pieces, but not one by one where they are short.
+TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
+  const auto claims = [](int64_t mean_tokens) {
+    const StreamShares shares =
+        PlanStreamShares(*PlanScore(ScalarType::kF16, 128, {{1, 10000}}, kHopper), 10000, mean_tokens, 700);
+    EXPECT_FALSE(shares.all_dealt());
+    EXPECT_EQ(shares.coarse, shares.fine);
+    return shares.coarse;
+  };
+  EXPECT_EQ(claims(1), 32);
+  EXPECT_EQ(claims(10), 10);
+  EXPECT_EQ(claims(34), 3);
+  EXPECT_EQ(claims(96), 1);
+}
+
+TEST(PlanTest, SpreadIsOfTheDocumentsThatTokensAreIn) {
+  const auto spread = [](const std::vector<int64_t>& lengths) {
+    std::vector<int64_t> offsets = {0};
+    for (int64_t length : lengths) offsets.push_back(offsets.back() + length);
+    return SpreadTokens(offsets.data(), static_cast<int64_t>(lengths.size()));
+  };
+  EXPECT_EQ(spread({}), 0);
+  EXPECT_EQ(spread({7}), 0);
+  EXPECT_EQ(spread({50, 50, 50}), 0);
+  EXPECT_EQ(spread({100, 300, 200}), 33) << "(100 * 100 + 300 * 300 + 200 * 200) / 600 - 200, cut off";
+  // One document of sixteen means or more counts as sixteen.
+  std::vector<int64_t> lengths(100000, 30);
+  lengths[5] = 65535;
+  EXPECT_EQ(spread(lengths), 0);
+  for (size_t i = 0; i < lengths.size(); i += 1000) lengths[i] = 5000;
+  EXPECT_LT(spread(lengths), 10);
+  for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 400;
+  EXPECT_NEAR(static_cast<double>(spread(lengths)), (0.1 * 400 * 400 + 0.9 * 30 * 30) / 67 - 67, 10);
+}
+
 TEST(PlanTest, ListsOfWideRowsAreDealtOut) {
   const std::vector<ScoreGroup> lists(32, {1, 1000});
   EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121, 0).all_dealt());
   EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, 0).all_dealt())
       << "a ring that must be emptied between row tiles";
+  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, 139).all_dealt())
+      << "unequal documents cost more than that";
 }
 
 // Documents of 376 tokens in the mean, those of 10 to 2,000 log-uniform.
