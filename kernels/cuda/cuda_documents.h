@@ -24,7 +24,7 @@ class CudaDocuments final : public Documents {
     int64_t num_tokens = 0;
     int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
     int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
-    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan.h); 0: nobody has looked
+    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan.h); 0: they are equal, or nobody has looked
 
     // The shape of documents whose offsets are at hand.
     static Shape Of(const DocumentsView& view) {
@@ -36,8 +36,11 @@ class CudaDocuments final : public Documents {
         shape.longest_tokens = std::max(shape.longest_tokens, tokens);
         shortest = std::min(shortest, tokens);
       }
-      if (shortest == shape.longest_tokens) shape.document_tokens = shortest;
-      shape.spread_tokens = SpreadTokens(view.offsets, view.num_documents);
+      if (shortest == shape.longest_tokens) {
+        shape.document_tokens = shortest;
+      } else {
+        shape.spread_tokens = SpreadTokens(view.offsets, view.num_documents);
+      }
       return shape;
     }
 
