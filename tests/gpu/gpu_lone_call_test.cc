@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "kernels/cuda/cuda_documents.h"
 #include "kernels/cuda/repeated_launch.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
@@ -146,6 +147,31 @@ TEST_F(GpuLoneCallTest, CallsAlikeBecomeAGraph) {
       const Query call = query.view(other ? 20 : 100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
       EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
+    }
+  }
+}
+
+// Documents of unequal length, of which a call leaves half to be claimed: every call, and every replay, begins with the
+// counters that the one before it left.
+TEST_F(GpuLoneCallTest, UnequalDocumentsAreClaimedAnewInEveryReplay) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetLoneCalls(false);
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), 4000, 1, 60);
+  for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 900;
+  for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    // 600 tokens of spread: more than 64 KB.
+    EXPECT_GT(static_cast<const cuda::CudaDocuments&>(*loaded).spread_tokens(), 512);
+    for (int run = 0; run < 40; ++run) {
+      const auto seed = TestSeed() + static_cast<uint64_t>(run);
+      const std::vector<uint32_t> list = RandomList(seed, 1500, loaded->num_documents());
+      const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
+      const Query call = query.view(100, &list);
+      ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
+      EXPECT_TRUE(one_->last_lone());
+      EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
     }
   }
 }

@@ -192,6 +192,56 @@ TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
   }
 }
 
+// Lengths so far apart that half of the candidates are claimed, over rows in registers and in shared memory: one list,
+// and lists whose row tiles change under the ring. Small enough for racecheck.
+TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions options;
+  options.max_queries = 256;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const int64_t grid = backend().info().parallelism;
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), 3000, 1, 20);
+  for (size_t i = 0; i < lengths.size(); i += 29) lengths[i] = 300;
+  std::vector<uint32_t> ordinals(lengths.size());
+  for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 1237u) % static_cast<uint32_t>(ordinals.size());
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {128, 272, 768}) {
+      // The spread of these lengths is 138 tokens: 64 KB or more where rows have 475 bytes, and the other calls are
+      // tuned.
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      std::vector<std::vector<int64_t>> calls = {{grid * 7 - 1}, {grid * 7}, {2500}};
+      calls.push_back(std::vector<int64_t>(32, 100));
+      calls.push_back(std::vector<int64_t>(static_cast<size_t>(grid), 9));
+      for (const std::vector<int64_t>& counts : calls) {
+        std::vector<RandomQuery> storage;
+        for (size_t i = 0; i < counts.size(); ++i) {
+          storage.push_back(
+              MakeQuery(TestSeed() + 1 + static_cast<int>(i), type, dim, 1 + static_cast<int32_t>(i) % 32));
+        }
+        std::vector<Query> queries;
+        for (size_t i = 0; i < counts.size(); ++i) {
+          queries.push_back(storage[i].view(60));
+          queries[i].ordinals = ordinals.data() + i;
+          queries[i].num_candidates = std::min<int64_t>(counts[i], static_cast<int64_t>(ordinals.size() - i));
+        }
+        executor->AllowTiles(Only(ScoreTile::kRows32));
+        const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+        executor->AllowTiles(Only(ScoreTile::kStream32));
+        for (const StreamTuning& tuning : {StreamTuning{}, StreamTuning{50, 1, 1}, StreamTuning{0, 3, 2}}) {
+          SCOPED_TRACE(testing::Message()
+                       << Name(type) << " d " << dim << ", " << counts.size() << " queries, the first of " << counts[0]
+                       << ", " << tuning.dealt_percent << " % dealt");
+          executor->TuneStream(tuning);
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+        }
+      }
+    }
+  }
+}
+
 // Partial sums with room for part of the candidates only, and lists that end before the last pass.
 TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
