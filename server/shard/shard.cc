@@ -181,8 +181,15 @@ std::string_view Shard::string_id(int64_t ordinal) const { return state_->conten
 int64_t Shard::int_id(int64_t ordinal) const { return state_->contents.ids[ordinal]; }
 ShardIds Shard::ids() const {
   const ShardContents& contents = state_->contents;
-  if (contents.id_type == IdType::kInt64) return {.ints = contents.ids.data(), .offsets = nullptr, .bytes = nullptr};
-  return {.ints = nullptr, .offsets = contents.id_offsets.data(), .bytes = contents.id_bytes.data()};
+  ShardIds ids;
+  if (contents.id_type == IdType::kInt64) {
+    ids.ints = contents.ids.data();
+  } else {
+    ids.offsets = contents.id_offsets.data();
+    ids.bytes = contents.id_bytes.data();
+    ids.size = contents.id_size;
+  }
+  return ids;
 }
 std::string_view Shard::payload(int64_t ordinal) const { return state_->contents.payload(ordinal); }
 const std::string& Shard::path() const { return state_->path; }

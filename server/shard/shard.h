@@ -25,6 +25,7 @@ struct ShardIds {
   const int64_t* ints = nullptr;     // [num_documents]
   const int64_t* offsets = nullptr;  // [num_documents + 1]: id n is bytes offsets[n] .. offsets[n + 1]
   const char* bytes = nullptr;
+  int64_t size = 0;  // of every string id, where they have equally many bytes; else 0
 };
 
 // An immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that accessors

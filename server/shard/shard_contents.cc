@@ -16,7 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shard files are little-endian and read in place");
 
-// Tokens of each document, where they have equally many; else 0.
+// From one offset to the next, where that is the same everywhere; else 0.
 int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   const int64_t length = offsets[1];
   for (int64_t idx = 2; idx <= num_documents; ++idx) {
@@ -173,6 +173,7 @@ absl::Status Parser::ParseIds() {
   absl::StatusOr<Int64Array> offsets = Offsets(kIdOffsets, static_cast<int64_t>(id_bytes->size()), 1, kMaxIdBytes);
   if (!offsets.ok()) return offsets.status();
   contents.id_offsets = *std::move(offsets);
+  contents.id_size = EqualLength(contents.id_offsets, contents.num_documents);
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
     if (!IsUtf8(contents.string_id(idx))) return Invalid("id_bytes: the id of document ", idx, " is not UTF-8");
   }

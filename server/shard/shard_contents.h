@@ -85,6 +85,7 @@ struct ShardContents {
   Int64Array ids;
   Int64Array id_offsets;
   std::string_view id_bytes;
+  int64_t id_size = 0;  // of every string id, where they have equally many bytes; else 0
   Int64Array payload_offsets;
   std::string_view payload_bytes;
 

@@ -37,6 +37,9 @@ TEST(IdIndexTest, FindsEveryStringIdAcrossShards) {
   test::BuildCorpus(folder.path(), test::SmallDocuments(1, 500), options);
   const auto shards = OpenShards(folder.path());
   ASSERT_GE(shards.size(), 3u);
+  // "doc-0" and "doc-100" are in one shard, and in another all ids have three digits.
+  EXPECT_EQ(shards.front()->ids().size, 0);
+  EXPECT_EQ(shards.back()->ids().size, 7);
   const absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
   ASSERT_TRUE(index.ok()) << index.status();
   for (int64_t document = 0; document < 500; ++document) {
@@ -144,6 +147,7 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
   }
 }
 
+// In shards of ids of equal and of unequal sizes, as above.
 TEST(IdIndexTest, AListOfAnyLengthFindsWhatFindDoes) {
   const test::TemporaryFolder folder;
   const test::CorpusOptions options = {.max_shard_bytes = 20'000};
