@@ -139,58 +139,68 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
 }
 
 // However the candidates are dealt and claimed: totals round the grid and the sizes of a claim, lists of one size and
-// of many, equal documents and ragged ones.
-TEST_F(GpuScoreTest, HopperSharesGiveTheSameBits) {
+// of many, equal documents and ragged ones. A test for each kind, so that a sanitizer can have a process for each.
+using Shares = std::pair<int32_t, bool>;  // columns, documents of equal length
+
+class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
+
+TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
   const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1}, {0, 32, 1}, {50, 8, 2}, {99, 3, 2}, {100, -1, -1}};
   const int64_t grid = backend().info().parallelism;
-  for (const auto& [dim, equal] : {std::pair(48, false), {48, true}, {200, false}, {200, true}}) {
-    const RandomDocuments documents = MakeDocuments(
-        TestSeed(), ScalarType::kF16, dim, equal ? std::vector<int64_t>(2500, 70) : RandomLengths(5, 2500, 1, 200));
-    const std::unique_ptr<Documents> loaded = Load(documents);
-    std::vector<uint32_t> ordinals(2500);
-    for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
-    // Candidates of each query.
-    std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
-    for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
-    calls.push_back(std::vector<int64_t>(32, 100));
-    calls.push_back(std::vector<int64_t>(static_cast<size_t>(grid) + 5, 9));
-    calls.push_back({});
-    for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
-    for (const std::vector<int64_t>& counts : calls) {
-      std::vector<RandomQuery> storage;
-      std::vector<Query> queries;
-      for (size_t i = 0; i < counts.size(); ++i) {
-        storage.push_back(
-            MakeQuery(TestSeed() + 1 + static_cast<int>(i), ScalarType::kF16, dim, 1 + static_cast<int32_t>(i) % 32));
-      }
-      for (size_t i = 0; i < counts.size(); ++i) {
-        queries.push_back(storage[i].view(60));
-        if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
-        queries[i].ordinals = ordinals.data() + i;
-        queries[i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
-      }
-      executor->AllowTiles(Only(ScoreTile::kRows32));
-      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-      for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
-        executor->AllowTiles(Only(tile));
-        // The other kernels' claims follow from the totals.
-        for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
-          SCOPED_TRACE(testing::Message()
-                       << "d " << dim << ", " << Name(tile) << ", " << counts.size() << " queries, the first of "
-                       << counts[0] << ", " << tuning.dealt_percent << " % dealt, claims of " << tuning.coarse);
-          executor->TuneStream(tuning);
-          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, tile);
-          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
-        }
+  const auto [dim, equal] = GetParam();
+  const RandomDocuments documents = MakeDocuments(
+      TestSeed(), ScalarType::kF16, dim, equal ? std::vector<int64_t>(2500, 70) : RandomLengths(5, 2500, 1, 200));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  std::vector<uint32_t> ordinals(2500);
+  for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
+  // Candidates of each query.
+  std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
+  for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
+  calls.push_back(std::vector<int64_t>(32, 100));
+  calls.push_back(std::vector<int64_t>(static_cast<size_t>(grid) + 5, 9));
+  calls.push_back({});
+  for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
+  for (const std::vector<int64_t>& counts : calls) {
+    std::vector<RandomQuery> storage;
+    std::vector<Query> queries;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      storage.push_back(
+          MakeQuery(TestSeed() + 1 + static_cast<int>(i), ScalarType::kF16, dim, 1 + static_cast<int32_t>(i) % 32));
+    }
+    for (size_t i = 0; i < counts.size(); ++i) {
+      queries.push_back(storage[i].view(60));
+      if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
+      queries[i].ordinals = ordinals.data() + i;
+      queries[i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
+    }
+    executor->AllowTiles(Only(ScoreTile::kRows32));
+    const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+    for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
+      executor->AllowTiles(Only(tile));
+      // The other kernels' claims follow from the totals.
+      for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
+        SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
+                                        << " queries, the first of " << counts[0] << ", " << tuning.dealt_percent
+                                        << " % dealt, claims of " << tuning.coarse);
+        executor->TuneStream(tuning);
+        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+        EXPECT_EQ(executor->last_plan().tile, tile);
+        for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
+                         testing::Values(Shares(48, false), Shares(48, true), Shares(200, false), Shares(200, true)),
+                         [](const testing::TestParamInfo<Shares>& shares) {
+                           return "d" + std::to_string(shares.param.first) +
+                                  (shares.param.second ? "_equal" : "_ragged");
+                         });
 
 // Lengths so far apart that half of the candidates are claimed, over rows in registers and in shared memory: one list,
 // and lists whose row tiles change under the ring. Small enough for racecheck.
