@@ -382,10 +382,11 @@ def soak(run):
     candidates = min(scale.candidates, scale.shard)
     busy = run.load("soak-busy", server, "shard-f16", candidates, mode="closed",
                     concurrency=max(1, scale.concurrency // 4))  # fmt: skip
-    # What is answered where more is sent than can be: with thousands of calls under way gRPC takes fewer than with a
-    # hundred, and a run that has once fallen behind would stay there.
-    flooded = run.load("soak-flooded", server, "shard-f16", candidates, mode="open", rate=round(2 * busy["rps"], 1),
-                       arrivals="poisson")  # fmt: skip
+    memory_before = server.metrics().get(RESIDENT_BYTES)
+    # With thousands of calls under way gRPC answers fewer than with a hundred, and a run that has once fallen behind
+    # would stay there.
+    flooded = run.load("soak-flooded", server, "shard-f16", candidates, mode="closed",
+                       concurrency=10 * scale.concurrency)  # fmt: skip
     rate = round(0.8 * min(busy["rps"], flooded["rps"]), 1)
     stop = threading.Event()
     reloads = []
@@ -401,7 +402,6 @@ def soak(run):
                 print(f"soak: {error}", flush=True)
                 reloads.append(1)
 
-    memory_before = server.metrics().get(RESIDENT_BYTES)
     thread = threading.Thread(target=reload)
     thread.start()
     try:

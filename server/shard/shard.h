@@ -20,7 +20,7 @@ enum class Access {
   kCopied,  // read whole into memory; the file is closed again
 };
 
-// Where a shard's ids lie, for who reads many of them. By the id type the first or the other two are set.
+// Where a shard's ids lie, for who reads many of them. By the id type `ints` or the others are set.
 struct ShardIds {
   const int64_t* ints = nullptr;     // [num_documents]
   const int64_t* offsets = nullptr;  // [num_documents + 1]: id n is bytes offsets[n] .. offsets[n + 1]

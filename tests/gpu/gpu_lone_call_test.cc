@@ -162,8 +162,8 @@ TEST_F(GpuLoneCallTest, UnequalDocumentsAreClaimedAnewInEveryReplay) {
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, lengths);
     const std::unique_ptr<Documents> loaded = Load(documents);
-    // 600 tokens of spread: more than 64 KB.
-    EXPECT_GT(static_cast<const cuda::CudaDocuments&>(*loaded).spread_tokens(), 512);
+    const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
+    const int64_t spread_tokens = static_cast<const cuda::CudaDocuments&>(*loaded).spread_tokens();
     for (int run = 0; run < 40; ++run) {
       const auto seed = TestSeed() + static_cast<uint64_t>(run);
       const std::vector<uint32_t> list = RandomList(seed, 1500, loaded->num_documents());
@@ -172,6 +172,7 @@ TEST_F(GpuLoneCallTest, UnequalDocumentsAreClaimedAnewInEveryReplay) {
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
       EXPECT_TRUE(one_->last_lone());
       EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
+      EXPECT_FALSE(PlanStreamShares(one_->last_plan(), 1500, mean_tokens, spread_tokens).all_dealt());
     }
   }
 }

@@ -216,8 +216,8 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 1237u) % static_cast<uint32_t>(ordinals.size());
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {128, 272, 768}) {
-      // The spread of these lengths is 138 tokens: 64 KB or more where rows have 475 bytes, and the other calls are
-      // tuned.
+      // The spread of these lengths is 138 tokens: 64 KB, from which on half is left open, where rows have 475 bytes or
+      // more. The tuned runs claim at every width.
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       std::vector<std::vector<int64_t>> calls = {{grid * 7 - 1}, {grid * 7}, {2500}};
@@ -246,6 +246,11 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+          if (counts.front() < 2500 || executor->last_plan().row_bytes < 475) continue;
+          const auto& shape = static_cast<const cuda::CudaDocuments&>(*loaded);
+          EXPECT_FALSE(PlanStreamShares(executor->last_plan(), 2500, loaded->num_tokens() / loaded->num_documents(),
+                                        shape.spread_tokens(), tuning)
+                           .all_dealt());
         }
       }
     }

@@ -37,7 +37,7 @@ TEST(IdIndexTest, FindsEveryStringIdAcrossShards) {
   test::BuildCorpus(folder.path(), test::SmallDocuments(1, 500), options);
   const auto shards = OpenShards(folder.path());
   ASSERT_GE(shards.size(), 3u);
-  // "doc-0" and "doc-100" are in one shard, and in another all ids have three digits.
+  // "doc-9" and "doc-10" are in the first shard; in the last one all ids have three digits.
   EXPECT_EQ(shards.front()->ids().size, 0);
   EXPECT_EQ(shards.back()->ids().size, 7);
   const absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
@@ -152,10 +152,13 @@ TEST(IdIndexTest, AListOfAnyLengthFindsWhatFindDoes) {
   const test::TemporaryFolder folder;
   const test::CorpusOptions options = {.max_shard_bytes = 20'000};
   test::BuildCorpus(folder.path(), test::SmallDocuments(1, 500), options);
-  const absl::StatusOr<IdIndex> index = IdIndex::Build(OpenShards(folder.path()));
+  const auto shards = OpenShards(folder.path());
+  ASSERT_EQ(shards.front()->ids().size, 0);
+  ASSERT_EQ(shards.back()->ids().size, 7);
+  const absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
   ASSERT_TRUE(index.ok()) << index.status();
   std::vector<std::string> ids;
-  for (int64_t n = 0; n < 1000; ++n) ids.push_back(test::CorpusId(options, n * 7 % 700));  // one in seven is unknown
+  for (int64_t n = 0; n < 1000; ++n) ids.push_back(test::CorpusId(options, n * 7 % 700));  // two in seven are unknown
   ids[3] = "";
   ids[40] = std::string(512, 'x');
   for (const size_t count : {0, 1, 2, 31, 32, 33, 63, 64, 65, 999, 1000}) {
