@@ -14,6 +14,13 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Time that the row tiles of so many blocks take, in units of half a tile of the largest kind.
+int64_t HalfTilesOf(int64_t blocks, ScoreTile tile) {
+  const int64_t of_tile = TraitsOf(tile).blocks();
+  if (tile != ScoreTile::kWide256) return 2 * CeilDiv(blocks, of_tile);
+  return blocks / of_tile * 2 + CeilDiv(blocks % of_tile, kHalfTileBlocks);
+}
+
 // Whether the last row tile of so many blocks is a half one of a wide kernel (kHalfTileBlocks).
 bool EndsInHalfTile(int64_t blocks, ScoreTile tile) {
   const int64_t last = blocks % TraitsOf(tile).blocks();
@@ -22,12 +29,12 @@ bool EndsInHalfTile(int64_t blocks, ScoreTile tile) {
 
 int64_t CountHalfTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   int64_t tiles = 0;
-  for (const ScoreGroup& group : groups) tiles += EndsInHalfTile(group.Blocks(SharesBlocks(tile)), tile) ? 1 : 0;
+  for (const ScoreGroup& group : groups) tiles += EndsInHalfTile(BlocksOf(group, tile), tile) ? 1 : 0;
   return tiles;
 }
 
 int64_t RowTilesOf(const ScoreGroup& group, ScoreTile tile) {
-  return CeilDiv(group.Blocks(SharesBlocks(tile)), TraitsOf(tile).blocks());
+  return CeilDiv(BlocksOf(group, tile), TraitsOf(tile).blocks());
 }
 
 int64_t RowTiles(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
@@ -236,6 +243,15 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
 
 }  // namespace
 
+bool SharesBlocks(const ScoreGroup& group, ScoreTile tile) {
+  return SharesBlocks(tile) && group.packed_blocks > 0 &&
+         10 * HalfTilesOf(group.packed_blocks, tile) <= 9 * HalfTilesOf(group.num_blocks, tile);
+}
+
+int64_t BlocksOf(const ScoreGroup& group, ScoreTile tile) {
+  return SharesBlocks(group, tile) ? group.packed_blocks : group.num_blocks;
+}
+
 std::string Name(ScoreTile tile) {
   switch (tile) {
     case ScoreTile::kRows32Narrow:
@@ -290,7 +306,7 @@ double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
   double reads = 0;
   for (const ScoreGroup& group : groups) {
     double of_candidate = Pace(tile) * static_cast<double>(RowTilesOf(group, tile));
-    if (EndsInHalfTile(group.Blocks(SharesBlocks(tile)), tile)) of_candidate += Pace(ScoreTile::kWide128) - Pace(tile);
+    if (EndsInHalfTile(BlocksOf(group, tile), tile)) of_candidate += Pace(ScoreTile::kWide128) - Pace(tile);
     reads += of_candidate * static_cast<double>(group.num_candidates);
   }
   return reads;

@@ -22,15 +22,18 @@ namespace maxsim {
 // Query tokens whose weighted maxima are added by one butterfly. Part of the order of additions, so never to be tuned.
 inline constexpr int32_t kBlockTokens = 32;
 
-// Several short queries over the same documents share a block: four of up to so many tokens, or two of up to twice as
-// many. Absent tokens add zeros, so that a part of the butterfly gives a short query the same bits.
+// What is left of queries over the same documents behind their whole blocks, all of a short one, may share blocks: four
+// of up to so many tokens, or two of up to twice as many. Absent tokens add zeros, so that a part of the butterfly
+// gives the same bits.
 inline constexpr int32_t kShortQueryTokens = 8;
 
-// Rows that a query takes of shared blocks: 8 or 16, or whole blocks.
+// Rows that a query takes where blocks are shared: whole blocks, and 8 or 16 of a shared one.
 constexpr int64_t PackedRows(int64_t num_tokens) {
-  if (num_tokens <= kShortQueryTokens) return kShortQueryTokens;
-  if (num_tokens <= 2 * kShortQueryTokens) return 2 * kShortQueryTokens;
-  return (num_tokens + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+  const int64_t rest = num_tokens % kBlockTokens;
+  if (rest == 0) return num_tokens;
+  if (rest <= kShortQueryTokens) return num_tokens - rest + kShortQueryTokens;
+  if (rest <= 2 * kShortQueryTokens) return num_tokens - rest + 2 * kShortQueryTokens;
+  return num_tokens - rest + kBlockTokens;
 }
 
 // Bytes that one step of the inner loop takes of a row: 16 half-precision columns (the k of one tensor-core
@@ -83,7 +86,7 @@ inline constexpr int32_t kHalfTileBlocks = 4;
 constexpr bool IsWide(ScoreTile tile) { return tile == ScoreTile::kWide128 || tile == ScoreTile::kWide256; }
 constexpr bool IsDeep(ScoreTile tile) { return tile == ScoreTile::kDeep128 || tile == ScoreTile::kDeep256; }
 
-// Several short queries may share a block.
+// Several short queries, or ends of longer ones, may share a block.
 constexpr bool SharesBlocks(ScoreTile tile) { return IsWide(tile) || IsDeep(tile); }
 
 // The kernels for Hopper (kernels/cuda/sm90/{score,deep,stream}_kernel.cuh); the others run on everything from sm_80
@@ -371,10 +374,15 @@ struct DeviceLimits {
 struct ScoreGroup {
   int64_t num_blocks = 0;      // blocks of kBlockTokens rows, all queries together
   int64_t num_candidates = 0;  // documents each of them is scored against
-  int64_t packed_blocks = 0;   // where short queries share blocks; 0: as many
-
-  constexpr int64_t Blocks(bool packed) const { return packed && packed_blocks > 0 ? packed_blocks : num_blocks; }
+  int64_t packed_blocks = 0;   // where short queries, and longer ones' ends, share blocks; 0: as many
 };
+
+// Whether the group's queries share blocks on a tile that allows it: where that saves a tenth of the row tiles, as
+// blocks that are shared take longer to sum.
+bool SharesBlocks(const ScoreGroup& group, ScoreTile tile);
+
+// Blocks of the group's rows then, or otherwise.
+int64_t BlocksOf(const ScoreGroup& group, ScoreTile tile);
 
 struct ScorePlan {
   ScalarType type = ScalarType::kF16;

@@ -30,23 +30,24 @@ constexpr double kUnionPaceI8 = 1.4;
 
 int64_t NumBlocks(int64_t num_tokens) { return (num_tokens + kBlockTokens - 1) / kBlockTokens; }
 
-// Blocks that queries take where short ones share them.
+// Blocks that queries take where what is left behind their whole blocks shares some.
 class PackedBlocks {
  public:
-  void Add(int64_t num_tokens) {
+  // `to_partials`: of the query's BlockOutputs.
+  void Add(int64_t num_tokens, bool to_partials) {
     const int64_t rows = PackedRows(num_tokens);
-    if (rows == kShortQueryTokens) {
-      ++of_eight_;
-    } else if (rows == 2 * kShortQueryTokens) {
-      ++of_sixteen_;
-    } else {
-      whole_ += rows / kBlockTokens;
-    }
+    whole_ += rows / kBlockTokens;
+    if (rows % kBlockTokens > 0) ++parts_[to_partials ? 1 : 0][rows % kBlockTokens == kShortQueryTokens ? 0 : 1];
   }
-  int64_t count() const { return whole_ + (of_eight_ + 3) / 4 + (of_sixteen_ + 1) / 2; }
+  int64_t count() const {
+    int64_t blocks = whole_;
+    for (const auto& parts : parts_) blocks += (parts[0] + 3) / 4 + (parts[1] + 1) / 2;
+    return blocks;
+  }
 
  private:
-  int64_t whole_ = 0, of_eight_ = 0, of_sixteen_ = 0;
+  int64_t whole_ = 0;
+  int64_t parts_[2][2] = {};  // by to_partials; of 8 rows and of 16
 };
 
 // Writes a block in the order of StreamQueryOffset: `num_rows` rows of `row_bytes`, or more, of which the first
@@ -196,18 +197,22 @@ ScoreGroup CallInput::PlanGroup(const Group& group, int64_t num_candidates) cons
   PackedBlocks packed;
   for (int32_t i : group.queries) {
     plan_group.num_blocks += NumBlocks(queries_[i].num_tokens);
-    packed.Add(queries_[i].num_tokens);
+    packed.Add(queries_[i].num_tokens, GivesPartials(group, queries_[i]));
   }
   plan_group.packed_blocks = packed.count();
   return plan_group;
+}
+
+// Whether what the query's blocks give is added or picked from afterwards.
+bool CallInput::GivesPartials(const Group& group, const Query& query) {
+  return query.num_tokens > kBlockTokens || group.words_begin >= 0;
 }
 
 // Blocks of the group's queries that leave partial sums.
 int64_t CallInput::PartialBlocks(const Group& group) const {
   int64_t partial_blocks = 0;
   for (int32_t i : group.queries) {
-    const int64_t blocks = NumBlocks(queries_[i].num_tokens);
-    if (blocks > 1 || group.words_begin >= 0) partial_blocks += blocks;
+    if (GivesPartials(group, queries_[i])) partial_blocks += NumBlocks(queries_[i].num_tokens);
   }
   return partial_blocks;
 }
@@ -223,7 +228,7 @@ std::vector<ListJoin> CallInput::FindWorthwhileJoins(const ScoreRoom& room) cons
   std::vector<int32_t> groups;
   double reads = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const int64_t blocks = plan_groups_[g].Blocks(/*packed=*/true);
+    const int64_t blocks = plan_groups_[g].packed_blocks;
     if (groups_[g].ordinals == nullptr || blocks >= kJoinedBlocks) continue;
     lists.push_back({{groups_[g].ordinals, static_cast<size_t>(groups_[g].num_candidates)}, blocks});
     groups.push_back(static_cast<int32_t>(g));
@@ -367,32 +372,36 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
 
 // To be called before the group's row tiles are added.
 void CallInput::AddUnion(const Group& group) {
-  const int64_t blocks = PlanGroup(group, 0).Blocks(SharesBlocks(score_plan_.tile));
+  const int64_t blocks = BlocksOf(PlanGroup(group, 0), score_plan_.tile);
   const int64_t of_tile = TraitsOf(score_plan_.tile).blocks();
   unions_.push_back({group.words_begin, words_of_union_, group.ordinals_begin, static_cast<int32_t>(row_tiles_.size()),
                      static_cast<int32_t>((blocks + of_tile - 1) / of_tile)});
 }
 
-// Stacks the blocks of the group's queries and cuts them into row tiles. Short queries come last, where they share
-// blocks.
+// Stacks the blocks of the group's queries and cuts them into row tiles. What is left behind whole blocks comes last,
+// where blocks are shared.
 void CallInput::AddRowTiles(const Group& group) {
-  const bool share = SharesBlocks(score_plan_.tile);
+  const bool share = SharesBlocks(PlanGroup(group, 0), score_plan_.tile);
   RowTile tile{};
+  rests_.clear();
   for (int32_t i : group.queries) {
     const Query& query = queries_[i];
-    if (share && PackedRows(query.num_tokens) < kBlockTokens) continue;
-    const int64_t blocks = NumBlocks(query.num_tokens);
-    const BlockOutput first = OutputOf(group, i);
+    const int64_t rows = share ? PackedRows(query.num_tokens) : NumBlocks(query.num_tokens) * kBlockTokens;
+    const int64_t blocks = rows / kBlockTokens;
+    BlockOutput output = OutputOf(group, i);
     for (int64_t block = 0; block < blocks; ++block) {
-      BlockOutput output = first;
-      output.offsets[0] += block * PartialsStride(group);
       AddBlock(group, output, tile);
+      output.offsets[0] += PartialsStride(group);
     }
-    row_order_.push_back({&query, blocks * kBlockTokens});
+    const int32_t whole = static_cast<int32_t>(std::min<int64_t>(blocks * kBlockTokens, query.num_tokens));
+    if (blocks > 0) row_order_.push_back({&query, 0, whole, blocks * kBlockTokens});
+    if (rows % kBlockTokens > 0) {
+      rests_.push_back({{&query, whole, query.num_tokens - whole, rows % kBlockTokens}, output});
+    }
   }
-  if (share) {
-    AddSharedBlocks(group, 2 * kShortQueryTokens, tile);
-    AddSharedBlocks(group, kShortQueryTokens, tile);
+  for (const int32_t to_partials : {0, 1}) {
+    AddSharedBlocks(group, 2 * kShortQueryTokens, to_partials, tile);
+    AddSharedBlocks(group, kShortQueryTokens, to_partials, tile);
   }
   if (tile.num_blocks > 0) row_tiles_.push_back(tile);
   num_placed_ += group.num_candidates + kOrderEntries;
@@ -434,25 +443,24 @@ void CallInput::AddBlock(const Group& group, const BlockOutput& output, RowTile&
   tile = RowTile{};
 }
 
-// Adds the group's queries that take so many rows.
-void CallInput::AddSharedBlocks(const Group& group, int64_t rows_of_query, RowTile& tile) {
-  const int32_t most = static_cast<int32_t>(kBlockTokens / rows_of_query);
+// Adds what is left of the group's queries that takes so many rows and goes to the same place.
+void CallInput::AddSharedBlocks(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile) {
+  const int32_t most = static_cast<int32_t>(kBlockTokens / num_rows);
   BlockOutput output{};
   int32_t count = 0;
   const auto flush = [&] {
     if (count == 0) return;
-    row_order_.back().rows += (most - count) * rows_of_query;
+    row_order_.back().rows += (most - count) * num_rows;
     std::fill(output.offsets + count, output.offsets + kMaxQueriesOfBlock, -1);
     output.num_queries = most;
     AddBlock(group, output, tile);
     count = 0;
   };
-  for (int32_t i : group.queries) {
-    if (PackedRows(queries_[i].num_tokens) != rows_of_query) continue;
-    const BlockOutput of_query = OutputOf(group, i);
-    output.to_partials = of_query.to_partials;
-    output.offsets[count++] = of_query.offsets[0];
-    row_order_.push_back({&queries_[i], rows_of_query});
+  for (const QueryRest& rest : rests_) {
+    if (rest.rows.rows != num_rows || rest.output.to_partials != to_partials) continue;
+    output.to_partials = to_partials;
+    output.offsets[count++] = rest.output.offsets[0];
+    row_order_.push_back(rest.rows);
     if (count == most) flush();
   }
   flush();
@@ -475,7 +483,7 @@ absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_
   }
   lists_.push_back(ordinals);
   num_ordinals_ = most_candidates_ = pass_candidates_ = num_documents;
-  row_order_.push_back({&query, blocks * kBlockTokens});
+  row_order_.push_back({&query, 0, query.num_tokens, blocks * kBlockTokens});
   num_rows_ = blocks * kBlockTokens;
   FinishLayout();
   return absl::OkStatus();
@@ -568,26 +576,27 @@ void CallInput::Write(uint8_t* memory) const {
   const size_t token_bytes = static_cast<size_t>(dim_) * SizeOf(QueryType(type_));
   const size_t pitch = static_cast<size_t>(query_pitch_);
   const bool operands = operand_order() && type_ != ScalarType::kI8;
-  for (const auto& [query, num_rows] : row_order_) {
-    const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens);
-    const size_t absent = static_cast<size_t>(num_rows - query->num_tokens);
+  for (const auto& [query, first_token, num_tokens, num_rows] : row_order_) {
+    const uint8_t* tokens =
+        static_cast<const uint8_t*>(query->tokens) + static_cast<size_t>(first_token) * token_bytes;
+    const size_t absent = static_cast<size_t>(num_rows - num_tokens);
     if (operands) {
-      for (int32_t i = 0; i < query->num_tokens; i += kBlockTokens) {
-        WriteOperands(tokens + static_cast<size_t>(i) * token_bytes, query->num_tokens - i, token_bytes, pitch,
+      for (int32_t i = 0; i < num_tokens; i += kBlockTokens) {
+        WriteOperands(tokens + static_cast<size_t>(i) * token_bytes, num_tokens - i, token_bytes, pitch,
                       rows + static_cast<size_t>(i) * pitch);
       }
     } else {
-      for (int32_t i = 0; i < query->num_tokens; ++i) {
+      for (int32_t i = 0; i < num_tokens; ++i) {
         uint8_t* const row = rows + static_cast<size_t>(i) * pitch;
         std::memcpy(row, tokens + static_cast<size_t>(i) * token_bytes, token_bytes);
         std::memset(row + token_bytes, 0, pitch - token_bytes);
       }
-      std::memset(rows + static_cast<size_t>(query->num_tokens) * pitch, 0, absent * pitch);
+      std::memset(rows + static_cast<size_t>(num_tokens) * pitch, 0, absent * pitch);
     }
     if (query->weights == nullptr || !weighted_) {
-      weights = std::fill_n(weights, query->num_tokens, 1.0f);
+      weights = std::fill_n(weights, num_tokens, 1.0f);
     } else {
-      weights = std::copy_n(query->weights, query->num_tokens, weights);
+      weights = std::copy_n(query->weights + first_token, num_tokens, weights);
     }
     weights = std::fill_n(weights, absent, 0.0f);
     rows += static_cast<size_t>(num_rows) * pitch;

@@ -147,10 +147,18 @@ class CallInput {
     int64_t ordinals_begin = -1;
   };
 
-  // A query's rows, and absent ones behind them.
+  // Rows of a query's tokens, and absent ones behind them.
   struct QueryRows {
     const Query* query;
+    int32_t first_token;
+    int32_t num_tokens;
     int64_t rows;
+  };
+
+  // What is left of a query behind its whole blocks.
+  struct QueryRest {
+    QueryRows rows;
+    BlockOutput output;  // where its sums go
   };
 
   void Reset(ScalarType type, int32_t dim);
@@ -159,13 +167,14 @@ class CallInput {
   static double JoinReads(const ScoreRoom& room);
   std::vector<ListJoin> FindWorthwhileJoins(const ScoreRoom& room) const;
   absl::Status JoinLists(int64_t num_documents, const DeviceLimits& limits, const ScoreRoom& room);
+  static bool GivesPartials(const Group& group, const Query& query);
   int64_t PartialBlocks(const Group& group) const;
   int64_t PartialsStride(const Group& group) const;
   BlockOutput OutputOf(const Group& group, int32_t query);
   void AddUnion(const Group& group);
   void AddRowTiles(const Group& group);
   void AddBlock(const Group& group, const BlockOutput& output, RowTile& tile);
-  void AddSharedBlocks(const Group& group, int64_t rows_of_query, RowTile& tile);
+  void AddSharedBlocks(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile);
   void AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset);
   void PlanSelections(const DeviceLimits& limits);
   void FinishLayout();
@@ -177,7 +186,8 @@ class CallInput {
   absl::Span<const Query> queries_;
   std::vector<Group> groups_;
   std::vector<QueryPlace> places_;    // by query
-  std::vector<QueryRows> row_order_;  // queries in the order of their rows
+  std::vector<QueryRows> row_order_;  // what is scored, in the order of the rows
+  std::vector<QueryRest> rests_;      // of the group whose row tiles are added
   std::vector<ScoreGroup> plan_groups_;
   std::vector<RowTile> row_tiles_;
   std::vector<BlockSum> block_sums_;

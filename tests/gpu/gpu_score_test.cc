@@ -491,9 +491,9 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   }
 }
 
-// Queries of up to 16 tokens share blocks of rows with others over the same documents, beside long ones, weights or
-// not, and the last block has room left. Lists and the whole set are groups of their own.
-TEST_F(GpuScoreTest, ShortQueriesThatShareBlocksGetTheSameBits) {
+// Queries of up to 16 tokens, and what is left of longer ones, share blocks of rows with others over the same documents,
+// weights or not, and the last block has room left. Lists and the whole set are groups of their own.
+TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   std::vector<uint32_t> list(300);
@@ -505,6 +505,7 @@ TEST_F(GpuScoreTest, ShortQueriesThatShareBlocksGetTheSameBits) {
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (const std::vector<int32_t>& lengths : {std::vector<int32_t>{8, 1, 7, 3, 8, 5},
                                                 {16, 9, 12},
+                                                {48, 33, 44, 70, 40, 80, 128, 97, 36, 49},
                                                 {3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}}) {
       std::vector<RandomQuery> storage;
       std::vector<Query> queries;

@@ -242,5 +242,76 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   }
 }
 
+// What is left of queries behind their whole blocks shares blocks, queries of 16 rows before those of 8, where that
+// saves some; each part has its own output.
+TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
+  constexpr int32_t kRowBytes = kDim * 2;
+  DeviceLimits limits = kHopper;
+  limits.tiles = 1u << static_cast<uint32_t>(ScoreTile::kWide256);
+  for (int32_t num_tokens : {44, 33, 70, 12, 40}) Add(num_tokens, 0);
+  ASSERT_EQ(Plan(limits).score_plan().num_row_tiles, 1);
+  std::vector<uint8_t> memory(input_.layout().total, 0xee);
+  input_.Write(memory.data());
+  RowTile tile;
+  std::memcpy(&tile, memory.data() + input_.layout().row_tiles, sizeof(tile));
+  // Whole blocks of 44, 33, 70, 70 and 40 tokens; 12 behind a block of 44, and 12 that are all there is; 1, 6 and 8.
+  ASSERT_EQ(tile.num_blocks, 8);
+  EXPECT_EQ(input_.num_rows(), 8 * kBlockTokens);
+  struct Part {
+    int32_t query, first, tokens;
+  };
+  const std::vector<Part> parts[] = {{{0, 0, 32}},  {{1, 0, 32}},  {{2, 0, 32}},
+                                     {{2, 32, 32}}, {{4, 0, 32}},  {{3, 0, 12}},
+                                     {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
+  // By query: its blocks' partial sums lie one after the other.
+  std::vector<BlockSum> sums(static_cast<size_t>(input_.num_block_sums()));
+  std::memcpy(sums.data(), memory.data() + input_.layout().block_sums, sums.size() * sizeof(BlockSum));
+  ASSERT_EQ(sums.size(), 4u);
+  const int64_t sum_of_query[] = {0, 1, 2, -1, 3};
+  const uint8_t* const rows = memory.data() + input_.layout().query_rows;
+  const float* const weights = reinterpret_cast<const float*>(memory.data() + input_.layout().row_weights);
+  for (int32_t block = 0; block < tile.num_blocks; ++block) {
+    SCOPED_TRACE(testing::Message() << "block " << block);
+    const BlockOutput& output = tile.outputs[block];
+    const int32_t rows_of_part = kBlockTokens / output.num_queries;
+    for (int32_t i = 0; i < output.num_queries; ++i) {
+      const bool there = i < static_cast<int32_t>(parts[block].size());
+      const Part part = there ? parts[block][static_cast<size_t>(i)] : Part{0, 0, 0};
+      const int64_t sum = sum_of_query[part.query];
+      if (there && sum >= 0) {
+        EXPECT_EQ(output.to_partials, 1);
+        EXPECT_EQ(output.offsets[i], sums[static_cast<size_t>(sum)].partials_offset +
+                                         part.first / kBlockTokens * sums[static_cast<size_t>(sum)].block_stride);
+      } else {
+        EXPECT_EQ(output.offsets[i], there ? 3 * kNumDocuments : -1);
+      }
+      for (int32_t row = 0; row < rows_of_part; ++row) {
+        const int32_t place = block * kBlockTokens + i * rows_of_part + row;
+        EXPECT_EQ(weights[place], row < part.tokens ? 1.0f : 0.0f);
+        for (int32_t byte = 0; byte < kRowBytes; ++byte) {
+          const uint8_t expected =
+              row < part.tokens ? tokens_[static_cast<size_t>(part.first + row) * kRowBytes + byte] : 0;
+          ASSERT_EQ(rows[place * kRowBytes + byte], expected) << "row " << place << ", byte " << byte;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CallInputTest, EndsOfQueriesShareNothingWhereThatSavesNoBlock) {
+  DeviceLimits limits = kHopper;
+  limits.tiles = 1u << static_cast<uint32_t>(ScoreTile::kWide256);
+  for (int32_t num_tokens : {44, 320, 40, 64}) Add(num_tokens, 0);  // 12 are left, and 8: of 16 rows, and of 8
+  Plan(limits);
+  std::vector<uint8_t> memory(input_.layout().total);
+  input_.Write(memory.data());
+  for (int64_t t = 0; t < input_.score_plan().num_row_tiles; ++t) {
+    RowTile tile;
+    std::memcpy(&tile, memory.data() + input_.layout().row_tiles + static_cast<size_t>(t) * sizeof(tile), sizeof(tile));
+    for (int32_t block = 0; block < tile.num_blocks; ++block) EXPECT_EQ(tile.outputs[block].num_queries, 1);
+  }
+  EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kBlockTokens);
+}
+
 }  // namespace
 }  // namespace maxsim::cuda

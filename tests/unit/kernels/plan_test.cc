@@ -333,7 +333,10 @@ TEST(PlanTest, ShortQueriesShareBlocksOfWideAndDeepTiles) {
   EXPECT_EQ(PackedRows(9), 16);
   EXPECT_EQ(PackedRows(16), 16);
   EXPECT_EQ(PackedRows(17), 32);
-  EXPECT_EQ(PackedRows(33), 64);
+  EXPECT_EQ(PackedRows(32), 32);
+  EXPECT_EQ(PackedRows(33), 40);
+  EXPECT_EQ(PackedRows(48), 48);
+  EXPECT_EQ(PackedRows(49), 64);
   const ScoreGroup group{/*num_blocks=*/32, /*num_candidates=*/1000, /*packed_blocks=*/8};
   const auto plan = [&group](int32_t dim, const DeviceLimits& limits) {
     return PlanScore(ScalarType::kF16, dim, {group}, limits);
@@ -343,6 +346,25 @@ TEST(PlanTest, ShortQueriesShareBlocksOfWideAndDeepTiles) {
   EXPECT_EQ(plan(256, kHopper)->tile, ScoreTile::kDeep256);
   EXPECT_EQ(plan(256, kHopper)->num_row_tiles, 1);
   EXPECT_EQ(plan(128, kH200)->num_row_tiles, 8);  // of 128 rows each
+}
+
+// A block that is shared takes longer to sum, so that a few row tiles less are not worth it.
+TEST(PlanTest, BlocksAreSharedWhereThatSavesRowTiles) {
+  const auto shares = [](int64_t num_blocks, int64_t packed_blocks, ScoreTile tile) {
+    return SharesBlocks({num_blocks, /*num_candidates=*/1000, packed_blocks}, tile);
+  };
+  EXPECT_TRUE(shares(64, 48, ScoreTile::kWide256));
+  EXPECT_TRUE(shares(64, 48, ScoreTile::kDeep256));
+  EXPECT_FALSE(shares(504, 473, ScoreTile::kWide256)) << "59.5 row tiles in place of 63";
+  EXPECT_TRUE(shares(16, 12, ScoreTile::kWide256)) << "the last one is a half one";
+  EXPECT_FALSE(shares(16, 12, ScoreTile::kDeep256)) << "which do not have those";
+  EXPECT_FALSE(shares(4, 2, ScoreTile::kWide128));
+  EXPECT_TRUE(shares(8, 2, ScoreTile::kWide128));
+  EXPECT_FALSE(shares(64, 16, ScoreTile::kStream32));
+  EXPECT_FALSE(shares(64, 16, ScoreTile::kRows128));
+  EXPECT_EQ(BlocksOf({64, 1000, 48}, ScoreTile::kWide256), 48);
+  EXPECT_EQ(BlocksOf({64, 1000, 48}, ScoreTile::kRows128), 64);
+  EXPECT_EQ(BlocksOf({64, 1000}, ScoreTile::kWide256), 64);
 }
 
 // What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.
