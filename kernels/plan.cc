@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -172,7 +173,8 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
 }
 
 // A Hopper kernel's ring takes all the shared memory; it runs on every multiprocessor and deals out the work itself.
-void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits, ScorePlan& plan) {
+void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits, double document_bytes,
+                ScorePlan& plan) {
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.query_resident = true;
   plan.blocks_per_sm = 1;
@@ -201,8 +203,11 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : CountHalfTiles(groups, plan.tile);
   plan.row_tiles_at_once = 1;
-  plan.blocks_per_row_tile =
-      static_cast<int32_t>(std::clamp<int64_t>(RowTileCandidates(groups, plan.tile), 1, limits.num_sms));
+  // Documents of a stream kernel may be several blocks' (StreamShares).
+  const double tile_bytes = static_cast<double>(plan.tile_tokens) * plan.row_bytes;
+  const double pieces = IsStream(plan.tile) ? document_bytes / tile_bytes : 1;
+  const double most_blocks = static_cast<double>(RowTileCandidates(groups, plan.tile)) * std::max(pieces, 1.0);
+  plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<double>(most_blocks, 1, limits.num_sms));
 }
 
 absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
@@ -216,7 +221,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
   plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits, document_bytes);
   if (IsHopper(plan.tile)) {
-    PlanHopper(groups, limits, plan);
+    PlanHopper(groups, limits, document_bytes, plan);
     return plan;
   }
   const TileTraits traits = TraitsOf(plan.tile);
@@ -336,8 +341,52 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
   return static_cast<int64_t>(std::max(squares / num_tokens - mean, 0.0));
 }
 
-StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t spread_tokens,
-                              const StreamTuning& tuning) {
+namespace {
+
+// Where documents are spread by so many bytes, and blocks have so many of them, half of a share or more is claimed.
+constexpr int64_t kUnequalBytes = 64 << 10;
+constexpr int64_t kUnequalCandidates = 7;
+
+bool IsUnequal(const ScorePlan& plan, const StreamCandidates& candidates, int64_t grid) {
+  return candidates.spread_tokens * plan.row_bytes >= kUnequalBytes && candidates.total >= grid * kUnequalCandidates;
+}
+
+// Blocks of a team, where `grid` blocks can be cut into teams that have room for their candidates; else 1.
+int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
+  if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMostTeamCandidates) return 1;
+  // Of several row tiles a team has parts of two at most, so that two of its chunks may lack up to 31 candidates.
+  const int64_t room =
+      num_row_tiles == 1 ? 32 * kTeamChunks : std::min<int64_t>(32 * (kTeamChunks - 1) + 1, candidates.regular);
+  int64_t teams = CeilDiv(candidates.total, room);
+  while (teams < grid && grid % teams != 0) ++teams;
+  return teams < grid ? static_cast<int32_t>(grid / teams) : 1;
+}
+
+// Whether teams are done sooner than blocks that take whole documents. They take 1 to 2 us longer to begin, and save
+// what the block with the most has more than an even share: fitted to 242 calls on an H200
+// (docs/performance/kernels.md), of which the better choice each time takes 0.3 % less.
+bool TeamsAreSooner(const ScorePlan& plan, const StreamCandidates& candidates) {
+  constexpr double kLeastBytes = 160e3;
+  constexpr double kLeastBytesOfSharedRows = 70e3;  // which are multiplied at a lower pace
+  // How far the largest of some hundred shares is from the mean, in standard deviations of a share.
+  constexpr double kDeviations = 2.5;
+  // Claims leave about a long document.
+  constexpr double kDeviationsOfClaims = 2;
+  const auto mean = static_cast<double>(candidates.mean_tokens);
+  const double deviation = std::sqrt(static_cast<double>(candidates.spread_tokens) * mean);
+  const double share = static_cast<double>(candidates.total) / plan.grid();
+  double tokens = 0;
+  if (IsUnequal(plan, candidates, plan.grid())) {
+    tokens = mean + kDeviationsOfClaims * deviation;
+  } else {
+    tokens = (std::ceil(share) - share) * mean + kDeviations * deviation * std::sqrt(std::max(share, 1.0));
+  }
+  return tokens * plan.row_bytes > (plan.row_bytes > kStreamRegisterRowBytes ? kLeastBytesOfSharedRows : kLeastBytes);
+}
+
+}  // namespace
+
+StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates, const StreamTuning& tuning) {
   // Measured on an H200 (docs/performance/kernels.md). A claim is looked up while those before it are read, so that
   // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
@@ -348,26 +397,34 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   constexpr int64_t kFewBytes = 2 << 20;
   // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
-  // Where documents are spread by so many bytes, and blocks have so many of them, shares are too unequal for that: a
-  // half of each is left open, or what makes up for the spread. Small shares are claimed in the smallest pieces that
+  // Of unequal documents a half, or what makes up for the spread. Small shares are claimed in the smallest pieces that
   // can be looked up meanwhile.
-  constexpr int64_t kUnequalBytes = 64 << 10;
   constexpr int64_t kLeastClaimBytes = 24 << 10;
-  constexpr int64_t kUnequalCandidates = 7;
   constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;
-  shares.total = total;
-  const int64_t grid = plan.grid();
-  const int64_t mean_bytes = std::max<int64_t>(mean_tokens * plan.row_bytes, 1);
+  const int64_t total = shares.total = candidates.total;
+  const int64_t grid = std::clamp<int64_t>(total, 1, plan.grid());
+  const int64_t mean_bytes = std::max<int64_t>(candidates.mean_tokens * plan.row_bytes, 1);
   const int64_t share_bytes = total * mean_bytes / grid;
   const bool small = total < grid * kFewCandidates || share_bytes < kFewBytes;
+  const bool teams =
+      tuning.teams >= 0 ? tuning.teams > 0 : tuning.dealt_percent < 0 && small && TeamsAreSooner(plan, candidates);
+  if (teams) shares.team_blocks = TeamBlocks(plan.grid(), plan.num_row_tiles, candidates);
+  if (shares.team_blocks > 1) {
+    shares.blocks = plan.grid();
+    shares.dealt = total;
+    shares.each = total / (shares.blocks / shares.team_blocks);
+    shares.extra_until = static_cast<int32_t>(total % (shares.blocks / shares.team_blocks));
+    return shares;
+  }
+  shares.blocks = static_cast<int32_t>(grid);
   // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
   const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
   int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
-  const int64_t spread_bytes = spread_tokens * plan.row_bytes;
-  const bool unequal = spread_bytes >= kUnequalBytes && total >= grid * kUnequalCandidates;
+  const bool unequal = IsUnequal(plan, candidates, grid);
   if (unequal) {
-    open_bytes = std::max(open_bytes, std::min(kOpenSpreads * spread_bytes, share_bytes / 2));
+    open_bytes =
+        std::max(open_bytes, std::min(kOpenSpreads * candidates.spread_tokens * plan.row_bytes, share_bytes / 2));
   }
   int64_t open = open_bytes * grid / mean_bytes;
   if (tuning.dealt_percent >= 0) open = total - total * std::min(tuning.dealt_percent, 100) / 100;
@@ -377,8 +434,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean
   shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
   const auto claim = [&](int64_t usual_bytes, int32_t tuned) {
     const int64_t bytes = small && unequal ? kLeastClaimBytes : usual_bytes;
-    const int64_t candidates = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
-    return static_cast<int32_t>(std::clamp<int64_t>(candidates, 1, 32));
+    const int64_t of_claim = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
+    return static_cast<int32_t>(std::clamp<int64_t>(of_claim, 1, 32));
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);
   shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
@@ -414,6 +471,7 @@ OrderPlan PlanOrder(const ScorePlan& plan, int64_t total, int64_t mean_tokens, i
 }
 
 std::string StreamShares::ToString() const {
+  if (team_blocks > 1) return absl::StrCat(total, " candidates, dealt to teams of ", team_blocks);
   return absl::StrCat(total, " candidates, ", dealt, " dealt, ", coarse_claims, " claims of ", coarse, ", then of ",
                       fine);
 }

@@ -264,6 +264,7 @@ struct StreamLayout {
   int32_t query_full;  // a barrier
   int32_t maxima;      // [kStreamSlots][kBlockTokens]
   int32_t counts;      // [kStreamSlots]
+  int32_t cuts;        // [stages]
   int32_t total;
 };
 
@@ -276,7 +277,8 @@ constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32
   layout.query_full = layout.empty + stages * 8;
   layout.maxima = layout.query_full + 8;
   layout.counts = layout.maxima + kStreamSlots * kBlockTokens * 4;
-  layout.total = layout.counts + kStreamSlots * 4;
+  layout.cuts = layout.counts + kStreamSlots * 4;
+  layout.total = layout.cuts + stages * 4;
   return layout;
 }
 
@@ -335,11 +337,17 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
 // How the candidates of a call are shared out to a stream kernel's thread blocks. They are counted through all row
 // tiles, each row tile's of the pass in order. Every block is dealt consecutive ones, the first blocks one more than
 // the others; what is left is claimed, in coarse pieces first and in fine ones at the end.
+//
+// Or blocks form *teams*, of which each is dealt consecutive candidates: so few that a team knows all their lengths
+// before it begins, and cuts their tokens into even parts, one a block. A document that is cut has maxima in several
+// blocks, which meet in device memory. Nothing is claimed then.
 struct StreamShares {
   int64_t total = 0;
   int64_t dealt = 0;
-  int64_t each = 0;         // dealt to every block ...
-  int32_t extra_until = 0;  // ... and one more to the blocks before this one
+  int64_t each = 0;         // dealt to every block, or team ...
+  int32_t extra_until = 0;  // ... and one more to those before this one
+  int32_t blocks = 1;       // that take part: the plan's, but no more than there are candidates, unless in teams
+  int32_t team_blocks = 1;  // 1: there are no teams
   int32_t coarse = 1;       // candidates of a claim
   int32_t fine = 1;
   int64_t coarse_claims = 0;
@@ -348,12 +356,18 @@ struct StreamShares {
   std::string ToString() const;
 };
 
-// Choices of PlanStreamShares that measurements may make; negative: its own.
+// Choices of PlanStreamShares that measurements may make; negative: its own. With dealt_percent there are no teams.
 struct StreamTuning {
   int32_t dealt_percent = -1;
   int32_t coarse = -1;
   int32_t fine = -1;
+  int32_t teams = -1;  // 0: never; else wherever they can be
 };
+
+// A team's candidates are in so many chunks at most, of 32 or fewer of one row tile; candidates of a call that has
+// teams.
+inline constexpr int32_t kTeamChunks = 2;
+inline constexpr int64_t kMostTeamCandidates = 4096;
 
 // What the plan needs to know of a device.
 struct DeviceLimits {
@@ -402,15 +416,23 @@ struct ScorePlan {
   int64_t num_row_tiles = 0;        // of all groups
   int64_t num_half_tiles = 0;       // wide: of those, of at most kHalfTileBlocks blocks
   int32_t row_tiles_at_once = 0;    // row tiles the grid works on side by side; it strides over the rest
-  int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates; wide: all, at first
+  int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates; wide: all, at first;
+                                    // stream: StreamShares says how many take part
 
   int32_t grid() const { return row_tiles_at_once * blocks_per_row_tile; }
   std::string ToString() const;
 };
 
-// Shares out `total` candidates to the `plan`'s thread blocks, among documents of `mean_tokens`. `spread_tokens` says
-// how far their lengths are apart: SpreadTokens of them all, or 0.
-StreamShares PlanStreamShares(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t spread_tokens,
+// Candidates that a call is made of, as far as their shares depend on it.
+struct StreamCandidates {
+  int64_t total = 0;          // of all row tiles
+  int64_t regular = 0;        // of each of them, where all have as many; else 0
+  int64_t mean_tokens = 0;    // of a document
+  int64_t spread_tokens = 0;  // how far documents' lengths are apart: SpreadTokens of them all, or 0
+};
+
+// Shares out the candidates to the `plan`'s thread blocks.
+StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates,
                               const StreamTuning& tuning = {});
 
 // Where candidates differ in length, and a thread block of a wide or deep kernel has few of them, blocks that take them

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct Options {
   std::vector<std::string> tiles;
   bool join_lists = true;
   bool order_candidates = true;
+  int32_t teams = -1;
   int repetitions = 15;
   SweepOptions sweep;
 
@@ -192,6 +194,7 @@ absl::Status RunCases(cuda::CudaBackend& backend, const std::vector<GpuCase>& ca
   run.tiles = options.TileMask();
   run.join_lists = options.join_lists;
   run.order_candidates = options.order_candidates;
+  run.teams = options.teams;
   run.repetitions = options.repetitions;
   if (!cases.empty()) {
     std::printf("%-24s %-4s %4s %9s %9s %6s %-8s %6s %7s %9s %9s  %s\n", "shape", "type", "d", "ours ms", "limit ms",
@@ -254,6 +257,7 @@ absl::Status Run(Options options, const std::string& command) {
     options.sweep.run.tiles = options.TileMask();
     options.sweep.run.join_lists = options.join_lists;
     options.sweep.run.order_candidates = options.order_candidates;
+    options.sweep.run.teams = options.teams;
     options.sweep.run.repetitions = std::min(options.repetitions, 7);
     options.sweep.run.whole_calls = false;
     options.sweep.run.check_products = 3e7;
@@ -304,6 +308,11 @@ int main(int argc, char** argv) {
                "Score lists that have documents in common as their union, where that saves time (default: on)");
   app.add_flag("--order-candidates,!--no-order-candidates", options.order_candidates,
                "Take the longest documents first, where that saves time (default: on)");
+  const std::map<std::string, int32_t> teams = {{"auto", -1}, {"never", 0}, {"always", 1}};
+  app.add_option("--teams", options.teams,
+                 "Whether thread blocks of the stream kernel share documents: auto (default: where that saves time), "
+                 "never, or always (wherever they can)")
+      ->transform(CLI::CheckedTransformer(teams));
   app.add_option("--repetitions", options.repetitions, "Timed calls of a shape; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

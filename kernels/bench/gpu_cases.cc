@@ -218,6 +218,7 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   executor->AllowTiles(options.tiles);
   executor->SetJoins(options.join_lists ? cuda::Joins::kWorthwhile : cuda::Joins::kNever);
   executor->SetOrdering(options.order_candidates ? cuda::Ordering::kWorthwhile : cuda::Ordering::kNever);
+  executor->TuneStream({.teams = options.teams});
 
   GpuRow row;
   row.shape = shape;

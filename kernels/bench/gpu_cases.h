@@ -15,6 +15,7 @@ struct RunOptions {
   uint32_t tiles = ~uint32_t{0};  // that the plan may choose (DeviceLimits::tiles)
   bool join_lists = true;         // where that saves time
   bool order_candidates = true;   // the same
+  int32_t teams = -1;             // of the stream kernel's thread blocks, as StreamTuning has it
   int repetitions = 15;           // timed calls; their median counts
   bool whole_calls = true;        // time calls from host memory to host memory too
   double check_products = 2e9;    // products that the FP64 reference may take; at least one document is checked

@@ -544,11 +544,11 @@ OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool alw
   return PlanOrder(score_plan_, total, mean_tokens, longest_tokens, always);
 }
 
-StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens, int64_t spread_tokens,
-                           const StreamTuning& tuning) const {
-  int64_t total = 0;
-  for (const RowTile& tile : row_tiles_) total += CandidatesOfPass(tile, pass_first, pass_count);
-  const StreamShares shares = PlanStreamShares(score_plan_, total, mean_tokens, spread_tokens, tuning);
+StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
+                           int64_t spread_tokens, const StreamTuning& tuning) const {
+  StreamCandidates candidates{0, places.regular, mean_tokens, spread_tokens};
+  for (const RowTile& tile : row_tiles_) candidates.total += CandidatesOfPass(tile, pass_first, pass_count);
+  const StreamShares shares = PlanStreamShares(score_plan_, candidates, tuning);
   StreamWork work{};
   work.total = shares.total;
   work.dealt = shares.dealt;
@@ -557,6 +557,10 @@ StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, int64_t mean_
   work.extra_until = shares.extra_until;
   work.coarse = shares.coarse;
   work.fine = shares.fine;
+  work.blocks = shares.blocks;
+  work.team_blocks = shares.team_blocks;
+  const uint64_t blocks = static_cast<uint64_t>(shares.team_blocks);
+  work.team_inverse = static_cast<uint32_t>(((uint64_t{1} << 32) + blocks - 1) / blocks);
   return work;
 }
 
@@ -577,8 +581,7 @@ void CallInput::Write(uint8_t* memory) const {
   const size_t pitch = static_cast<size_t>(query_pitch_);
   const bool operands = operand_order() && type_ != ScalarType::kI8;
   for (const auto& [query, first_token, num_tokens, num_rows] : row_order_) {
-    const uint8_t* tokens =
-        static_cast<const uint8_t*>(query->tokens) + static_cast<size_t>(first_token) * token_bytes;
+    const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens) + static_cast<size_t>(first_token) * token_bytes;
     const size_t absent = static_cast<size_t>(num_rows - num_tokens);
     if (operands) {
       for (int32_t i = 0; i < num_tokens; i += kBlockTokens) {

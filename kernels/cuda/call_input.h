@@ -88,9 +88,10 @@ class CallInput {
   // `document_tokens` of every document, or 0.
   KnownPlaces Places(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
 
-  // How that pass is shared out to a stream kernel. `mean_tokens` and `spread_tokens` as for PlanStreamShares.
-  StreamWork Work(int64_t pass_first, int64_t pass_count, int64_t mean_tokens, int64_t spread_tokens,
-                  const StreamTuning& tuning) const;
+  // How that pass is shared out to a stream kernel. `places` is what Places says of it; `mean_tokens` and
+  // `spread_tokens` as in StreamCandidates.
+  StreamWork Work(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
+                  int64_t spread_tokens, const StreamTuning& tuning) const;
 
   // Whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder says. If so, one pass scores all.
   OrderPlan Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const;

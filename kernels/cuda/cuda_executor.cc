@@ -123,6 +123,11 @@ absl::Status CudaExecutor::Allocate() {
     MAXSIM_ASSIGN_OR_RETURN(
         chunks_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
   }
+  if (device_->limits.hopper) {
+    constexpr size_t kWords = size_t{kMostTeamCandidates} * (kBlockTokens + 1);
+    MAXSIM_ASSIGN_OR_RETURN(cuts_, DeviceBuffer::Allocate(kWords * sizeof(uint32_t), "cut documents"));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(cuts_.as(), 0, cuts_.bytes(), stream_.get()));
+  }
   const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
   MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(claims_.as(), 0, claims * sizeof(uint32_t), stream_.get()));
@@ -160,8 +165,8 @@ absl::Status CudaExecutor::Allocate() {
 
 size_t CudaExecutor::workspace_bytes() const {
   return device_input_.bytes() + scores_.bytes() + partials_.bytes() + join_words_.bytes() + placed_.bytes() +
-         chunks_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() + device_results_.bytes() +
-         staged_tokens_.bytes() + staged_offsets_.bytes() + staged_scales_.bytes() +
+         chunks_.bytes() + cuts_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
+         device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() + staged_scales_.bytes() +
          (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
 }
 
@@ -516,7 +521,8 @@ ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t
                                  static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
   }
   if (IsStream(plan.tile)) {
-    params.work = input_.Work(first, count, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
+    params.work = input_.Work(first, count, params.places, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
+    params.cuts = {cuts_.as<uint32_t>(), cuts_.as<uint32_t>() + kMostTeamCandidates * kBlockTokens};
     // Row tiles over the same documents read them one after the other.
     const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
     const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();

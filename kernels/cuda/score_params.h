@@ -124,7 +124,16 @@ struct StreamWork {
   int32_t extra_until;
   int32_t coarse;
   int32_t fine;
-  int32_t unused;
+  int32_t blocks;         // thread blocks of the launch
+  int32_t team_blocks;    // 1: there are no teams
+  uint32_t team_inverse;  // 2^32 / team_blocks, rounded up: for block numbers
+};
+
+// Documents that several thread blocks of a stream kernel have parts of, by the number of their candidate, counted
+// through all row tiles: what blocks have found meets here. Zero between launches.
+struct CutDocuments {
+  uint32_t* maxima;  // [kMostTeamCandidates, kBlockTokens], as Rising (sums.cuh) makes them
+  uint32_t* tiles;   // [kMostTeamCandidates] that have been added
 };
 
 struct ScoreParams {
@@ -163,6 +172,7 @@ struct ScoreParams {
   HomeTiles homes;           // the wide and deep kernels'
   CandidateOrder order;      // the same
   StreamWork work;           // the stream kernels'
+  CutDocuments cuts;         // the same
   LoneCall lone;             // the stream kernels' with rows in registers
 };
 

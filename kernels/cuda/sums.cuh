@@ -55,6 +55,16 @@ __device__ __forceinline__ int32_t FromOrdered<int32_t>(int32_t bits) {
   return bits;
 }
 
+// Sums as unsigned integers of the same order, of which 0 is below all of them, and back.
+template <class T>
+__device__ __forceinline__ uint32_t Rising(T value) {
+  return static_cast<uint32_t>(Ordered(value)) ^ 0x80000000u;
+}
+template <class T>
+__device__ __forceinline__ T FromRising(uint32_t bits) {
+  return FromOrdered<T>(static_cast<int32_t>(bits ^ 0x80000000u));
+}
+
 // Ordered(LowestSum<T>()).
 template <class T>
 inline constexpr uint32_t kLowestOrdered = 0x807fffff;

@@ -151,20 +151,23 @@ TEST_F(GpuLoneCallTest, CallsAlikeBecomeAGraph) {
   }
 }
 
-// Documents of unequal length, of which a call leaves half to be claimed: every call, and every replay, begins with the
-// counters that the one before it left.
-TEST_F(GpuLoneCallTest, UnequalDocumentsAreClaimedAnewInEveryReplay) {
+// Documents of unequal length, of which a call leaves half to be claimed, or which teams cut: every call, and every
+// replay, begins with the counters that the one before it left.
+TEST_F(GpuLoneCallTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   several_->SetLoneCalls(false);
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 4000, 1, 60);
   for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 900;
-  for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+  for (const auto& [type, teams] : std::vector<std::pair<ScalarType, int32_t>>{
+           {ScalarType::kF16, 0}, {ScalarType::kI8, 0}, {ScalarType::kF16, 1}, {ScalarType::kI8, 1}}) {
+    const StreamTuning tuning{.teams = teams};
+    one_->TuneStream(tuning);
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, lengths);
     const std::unique_ptr<Documents> loaded = Load(documents);
     const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
     const int64_t spread_tokens = static_cast<const cuda::CudaDocuments&>(*loaded).spread_tokens();
-    for (int run = 0; run < 40; ++run) {
+    for (int run = 0; run < 30; ++run) {
       const auto seed = TestSeed() + static_cast<uint64_t>(run);
       const std::vector<uint32_t> list = RandomList(seed, 1500, loaded->num_documents());
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
@@ -172,7 +175,9 @@ TEST_F(GpuLoneCallTest, UnequalDocumentsAreClaimedAnewInEveryReplay) {
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
       EXPECT_TRUE(one_->last_lone());
       EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
-      EXPECT_FALSE(PlanStreamShares(one_->last_plan(), 1500, mean_tokens, spread_tokens).all_dealt());
+      const StreamShares shares = PlanStreamShares(one_->last_plan(), {1500, 1500, mean_tokens, spread_tokens}, tuning);
+      EXPECT_EQ(shares.all_dealt(), teams > 0);
+      EXPECT_EQ(shares.team_blocks > 1, teams > 0);
     }
   }
 }

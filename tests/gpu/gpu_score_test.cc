@@ -149,7 +149,8 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
-  const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1}, {0, 32, 1}, {50, 8, 2}, {99, 3, 2}, {100, -1, -1}};
+  const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1},     {0, 32, 1},   {50, 8, 2},
+                                  {99, 3, 2},   {100, -1, -1}, {.teams = 0}, {.teams = 1}};
   const int64_t grid = backend().info().parallelism;
   const auto [dim, equal] = GetParam();
   const RandomDocuments documents = MakeDocuments(
@@ -185,7 +186,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.dealt_percent
-                                        << " % dealt, claims of " << tuning.coarse);
+                                        << " % dealt, claims of " << tuning.coarse << ", teams " << tuning.teams);
         executor->TuneStream(tuning);
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
         EXPECT_EQ(executor->last_plan().tile, tile);
@@ -238,7 +239,7 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
         executor->AllowTiles(Only(ScoreTile::kRows32));
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
         executor->AllowTiles(Only(ScoreTile::kStream32));
-        for (const StreamTuning& tuning : {StreamTuning{}, StreamTuning{50, 1, 1}, StreamTuning{0, 3, 2}}) {
+        for (const StreamTuning& tuning : {StreamTuning{.teams = 0}, StreamTuning{50, 1, 1}, StreamTuning{0, 3, 2}}) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", " << counts.size() << " queries, the first of " << counts[0]
                        << ", " << tuning.dealt_percent << " % dealt");
@@ -248,10 +249,63 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
           if (counts.front() < 2500 || executor->last_plan().row_bytes < 475) continue;
           const auto& shape = static_cast<const cuda::CudaDocuments&>(*loaded);
-          EXPECT_FALSE(PlanStreamShares(executor->last_plan(), 2500, loaded->num_tokens() / loaded->num_documents(),
-                                        shape.spread_tokens(), tuning)
+          const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
+          EXPECT_FALSE(PlanStreamShares(executor->last_plan(), {2500, 2500, mean_tokens, shape.spread_tokens()}, tuning)
                            .all_dealt());
         }
+      }
+    }
+  }
+}
+
+// Documents that several thread blocks have tiles of: a few long ones among short ones, so that a team cuts one of them
+// into many parts and others end where a block does; one list and lists that teams have parts of two of, rows in
+// registers and in shared memory. Every call is made twice, so that it finds what the one before left of the maxima.
+// Small enough for racecheck.
+TEST_F(GpuScoreTest, HopperTeamsGiveTheSameBits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  executor->TuneStream({.teams = 1});
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), 1300, 1, 40);
+  for (size_t i = 0; i < lengths.size(); i += 97) lengths[i] = 700;
+  lengths[5] = 9000;
+  std::vector<uint32_t> ordinals(lengths.size());
+  for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 237u + 5) % static_cast<uint32_t>(ordinals.size());
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {40, 128, 272, 768}) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      for (const std::vector<int64_t>& counts : {std::vector<int64_t>{2, 2},
+                                                 {33},
+                                                 {128},
+                                                 {129},
+                                                 {1300},
+                                                 std::vector<int64_t>(7, 97),
+                                                 std::vector<int64_t>(3, 300)}) {
+        std::vector<RandomQuery> storage;
+        for (size_t i = 0; i < counts.size(); ++i) {
+          storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, 32 - static_cast<int32_t>(i)));
+        }
+        std::vector<Query> queries;
+        for (size_t i = 0; i < counts.size(); ++i) {
+          queries.push_back(storage[i].view(static_cast<int32_t>(counts[i])));
+          if (counts[i] == 1300) continue;  // all documents
+          queries[i].ordinals = ordinals.data() + i;
+          queries[i].num_candidates = counts[i];
+        }
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << counts.size() << " queries of "
+                                        << counts[0]);
+        executor->AllowTiles(Only(ScoreTile::kRows32));
+        const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+        executor->AllowTiles(Only(ScoreTile::kStream32));
+        for (int run = 0; run < 2; ++run) {
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+        }
+        const auto total = static_cast<int64_t>(counts.size()) * counts[0];
+        const StreamShares shares = PlanStreamShares(
+            executor->last_plan(), {total, counts[0], loaded->num_tokens() / loaded->num_documents(), 0}, {.teams = 1});
+        EXPECT_GT(shares.team_blocks, 1);
       }
     }
   }
@@ -491,8 +545,8 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   }
 }
 
-// Queries of up to 16 tokens, and what is left of longer ones, share blocks of rows with others over the same documents,
-// weights or not, and the last block has room left. Lists and the whole set are groups of their own.
+// Queries of up to 16 tokens, and what is left of longer ones, share blocks of rows with others over the same
+// documents, weights or not, and the last block has room left. Lists and the whole set are groups of their own.
 TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/completion.cuh"
 #include "kernels/cuda/lone_call.h"
+#include "kernels/cuda/sm90/ptx/global.cuh"
 #include "kernels/cuda/topk/block_select.cuh"
 
 namespace maxsim::cuda::sm90 {
@@ -75,9 +76,7 @@ __device__ __forceinline__ void SelectAtEnd(const LoneCall& call, const float* s
   const auto meet = [] { Meet<kBarrier>(kThreads); };
   meet();
   if (threadIdx.x == 0) {
-    uint32_t before;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(&call.state->ended) : "memory");
-    space.is_last = before + 1 == gridDim.x ? 1 : 0;
+    space.is_last = AddGlobalAcquireRelease(&call.state->ended, 1) + 1 == gridDim.x ? 1 : 0;
   }
   meet();
   if (space.is_last == 0) return;

@@ -21,6 +21,7 @@
 #include "kernels/cuda/grid_order.cuh"
 #include "kernels/cuda/score_params.h"
 #include "kernels/cuda/sm90/lone_call.cuh"
+#include "kernels/cuda/sm90/ptx/global.cuh"
 #include "kernels/cuda/sm90/ptx/mbarrier.cuh"
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/stream_loader.cuh"
@@ -35,8 +36,8 @@ namespace maxsim::cuda::sm90 {
 // The barrier of the warps that multiply.
 inline constexpr int kMultipliersBarrier = 2;
 
-// A warp that multiplies. Rows: RegisterRows or SharedRows.
-template <class Rows>
+// A warp that multiplies. Rows: RegisterRows or SharedRows. kTeams: documents may be cut.
+template <class Rows, bool kTeams>
 class StreamMultiplier {
   static constexpr bool kQuantized = Rows::kStorage == ScalarType::kI8;
   using Value = Sum<Rows::kStorage>;
@@ -48,7 +49,7 @@ class StreamMultiplier {
   // Takes the rows that the block begins with, where that can be told before there is a tile.
   __device__ __forceinline__ void Begin() {
     if constexpr (Rows::kTakenEarly) {
-      if (const int32_t row_tile = FirstRowTile(p_); row_tile >= 0) TakeRows(row_tile, 0);
+      if (const int32_t row_tile = FirstRowTile<kTeams>(p_); row_tile >= 0) TakeRows(row_tile, 0);
     }
   }
 
@@ -63,10 +64,10 @@ class StreamMultiplier {
       const int32_t row_tile = static_cast<int32_t>(entry.place / kStreamSlots);
       if (row_tile != row_tile_) TakeRows(row_tile, entry.QueryPhase());
       const Value maximum = rows_.Multiply(ring_.Tile(stage), entry.NumTokens());
-      if (entry.NumTiles() == 1) {
+      if (entry.NumTiles() == 1 && !(kTeams && entry.IsCut())) {
         Write(entry, maximum);
       } else {
-        AddToDocument(entry, maximum);
+        AddToDocument(entry, stage, maximum);
       }
       // Only now, so that no more documents are unfinished than there are stages. Every lane for itself, as every lane
       // has read the stage.
@@ -94,20 +95,45 @@ class StreamMultiplier {
         output.to_partials != 0 ? p_.partials + (output.offsets[0] - p_.pass_first) : p_.scores + output.offsets[0];
   }
 
-  // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums and clears the slot.
-  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, Value maximum) {
+  // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums.
+  __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, int stage, Value maximum) const {
+    if (entry.NumTiles() > 1 && !IsLastOfBlock(entry, maximum)) return;
+    if (kTeams && entry.IsCut() && !IsLastOfAll(entry, {LoadShared(ring_.Cut(stage))}, maximum)) return;
+    Write(entry, maximum);
+  }
+
+  // Whether the block's other tiles of the document have been added. Then `maximum` becomes that of all of them, and
+  // the slot is cleared.
+  __device__ __forceinline__ bool IsLastOfBlock(const StreamEntry& entry, Value& maximum) const {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
     __syncwarp();
     uint32_t before = 0;
     if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
     before = __shfl_sync(0xffffffffu, before, 0);
-    if (before + 1 != entry.NumTiles()) return;
+    if (before + 1 != entry.NumTiles()) return false;
     __syncwarp();  // what lane 0 has acquired, all have
     maximum = FromOrdered<Value>(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
     StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
     if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
-    Write(entry, maximum);
+    return true;
+  }
+
+  // The same of all blocks' tiles of a document that is cut, in device memory.
+  __device__ __forceinline__ bool IsLastOfAll(const StreamEntry& entry, StreamCut cut, Value& maximum) const {
+    uint32_t* const own = p_.cuts.maxima + cut.Place() * kBlockTokens + lane_;
+    uint32_t* const tiles = p_.cuts.tiles + cut.Place();
+    MaxGlobal(own, Rising(maximum));
+    __syncwarp();
+    uint32_t before = 0;
+    if (lane_ == 0) before = AddGlobalAcquireRelease(tiles, entry.NumTiles());
+    before = __shfl_sync(0xffffffffu, before, 0);
+    if (before + entry.NumTiles() != cut.NumTiles()) return false;
+    __syncwarp();  // what lane 0 has acquired, all have
+    maximum = FromRising<Value>(LoadGlobalRelaxed(own));
+    *own = 0;
+    if (lane_ == 0) *tiles = 0;
+    return true;
   }
 
   // Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
@@ -151,20 +177,21 @@ constexpr int StreamMaxThreads(int steps) {
   return steps > 0 ? kStreamRegisterShape.threads() : 32 * (kStreamMaxWarps + 1);
 }
 
-template <ScalarType kType, int kSteps>
+// kTeams: thread blocks are in teams (StreamShares in kernels/plan.h).
+template <ScalarType kType, int kSteps, bool kTeams>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     StreamKernel(const __grid_constant__ ScoreParams params) {
   extern __shared__ __align__(128) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
   constexpr bool kMayBeLone = !kShared;
-  using Multiplier = StreamMultiplier<typename StreamRowsOf<kType, kSteps>::Type>;
+  using Multiplier = StreamMultiplier<typename StreamRowsOf<kType, kSteps>::Type, kTeams>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)),
                         kShared ? SharedShape(params) : kStreamRegisterShape);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp == ring.Warps()) {
     WaitForEarlierGrids();
-    StreamLoader<kShared, kType == ScalarType::kI8>(params, ring, lane).Run();
+    StreamLoader<kShared, kType == ScalarType::kI8, kTeams>(params, ring, lane).Run();
   } else {
     const FetchedParams fetched(params, warp);
     if (lane == 0) {

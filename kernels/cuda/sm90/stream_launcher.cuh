@@ -9,14 +9,21 @@ namespace maxsim::cuda::sm90 {
 
 template <ScalarType kType, int kSteps>
 cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
-  return cudaFuncSetAttribute(StreamKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              kSteps > 0 ? kStreamRegisterShape.Layout().total : kStreamSharedBytes);
+  for (auto* const kernel : {StreamKernel<kType, kSteps, false>, StreamKernel<kType, kSteps, true>}) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kSteps > 0 ? kStreamRegisterShape.Layout().total : kStreamSharedBytes);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
 template <ScalarType kType, int kSteps>
 cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params,
                                                         cudaStream_t stream) {
-  return LaunchOverlapping(StreamKernel<kType, kSteps>, plan.grid(), plan.threads, plan.shared_bytes, stream, params);
+  const auto kernel =
+      params.work.team_blocks > 1 ? StreamKernel<kType, kSteps, true> : StreamKernel<kType, kSteps, false>;
+  return LaunchOverlapping(kernel, params.work.blocks, plan.threads, plan.shared_bytes, stream, params);
 }
 
 }  // namespace maxsim::cuda::sm90

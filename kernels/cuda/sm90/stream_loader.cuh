@@ -9,6 +9,7 @@
 #include "kernels/cuda/sm90/ptx/shared.cuh"
 #include "kernels/cuda/sm90/stream_ring.cuh"
 #include "kernels/cuda/sm90/stream_share.cuh"
+#include "kernels/cuda/sm90/stream_team.cuh"
 #include "kernels/plan.h"
 
 namespace maxsim::cuda::sm90 {
@@ -16,8 +17,9 @@ namespace maxsim::cuda::sm90 {
 // The block's barrier behind which the loading warp may use the ring. The other warps, which make it, only arrive.
 inline constexpr int kRingMade = 1;
 
-// kSharedQuery: brings the query rows into shared memory as well. kScales: the documents have scales.
-template <bool kSharedQuery, bool kScales>
+// kSharedQuery: brings the query rows into shared memory as well. kScales: the documents have scales. kTeams: thread
+// blocks are in teams.
+template <bool kSharedQuery, bool kScales, bool kTeams>
 class StreamLoader {
  public:
   __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
@@ -26,25 +28,73 @@ class StreamLoader {
   // What stands before the first copies is short and in the order of the code: after other work every jump over a few
   // hundred bytes waits as long as a read for its instructions.
   __device__ __forceinline__ void Run() {
-    StreamShare share(p_, lane_);
+    if constexpr (kTeams) {
+      LoadTeam();
+    } else {
+      LoadShare();
+    }
+    End();
+  }
+
+ private:
+  // Tiles that are begun together at most, one a lane. 31, not 32: FreeStages looks for the first lane without one.
+  static constexpr int kBatch = 31;
+
+  // What the block is dealt, and what it claims.
+  __device__ __forceinline__ void LoadShare() {
+    StreamShare<kTeams> share(p_, lane_);
     StreamChunk placed = share.First(), listed;
     share.ReadOrdinals(placed);
-    // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
-    if (lane_ == 0 && p_.places.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
-    asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+    WaitForRing();
     share.template ReadPlaces<kScales>(placed);
     // Two chunks are under way: while one is loaded, the other looks up its places. After the first one there is a gap,
     // which the ring, full by then, outlasts.
 #pragma unroll 1
     do {
       share.template ReadPlaces<kScales>(listed);
-      if (placed.count > 0) LoadDocuments(placed);
+      if (placed.count > 0) LoadDocuments(placed, {});
       placed = listed;
       listed = share.Next();
       share.ReadOrdinals(listed);
     } while (placed.count > 0 || listed.count > 0);
     share.Finish();
-    // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+  }
+
+  // The block's part of what its team is dealt, all of which is looked up at once. Documents that are cut come first of
+  // their chunk, so that their maxima meet while others are multiplied.
+  __device__ __forceinline__ void LoadTeam() {
+    StreamShare<kTeams> share(p_, lane_);
+    StreamChunk chunks[kTeamChunks];
+#pragma unroll
+    for (int c = 0; c < kTeamChunks; ++c) {
+      chunks[c] = share.NextDealt();
+      share.ReadOrdinals(chunks[c]);
+    }
+    WaitForRing();
+#pragma unroll
+    for (int c = 0; c < kTeamChunks; ++c) share.template ReadPlaces<kScales>(chunks[c]);
+    StreamTeam team(p_, lane_);
+    team.Take(chunks);
+#pragma unroll 1
+    for (int turn = 0; turn < 2 * kTeamChunks; ++turn) {
+      const bool whole = turn % 2 != 0;
+      const StreamPart part = team.PartOf(chunks[0]);
+      LoadDocuments(chunks[0], part.IsWhole() == whole ? part : StreamPart{});
+      if (!whole) continue;
+      team.Leave();
+#pragma unroll
+      for (int next = 1; next < kTeamChunks; ++next) chunks[next - 1] = chunks[next];
+    }
+  }
+
+  // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
+  __device__ __forceinline__ void WaitForRing() const {
+    if (lane_ == 0 && p_.places.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+    asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+  }
+
+  // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+  __device__ __forceinline__ void End() {
 #pragma unroll 1
     for (int i = 0; i < ring_.Warps(); ++i) {
       WaitForStage(0);
@@ -57,16 +107,14 @@ class StreamLoader {
     }
   }
 
- private:
-  // Tiles that are begun together at most, one a lane. 31, not 32: FreeStages looks for the first lane without one.
-  static constexpr int kBatch = 31;
-
   // One lane working alone could not keep up with the memory. So the chunk's tiles are numbered through, and each lane
-  // sees to another one.
-  __device__ __forceinline__ void LoadDocuments(const StreamChunk& chunk) {
-    if (kSharedQuery && chunk.row_tile != row_tile_) LoadQuery(chunk.row_tile);
+  // sees to another one. Of a team's chunk only what is in `part` of its lane's document: of neighbours, or of two.
+  __device__ __forceinline__ void LoadDocuments(const StreamChunk& chunk, const StreamPart& part) {
     const int32_t num_tokens = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
-    const int32_t num_tiles = (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
+    const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
+    const uint32_t parts = kTeams ? __ballot_sync(0xffffffffu, num_tiles > 0) : 0;
+    if (kTeams && parts == 0) return;
+    if (kSharedQuery && chunk.row_tile != row_tile_) LoadQuery(chunk.row_tile);
     int32_t end = num_tiles;  // first number of the next document's tiles
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -80,8 +128,9 @@ class StreamLoader {
       const int32_t begin = end - num_tiles - first;
       const uint32_t begins =
           __reduce_or_sync(0xffffffffu, num_tiles > 0 && begin > 0 && begin < kBatch ? 1u << begin : 0u);
-      const int document =
+      const int in_order =
           __popc(__ballot_sync(0xffffffffu, num_tiles > 0 && end <= first)) + __popc(begins & ((2u << lane_) - 1));
+      const int document = kTeams ? LaneOf(parts, in_order) : in_order;
       int count = min(total - first, min(kBatch, ring_.Stages()));
       // Stages that were never filled are free.
       if (!fresh_ || stage_ + count > ring_.Stages()) count = FreeStages(count);
@@ -89,19 +138,29 @@ class StreamLoader {
       const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
       const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
       const float scale = kScales ? __shfl_sync(0xffffffffu, chunk.scale, document) : 0.0f;
-      const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles) * p_.tile_tokens;
+      const int32_t skipped = kTeams ? __shfl_sync(0xffffffffu, part.skipped, document) : 0;
+      const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles + skipped) * p_.tile_tokens;
+      const uint32_t cut = kTeams ? __shfl_sync(0xffffffffu, part.cut.bits, document) : 0;
       if (lane_ < count) {
+        if (kTeams && cut != 0) StoreShared(ring_.Cut(Stage(lane_)), cut);
         LoadTile(row + done, min(tokens - done, p_.tile_tokens),
-                 {query_phase_ * StreamEntry::kQueryPhase + static_cast<uint32_t>(tiles) * StreamEntry::kTile,
+                 {query_phase_ * StreamEntry::kQueryPhase + static_cast<uint32_t>(tiles) * StreamEntry::kTile +
+                      (kTeams && cut != 0 ? StreamEntry::kCut : 0),
                   static_cast<uint32_t>(chunk.position + document),
-                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + document) % kStreamSlots,
+                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + in_order) % kStreamSlots,
                   __float_as_uint(scale)});
       }
       __syncwarp();
       Advance(count);
       first += count;
     }
-    slot_ = (slot_ + chunk.count) % kStreamSlots;
+    slot_ = (slot_ + (kTeams ? __popc(parts) : chunk.count)) % kStreamSlots;
+  }
+
+  // The lane whose document is the `in_order`-th of `parts`, which are neighbours, or two.
+  static __device__ __forceinline__ int LaneOf(uint32_t parts, int in_order) {
+    return in_order + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts))
+                                         : __ffs(static_cast<int>(parts)) - 1 + in_order;
   }
 
   // Brings the row tile's rows. Those of the last row tile are read until its last stage is free.

@@ -23,27 +23,35 @@ struct StreamChunk {
   float scale = 0;  // of a quantised document
 };
 
-// First of the candidates that a block is dealt.
-__device__ __forceinline__ int64_t DealtBegin(const StreamWork& work, int32_t block) {
-  return block * work.each + min(block, work.extra_until);
+// The team of the block: the block itself, where there are none.
+template <bool kTeams>
+__device__ __forceinline__ int32_t OwnTeam(const StreamWork& work) {
+  return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, work.team_inverse) : blockIdx.x);
 }
 
-// The row tile that a block begins with; -1 where only the row tiles can tell.
+// First of the candidates that a team is dealt.
+__device__ __forceinline__ int64_t DealtBegin(const StreamWork& work, int32_t team) {
+  return team * work.each + min(team, work.extra_until);
+}
+
+// The row tile that a block, or its team, begins with; -1 where only the row tiles can tell.
+template <bool kTeams>
 __device__ __forceinline__ int32_t FirstRowTile(const ScoreParams& p) {
   if (p.num_row_tiles == 1) return 0;
   if (p.places.regular == 0) return -1;
-  const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, static_cast<int32_t>(blockIdx.x)));
+  const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, OwnTeam<kTeams>(p.work)));
   return min(static_cast<int32_t>(first / p.places.regular), p.num_row_tiles - 1);
 }
 
 // The candidates of all row tiles are counted through, and a block's ascend. params.claims is zero before the launch
-// and after it: [0] claims made, [1] blocks that have finished.
+// and after it: [0] claims made, [1] blocks that have finished. kTeams: a team's candidates, all of which are dealt.
+template <bool kTeams>
 class StreamShare {
  public:
   __device__ __forceinline__ StreamShare(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
-    const int32_t block = static_cast<int32_t>(blockIdx.x);
-    next_ = DealtBegin(p_.work, block);
-    end_ = DealtBegin(p_.work, block + 1);
+    const int32_t team = OwnTeam<kTeams>(p_.work);
+    next_ = DealtBegin(p_.work, team);
+    end_ = DealtBegin(p_.work, team + 1);
     open_ = p_.work.dealt < p_.work.total;
     Ask();
   }
@@ -53,6 +61,14 @@ class StreamShare {
   __device__ __forceinline__ StreamChunk First() {
     if (p_.places.regular == 0 || next_ >= end_) return {};
     SeekRegular();
+    return Take();
+  }
+
+  // The next chunk of those that were dealt, without places, of row tiles that are alike; one of no candidates when
+  // there are no more. To be called in place of First and Next.
+  __device__ __forceinline__ StreamChunk NextDealt() {
+    if (next_ >= end_) return {};
+    if (next_ >= tile_end_) SeekRegular();
     return Take();
   }
 

@@ -260,9 +260,8 @@ TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
   struct Part {
     int32_t query, first, tokens;
   };
-  const std::vector<Part> parts[] = {{{0, 0, 32}},  {{1, 0, 32}},  {{2, 0, 32}},
-                                     {{2, 32, 32}}, {{4, 0, 32}},  {{3, 0, 12}},
-                                     {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
+  const std::vector<Part> parts[] = {{{0, 0, 32}}, {{1, 0, 32}}, {{2, 0, 32}},  {{2, 32, 32}},
+                                     {{4, 0, 32}}, {{3, 0, 12}}, {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
   // By query: its blocks' partial sums lie one after the other.
   std::vector<BlockSum> sums(static_cast<size_t>(input_.num_block_sums()));
   std::memcpy(sums.data(), memory.data() + input_.layout().block_sums, sums.size() * sizeof(BlockSum));

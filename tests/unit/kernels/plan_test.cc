@@ -420,7 +420,7 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
     EXPECT_EQ(layout.empty - layout.full, shape.stages * 8);
     EXPECT_EQ(layout.query_full - layout.empty, shape.stages * 8);
     EXPECT_EQ(layout.maxima % 4, 0);
-    EXPECT_EQ(layout.total - layout.maxima, kStreamSlots * (kBlockTokens + 1) * 4);
+    EXPECT_EQ(layout.total - layout.maxima, kStreamSlots * (kBlockTokens + 1) * 4 + shape.stages * 4);
     EXPECT_EQ(shape.query_bytes, row_bytes <= kStreamRegisterRowBytes ? 0 : kBlockTokens * StreamQueryPitch(row_bytes));
   }
   // What the widths that matter come to.
@@ -471,7 +471,8 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
         for (const auto& [percent, spread_tokens] :
              std::vector<std::pair<int32_t, int64_t>>{{-1, 0}, {-1, 1000}, {0, 0}, {50, 0}, {99, 1000}, {100, 0}}) {
           const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{1, std::max<int64_t>(total, 1)}}, limits);
-          const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, spread_tokens, {percent, -1, -1});
+          const StreamShares shares =
+              PlanStreamShares(plan, {total, /*regular=*/0, mean_tokens, spread_tokens}, {percent, -1, -1});
           SCOPED_TRACE(testing::Message() << num_sms << " blocks, mean " << mean_tokens << " + " << spread_tokens
                                           << ", " << percent << " %: " << shares.ToString());
           const int64_t grid = plan.grid();
@@ -498,7 +499,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
     const ScorePlan plan = *PlanScore(type, 128, {{1, total}}, kHopper);
-    const StreamShares shares = PlanStreamShares(plan, total, mean_tokens, /*spread_tokens=*/0);
+    const StreamShares shares = PlanStreamShares(plan, {total, /*regular=*/0, mean_tokens, /*spread_tokens=*/0});
     return (shares.total - shares.dealt) * mean_tokens * plan.row_bytes / grid;
   };
   const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
@@ -520,7 +521,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
 // Pieces of about as many bytes, whatever the storage.
 TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   const auto shares = [&](ScalarType type, int64_t mean_tokens) {
-    return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), 100000, mean_tokens, /*spread_tokens=*/0);
+    return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), {100000, 100000, mean_tokens, 0});
   };
   EXPECT_EQ(shares(ScalarType::kF16, 300).coarse, 2);
   EXPECT_EQ(shares(ScalarType::kF16, 300).fine, 1);
@@ -534,7 +535,7 @@ TEST(PlanTest, ClaimsAreMeasuredInBytes) {
 TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   const auto claims = [](int64_t mean_tokens) {
     const StreamShares shares =
-        PlanStreamShares(*PlanScore(ScalarType::kF16, 128, {{1, 10000}}, kHopper), 10000, mean_tokens, 700);
+        PlanStreamShares(*PlanScore(ScalarType::kF16, 128, {{1, 10000}}, kHopper), {10000, 0, mean_tokens, 700});
     EXPECT_FALSE(shares.all_dealt());
     EXPECT_EQ(shares.coarse, shares.fine);
     return shares.coarse;
@@ -543,6 +544,101 @@ TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   EXPECT_EQ(claims(10), 10);
   EXPECT_EQ(claims(34), 3);
   EXPECT_EQ(claims(96), 1);
+}
+
+// Teams are dealt all candidates, and each has chunks for its own.
+TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
+  for (int32_t num_sms : {1, 2, 7, 114, 132}) {
+    DeviceLimits limits = kHopper;
+    limits.num_sms = num_sms;
+    for (const auto& [row_tiles, regular] : std::vector<std::pair<int64_t, int64_t>>{{1, 1},
+                                                                                     {1, 33},
+                                                                                     {1, 64},
+                                                                                     {1, 65},
+                                                                                     {1, 1000},
+                                                                                     {1, 4096},
+                                                                                     {1, 4097},
+                                                                                     {2, 1},
+                                                                                     {3, 32},
+                                                                                     {3, 33},
+                                                                                     {40, 20},
+                                                                                     {100, 31},
+                                                                                     {9, 400},
+                                                                                     {70, 34}}) {
+      const ScorePlan plan =
+          *PlanScore(ScalarType::kF16, 128, std::vector<ScoreGroup>(static_cast<size_t>(row_tiles), {1, regular}),
+                     limits, /*document_bytes=*/300 * 256);
+      ASSERT_EQ(plan.tile, ScoreTile::kStream32);
+      ASSERT_EQ(plan.num_row_tiles, row_tiles);
+      const int64_t total = row_tiles * regular;
+      const StreamShares shares = PlanStreamShares(plan, {total, regular, 300, 0}, {.teams = 1});
+      if (shares.team_blocks == 1) continue;
+      SCOPED_TRACE(testing::Message() << num_sms << " blocks, " << row_tiles << " x " << shares.ToString());
+      ASSERT_EQ(plan.grid() % shares.team_blocks, 0);
+      const int64_t teams = plan.grid() / shares.team_blocks;
+      EXPECT_TRUE(shares.all_dealt());
+      EXPECT_EQ(shares.each * teams + shares.extra_until, total);
+      EXPECT_LT(shares.extra_until, teams);
+      EXPECT_LE(total, kMostTeamCandidates);
+      for (int64_t team = 0; team < teams; ++team) {
+        int64_t next = team * shares.each + std::min<int64_t>(team, shares.extra_until);
+        const int64_t end = next + shares.each + (team < shares.extra_until ? 1 : 0);
+        int chunks = 0;
+        for (; next < end; ++chunks) next = std::min({next + 32, (next / regular + 1) * regular, end});
+        EXPECT_LE(chunks, kTeamChunks) << "team " << team;
+      }
+    }
+  }
+}
+
+// Which calls have teams, and how large ones.
+TEST(PlanTest, TeamsEvenOutUnequalShares) {
+  const auto shares = [](int32_t dim, int64_t num_candidates, int64_t mean_tokens, int64_t spread_tokens,
+                         const StreamTuning& tuning = {}, int64_t regular = -1) {
+    const ScorePlan plan =
+        *PlanScore(ScalarType::kF16, dim, {{1, num_candidates}}, kHopper, static_cast<double>(mean_tokens * dim * 2));
+    return PlanStreamShares(plan, {num_candidates, regular < 0 ? num_candidates : regular, mean_tokens, spread_tokens},
+                            tuning);
+  };
+  const auto team_blocks = [&](auto... arguments) { return shares(arguments...).team_blocks; };
+  ASSERT_EQ(kHopper.num_sms, 132);
+  // Long documents, fewer than there are blocks, or one more in some blocks than in others.
+  EXPECT_EQ(team_blocks(128, 10, 1030, 0), 132);
+  EXPECT_EQ(team_blocks(128, 10, 100, 0), 1) << "too short";
+  EXPECT_EQ(team_blocks(128, 130, 1030, 0), 1) << "nearly one a block";
+  EXPECT_EQ(team_blocks(128, 300, 1024, 0), 22);
+  EXPECT_EQ(team_blocks(128, 1000, 1024, 0), 1) << "0.4 of a document";
+  EXPECT_EQ(team_blocks(768, 1000, 1024, 0), 6) << "of more bytes, in rows in shared memory";
+  // Unequal ones.
+  EXPECT_EQ(team_blocks(128, 64, 376, 629), 132);
+  EXPECT_EQ(team_blocks(128, 65, 376, 629), 66);
+  EXPECT_EQ(team_blocks(128, 1000, 121, 0), 1);
+  EXPECT_EQ(team_blocks(128, 1000, 121, 50), 1) << "passages";
+  EXPECT_EQ(team_blocks(128, 1000, 121, 140), 6) << "22 teams, which divide the grid, where 16 would do";
+  EXPECT_EQ(team_blocks(128, 1000, 376, 629), 6) << "claims would leave a long document";
+  // Whatever is wanted or can be.
+  EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{}, /*regular=*/0), 1) << "lists of different lengths";
+  EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.teams = 0}), 1);
+  EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.dealt_percent = 100}), 1);
+  EXPECT_EQ(team_blocks(128, 1000, 20, 0, StreamTuning{.teams = 1}), 6);
+  EXPECT_EQ(team_blocks(128, 4097, 20, 0, StreamTuning{.teams = 1}), 1) << "more than there are cut documents";
+  EXPECT_EQ(team_blocks(128, 4000, 1000, 900), 1) << "large shares end together by claims";
+  EXPECT_EQ(team_blocks(128, 4000, 1000, 900, StreamTuning{.teams = 1}), 2);
+  // Blocks that take part.
+  EXPECT_EQ(shares(128, 10, 1030, 0).blocks, 132);
+  EXPECT_EQ(shares(128, 10, 1030, 0, StreamTuning{.teams = 0}).blocks, 10);
+  EXPECT_EQ(shares(128, 1000, 121, 0).blocks, 132);
+}
+
+// Few documents, but long ones, are work for more blocks than there are documents.
+TEST(PlanTest, AStreamedDocumentMayBeSeveralBlocks) {
+  const auto grid = [](int64_t num_candidates, double document_bytes) {
+    return PlanScore(ScalarType::kF16, 128, {{1, num_candidates}}, kHopper, document_bytes)->grid();
+  };
+  EXPECT_EQ(grid(10, 0), 10);
+  EXPECT_EQ(grid(10, 20 * 256), 10);
+  EXPECT_EQ(grid(10, 64 * 256), 20);
+  EXPECT_EQ(grid(10, 1030 * 256), 132);
 }
 
 TEST(PlanTest, SpreadIsOfTheDocumentsThatTokensAreIn) {
@@ -567,17 +663,20 @@ TEST(PlanTest, SpreadIsOfTheDocumentsThatTokensAreIn) {
 
 TEST(PlanTest, ListsOfWideRowsAreDealtOut) {
   const std::vector<ScoreGroup> lists(32, {1, 1000});
-  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 128, lists, kHopper), 32000, 121, 0).all_dealt());
-  EXPECT_TRUE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, 0).all_dealt())
-      << "a ring that must be emptied between row tiles";
-  EXPECT_FALSE(PlanStreamShares(*PlanScore(ScalarType::kF16, 768, lists, kHopper), 32000, 121, 139).all_dealt())
-      << "unequal documents cost more than that";
+  const auto all_dealt = [&lists](int32_t dim, int64_t spread_tokens) {
+    return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, lists, kHopper), {32000, 1000, 121, spread_tokens})
+        .all_dealt();
+  };
+  EXPECT_FALSE(all_dealt(128, 0));
+  EXPECT_TRUE(all_dealt(768, 0)) << "a ring that must be emptied between row tiles";
+  EXPECT_FALSE(all_dealt(768, 139)) << "unequal documents cost more than that";
 }
 
 // Documents of 376 tokens in the mean, those of 10 to 2,000 log-uniform.
 TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   const auto shares = [](int32_t dim, int64_t total, int64_t spread_tokens) {
-    return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, {{1, total}}, kHopper), total, 376, spread_tokens);
+    return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, {{1, total}}, kHopper),
+                            {total, /*regular=*/0, 376, spread_tokens});
   };
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 1000}}, kHopper)->grid();
   EXPECT_NEAR(static_cast<double>(shares(128, 1000, 629).dealt), 500, 1);
