@@ -87,7 +87,7 @@ constexpr bool IsWide(ScoreTile tile) { return tile == ScoreTile::kWide128 || ti
 constexpr bool IsDeep(ScoreTile tile) { return tile == ScoreTile::kDeep128 || tile == ScoreTile::kDeep256; }
 
 // Several short queries, or ends of longer ones, may share a block.
-constexpr bool SharesBlocks(ScoreTile tile) { return IsWide(tile) || IsDeep(tile); }
+constexpr bool MayShareBlocks(ScoreTile tile) { return IsWide(tile) || IsDeep(tile); }
 
 // The kernels for Hopper (kernels/cuda/sm90/{score,deep,stream}_kernel.cuh); the others run on everything from sm_80
 // on.
@@ -346,7 +346,7 @@ struct StreamShares {
   int64_t dealt = 0;
   int64_t each = 0;         // dealt to every block, or team ...
   int32_t extra_until = 0;  // ... and one more to those before this one
-  int32_t blocks = 1;       // that take part: the plan's, but no more than there are candidates, unless in teams
+  int32_t blocks = 1;       // that take part: the plan's, but no more than there are candidates, or whole teams of them
   int32_t team_blocks = 1;  // 1: there are no teams
   int32_t coarse = 1;       // candidates of a claim
   int32_t fine = 1;
@@ -356,7 +356,8 @@ struct StreamShares {
   std::string ToString() const;
 };
 
-// Choices of PlanStreamShares that measurements may make; negative: its own. With dealt_percent there are no teams.
+// Choices of PlanStreamShares that measurements may make; negative: its own. With dealt_percent there are no teams
+// unless `teams` asks for them.
 struct StreamTuning {
   int32_t dealt_percent = -1;
   int32_t coarse = -1;
@@ -364,10 +365,12 @@ struct StreamTuning {
   int32_t teams = -1;  // 0: never; else wherever they can be
 };
 
-// A team's candidates are in so many chunks at most, of 32 or fewer of one row tile; candidates of a call that has
-// teams.
+// Chunks that a team's candidates are in at most, of 32 or fewer of one row tile. All blocks of a team look up all of
+// them first: with four a call begins up to a microsecond later (kernels/README.md).
 inline constexpr int32_t kTeamChunks = 2;
-inline constexpr int64_t kMostTeamCandidates = 4096;
+
+// Candidates of a call that has teams: what 64 teams, two blocks each of an H200, have room for.
+inline constexpr int64_t kMostTeamCandidates = 64 * 32 * kTeamChunks;
 
 // What the plan needs to know of a device.
 struct DeviceLimits {
@@ -391,11 +394,11 @@ struct ScoreGroup {
   int64_t packed_blocks = 0;   // where short queries, and longer ones' ends, share blocks; 0: as many
 };
 
-// Whether the group's queries share blocks on a tile that allows it: where that saves a tenth of the row tiles, as
-// blocks that are shared take longer to sum.
+// Whether the group's queries share blocks, where the tile lets them: not if that saves next to nothing, as blocks that
+// are shared take longer to sum.
 bool SharesBlocks(const ScoreGroup& group, ScoreTile tile);
 
-// Blocks of the group's rows then, or otherwise.
+// Blocks that the group's rows take on the tile.
 int64_t BlocksOf(const ScoreGroup& group, ScoreTile tile);
 
 struct ScorePlan {

@@ -10,9 +10,10 @@
 
 namespace maxsim {
 
-// Plans a scoring call. `document_bytes` are those of a document in device memory, on average; 0: there is work for
-// long enough that beginning and ending do not matter. INVALID_ARGUMENT for a dimension outside the limits;
-// FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
+// Plans a scoring call. `document_bytes` are those of a document in device memory, on average: whether a short call is
+// streamed depends on them, and how many thread blocks a stream kernel may cut few documents for. 0: there is work for
+// long enough that beginning and ending do not matter, and documents are not cut. INVALID_ARGUMENT for a dimension
+// outside the limits; FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
                                     const DeviceLimits& limits, double document_bytes = 0);
 

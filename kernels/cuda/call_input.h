@@ -42,7 +42,8 @@ struct ScoreRoom {
   int64_t join_words = 0;    // JoinWords
   bool join = false;         // lists may be joined ...
   bool join_always = false;  // ... even where that takes longer than it saves; for tests and measurements
-  // Of a document's rows, on average: what joining takes, and the tiling of a short call, depend on it (PlanScore).
+  // Of a document's rows, on average: what joining takes, the tiling of a short call and the grid of a streamed one
+  // depend on it (PlanScore).
   double document_bytes = 0;
 };
 

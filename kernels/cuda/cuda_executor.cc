@@ -122,8 +122,6 @@ absl::Status CudaExecutor::Allocate() {
         placed_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(PlacedCandidate), "ordered candidates"));
     MAXSIM_ASSIGN_OR_RETURN(
         chunks_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
-  }
-  if (device_->limits.hopper) {
     constexpr size_t kWords = size_t{kMostTeamCandidates} * (kBlockTokens + 1);
     MAXSIM_ASSIGN_OR_RETURN(cuts_, DeviceBuffer::Allocate(kWords * sizeof(uint32_t), "cut documents"));
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(cuts_.as(), 0, cuts_.bytes(), stream_.get()));
@@ -209,6 +207,7 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
 
   timings_ = {};
   direct_ = lone_ = ordered_ = false;
+  team_blocks_ = 0;
   if (streamed != nullptr) {
     MAXSIM_RETURN_IF_ERROR(device_->health.Note(TopKStreamed(*streamed, queries, results)));
   }
@@ -358,6 +357,7 @@ absl::Status CudaExecutor::StartLone(const CudaDocuments& documents) {
   static_assert(std::is_trivially_copyable_v<Key>);
   const ScorePlan& plan = input_.score_plan();
   const Key key{LoneLaunchOf(documents), static_cast<int32_t>(plan.type), plan.num_steps, plan.grid(), 0};
+  team_blocks_ = key.launch.scores.work.team_blocks;
   return lone_launch_.Start(stream_.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
                             [&] { return LaunchLone(documents, key.launch); });
 }
@@ -545,6 +545,7 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
   for (int64_t first = pass.first; first < end; first += input_.pass_candidates()) {
     ScoreParams params = ScoresOf(pass, first, std::min(input_.pass_candidates(), end - first));
     params.order = order;
+    team_blocks_ = params.work.team_blocks;
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
@@ -603,6 +604,7 @@ absl::Status CudaExecutor::Align(const Documents& documents, const Query& query,
 
   if (streamed != nullptr) return device_->health.Note(AlignStreamed(*streamed, query, ordinals, matches));
   direct_ = lone_ = ordered_ = false;
+  team_blocks_ = 0;
   const size_t tokens = static_cast<size_t>(query.num_tokens);
   const size_t chunk = AlignRoom(query);
   for (size_t begin = 0; begin < ordinals.size(); begin += chunk) {

@@ -72,6 +72,9 @@ class CudaExecutor final : public Executor {
   int last_joins() const { return input_.num_unions(); }
   // The same of how the stream kernels' work is shared out.
   void TuneStream(const StreamTuning& tuning) { stream_tuning_ = tuning; }
+  // Thread blocks of a team in the last pass of the last call (StreamShares): 1 where it had none, 0 where no stream
+  // kernel ran.
+  int32_t last_team_blocks() const { return team_blocks_; }
 
   // For measurements: starts what the last call started on the device once more, if that was a call without copies, and
   // does not wait for it. A stream that records takes it down as a graph. FAILED_PRECONDITION after other calls.
@@ -196,6 +199,7 @@ class CudaExecutor final : public Executor {
   bool direct_ = false;   // the last slice was a small call
   bool lone_ = false;     // and a lone one
   bool ordered_ = false;  // its candidates were ordered
+  int32_t team_blocks_ = 0;
 
   Stream stream_;
   Event start_, copied_in_, scored_, selected_, done_;

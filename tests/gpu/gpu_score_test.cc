@@ -83,7 +83,11 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         for (ScoreTile tile : kAllScoreTiles) {
           executor->AllowTiles(Only(tile));
-          Check(*executor, *loaded, documents, query.view(3));
+          for (int32_t teams : {0, 1}) {
+            if (teams > 0 && !IsStream(tile)) continue;
+            executor->TuneStream({.teams = teams});
+            Check(*executor, *loaded, documents, query.view(3));
+          }
           kernels.emplace(executor->last_plan().tile, executor->last_plan().query_resident);
         }
         const uint32_t ordinal = 2;
@@ -148,7 +152,8 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
   options.max_queries = 256;
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
+  reference->AllowTiles(Only(ScoreTile::kRows32));
   const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1},     {0, 32, 1},   {50, 8, 2},
                                   {99, 3, 2},   {100, -1, -1}, {.teams = 0}, {.teams = 1}};
   const int64_t grid = backend().info().parallelism;
@@ -166,20 +171,24 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   calls.push_back({});
   for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
   for (const std::vector<int64_t>& counts : calls) {
-    std::vector<RandomQuery> storage;
-    std::vector<Query> queries;
-    for (size_t i = 0; i < counts.size(); ++i) {
-      storage.push_back(
-          MakeQuery(TestSeed() + 1 + static_cast<int>(i), ScalarType::kF16, dim, 1 + static_cast<int32_t>(i) % 32));
+    // Two calls of the same shape by turns, so that what one leaves behind is wrong for the next.
+    std::vector<RandomQuery> storage[2];
+    std::vector<Query> queries[2];
+    std::vector<std::vector<Scored>> expected[2];
+    for (size_t other : {0, 1}) {
+      for (size_t i = 0; i < counts.size(); ++i) {
+        storage[other].push_back(
+            MakeQuery(TestSeed() + 1 + i + 1000 * other, ScalarType::kF16, dim, 1 + static_cast<int32_t>(i) % 32));
+      }
+      for (size_t i = 0; i < counts.size(); ++i) {
+        queries[other].push_back(storage[other][i].view(60));
+        if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
+        queries[other][i].ordinals = ordinals.data() + i;
+        queries[other][i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
+      }
+      expected[other] = TopK(*reference, *loaded, queries[other]);
     }
-    for (size_t i = 0; i < counts.size(); ++i) {
-      queries.push_back(storage[i].view(60));
-      if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
-      queries[i].ordinals = ordinals.data() + i;
-      queries[i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
-    }
-    executor->AllowTiles(Only(ScoreTile::kRows32));
-    const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+    size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
       executor->AllowTiles(Only(tile));
       // The other kernels' claims follow from the totals.
@@ -188,9 +197,10 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
                                         << " queries, the first of " << counts[0] << ", " << tuning.dealt_percent
                                         << " % dealt, claims of " << tuning.coarse << ", teams " << tuning.teams);
         executor->TuneStream(tuning);
-        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+        const size_t other = turn++ % 2;
+        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries[other]);
         EXPECT_EQ(executor->last_plan().tile, tile);
-        for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+        for (size_t i = 0; i < counts.size(); ++i) ExpectSameBits(expected[other][i], results[i]);
       }
     }
   }
@@ -260,54 +270,96 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
 
 // Documents that several thread blocks have tiles of: a few long ones among short ones, so that a team cuts one of them
 // into many parts and others end where a block does; one list and lists that teams have parts of two of, rows in
-// registers and in shared memory. Every call is made twice, so that it finds what the one before left of the maxima.
-// Small enough for racecheck.
-TEST_F(GpuScoreTest, HopperTeamsGiveTheSameBits) {
+// registers and in shared memory. A test for each storage type, small enough for racecheck.
+class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
+
+TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  const ScalarType type = GetParam();
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
   executor->TuneStream({.teams = 1});
+  executor->AllowTiles(Only(ScoreTile::kStream32));
+  reference->AllowTiles(Only(ScoreTile::kRows32));
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 1300, 1, 40);
   for (size_t i = 0; i < lengths.size(); i += 97) lengths[i] = 700;
   lengths[5] = 9000;
   std::vector<uint32_t> ordinals(lengths.size());
   for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 237u + 5) % static_cast<uint32_t>(ordinals.size());
-  for (ScalarType type : kHopperTypes) {
-    for (int32_t dim : {40, 128, 272, 768}) {
-      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
-      const std::unique_ptr<Documents> loaded = Load(documents);
-      for (const std::vector<int64_t>& counts : {std::vector<int64_t>{2, 2},
-                                                 {33},
-                                                 {128},
-                                                 {129},
-                                                 {1300},
-                                                 std::vector<int64_t>(7, 97),
-                                                 std::vector<int64_t>(3, 300)}) {
+  for (int32_t dim : {40, 96, 128, 192, 256, 768}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (const std::vector<int64_t>& counts : {std::vector<int64_t>{2, 2},
+                                               {33},
+                                               {64},
+                                               {65},
+                                               {1300},
+                                               std::vector<int64_t>(7, 97),
+                                               std::vector<int64_t>(3, 300)}) {
+      // The second call leaves other scores and maxima where the third one looks for the first one's.
+      for (size_t call : {0, 1, 0}) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", call " << call << " of " << counts.size()
+                                        << " queries of " << counts[0]);
         std::vector<RandomQuery> storage;
         for (size_t i = 0; i < counts.size(); ++i) {
-          storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, 32 - static_cast<int32_t>(i)));
+          storage.push_back(MakeQuery(TestSeed() + 1 + i + 100 * call, type, dim, 32 - static_cast<int32_t>(i)));
         }
         std::vector<Query> queries;
         for (size_t i = 0; i < counts.size(); ++i) {
           queries.push_back(storage[i].view(static_cast<int32_t>(counts[i])));
           if (counts[i] == 1300) continue;  // all documents
-          queries[i].ordinals = ordinals.data() + i;
+          queries[i].ordinals = ordinals.data() + i + 11 * call;
           queries[i].num_candidates = counts[i];
         }
-        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << counts.size() << " queries of "
-                                        << counts[0]);
-        executor->AllowTiles(Only(ScoreTile::kRows32));
-        const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-        executor->AllowTiles(Only(ScoreTile::kStream32));
-        for (int run = 0; run < 2; ++run) {
-          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
-        }
-        const auto total = static_cast<int64_t>(counts.size()) * counts[0];
-        const StreamShares shares = PlanStreamShares(
-            executor->last_plan(), {total, counts[0], loaded->num_tokens() / loaded->num_documents(), 0}, {.teams = 1});
-        EXPECT_GT(shares.team_blocks, 1);
+        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+        EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+        EXPECT_GT(executor->last_team_blocks(), 1);
+        const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
+        for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
       }
     }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Teams, GpuTeamsTest, testing::ValuesIn(kHopperTypes),
+                         [](const testing::TestParamInfo<ScalarType>& type) { return std::string(Name(type.param)); });
+
+// As many tiles as a document can have.
+TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions options;
+  options.max_dim = kMaxDim;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
+  executor->AllowTiles(Only(ScoreTile::kStream32));
+  reference->AllowTiles(Only(ScoreTile::kRows32));
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kI8, 2900, {5, kMaxDocumentTokens, 9});
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kI8, 2900, 32);
+  const std::vector<Scored> result = TopK(*executor, *loaded, {query.view(3)})[0];
+  EXPECT_EQ(executor->last_plan().tile_tokens, 8);
+  EXPECT_GT(executor->last_team_blocks(), 1);
+  ExpectSameBits(TopK(*reference, *loaded, {query.view(3)})[0], result);
+}
+
+// A long query whose partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
+TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  ExecutorOptions small;
+  small.max_queries = 1;
+  small.max_query_tokens = 2048;
+  small.max_candidates = 2200;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small), reference = MakeExecutor();
+  executor->TuneStream({.teams = 1});
+  executor->AllowTiles(Only(ScoreTile::kStream32));
+  reference->AllowTiles(Only(ScoreTile::kRows32));
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), 2081, 1, 3);
+  for (size_t i = 2050; i < lengths.size(); i += 7) lengths[i] = 400;
+  for (int32_t dim : {40, 200}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, dim, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 2048);
+    const std::vector<Scored> result = TopK(*executor, *loaded, {query.view(2081)})[0];
+    EXPECT_EQ(executor->last_team_blocks(), 2) << "of the second pass";
+    ExpectSameBits(TopK(*reference, *loaded, {query.view(2081)})[0], result);
   }
 }
 
@@ -436,7 +488,7 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
         executor->AllowTiles(Only(ScoreTile::kRows32));
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
         for (ScoreTile tile : kAllScoreTiles) {
-          if (!SharesBlocks(tile)) continue;
+          if (!MayShareBlocks(tile)) continue;
           executor->AllowTiles(Only(tile));
           const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
@@ -549,34 +601,50 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
 // documents, weights or not, and the last block has room left. Lists and the whole set are groups of their own.
 TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
-  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
+  reference->AllowTiles(Only(ScoreTile::kRows32));
   std::vector<uint32_t> list(300);
   for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
+  // Lengths of queries, row tiles of 128 rows that they take with blocks of their own, and that they take.
+  struct Call {
+    std::vector<int32_t> lengths;
+    int64_t own, shared;
+  };
+  std::vector<Call> calls = {
+      {{8, 1, 7, 3, 8, 5, 8, 2, 4}, 3, 1},
+      {{16, 9, 12, 16, 11, 10, 9, 15, 13}, 3, 2},  // five blocks, of which the last has a place left
+      {{48, 33, 44, 70, 40, 80, 128, 97, 36, 49, 45}, 7, 6},
+      {{3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}, 7, 5},
+  };
   for (const auto& [type, dim] :
        {Shape(ScalarType::kF16, 48), Shape(ScalarType::kBF16, 128), Shape(ScalarType::kI8, 96),
         Shape(ScalarType::kF16, 200), Shape(ScalarType::kI8, 300)}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(TestSeed(), 500, 1, 70));
     const std::unique_ptr<Documents> loaded = Load(documents);
-    for (const std::vector<int32_t>& lengths : {std::vector<int32_t>{8, 1, 7, 3, 8, 5},
-                                                {16, 9, 12},
-                                                {48, 33, 44, 70, 40, 80, 128, 97, 36, 49},
-                                                {3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}}) {
-      std::vector<RandomQuery> storage;
-      std::vector<Query> queries;
-      for (size_t i = 0; i < lengths.size(); ++i) {
-        storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, lengths[i]));
-        if (i % 2 == 1) storage.back().weights = MixedWeights(TestSeed() + i, lengths[i]);
-      }
-      for (size_t i = 0; i < lengths.size(); ++i) queries.push_back(storage[i].view(500, i % 5 == 2 ? &list : nullptr));
-      executor->AllowTiles(Only(ScoreTile::kRows32));
-      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-      for (ScoreTile tile : HopperTiles(type, dim)) {
-        SCOPED_TRACE(testing::Message() << lengths.size() << " queries, " << Name(type) << " d " << dim << ", "
-                                        << Name(tile));
-        executor->AllowTiles(Only(tile));
-        const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-        EXPECT_EQ(executor->last_plan().tile, tile);
-        for (size_t i = 0; i < lengths.size(); ++i) ExpectSameBits(expected[i], results[i]);
+    for (const Call& call : calls) {
+      for (const int32_t copies : {1, 3}) {
+        std::vector<RandomQuery> storage;
+        std::vector<Query> queries;
+        const size_t count = call.lengths.size() * static_cast<size_t>(copies);
+        for (size_t i = 0; i < count; ++i) {
+          const int32_t num_tokens = call.lengths[i % call.lengths.size()];
+          storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, num_tokens));
+          if (i % 2 == 1) storage.back().weights = MixedWeights(TestSeed() + i, num_tokens);
+        }
+        // Three times as many, a third of them over a list.
+        for (size_t i = 0; i < count; ++i)
+          queries.push_back(storage[i].view(500, copies > 1 && i % 3 == 2 ? &list : nullptr));
+        const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
+        for (ScoreTile tile : HopperTiles(type, dim)) {
+          SCOPED_TRACE(testing::Message() << count << " queries, " << Name(type) << " d " << dim << ", " << Name(tile));
+          executor->AllowTiles(Only(tile));
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          EXPECT_EQ(executor->last_plan().tile, tile);
+          if (copies == 1 && TraitsOf(tile).blocks() == 4) {
+            EXPECT_EQ(executor->last_plan().num_row_tiles, call.shared) << "in place of " << call.own;
+          }
+          for (size_t i = 0; i < count; ++i) ExpectSameBits(expected[i], results[i]);
+        }
       }
     }
   }

@@ -93,6 +93,34 @@ class GpuTiersTest : public GpuTest {
   }
 };
 
+// Thread blocks in teams, which cut documents of every block of the stream but the first one, too.
+TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
+  cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
+  if (!backend.device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = *cuda::CudaExecutor::Create(backend.device(), {}),
+                                            reference = *cuda::CudaExecutor::Create(backend.device(), {});
+  executor->TuneStream({.teams = 1});
+  executor->AllowTiles(1u << static_cast<uint32_t>(ScoreTile::kStream32));
+  reference->AllowTiles(1u << static_cast<uint32_t>(ScoreTile::kRows32));
+  for (const int32_t dim : {40, 160}) {
+    // 128 KiB are 1,638 rows of 80 bytes, 409 of 320.
+    const RandomDocuments documents =
+        MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(TestSeed() + 5, 200, 1, 400));
+    const std::unique_ptr<Documents> resident = *backend.Load(documents.view(), Tier::kDevice, nullptr);
+    std::vector<uint32_t> list(150);
+    for (uint32_t i = 0; i < list.size(); ++i) list[i] = i * 77u % 200u;
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 32);
+    for (const Tier tier : kStreamedTiers) {
+      const std::unique_ptr<Documents> streamed = *backend.Load(documents.view(), tier, nullptr);
+      for (const Query& call : {query.view(200), query.view(150, &list)}) {
+        const auto actual = TopK(*executor, *streamed, {call});
+        EXPECT_GT(executor->last_team_blocks(), 1);
+        ExpectSameBits(TopK(*reference, *resident, {call})[0], actual[0]);
+      }
+    }
+  }
+}
+
 // Long queries of several blocks as well as short ones, scans and lists in one call.
 TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
   std::mt19937_64 random(TestSeed());

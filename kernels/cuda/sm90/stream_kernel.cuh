@@ -2,8 +2,9 @@
 //
 // Persistent thread blocks, one a multiprocessor. The last warp copies token tiles, exactly a document's rows and
 // nothing past them, into a ring of shared memory (stream_loader.cuh). The other warps take tiles in turn, each a whole
-// tile alone (stream_rows.cuh). A tile's maxima meet those of the document's other tiles in shared memory; the warp
-// that brings the last of them adds the document's sum.
+// tile alone (stream_rows.cuh). A tile's maxima meet those of the document's other tiles in shared memory, and those
+// of a document that several blocks have tiles of then in device memory; the warp that brings the last of them adds the
+// document's sum.
 //
 // NOTES:
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds

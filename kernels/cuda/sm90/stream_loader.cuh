@@ -108,7 +108,8 @@ class StreamLoader {
   }
 
   // One lane working alone could not keep up with the memory. So the chunk's tiles are numbered through, and each lane
-  // sees to another one. Of a team's chunk only what is in `part` of its lane's document: of neighbours, or of two.
+  // sees to another one. Of a team's chunk only what `part` has of the lane's document; the documents with parts are
+  // neighbours, or two.
   __device__ __forceinline__ void LoadDocuments(const StreamChunk& chunk, const StreamPart& part) {
     const int32_t num_tokens = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
@@ -128,9 +129,9 @@ class StreamLoader {
       const int32_t begin = end - num_tiles - first;
       const uint32_t begins =
           __reduce_or_sync(0xffffffffu, num_tiles > 0 && begin > 0 && begin < kBatch ? 1u << begin : 0u);
-      const int in_order =
+      const int rank =
           __popc(__ballot_sync(0xffffffffu, num_tiles > 0 && end <= first)) + __popc(begins & ((2u << lane_) - 1));
-      const int document = kTeams ? LaneOf(parts, in_order) : in_order;
+      const int document = kTeams ? LaneOf(parts, rank) : rank;
       int count = min(total - first, min(kBatch, ring_.Stages()));
       // Stages that were never filled are free.
       if (!fresh_ || stage_ + count > ring_.Stages()) count = FreeStages(count);
@@ -147,7 +148,7 @@ class StreamLoader {
                  {query_phase_ * StreamEntry::kQueryPhase + static_cast<uint32_t>(tiles) * StreamEntry::kTile +
                       (kTeams && cut != 0 ? StreamEntry::kCut : 0),
                   static_cast<uint32_t>(chunk.position + document),
-                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + in_order) % kStreamSlots,
+                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + rank) % kStreamSlots,
                   __float_as_uint(scale)});
       }
       __syncwarp();
@@ -157,10 +158,9 @@ class StreamLoader {
     slot_ = (slot_ + (kTeams ? __popc(parts) : chunk.count)) % kStreamSlots;
   }
 
-  // The lane whose document is the `in_order`-th of `parts`, which are neighbours, or two.
-  static __device__ __forceinline__ int LaneOf(uint32_t parts, int in_order) {
-    return in_order + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts))
-                                         : __ffs(static_cast<int>(parts)) - 1 + in_order;
+  // The lane whose document is number `rank` of `parts`, which are neighbours, or two.
+  static __device__ __forceinline__ int LaneOf(uint32_t parts, int rank) {
+    return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
   }
 
   // Brings the row tile's rows. Those of the last row tile are read until its last stage is free.

@@ -1,6 +1,6 @@
 // Which candidates a thread block of a stream kernel scores: a dealt share that its number and the parameters name, so
 // that no read stands before its first copies, and claims from what was left open, so that unequal documents end
-// together.
+// together. Or which are its team's, whose blocks share them out (stream_team.cuh).
 #pragma once
 
 #include <cstdint>

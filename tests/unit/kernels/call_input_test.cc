@@ -310,6 +310,12 @@ TEST_F(CallInputTest, EndsOfQueriesShareNothingWhereThatSavesNoBlock) {
     for (int32_t block = 0; block < tile.num_blocks; ++block) EXPECT_EQ(tile.outputs[block].num_queries, 1);
   }
   EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kBlockTokens);
+  // Nor where it saves a block, but no row tile.
+  Clear();
+  for (int32_t num_tokens : {44, 44, 320}) Add(num_tokens, 0);
+  Plan(limits);
+  EXPECT_EQ(input_.score_plan().num_row_tiles, 2);
+  EXPECT_EQ(input_.num_rows(), (2 + 2 + 10) * kBlockTokens);
 }
 
 }  // namespace
