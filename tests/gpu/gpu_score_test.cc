@@ -111,6 +111,27 @@ TEST_F(GpuScoreTest, DeepTilesOnce) {
   for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
+// Documents that thread blocks in teams cut, small enough for racecheck: rows in registers and in shared memory.
+TEST_F(GpuScoreTest, HopperTeamsOnce) {
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  executor->TuneStream({.teams = 1});
+  executor->AllowTiles(Only(ScoreTile::kStream32));
+  const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 4};
+  for (ScalarType type : kHopperTypes) {
+    for (int32_t dim : {40, 272}) {
+      SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 64, 129, 1, 1500, 40});
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 30);
+      Check(*executor, *loaded, documents, query.view(6));
+      EXPECT_GT(executor->last_team_blocks(), 1);
+      Check(*executor, *loaded, documents, query.view(5, &ordinals));
+      EXPECT_GT(executor->last_team_blocks(), 1);
+    }
+  }
+}
+
 // Wide rows on Hopper, whose query lies in shared memory: widths round every change of the ring, of the last step, of
 // the banks and of the pieces, small enough for racecheck. Several row tiles, so that the query changes under the ring.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
@@ -270,7 +291,7 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
 
 // Documents that several thread blocks have tiles of: a few long ones among short ones, so that a team cuts one of them
 // into many parts and others end where a block does; one list and lists that teams have parts of two of, rows in
-// registers and in shared memory. A test for each storage type, small enough for racecheck.
+// registers and in shared memory. A test for each storage type.
 class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
 
 TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
