@@ -371,26 +371,29 @@ int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& 
   return static_cast<int32_t>(best);
 }
 
-// Whether teams are done sooner than blocks that take whole documents. They take 1 to 2 us longer to begin, and save
-// what the block with the most has more than an even share: fitted to 242 calls on an H200
-// (docs/performance/kernels.md), of which the better choice each time takes 0.3 % less.
+// Whether teams are done sooner than blocks that take whole documents: than the block with the most, which alone has
+// but its own pace, where teams have the memory's. Fitted to calls on an H200 (docs/performance/kernels.md, which says
+// how well).
 bool TeamsAreSooner(const ScorePlan& plan, const StreamCandidates& candidates) {
-  constexpr double kLeastBytes = 160e3;
-  constexpr double kLeastBytesOfSharedRows = 70e3;  // which are multiplied at a lower pace
-  // How far the largest of some hundred shares is from the mean, in standard deviations of a share.
-  constexpr double kDeviations = 2.5;
-  // Claims leave about a long document.
-  constexpr double kDeviationsOfClaims = 2;
+  // Bytes a microsecond: of the memory, and of a block with its query rows in registers or in shared memory.
+  constexpr double kMemoryPace = 4466e3;
+  constexpr double kBlockPace = 40e3;
+  constexpr double kBlockPaceOfSharedRows = 35e3;
+  // What teams begin and end later, in microseconds.
+  constexpr double kLater = 2;
+  // How far the largest share is from the mean, in standard deviations of a share; or, of what is claimed, the longest
+  // document at the end from the mean one, in those of a document.
+  constexpr double kDeviations = 1.5;
+  constexpr double kDeviationsOfClaims = 3;
   const auto mean = static_cast<double>(candidates.mean_tokens);
   const double deviation = std::sqrt(static_cast<double>(candidates.spread_tokens) * mean);
   const double share = static_cast<double>(candidates.total) / plan.grid();
-  double tokens = 0;
-  if (IsUnequal(plan, candidates, plan.grid())) {
-    tokens = mean + kDeviationsOfClaims * deviation;
-  } else {
-    tokens = (std::ceil(share) - share) * mean + kDeviations * deviation * std::sqrt(std::max(share, 1.0));
-  }
-  return tokens * plan.row_bytes > (plan.row_bytes > kStreamRegisterRowBytes ? kLeastBytesOfSharedRows : kLeastBytes);
+  const double most_tokens = IsUnequal(plan, candidates, plan.grid())
+                                 ? (share + 1) * mean + kDeviationsOfClaims * deviation
+                                 : std::ceil(share) * mean + kDeviations * deviation * std::sqrt(std::max(share, 1.0));
+  const double pace = plan.row_bytes > kStreamRegisterRowBytes ? kBlockPaceOfSharedRows : kBlockPace;
+  const double all_tokens = static_cast<double>(candidates.total) * mean;
+  return most_tokens * plan.row_bytes / pace > all_tokens * plan.row_bytes / kMemoryPace + kLater;
 }
 
 }  // namespace

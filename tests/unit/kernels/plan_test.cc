@@ -608,9 +608,10 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   EXPECT_EQ(team_blocks(128, 10, 1030, 0), 132);
   EXPECT_EQ(team_blocks(128, 10, 100, 0), 1) << "too short";
   EXPECT_EQ(team_blocks(128, 130, 1030, 0), 1) << "nearly one a block";
-  EXPECT_EQ(team_blocks(128, 300, 1024, 0), 22);
-  EXPECT_EQ(team_blocks(128, 1000, 1024, 0), 1) << "0.4 of a document";
-  EXPECT_EQ(team_blocks(768, 1000, 1024, 0), 6) << "of more bytes, in rows in shared memory";
+  EXPECT_EQ(team_blocks(128, 280, 1024, 0), 22);
+  EXPECT_EQ(team_blocks(128, 1000, 1024, 0), 1) << "eight documents where others have seven: the memory is busy";
+  EXPECT_EQ(team_blocks(128, 1210, 1024, 0), 1);
+  EXPECT_EQ(team_blocks(768, 1000, 1024, 0), 6) << "rows in shared memory";
   // Unequal ones.
   EXPECT_EQ(team_blocks(128, 64, 376, 629), 132);
   EXPECT_EQ(team_blocks(128, 65, 376, 629), 66);
