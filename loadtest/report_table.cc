@@ -73,7 +73,8 @@ std::string ErrorsText(const RunResult& result) {
   std::vector<std::string> parts;
   for (size_t code = 0; code < kNumCodes; ++code) {
     if (result.errors[code] > 0) {
-      parts.push_back(absl::StrCat(result.errors[code], " ", CodeName(code), " (", result.first_error[code], ")"));
+      parts.push_back(absl::StrCat(result.errors[code], " ", CodeName(code),
+                                   result.errors[code] > 1 ? " (the first: " : " (", result.first_error[code], ")"));
     }
   }
   return absl::StrJoin(parts, ", ");

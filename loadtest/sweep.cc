@@ -51,7 +51,8 @@ absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
     } else {
       failed = rate;
       sweep.client_bound = step.result.client_bound;
-      sweep.client_bound_reason = step.result.client_bound_reason;
+      sweep.client_bound_reason =
+          sweep.client_bound ? absl::StrFormat("at %g requests/s, %s", rate, step.result.client_bound_reason) : "";
     }
     sweep.steps.push_back(std::move(step));
     on_step(sweep.steps.back());

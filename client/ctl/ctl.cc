@@ -114,7 +114,11 @@ int RunCtl(const std::vector<std::string>& arguments, const Environment& environ
       app.exit(error, environment.out, environment.err);
       return kExitOk;
     }
-    environment.err << "maxsimctl: " << Printable(UsageError(app, error)) << " (see maxsimctl --help)\n";
+    std::string help = "maxsimctl --help";
+    if (const std::vector<CLI::App*> commands = app.get_subcommands(); !commands.empty()) {
+      help += " and maxsimctl " + commands.front()->get_name() + " --help";
+    }
+    environment.err << "maxsimctl: " << Printable(UsageError(app, error)) << " (see " << help << ")\n";
     return kExitUsage;
   } catch (const std::exception& error) {  // of a library: nothing here throws
     environment.err << "maxsimctl: " << Printable(error.what()) << '\n';

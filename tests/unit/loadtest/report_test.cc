@@ -232,7 +232,7 @@ TEST_F(ReportTest, TheTableSaysWhatMatters) {
   std::ostringstream out;
   PrintReport(report_, out);
   EXPECT_THAT(out.str(), HasSubstr("300 requests, 100.0 a second; 200.0 queries a second"));
-  EXPECT_THAT(out.str(), HasSubstr("2 DEADLINE_EXCEEDED (too <late>"));
+  EXPECT_THAT(out.str(), HasSubstr("2 DEADLINE_EXCEEDED (the first: too <late>"));
   EXPECT_THAT(out.str(), HasSubstr("9 (2.89 %)"));
   EXPECT_THAT(out.str(), HasSubstr("by the load tester: sending thread 0"));
   EXPECT_THAT(out.str(), HasSubstr("1929.3 us a request")) << "0.6 s for 311 requests";
