@@ -333,9 +333,9 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
   }
   if (IsStream(score_plan_.tile)) query_pitch_ = StreamQueryPitch(query_pitch_);
   PlanSelections(limits);
-  for (const Group& group : groups_) {
-    if (group.words_begin >= 0) AddUnion(group);
-    AddRowTiles(group);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].words_begin >= 0) AddUnion(groups_[g], plan_groups_[g]);
+    AddRowTiles(groups_[g], SharesBlocks(plan_groups_[g], score_plan_.tile));
   }
   FinishLayout();
   return absl::OkStatus();
@@ -371,8 +371,8 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
 }
 
 // To be called before the group's row tiles are added.
-void CallInput::AddUnion(const Group& group) {
-  const int64_t blocks = BlocksOf(PlanGroup(group, 0), score_plan_.tile);
+void CallInput::AddUnion(const Group& group, const ScoreGroup& plan_group) {
+  const int64_t blocks = BlocksOf(plan_group, score_plan_.tile);
   const int64_t of_tile = TraitsOf(score_plan_.tile).blocks();
   unions_.push_back({group.words_begin, words_of_union_, group.ordinals_begin, static_cast<int32_t>(row_tiles_.size()),
                      static_cast<int32_t>((blocks + of_tile - 1) / of_tile)});
@@ -380,8 +380,7 @@ void CallInput::AddUnion(const Group& group) {
 
 // Stacks the blocks of the group's queries and cuts them into row tiles. What is left behind whole blocks comes last,
 // where blocks are shared.
-void CallInput::AddRowTiles(const Group& group) {
-  const bool share = SharesBlocks(PlanGroup(group, 0), score_plan_.tile);
+void CallInput::AddRowTiles(const Group& group, bool share) {
   RowTile tile{};
   rests_.clear();
   for (int32_t i : group.queries) {

@@ -173,8 +173,8 @@ class CallInput {
   int64_t PartialBlocks(const Group& group) const;
   int64_t PartialsStride(const Group& group) const;
   BlockOutput OutputOf(const Group& group, int32_t query);
-  void AddUnion(const Group& group);
-  void AddRowTiles(const Group& group);
+  void AddUnion(const Group& group, const ScoreGroup& plan_group);
+  void AddRowTiles(const Group& group, bool share);
   void AddBlock(const Group& group, const BlockOutput& output, RowTile& tile);
   void AddSharedBlocks(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile);
   void AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset);
@@ -187,10 +187,10 @@ class CallInput {
   bool weighted_ = true;     // the queries' weights count
   absl::Span<const Query> queries_;
   std::vector<Group> groups_;
-  std::vector<QueryPlace> places_;    // by query
-  std::vector<QueryRows> row_order_;  // what is scored, in the order of the rows
-  std::vector<QueryRest> rests_;      // of the group whose row tiles are added
-  std::vector<ScoreGroup> plan_groups_;
+  std::vector<QueryPlace> places_;       // by query
+  std::vector<QueryRows> row_order_;     // what is scored, in the order of the rows
+  std::vector<QueryRest> rests_;         // of the group whose row tiles are added
+  std::vector<ScoreGroup> plan_groups_;  // of groups_
   std::vector<RowTile> row_tiles_;
   std::vector<BlockSum> block_sums_;
   std::vector<JoinedList> joined_lists_;
