@@ -543,24 +543,11 @@ OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool alw
   return PlanOrder(score_plan_, total, mean_tokens, longest_tokens, always);
 }
 
-StreamWork CallInput::Work(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
-                           int64_t spread_tokens, const StreamTuning& tuning) const {
+StreamShares CallInput::Shares(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
+                               int64_t spread_tokens, const StreamTuning& tuning) const {
   StreamCandidates candidates{0, places.regular, mean_tokens, spread_tokens};
   for (const RowTile& tile : row_tiles_) candidates.total += CandidatesOfPass(tile, pass_first, pass_count);
-  const StreamShares shares = PlanStreamShares(score_plan_, candidates, tuning);
-  StreamWork work{};
-  work.total = shares.total;
-  work.dealt = shares.dealt;
-  work.each = shares.each;
-  work.coarse_claims = shares.coarse_claims;
-  work.extra_until = shares.extra_until;
-  work.coarse = shares.coarse;
-  work.fine = shares.fine;
-  work.blocks = shares.blocks;
-  work.team_blocks = shares.team_blocks;
-  const uint64_t blocks = static_cast<uint64_t>(shares.team_blocks);
-  work.team_inverse = static_cast<uint32_t>(((uint64_t{1} << 32) + blocks - 1) / blocks);
-  return work;
+  return PlanStreamShares(score_plan_, candidates, tuning);
 }
 
 void CallInput::Write(uint8_t* memory) const {

@@ -91,8 +91,8 @@ class CallInput {
 
   // How that pass is shared out to a stream kernel. `places` is what Places says of it; `mean_tokens` and
   // `spread_tokens` as in StreamCandidates.
-  StreamWork Work(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
-                  int64_t spread_tokens, const StreamTuning& tuning) const;
+  StreamShares Shares(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
+                      int64_t spread_tokens, const StreamTuning& tuning) const;
 
   // Whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder says. If so, one pass scores all.
   OrderPlan Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const;

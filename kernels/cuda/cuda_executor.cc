@@ -122,9 +122,9 @@ absl::Status CudaExecutor::Allocate() {
         placed_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(PlacedCandidate), "ordered candidates"));
     MAXSIM_ASSIGN_OR_RETURN(
         chunks_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
-    constexpr size_t kWords = size_t{kMostTeamCandidates} * (kBlockTokens + 1);
-    MAXSIM_ASSIGN_OR_RETURN(cuts_, DeviceBuffer::Allocate(kWords * sizeof(uint32_t), "cut documents"));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(cuts_.as(), 0, cuts_.bytes(), stream_.get()));
+    MAXSIM_ASSIGN_OR_RETURN(team_words_,
+                            DeviceBuffer::Allocate(StreamTeams::kWords * sizeof(uint32_t), "cut documents"));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(team_words_.as(), 0, team_words_.bytes(), stream_.get()));
   }
   const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
   MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
@@ -163,7 +163,7 @@ absl::Status CudaExecutor::Allocate() {
 
 size_t CudaExecutor::workspace_bytes() const {
   return device_input_.bytes() + scores_.bytes() + partials_.bytes() + join_words_.bytes() + placed_.bytes() +
-         chunks_.bytes() + cuts_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
+         chunks_.bytes() + team_words_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
          device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() + staged_scales_.bytes() +
          (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
 }
@@ -357,7 +357,7 @@ absl::Status CudaExecutor::StartLone(const CudaDocuments& documents) {
   static_assert(std::is_trivially_copyable_v<Key>);
   const ScorePlan& plan = input_.score_plan();
   const Key key{LoneLaunchOf(documents), static_cast<int32_t>(plan.type), plan.num_steps, plan.grid(), 0};
-  team_blocks_ = key.launch.scores.work.team_blocks;
+  team_blocks_ = key.launch.scores.teams.blocks;
   return lone_launch_.Start(stream_.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
                             [&] { return LaunchLone(documents, key.launch); });
 }
@@ -521,8 +521,10 @@ ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t
                                  static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
   }
   if (IsStream(plan.tile)) {
-    params.work = input_.Work(first, count, params.places, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
-    params.cuts = {cuts_.as<uint32_t>(), cuts_.as<uint32_t>() + kMostTeamCandidates * kBlockTokens};
+    const StreamShares shares =
+        input_.Shares(first, count, params.places, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
+    params.work = StreamWork::Of(shares);
+    params.teams = StreamTeams::Of(shares, team_words_.as<uint32_t>());
     // Row tiles over the same documents read them one after the other.
     const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
     const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
@@ -545,7 +547,7 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
   for (int64_t first = pass.first; first < end; first += input_.pass_candidates()) {
     ScoreParams params = ScoresOf(pass, first, std::min(input_.pass_candidates(), end - first));
     params.order = order;
-    team_blocks_ = params.work.team_blocks;
+    team_blocks_ = params.teams.blocks;
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));

@@ -210,7 +210,7 @@ class CudaExecutor final : public Executor {
   DeviceBuffer partials_;           // sums of blocks, scores of unions; in Align, the matches
   DeviceBuffer join_words_;         // of joined lists
   DeviceBuffer placed_, chunks_;    // a CandidateOrder's
-  DeviceBuffer cuts_;               // CutDocuments
+  DeviceBuffer team_words_;         // StreamTeams
   DeviceBuffer claims_;             // zero between launches
   DeviceBuffer keys_;               // candidates of large selections
   DeviceBuffer select_workspaces_;  // as SelectWorkspace says between launches

@@ -124,16 +124,30 @@ struct StreamWork {
   int32_t extra_until;
   int32_t coarse;
   int32_t fine;
-  int32_t blocks;         // thread blocks of the launch
-  int32_t team_blocks;    // 1: there are no teams
-  uint32_t team_inverse;  // 2^32 / team_blocks, rounded up: for block numbers
+  int32_t blocks;  // thread blocks of the launch
+
+  static constexpr StreamWork Of(const StreamShares& shares) {
+    return {shares.total,       shares.dealt,  shares.each, shares.coarse_claims,
+            shares.extra_until, shares.coarse, shares.fine, shares.blocks};
+  }
 };
 
-// Documents that several thread blocks of a stream kernel have parts of, by the number of their candidate, counted
-// through all row tiles: what blocks have found meets here. Zero between launches.
-struct CutDocuments {
+// Teams of a stream kernel's thread blocks, and where what blocks have found of a document meets whose parts several of
+// them have: by the number of the document's candidate, counted through all row tiles. Zero between launches.
+struct StreamTeams {
   uint32_t* maxima;  // [kMostTeamCandidates, kBlockTokens], as Rising (sums.cuh) makes them
   uint32_t* tiles;   // [kMostTeamCandidates] that have been added
+  int32_t blocks;    // of a team; 1: there are no teams
+  uint32_t inverse;  // 2^32 / blocks, rounded up: for block numbers
+
+  // How many of uint32_t there are of both arrays.
+  static constexpr size_t kWords = size_t{kMostTeamCandidates} * (kBlockTokens + 1);
+
+  static constexpr StreamTeams Of(const StreamShares& shares, uint32_t* words) {
+    const uint64_t blocks = static_cast<uint64_t>(shares.team_blocks);
+    return {words, words + kMostTeamCandidates * kBlockTokens, shares.team_blocks,
+            static_cast<uint32_t>(((uint64_t{1} << 32) + blocks - 1) / blocks)};
+  }
 };
 
 struct ScoreParams {
@@ -172,8 +186,8 @@ struct ScoreParams {
   HomeTiles homes;           // the wide and deep kernels'
   CandidateOrder order;      // the same
   StreamWork work;           // the stream kernels'
-  CutDocuments cuts;         // the same
   LoneCall lone;             // the stream kernels' with rows in registers
+  StreamTeams teams;         // the stream kernels'; behind what is read where there are none
 };
 
 // What the wide and deep kernels read is in the lines that the wide kernel's four warps ask for (fetch_params.cuh).

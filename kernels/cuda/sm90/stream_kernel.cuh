@@ -98,8 +98,12 @@ class StreamMultiplier {
 
   // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums.
   __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, int stage, Value maximum) const {
-    if (entry.NumTiles() > 1 && !IsLastOfBlock(entry, maximum)) return;
-    if (kTeams && entry.IsCut() && !IsLastOfAll(entry, {LoadShared(ring_.Cut(stage))}, maximum)) return;
+    if constexpr (kTeams) {
+      if (entry.NumTiles() > 1 && !IsLastOfBlock(entry, maximum)) return;
+      if (entry.IsCut() && !IsLastOfAll(entry, {LoadShared(ring_.Cut(stage))}, maximum)) return;
+    } else {
+      if (!IsLastOfBlock(entry, maximum)) return;
+    }
     Write(entry, maximum);
   }
 
@@ -122,8 +126,8 @@ class StreamMultiplier {
 
   // The same of all blocks' tiles of a document that is cut, in device memory.
   __device__ __forceinline__ bool IsLastOfAll(const StreamEntry& entry, StreamCut cut, Value& maximum) const {
-    uint32_t* const own = p_.cuts.maxima + cut.Place() * kBlockTokens + lane_;
-    uint32_t* const tiles = p_.cuts.tiles + cut.Place();
+    uint32_t* const own = p_.teams.maxima + cut.Place() * kBlockTokens + lane_;
+    uint32_t* const tiles = p_.teams.tiles + cut.Place();
     MaxGlobal(own, Rising(maximum));
     __syncwarp();
     uint32_t before = 0;

@@ -21,8 +21,7 @@ cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
 template <ScalarType kType, int kSteps>
 cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params,
                                                         cudaStream_t stream) {
-  const auto kernel =
-      params.work.team_blocks > 1 ? StreamKernel<kType, kSteps, true> : StreamKernel<kType, kSteps, false>;
+  const auto kernel = params.teams.blocks > 1 ? StreamKernel<kType, kSteps, true> : StreamKernel<kType, kSteps, false>;
   return LaunchOverlapping(kernel, params.work.blocks, plan.threads, plan.shared_bytes, stream, params);
 }
 

@@ -30,7 +30,7 @@ struct StreamEntry {
 };
 static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 
-// A document that several blocks have tiles of: its place among CutDocuments, and all its tiles. Never 0.
+// A document that several blocks have tiles of: its place in StreamTeams, and all its tiles. Never 0.
 struct StreamCut {
   static constexpr uint32_t kTile = 1u << 16;
   static_assert(kMostTeamCandidates <= kTile);

@@ -25,8 +25,8 @@ struct StreamChunk {
 
 // The team of the block: the block itself, where there are none.
 template <bool kTeams>
-__device__ __forceinline__ int32_t OwnTeam(const StreamWork& work) {
-  return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, work.team_inverse) : blockIdx.x);
+__device__ __forceinline__ int32_t OwnTeam(const ScoreParams& p) {
+  return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, p.teams.inverse) : blockIdx.x);
 }
 
 // First of the candidates that a team is dealt.
@@ -39,7 +39,7 @@ template <bool kTeams>
 __device__ __forceinline__ int32_t FirstRowTile(const ScoreParams& p) {
   if (p.num_row_tiles == 1) return 0;
   if (p.places.regular == 0) return -1;
-  const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, OwnTeam<kTeams>(p.work)));
+  const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, OwnTeam<kTeams>(p)));
   return min(static_cast<int32_t>(first / p.places.regular), p.num_row_tiles - 1);
 }
 
@@ -49,7 +49,7 @@ template <bool kTeams>
 class StreamShare {
  public:
   __device__ __forceinline__ StreamShare(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
-    const int32_t team = OwnTeam<kTeams>(p_.work);
+    const int32_t team = OwnTeam<kTeams>(p_);
     next_ = DealtBegin(p_.work, team);
     end_ = DealtBegin(p_.work, team + 1);
     open_ = p_.work.dealt < p_.work.total;

@@ -41,8 +41,8 @@ class StreamTeam {
       first_[c] = total + end - tiles_[c];
       total += __shfl_sync(0xffffffffu, end, 31);
     }
-    const int32_t blocks = p_.work.team_blocks;
-    const int32_t rank = static_cast<int32_t>(blockIdx.x) - OwnTeam<true>(p_.work) * blocks;
+    const int32_t blocks = p_.teams.blocks;
+    const int32_t rank = static_cast<int32_t>(blockIdx.x) - OwnTeam<true>(p_) * blocks;
     const int32_t each = total / blocks, extra = total - each * blocks;
     begin_ = rank * each + min(rank, extra);
     end_ = begin_ + each + (rank < extra ? 1 : 0);
