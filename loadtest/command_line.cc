@@ -12,6 +12,7 @@
 #include "client/ctl/terminal.h"
 #include "loadtest/machine.h"
 #include "maxsim_version.h"
+#include "server/shard/usage_message.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -325,7 +326,8 @@ std::optional<Options> ParseCommandLine(const std::vector<std::string>& argument
       app.exit(error, out, err);
       exit_code = kExitOk;
     } else {
-      err << "maxsim-loadtest: " << client::ctl::Printable(error.what()) << " (see maxsim-loadtest --help)\n";
+      err << "maxsim-loadtest: " << client::ctl::Printable(shard::UsageMessage(app, error))
+          << " (see maxsim-loadtest --help)\n";
     }
     return std::nullopt;
   } catch (const std::exception& error) {  // of a library: nothing here throws

@@ -46,11 +46,13 @@ void PrintSteps(const Report& report, std::ostream& out) {
                {"p50", Align::kRight},
                {"p99", Align::kRight},
                {"rejected", Align::kRight},
+               {"sent late", Align::kRight},
                {""}});
   for (const SweepStep& step : sweep.steps) {
     table.AddRow({absl::StrFormat("%.1f", step.rate), absl::StrFormat("%.1f", step.result.rps()),
                   FormatUs(HistogramUs(step.result.latency, 0.5)), FormatUs(HistogramUs(step.result.latency, 0.99)),
-                  absl::StrCat(step.result.counts.rejected), step.held ? "held" : step.reason});
+                  absl::StrCat(step.result.counts.rejected), absl::StrCat(step.result.counts.late),
+                  step.held ? "held" : step.reason});
   }
   table.Print(out);
   out << '\n';

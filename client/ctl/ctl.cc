@@ -10,6 +10,7 @@
 #include "client/ctl/context.h"
 #include "client/ctl/terminal.h"
 #include "maxsim_version.h"
+#include "server/shard/usage_message.h"
 
 namespace maxsim::client::ctl {
 namespace {
@@ -72,7 +73,9 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
 // What is wrong with the command line.
 std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> rest = app.remaining();
-  if (!app.get_subcommands().empty() || rest.empty() || rest.front().substr(0, 1) == "-") return error.what();
+  if (!app.get_subcommands().empty() || rest.empty() || rest.front().substr(0, 1) == "-") {
+    return shard::UsageMessage(app, error);
+  }
   std::string known;
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
     known += (known.empty() ? "" : ", ") + command->get_name();

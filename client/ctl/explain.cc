@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <limits>
+
 #include "client/ctl/commands.h"
 #include "client/ctl/explain_view.h"
 #include "client/ctl/inputs.h"
@@ -123,6 +126,7 @@ void AddExplain(CLI::App& app, Context& context) {
   command->add_option("--query-lengths", options->query_lengths, "Tokens of each query in --query, .npy of integers")
       ->type_name("FILE");
   command->add_option("--query-index", options->query_index, "Which query of --query, from 0")
+      ->check(CLI::Range(int64_t{0}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->capture_default_str()
       ->type_name("N");
   command

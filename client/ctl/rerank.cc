@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "client/ctl/commands.h"
@@ -6,6 +8,7 @@
 #include "client/ctl/results.h"
 #include "client/ctl/terminal.h"
 #include "client/messages.h"
+#include "kernels/limits.h"
 #include "server/shard/text.h"
 
 namespace maxsim::client::ctl {
@@ -140,6 +143,7 @@ void AddRerank(CLI::App& app, Context& context) {
   command->add_option("--query-lengths", options->query_lengths, "Tokens of each query in --query, .npy of integers")
       ->type_name("FILE");
   command->add_option("--query-index", options->query_index, "Which query of --query, from 0")
+      ->check(CLI::Range(int64_t{0}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->capture_default_str()
       ->type_name("N");
   CLI::Option_group* candidates = command->add_option_group("Candidates", "Exactly one of");
@@ -149,7 +153,7 @@ void AddRerank(CLI::App& app, Context& context) {
   candidates->add_flag("--all", options->all, "Every document of the collection");
   candidates->require_option(1);
   command->add_option("--top-k", options->top_k, "Documents to print")
-      ->check(CLI::Range(1u, 1u << 31))
+      ->check(CLI::Range(1, kMaxTopK))
       ->capture_default_str()
       ->type_name("K");
   command->add_option("--weights", options->weights, "A weight for each query token, .npy")->type_name("FILE");

@@ -21,6 +21,7 @@
 #include "server/shard/progress.h"
 #include "server/shard/quantize_cli.h"
 #include "server/shard/text.h"
+#include "server/shard/usage_message.h"
 #include "server/shard/verifier.h"
 
 namespace maxsim::shard {
@@ -238,7 +239,8 @@ int RunCli(int argc, char** argv) {
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
-      std::fprintf(stderr, "maxsim-shard: %s (see maxsim-shard %s--help)\n", error.what(), command.c_str());
+      std::fprintf(stderr, "maxsim-shard: %s (see maxsim-shard %s--help)\n", UsageMessage(app, error).c_str(),
+                   command.c_str());
     }
     return kExitUsage;
   }

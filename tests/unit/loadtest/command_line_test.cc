@@ -246,5 +246,11 @@ TEST(CommandLineTest, HelpAndVersionAreOutputAndEndWell) {
   }
 }
 
+TEST(CommandLineTest, AnUnknownOptionIsNamedBeforeOneThatIsMissing) {
+  EXPECT_EQ(Refused({"--collection", "docs", "--taget", "host:7070"}),
+            "maxsim-loadtest: there is no option --taget (see maxsim-loadtest --help)\n");
+  EXPECT_EQ(Refused({"--collection", "docs"}), "maxsim-loadtest: --target is required (see maxsim-loadtest --help)\n");
+}
+
 }  // namespace
 }  // namespace maxsim::loadtest

@@ -13,6 +13,7 @@ namespace maxsim::loadtest {
 namespace {
 
 using nlohmann::ordered_json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -173,6 +174,17 @@ TEST_F(ReportTest, ASweepHasItsSteps) {
   EXPECT_NEAR(json["steps"][0]["latency_us"]["p99"], 2970, 12);
   report_.sweep->best = -1;
   EXPECT_TRUE(ToJson(report_)["held_rate"].is_null());
+}
+
+TEST_F(ReportTest, ASweepsStepsSayHowManySendsWereLate) {
+  MakeSweep();
+  report_.sweep->steps[1].result.counts.late = 7654;
+  std::ostringstream out;
+  PrintReport(report_, out);
+  EXPECT_THAT(out.str(), HasSubstr("sent late"));
+  EXPECT_THAT(out.str(), ContainsRegex("200\\.0 .* 7654 +p99 9ms\n"));
+  EXPECT_THAT(ToHtml(report_), HasSubstr("<td>7654</td><td>p99 9ms</td>"));
+  EXPECT_EQ(ToJson(report_)["steps"][1]["late_sends"], 7654);
 }
 
 TEST_F(ReportTest, ASweepThatDidNotConvergeSaysSoEverywhere) {

@@ -118,7 +118,10 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   std::vector<std::string> arguments = BuildArguments();
   arguments.insert(arguments.end(), {"--id-type", "uuid"});
   EXPECT_EQ(RunShard(arguments).code, 2);
-  EXPECT_EQ(flag.err, "maxsim-shard: --output is required (see maxsim-shard build --help)\n");
+  EXPECT_EQ(flag.err, "maxsim-shard: there is no option --token (see maxsim-shard build --help)\n");
+  EXPECT_EQ(RunShard({"build"}).err, "maxsim-shard: --output is required (see maxsim-shard build --help)\n");
+  EXPECT_EQ(RunShard({"inspect", "folder", "more"}).err,
+            "maxsim-shard: \"more\" was not expected (see maxsim-shard inspect --help)\n");
   const Outcome top = RunShard({"--help"});
   EXPECT_EQ(top.code, 0);
   EXPECT_THAT(top.out,
