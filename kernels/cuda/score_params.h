@@ -132,8 +132,9 @@ struct StreamWork {
   }
 };
 
-// Teams of a stream kernel's thread blocks, and where what blocks have found of a document meets whose parts several of
-// them have: by the number of the document's candidate, counted through all row tiles. Zero between launches.
+// Teams of a stream kernel's thread blocks. A document that several of them have parts of has an element of both
+// arrays, by the number of its candidate, counted through all row tiles: what they have found meets there. The arrays
+// are zero between launches.
 struct StreamTeams {
   uint32_t* maxima;  // [kMostTeamCandidates, kBlockTokens], as Rising (sums.cuh) makes them
   uint32_t* tiles;   // [kMostTeamCandidates] that have been added

@@ -360,7 +360,7 @@ def start(run):
     with Maxsimd(run.options.bin, run.out, "start", folders, run.residency(), keys) as server:
         seconds = server.start_seconds
         plan = server.log.read_text(errors="replace").count("memory_plan") or None
-        command = " ".join(server.command)
+        command = " ".join(["maxsimd", *server.command[1:]])
     run.rows.append({"case": "start", "command": command, "seconds": round(seconds, 3), "bytes": num_bytes,
                      "gbs": float(f"{num_bytes / seconds / 1e9:.4g}"), "memory_plans": plan, "errors": 0, "rejected": 0})  # fmt: skip
 

@@ -2,10 +2,10 @@
 // stage: parsing the message, resolving ids, the whole of Translate, building and writing the answer.
 //
 // Documents are of unlike lengths, in several shards, and each run of a stage has another request than the one before,
-// so that neither caches nor the processor's guesses know its ids' places; where ids are resolved the message itself
-// has just been parsed, as in a server. Stages take turns, and each number is the median of its turns in CPU time of
-// the thread, so that other work on the machine counts as little as possible and equally for all. "ids one by one" is
-// what resolving ids in groups replaced.
+// so that neither caches nor the processor's guesses know its ids' places, but where a list is the whole collection;
+// where ids are resolved the message itself has just been parsed, as in a server. Stages take turns, and each number is
+// the median of its turns in CPU time of the thread, so that other work on the machine counts as little as possible and
+// equally for all. "ids one by one" is what resolving ids in groups replaced.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +23,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"

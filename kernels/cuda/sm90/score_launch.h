@@ -14,8 +14,8 @@ namespace maxsim::cuda::sm90 {
 cudaError_t PrepareScoreKernels();
 
 // Launches the plan's kernel. `maps` describes the documents; may be null for a stream tile. `queries` describes
-// params.query_rows, for a deep tile. params.claims and what params.teams points to must
-// be zero, and are again after it.
+// params.query_rows, for a deep tile. params.claims and what params.teams points to must be zero, and are again after
+// it.
 cudaError_t LaunchScore(const ScorePlan& plan, const DocumentMaps* maps, const QueryMap& queries,
                         const ScoreParams& params, cudaStream_t stream);
 

@@ -102,6 +102,7 @@ class StreamMultiplier {
       if (entry.NumTiles() > 1 && !IsLastOfBlock(entry, maximum)) return;
       if (entry.IsCut() && !IsLastOfAll(entry, {LoadShared(ring_.Cut(stage))}, maximum)) return;
     } else {
+      // Run has seen that there are several tiles; a second look takes time.
       if (!IsLastOfBlock(entry, maximum)) return;
     }
     Write(entry, maximum);
