@@ -59,4 +59,10 @@ std::string CodeName(size_t code);
 // A latency with the digits that matter: "213 us", "2.13 ms", "3.10 s".
 std::string FormatUs(double us);
 
+// "188 (1.9 %)" of what was sent, "0".
+std::string LateSends(const RunResult& result);
+
+// "held", or why not; and whether the load tester was the bound.
+std::string Verdict(const SweepStep& step);
+
 }  // namespace maxsim::loadtest

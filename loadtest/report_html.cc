@@ -118,12 +118,11 @@ std::string SweepSection(const Report& report) {
     chart.lines[0].points.emplace_back(step->rate, p50_us * 1e-3);
     chart.lines[1].points.emplace_back(step->rate, p99_us * 1e-3);
     rows += Row({absl::StrFormat("%.1f", step->rate), absl::StrFormat("%.1f", step->result.rps()), FormatUs(p50_us),
-                 FormatUs(p99_us), absl::StrCat(step->result.counts.rejected), absl::StrCat(step->result.counts.late),
-                 step->held ? "held" : step->reason},
+                 FormatUs(p99_us), absl::StrCat(step->result.counts.rejected), LateSends(step->result), Verdict(*step)},
                 "td");
   }
   return absl::StrCat("<h2>Sweep</h2>\n<div class=\"charts\">\n", DrawChart(chart), "<table>\n",
-                      Row({"rate", "answered a second", "p50", "p99", "rejected", "sent late", ""}, "th"), rows,
+                      Row({"rate", "answered a second", "p50", "p99", "rejected", "late sends", ""}, "th"), rows,
                       "</table>\n</div>\n");
 }
 

@@ -46,13 +46,12 @@ void PrintSteps(const Report& report, std::ostream& out) {
                {"p50", Align::kRight},
                {"p99", Align::kRight},
                {"rejected", Align::kRight},
-               {"sent late", Align::kRight},
+               {"late sends", Align::kRight},
                {""}});
   for (const SweepStep& step : sweep.steps) {
     table.AddRow({absl::StrFormat("%.1f", step.rate), absl::StrFormat("%.1f", step.result.rps()),
                   FormatUs(HistogramUs(step.result.latency, 0.5)), FormatUs(HistogramUs(step.result.latency, 0.99)),
-                  absl::StrCat(step.result.counts.rejected), absl::StrCat(step.result.counts.late),
-                  step.held ? "held" : step.reason});
+                  absl::StrCat(step.result.counts.rejected), LateSends(step.result), Verdict(step)});
   }
   table.Print(out);
   out << '\n';
@@ -89,6 +88,17 @@ std::string FormatUs(double us) {
   if (us < 1e4) return absl::StrFormat("%.2f ms", us * 1e-3);
   if (us < 1e6) return absl::StrFormat("%.1f ms", us * 1e-3);
   return absl::StrFormat("%.2f s", us * 1e-6);
+}
+
+std::string LateSends(const RunResult& result) {
+  const int64_t late = result.counts.late;
+  if (late == 0) return "0";
+  const auto sent = static_cast<double>(std::max<int64_t>(1, result.counts.requests()));
+  return absl::StrFormat("%d (%.1f %%)", late, 100.0 * static_cast<double>(late) / sent);
+}
+
+std::string Verdict(const SweepStep& step) {
+  return absl::StrCat(step.held ? "held" : step.reason, step.result.client_bound ? ", bound by the load tester" : "");
 }
 
 std::string DescribeLoad(const Report& report) {

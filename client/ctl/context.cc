@@ -15,8 +15,6 @@
 namespace maxsim::client::ctl {
 namespace {
 
-constexpr char kDefaultPort[] = ":7070";
-
 // What the user of a server that cannot be reached can do about it, judged by gRPC's words.
 const char* ReachHint(absl::string_view message, bool tls) {
   if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
@@ -119,18 +117,6 @@ absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& na
   const std::string held = absl::StrCat("the server holds ", absl::StrJoin(names, ", "));
   if (name.empty()) return absl::InvalidArgumentError(absl::StrCat("--collection is needed: ", held));
   return absl::NotFoundError(absl::StrCat("no collection '", name, "'; ", held));
-}
-
-absl::StatusOr<std::string> ServerTarget(const std::string& text) {
-  constexpr absl::string_view kSchemes[] = {"dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "xds:"};
-  for (const absl::string_view scheme : kSchemes) {
-    if (absl::StartsWith(text, scheme)) return text;
-  }
-  if (text.empty() || text.back() == ':' || text.find('/') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not HOST:PORT"));
-  }
-  const bool has_port = text.front() == '[' ? text.back() != ']' : text.find(':') != std::string::npos;
-  return has_port ? text : text + kDefaultPort;
 }
 
 void Context::Print(const Json& json) const {

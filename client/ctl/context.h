@@ -60,10 +60,6 @@ class Context {
   std::unique_ptr<Client> client_;
 };
 
-// What --server means to gRPC: HOST:PORT, port 7070 where none is given, or one of gRPC's own names (dns:, unix:, ...).
-// INVALID_ARGUMENT for another kind of address, such as a URL.
-absl::StatusOr<std::string> ServerTarget(const std::string& text);
-
 // A float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
 double Shortest(float value);
 

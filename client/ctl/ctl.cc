@@ -8,6 +8,7 @@
 #include "client/ctl/checks.h"
 #include "client/ctl/commands.h"
 #include "client/ctl/context.h"
+#include "client/ctl/server_target.h"
 #include "client/ctl/terminal.h"
 #include "maxsim_version.h"
 #include "server/shard/usage_message.h"

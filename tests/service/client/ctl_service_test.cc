@@ -15,6 +15,7 @@
 
 #include "client/ctl/context.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/server_target.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -363,8 +364,13 @@ TEST(ServerTargetTest, APortIsAddedAndUrlsAreRefused) {
   EXPECT_EQ(*ServerTarget("[::1]:9"), "[::1]:9");
   EXPECT_EQ(*ServerTarget("dns:///maxsimd:7070"), "dns:///maxsimd:7070");
   EXPECT_EQ(*ServerTarget("unix:/run/maxsimd"), "unix:/run/maxsimd");
-  for (const char* wrong : {"http://gpu-1:7070", "grpc://gpu-1", "", "gpu-1:", "gpu-1:7070/"}) {
+  for (const char* wrong : {"http://gpu-1:7070", "grpc://gpu-1", "", "gpu-1:", ":7070", "gpu-1:7070/"}) {
     EXPECT_EQ(ServerTarget(wrong).status().message(), std::string("\"") + wrong + "\" is not HOST:PORT");
+  }
+  EXPECT_EQ(*ServerTarget("gpu-1:65535"), "gpu-1:65535");
+  for (const char* port : {"0", "65536", "72606", "-1", "7o70", "99999999999"}) {
+    EXPECT_EQ(ServerTarget(std::string("gpu-1:") + port).status().message(),
+              std::string("\"gpu-1:") + port + "\" has port " + port + ", and 1 to 65535 are accepted");
   }
 }
 

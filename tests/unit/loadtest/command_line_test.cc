@@ -246,6 +246,15 @@ TEST(CommandLineTest, HelpAndVersionAreOutputAndEndWell) {
   }
 }
 
+TEST(CommandLineTest, TheTargetIsAHostAndAPort) {
+  const auto with_target = [](const char* target) { return Arguments{"--target", target, "--collection", "docs"}; };
+  EXPECT_THAT(Refused(with_target("host:72606")), HasSubstr("--target: \"host:72606\" has port 72606"));
+  EXPECT_THAT(Refused(with_target("http://host:7071")), HasSubstr("--target: \"http://host:7071\" is not HOST:PORT"));
+  Arguments arguments = with_target("host");
+  arguments.insert(arguments.end(), {"--int-ids", "9"});
+  EXPECT_EQ(Parsed(arguments).client.target, "host:7070");
+}
+
 TEST(CommandLineTest, AnUnknownOptionIsNamedBeforeOneThatIsMissing) {
   EXPECT_EQ(Refused({"--collection", "docs", "--taget", "host:7070"}),
             "maxsim-loadtest: there is no option --taget (see maxsim-loadtest --help)\n");

@@ -178,13 +178,16 @@ TEST_F(ReportTest, ASweepHasItsSteps) {
 
 TEST_F(ReportTest, ASweepsStepsSayHowManySendsWereLate) {
   MakeSweep();
-  report_.sweep->steps[1].result.counts.late = 7654;
+  RunResult& result = report_.sweep->steps[1].result;
+  result.counts.late = 39;
+  result.client_bound = true;
   std::ostringstream out;
   PrintReport(report_, out);
-  EXPECT_THAT(out.str(), HasSubstr("sent late"));
-  EXPECT_THAT(out.str(), ContainsRegex("200\\.0 .* 7654 +p99 9ms\n"));
-  EXPECT_THAT(ToHtml(report_), HasSubstr("<td>7654</td><td>p99 9ms</td>"));
-  EXPECT_EQ(ToJson(report_)["steps"][1]["late_sends"], 7654);
+  EXPECT_THAT(out.str(), HasSubstr("late sends"));
+  EXPECT_THAT(out.str(), ContainsRegex("200\\.0 .* 39 \\([0-9.]+ %\\) +p99 9ms, bound by the load tester\n"));
+  EXPECT_THAT(out.str(), ContainsRegex("100\\.0 .* 4 \\(1.3 %\\) +held\n"));
+  EXPECT_THAT(ToHtml(report_), ContainsRegex("<td>39 .*</td><td>p99 9ms, bound by the load tester</td>"));
+  EXPECT_EQ(ToJson(report_)["steps"][1]["late_sends"], 39);
 }
 
 TEST_F(ReportTest, ASweepThatDidNotConvergeSaysSoEverywhere) {
