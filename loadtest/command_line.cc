@@ -86,12 +86,7 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
          "The server's gRPC port, 7070 by default; dns:///NAME:PORT takes all addresses of a name in turn, unix:PATH a "
          "Unix socket")
       ->required()
-      // The transform comes first: it adds the port, and leaves what is wrong to the check.
-      ->transform([](const std::string& text) {
-        const absl::StatusOr<std::string> target = client::ctl::ServerTarget(text);
-        return target.ok() ? *target : text;
-      })
-      ->check([](const std::string& text) { return std::string(client::ctl::ServerTarget(text).status().message()); })
+      ->transform(CLI::Validator(client::ctl::TakeServerTarget, ""))
       ->type_name("HOST:PORT");
   app.add_option("--collection", options.workload.collection, "The collection to ask")->required()->type_name("NAME");
   app.add_option("--timeout", texts.timeout, "Of one request; beyond it is DEADLINE_EXCEEDED, an error")

@@ -2,10 +2,16 @@
 // error that only the command can see is thrown as CLI::ValidationError, like CLI11's own.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "CLI/CLI.hpp"
 #include "client/ctl/context.h"
 
 namespace maxsim::client::ctl {
+
+// --query-lengths and --query-index, of the commands that ask with one query of a file.
+void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index);
 
 void AddRerank(CLI::App& app, Context& context);
 void AddExplain(CLI::App& app, Context& context);

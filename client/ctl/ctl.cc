@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <sstream>
 
 #include "absl/status/status.h"
@@ -31,12 +32,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--server", options.server, "Address of maxsimd; of several that a name has, the first that answers")
       ->envname("MAXSIM_SERVER")
       ->capture_default_str()
-      // The transform comes first: it adds the port, and leaves what is wrong to the check.
-      ->transform([](const std::string& text) {
-        const absl::StatusOr<std::string> target = ServerTarget(text);
-        return target.ok() ? *target : text;
-      })
-      ->check([](const std::string& text) { return std::string(ServerTarget(text).status().message()); })
+      ->transform(CLI::Validator(TakeServerTarget, ""))
       ->type_name("HOST:PORT");
   app.add_option("--token-file", options.token_file,
                  "File whose first token is sent; lines that begin with # are comments")
@@ -91,6 +87,15 @@ std::string OneLine(const absl::Status& status) {
 }
 
 }  // namespace
+
+void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index) {
+  command.add_option("--query-lengths", query_lengths, "Tokens of each query in --query, .npy of integers")
+      ->type_name("FILE");
+  command.add_option("--query-index", query_index, "Which query of --query, from 0")
+      ->check(CLI::Range(int64_t{0}, int64_t{std::numeric_limits<int32_t>::max()}))
+      ->capture_default_str()
+      ->type_name("N");
+}
 
 int RunCtl(const std::vector<std::string>& arguments, const Environment& environment) {
   Context context(environment);

@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <limits>
 
 #include "client/ctl/commands.h"
 #include "client/ctl/explain_view.h"
@@ -123,12 +122,7 @@ void AddExplain(CLI::App& app, Context& context) {
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
   command->add_option("--query", options->query, "Query tokens, .npy, as for rerank")->required()->type_name("FILE");
-  command->add_option("--query-lengths", options->query_lengths, "Tokens of each query in --query, .npy of integers")
-      ->type_name("FILE");
-  command->add_option("--query-index", options->query_index, "Which query of --query, from 0")
-      ->check(CLI::Range(int64_t{0}, int64_t{std::numeric_limits<int32_t>::max()}))
-      ->capture_default_str()
-      ->type_name("N");
+  AddQueryChoice(*command, options->query_lengths, options->query_index);
   command
       ->add_option("--queries-jsonl", options->query_texts,
                    "A line of JSON for each query of --query: \"id\", \"text\", and \"tokens\", its word pieces")

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "client/ctl/commands.h"
@@ -140,12 +139,7 @@ void AddRerank(CLI::App& app, Context& context) {
   command->add_option("--query", options->query, "Query tokens, .npy: [tokens, dim], or many queries (see below)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--query-lengths", options->query_lengths, "Tokens of each query in --query, .npy of integers")
-      ->type_name("FILE");
-  command->add_option("--query-index", options->query_index, "Which query of --query, from 0")
-      ->check(CLI::Range(int64_t{0}, int64_t{std::numeric_limits<int32_t>::max()}))
-      ->capture_default_str()
-      ->type_name("N");
+  AddQueryChoice(*command, options->query_lengths, options->query_index);
   CLI::Option_group* candidates = command->add_option_group("Candidates", "Exactly one of");
   candidates->add_option("--ids", options->ids, "Document ids between commas")->type_name("A,B,C");
   candidates->add_option("--ids-file", options->ids_file, "Document ids, one per line; - reads standard input")

@@ -1,5 +1,7 @@
 #include "client/ctl/server_target.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -32,6 +34,13 @@ absl::StatusOr<std::string> ServerTarget(const std::string& text) {
   if (!has_port) return text + kDefaultPort;
   if (absl::Status status = CheckPort(text); !status.ok()) return status;
   return text;
+}
+
+std::string TakeServerTarget(std::string& text) {
+  absl::StatusOr<std::string> target = ServerTarget(text);
+  if (!target.ok()) return std::string(target.status().message());
+  text = *std::move(target);
+  return "";
 }
 
 }  // namespace maxsim::client::ctl

@@ -12,4 +12,7 @@ namespace maxsim::client::ctl {
 // would connect to another one.
 absl::StatusOr<std::string> ServerTarget(const std::string& text);
 
+// The same for CLI::Validator: replaces `text`, and returns "" or what is wrong with it.
+std::string TakeServerTarget(std::string& text);
+
 }  // namespace maxsim::client::ctl

@@ -18,6 +18,11 @@ class Skip(Exception):
     """The case cannot run here; the text says why."""
 
 
+def _shown(command):
+    """As a user types it: without the folder of the program."""
+    return " ".join([pathlib.Path(command[0]).name, *command[1:]])
+
+
 class Run:
     """What the cases share: data, programs, the servers that run, and the rows."""
 
@@ -102,7 +107,7 @@ class Run:
             raise RuntimeError(f"maxsim-loadtest wrote no report: {(errors or output).strip()[-300:]}")
         answer = json.loads(report.read_text())
         answer["processors"] = threads.processors
-        answer["command"] = " ".join(["maxsim-loadtest", *command[1:]])
+        answer["command"] = _shown(command)
         answer["kernel_share"] = self._while_measuring(answer, "kernel_seconds")
         if answer["kernel_share"] is None:
             answer["kernel_share"] = self._per_second(before, after, KERNEL_SECONDS, wall)
@@ -192,7 +197,7 @@ def engine(run):
         command = [str(part) for part in command]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         answer = json.loads(report.read_text())
-        run.rows.append({"case": name, "command": " ".join(["maxsim_bench_engine", *command[1:]]), "qps": None,
+        run.rows.append({"case": name, "command": _shown(command), "qps": None,
                          "p50_us": answer["p50_us"], "p99_us": answer["p99_us"],
                          "executor_p50_us": answer["executor_p50_us"], "device_p50_us": answer["device_p50_us"],
                          "errors": 0, "rejected": 0})  # fmt: skip
@@ -360,7 +365,7 @@ def start(run):
     with Maxsimd(run.options.bin, run.out, "start", folders, run.residency(), keys) as server:
         seconds = server.start_seconds
         plan = server.log.read_text(errors="replace").count("memory_plan") or None
-        command = " ".join(["maxsimd", *server.command[1:]])
+        command = _shown(server.command)
     run.rows.append({"case": "start", "command": command, "seconds": round(seconds, 3), "bytes": num_bytes,
                      "gbs": float(f"{num_bytes / seconds / 1e9:.4g}"), "memory_plans": plan, "errors": 0, "rejected": 0})  # fmt: skip
 

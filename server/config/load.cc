@@ -102,17 +102,12 @@ const std::set<std::string>& Switches() {
   return *names;
 }
 
-// The key that a flag sets; null where it sets none.
-const Key* KeyOf(const std::string& flag) { return FindKey(flag == "backend" ? "backend.kind" : flag); }
-
-bool IsKnown(const std::string& flag) {
-  return flag == "config" || flag == "collection" || Switches().count(flag) > 0 || KeyOf(flag) != nullptr;
-}
-
-absl::Status UnknownFlag(const std::string& flag) {
+// OK, or that the flag is unknown and which one may be meant.
+absl::Status CheckKnown(const std::string& flag) {
   std::vector<std::string> known = {"config", "collection", "backend"};
   for (const Key& candidate : Keys()) known.push_back(candidate.name);
   for (const std::string& name : Switches()) known.push_back(name);
+  if (std::find(known.begin(), known.end(), flag) != known.end()) return absl::OkStatus();
   const std::string nearest = Nearest(flag, known);
   return absl::InvalidArgumentError(
       absl::StrCat("unknown flag --", flag, nearest.empty() ? "" : absl::StrCat(" (did you mean --", nearest, "?)")));
@@ -137,8 +132,8 @@ absl::StatusOr<std::vector<Flag>> SplitFlags(const std::vector<std::string>& arg
       flag.value = args[i].substr(equals + 1);
     } else if (Switches().count(flag.name) == 0) {
       if (i + 1 == args.size()) {
-        return IsKnown(flag.name) ? absl::InvalidArgumentError(absl::StrCat("--", flag.name, " wants a value"))
-                                  : UnknownFlag(flag.name);
+        if (absl::Status status = CheckKnown(flag.name); !status.ok()) return status;
+        return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " wants a value"));
       }
       flag.value = args[++i];
     }
@@ -152,8 +147,8 @@ absl::Status ApplyFlag(const Flag& flag, std::set<std::string>& seen, Loaded& lo
   const std::string origin = absl::StrCat("--", flag.name);
   if (flag.name == "config") return absl::OkStatus();
   if (flag.name == "collection") return AddCollections(flag.value, origin, seen, loaded);
-  const Key* const key = KeyOf(flag.name);
-  if (key == nullptr) return UnknownFlag(flag.name);
+  const Key* const key = FindKey(flag.name == "backend" ? "backend.kind" : flag.name);
+  if (key == nullptr) return CheckKnown(flag.name);
   if (absl::Status status = key->set(flag.value, loaded.config); !status.ok()) return Prefixed(origin, status);
   loaded.origins[key->name] = origin;
   return absl::OkStatus();
