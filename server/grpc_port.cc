@@ -1,25 +1,22 @@
 #include "server/grpc_port.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/completion_queue.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
-#include "grpcpp/server_builder.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
-#include "server/config/values.h"
 
 namespace maxsim {
 namespace {
@@ -27,122 +24,190 @@ namespace {
 // Clients may keep idle connections alive this often; gRPC's own limit of five minutes suits no load balancer.
 constexpr int kMinPingIntervalMs = 10'000;
 
-// gRPC says only that it failed. Binding once by hand says why.
-absl::Status CheckBindable(const std::string& text) {
-  const absl::StatusOr<config::Address> address = config::ParseAddress(text);
-  if (!address.ok()) return address.status();
-  const std::string prefix = absl::StrCat("grpc.address: cannot listen on ", text, ": ");
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(address->host.c_str(), absl::StrCat(address->port).c_str(), &hints, &found);
-  if (error != 0) return absl::UnavailableError(absl::StrCat(prefix, gai_strerror(error)));
-  absl::Status status;
-  const int socket_fd = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
-  if (socket_fd >= 0) {
-    const int yes = 1;
-    setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  }
-  if (socket_fd < 0 || bind(socket_fd, found->ai_addr, found->ai_addrlen) != 0) {
-    status = absl::UnavailableError(absl::StrCat(prefix, std::strerror(errno)));
-  }
-  if (socket_fd >= 0) close(socket_fd);
-  freeaddrinfo(found);
-  return status;
-}
-
-// Likewise of a socket's path, which must not belong to a server that listens on it: gRPC would take it away from that.
-absl::Status CheckSocket(const std::string& path) {
-  const auto problem = [&path](int error) {
-    return absl::UnavailableError(
-        absl::StrCat("grpc.unix_socket: cannot listen on ", path, ": ", std::strerror(error)));
-  };
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
-  struct stat file {};
-  const bool is_there = lstat(path.c_str(), &file) == 0;
-  if (is_there && !S_ISSOCK(file.st_mode)) return problem(EEXIST);
-  const int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (socket_fd < 0) return problem(errno);
-  absl::Status status;
-  if (is_there) {
-    // EAGAIN: somebody listens, and has no time.
-    if (connect(socket_fd, name, sizeof(address)) == 0 || errno == EAGAIN) {
-      status = problem(EADDRINUSE);
-    } else if (errno != ECONNREFUSED) {
-      status = problem(errno);
-    }
-  } else if (bind(socket_fd, name, sizeof(address)) != 0) {
-    status = problem(errno);
-  } else {
-    unlink(path.c_str());
-  }
-  close(socket_fd);
-  return status;
-}
+constexpr uint64_t kLeastMemoryBytes = uint64_t{512} << 20;
 
 // gRPC counts in milliseconds, up to INT_MAX; no key's range goes that far.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
 }
 
-}  // namespace
-
-absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertificates& certificates,
-                                      const std::vector<grpc::Service*>& services) {
-  const std::string& unix_socket = config.grpc.unix_socket;
-  if (absl::Status status = CheckBindable(config.grpc.address); !status.ok()) return status;
-  if (!unix_socket.empty()) {
-    if (absl::Status status = CheckSocket(unix_socket); !status.ok()) return status;
-  }
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  GrpcPort opened;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(config.grpc.address,
-                           certificates.enabled() ? certificates.Credentials() : grpc::InsecureServerCredentials(),
-                           &opened.port);
-  if (!unix_socket.empty()) {
-    builder.AddListeningPort(absl::StrCat("unix:", unix_socket), grpc::InsecureServerCredentials());
-  }
+void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
+  // Nothing else bounds a message that is announced larger than it may be: gRPC looks at the length once all of it is
+  // there.
+  grpc::ResourceQuota quota("maxsimd");
+  quota.Resize(config.grpc.max_memory_bytes > 0 ? config.grpc.max_memory_bytes
+                                                : std::max(kLeastMemoryBytes, 4 * config.limits.max_request_bytes));
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
   // A compressed message would unfold to any size before its length is looked at: such calls end in UNIMPLEMENTED.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // gRPC's default would let two servers share a port.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+  // TLS shakes hands in gRPC, behind the gate.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ToMilliseconds(config.grpc.first_call_timeout));
+  if (config.grpc.max_connection_idle > absl::ZeroDuration()) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ToMilliseconds(config.grpc.max_connection_idle));
+  }
   if (config.grpc.max_connection_age > absl::ZeroDuration()) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ToMilliseconds(config.grpc.max_connection_age));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                                ToMilliseconds(config.grpc.max_connection_age_grace));
   }
-  for (grpc::Service* service : services) builder.RegisterService(service);
-  opened.server = builder.BuildAndStart();
-  if (opened.server == nullptr && opened.port != 0 && !unix_socket.empty()) {
-    // One that was left behind in a folder that this process may not write.
-    return absl::UnavailableError(absl::StrCat("grpc.unix_socket: cannot listen on ", unix_socket));
-  }
-  if (opened.server == nullptr || opened.port == 0) {
-    return absl::UnavailableError(absl::StrCat("grpc.address: cannot listen on ", config.grpc.address,
-                                               certificates.enabled() ? " with the files of tls.*" : ""));
-  }
-  opened.health_names = {"", v1::Reranker::service_full_name()};
-  if (config.admin.enabled) opened.health_names.emplace_back(v1::Admin::service_full_name());
-  SetHealth(opened, false);
-  return opened;
 }
 
-void SetHealth(const GrpcPort& port, bool serving) {
-  grpc::HealthCheckServiceInterface* const health = port.server->GetHealthCheckService();
+std::string_view NameOf(gate::Ending ending) {
+  switch (ending) {
+    case gate::Ending::kFull:
+      return "full";
+    case gate::Ending::kPeerFull:
+      return "peer_full";
+    case gate::Ending::kTimeout:
+      return "timeout";
+    case gate::Ending::kMalformed:
+      return "malformed";
+    case gate::Ending::kUnauthenticated:
+      return "unauthenticated";
+  }
+  return "other";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Open(const config::Config& config, Dependencies dependencies) {
+  const absl::StatusOr<config::Address> address = config::ParseAddress(config.grpc.address);
+  if (!address.ok()) return address.status();
+  std::unique_ptr<GrpcPort> port(new GrpcPort(config, *address, std::move(dependencies)));
+  const absl::StatusOr<int> number = port->gate_->Listen();
+  if (!number.ok()) return number.status();
+  port->port_ = *number;
+  if (absl::Status status = port->Start(config); !status.ok()) return status;
+  return port;
+}
+
+GrpcPort::GrpcPort(const config::Config& config, const config::Address& address, Dependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      health_names_({"", v1::Reranker::service_full_name()}),
+      gate_(std::make_unique<gate::Gate>(
+          gate::GateOptions{.host = address.host,
+                            .port = address.port,
+                            .address = config.grpc.address,
+                            .unix_socket = config.grpc.unix_socket,
+                            .tls = dependencies_.certificates->enabled(),
+                            .max_connections = config.grpc.max_connections,
+                            .max_connections_per_peer = config.grpc.max_connections_per_peer,
+                            .first_call_timeout = config.grpc.first_call_timeout},
+          ForGate())) {
+  if (config.admin.enabled) health_names_.emplace_back(v1::Admin::service_full_name());
+}
+
+GrpcPort::~GrpcPort() { Shutdown(absl::ZeroDuration()); }
+
+absl::Status GrpcPort::Start(const config::Config& config) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
+  plain_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, grpc::InsecureServerCredentials());
+  if (dependencies_.certificates->enabled()) {
+    encrypted_ =
+        builder.experimental().AddExternalConnectionAcceptor(kFromFd, dependencies_.certificates->Credentials());
+  }
+  AddLimits(config, builder);
+  for (grpc::Service* service : dependencies_.services) builder.RegisterService(service);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat(
+        "grpc.address: gRPC does not start", dependencies_.certificates->enabled() ? " with the files of tls.*" : ""));
+  }
+  SetHealth(false);
+  within_ = server_->InProcessChannel(grpc::ChannelArguments());
+  gate_->Start();
+  return absl::OkStatus();
+}
+
+gate::GateDependencies GrpcPort::ForGate() {
+  gate::GateDependencies of_gate;
+  of_gate.hand_over = [this](int fd, std::string_view bytes, bool tls) { HandOver(fd, bytes, tls); };
+  const rpc::Authenticator* const authenticator = dependencies_.authenticator;
+  if (authenticator != nullptr && authenticator->enabled(rpc::Scope::kSearch)) {
+    of_gate.authenticate = [authenticator](std::string_view authorization) {
+      return authenticator->Check(authorization, rpc::Scope::kSearch);
+    };
+  }
+  of_gate.on_refused_call = [this](std::string_view path, const absl::Status& status) {
+    CountRefusedCall(path, status);
+  };
+  of_gate.on_ended = [this](gate::Ending ending) {
+    if (dependencies_.metrics != nullptr) dependencies_.metrics->CountEndedConnection(NameOf(ending));
+  };
+  of_gate.on_counts = [this](const gate::GateCounts& counts) {
+    if (dependencies_.metrics == nullptr) return;
+    dependencies_.metrics->SetGrpcConnections("waiting", counts.waiting);
+    dependencies_.metrics->SetGrpcConnections("relayed", counts.relayed);
+    dependencies_.metrics->SetGrpcConnections("open", counts.handed_over);
+  };
+  return of_gate;
+}
+
+void GrpcPort::HandOver(int fd, std::string_view bytes, bool tls) {
+  Acceptor::NewConnectionParameters connection;
+  connection.fd = fd;
+  if (!bytes.empty()) {
+    const grpc::Slice slice(bytes.data(), bytes.size());
+    connection.read_buffer = grpc::ByteBuffer(&slice, 1);
+  }
+  (tls ? encrypted_ : plain_)->HandleNewConnection(&connection);
+}
+
+void GrpcPort::CountRefusedCall(std::string_view path, const absl::Status& status) {
+  if (dependencies_.metrics == nullptr) return;
+  // "/package.Service/Method" is the name of a method of ours, or anything that a client made up.
+  std::string name(path.substr(std::min<size_t>(path.size(), 1)));
+  std::replace(name.begin(), name.end(), '/', '.');
+  const google::protobuf::MethodDescriptor* const method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+  if (method == nullptr || method->file()->package() != "maxsim.v1") return;
+  dependencies_.metrics->CountRequest(method->name(), status.code(), absl::ZeroDuration());
+}
+
+void GrpcPort::SetHealth(bool serving) {
+  grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
   if (health == nullptr) return;
-  for (const std::string& name : port.health_names) health->SetServingStatus(name, serving);
+  for (const std::string& name : health_names_) health->SetServingStatus(name, serving);
+}
+
+absl::Status GrpcPort::Probe(absl::Duration limit) {
+  if (absl::Status status = gate_->Probe(limit); !status.ok()) return status;
+  return ProbeHealth(limit);
+}
+
+absl::Status GrpcPort::ProbeHealth(absl::Duration limit) {
+  grpc::GenericStub stub(within_);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  if (status.ok()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the gRPC port answers no call: ", status.error_message()));
+}
+
+void GrpcPort::Shutdown(absl::Duration grace) {
+  gate_->StopAccepting();
+  if (server_ != nullptr) server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  gate_->Stop();
 }
 
 }  // namespace maxsim

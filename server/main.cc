@@ -14,6 +14,7 @@
 #include "kernels/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/load.h"
+#include "server/descriptors.h"
 #include "server/logging.h"
 #include "server/server.h"
 
@@ -85,6 +86,7 @@ int Serve(const maxsim::config::Loaded& loaded) {
   Signals signals;
   maxsim::log::Initialize(loaded.config.log.level, loaded.config.log.format);
   for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);
+  maxsim::RaiseDescriptorLimit();
   auto server = maxsim::Server::Create(loaded.config);
   absl::Status status = server.status();
   int exit_code = kExitFailure;

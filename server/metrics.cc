@@ -140,6 +140,11 @@ struct Metrics::Families {
   Gauge& in_flight = AddGauge(registry, "maxsim_in_flight_jobs", "Requests being scored.").Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
+  Family<Gauge>& grpc_connections =
+      AddGauge(registry, "maxsim_grpc_connections", "Connections of the gRPC port, by state.");
+  Family<Counter>& ended_connections = AddCounter(registry, "maxsim_grpc_connections_ended_total",
+                                                  "Connections of the gRPC port that were ended before a call.");
+
   Family<Gauge>& memory = AddGauge(registry, "maxsim_memory_bytes", "Memory held, by kind and purpose.");
   Family<Gauge>& collection_info = AddGauge(registry, "maxsim_collection_info",
                                             "Always 1; storage type and residency of a collection being served.");
@@ -314,6 +319,14 @@ void Metrics::SetQueue(int64_t jobs, uint64_t work, uint64_t bytes) {
 void Metrics::SetQueueClients(int64_t clients) { families_->queue_clients.Set(static_cast<double>(clients)); }
 
 void Metrics::SetInFlight(int64_t jobs) { families_->in_flight.Set(static_cast<double>(jobs)); }
+
+void Metrics::SetGrpcConnections(std::string_view state, uint64_t count) {
+  families_->grpc_connections.Add({{"state", std::string(state)}}).Set(static_cast<double>(count));
+}
+
+void Metrics::CountEndedConnection(std::string_view reason) {
+  families_->ended_connections.Add({{"reason", std::string(reason)}}).Increment();
+}
 
 void Metrics::SetReady(bool ready) { families_->ready.Set(ready ? 1 : 0); }
 

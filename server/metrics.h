@@ -81,6 +81,11 @@ class Metrics {
   // A load or reload of a collection that is served, or was before: its series stay until RemoveCollection.
   void CountReload(std::string_view name, bool ok, absl::Duration duration);
 
+  // Connections of the gRPC port by state: "waiting", "relayed" or "open".
+  void SetGrpcConnections(std::string_view state, uint64_t count);
+  // A connection of the gRPC port that the gate has ended; `reason` is one of few.
+  void CountEndedConnection(std::string_view reason);
+
   // 1 while the server would answer a request, else 0: the same condition as /readyz.
   void SetReady(bool ready);
 

@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "kernels/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
+#include "server/descriptors.h"
 #include "server/logging.h"
 #include "server/startup.h"
 #include "server/units.h"
@@ -22,12 +25,21 @@ namespace {
 constexpr std::chrono::milliseconds kHealthInterval(250);
 constexpr int kTicksPerPoll = 20;  // GPU state and memory gauges every 5 s, below the usual scrape interval
 
+constexpr int kTicksPerTrim = 240;  // a minute
+
+// The allocator keeps what floods of calls have freed, until something asks it to give that back.
+constexpr size_t kTrimAboveBytes = size_t{256} << 20;
+
 // Calls that come while gRPC closes its port are cut off, so it stays open, refusing, until clients have noticed: until
 // this long no call was in progress, but no longer than kMaxLinger.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
 constexpr absl::Duration kMaxLinger = absl::Seconds(2);
 // What is left then is cut off: streams of the health and reflection services, calls beyond their grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
+
+// How often the gRPC port is tried, and what it has for an answer. Two failures in a row take readiness away.
+constexpr absl::Duration kProbeInterval = absl::Seconds(1);
+constexpr absl::Duration kProbeTime = absl::Seconds(1);
 
 // Time for the answers of a failed device's requests to leave.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
@@ -71,6 +83,26 @@ std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
   return std::make_unique<store::DeviceSet>(std::move(members), config.on_device_loss.value_or(by_number));
 }
 
+void GiveMemoryBack() {
+#ifdef __GLIBC__
+  if (mallinfo2().fordblks > kTrimAboveBytes) malloc_trim(0);
+#endif
+}
+
+// Lowers grpc.max_connections to what the limit of descriptors allows, and says so: connections that the process cannot
+// have must not keep it from loading a collection.
+void FitDescriptors(config::Config& config) {
+  const uint64_t limit = DescriptorLimit();
+  const DescriptorPlan plan = PlanDescriptors(config, NumOpenDescriptors(), limit);
+  if (plan.needed <= limit) return;
+  config.grpc.max_connections = plan.max_connections;
+  log::Write(spdlog::level::warn, "few_descriptors",
+             {{"limit", absl::StrCat(limit)},
+              {"needed", absl::StrCat(plan.needed)},
+              {"max_connections", absl::StrCat(plan.max_connections)},
+              {"hint", "raise the hard limit (ulimit -Hn, LimitNOFILE=) or lower grpc.max_connections"}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, std::vector<NumberedBackend> backends) {
@@ -86,6 +118,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   config.store.max_dim = config.engine.executor.max_dim;
   config.store.free_host_bytes = cpu::AvailableMemoryBytes;
   config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
+  FitDescriptors(config);
   std::unique_ptr<store::DeviceSet> devices = MakeDeviceSet(config, backends);
   auto engine = engine::Engine::Create(devices.get(), config.engine);
   if (!engine.ok()) return engine.status();
@@ -126,7 +159,10 @@ Server::~Server() {
 absl::Status Server::OpenPorts() {
   std::vector<grpc::Service*> services = {&reranker_};
   if (config_.admin.enabled) services.push_back(&admin_);
-  auto grpc = OpenGrpcPort(config_, certificates_, services);
+  auto grpc = GrpcPort::Open(config_, {.certificates = &certificates_,
+                                       .authenticator = &authenticator_,
+                                       .metrics = &metrics_,
+                                       .services = std::move(services)});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   if (!config_.http.address.empty()) {
@@ -155,7 +191,7 @@ absl::Status Server::OpenPorts() {
     if (absl::Status status = PreparePortFile(config_.server.port_file); !status.ok()) return status;
   }
   log::Write(spdlog::level::info, "listening",
-             {{"grpc_port", absl::StrCat(grpc_.port)},
+             {{"grpc_port", absl::StrCat(grpc_->port())},
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
               {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
               {"tls", certificates_.enabled() ? "on" : "off"},
@@ -197,8 +233,13 @@ absl::Status Server::Start() {
   }
   SetPhase(Phase::kServing);
   monitor_ = std::thread([this] { Monitor(); });
+  {
+    std::lock_guard lock(mutex_);
+    port_probe_ = std::make_unique<PortProbe>([this] { return grpc_->Probe(kProbeTime); }, kProbeInterval,
+                                              [this](const absl::Status& status) { OnPortChange(status); });
+  }
   if (!config_.server.port_file.empty()) {
-    absl::Status status = WritePortFile(config_.server.port_file, grpc_.port, http_port_);
+    absl::Status status = WritePortFile(config_.server.port_file, grpc_->port(), http_port_);
     if (!status.ok()) return status;
     port_file_written_ = true;
   }
@@ -218,7 +259,7 @@ void Server::SetPhase(Phase phase) {
     admin_.AcceptChanges();
   }
   metrics_.SetReady(phase == Phase::kServing);
-  if (grpc_.server != nullptr) SetHealth(grpc_, phase == Phase::kServing);
+  if (grpc_ != nullptr) grpc_->SetHealth(phase == Phase::kServing);
 }
 
 absl::Status Server::Readiness() const {
@@ -226,7 +267,7 @@ absl::Status Server::Readiness() const {
   if (!device_.ok()) return device_;
   switch (phase_) {
     case Phase::kServing:
-      return absl::OkStatus();
+      return port_probe_ == nullptr ? absl::OkStatus() : port_probe_->status();
     case Phase::kLoading:
       return absl::UnavailableError(absl::StrCat("loading collection ", loading_));
     case Phase::kDraining:
@@ -234,6 +275,16 @@ absl::Status Server::Readiness() const {
       return absl::UnavailableError("draining");
   }
   return absl::UnavailableError("unknown");
+}
+
+void Server::OnPortChange(const absl::Status& status) {
+  if (status.ok()) {
+    log::Write(spdlog::level::info, "port_answers", {});
+  } else {
+    log::Write(spdlog::level::err, "port_does_not_answer", {{"error", std::string(status.message())}});
+  }
+  std::lock_guard lock(mutex_);
+  if (phase_ == Phase::kServing && device_.ok()) metrics_.SetReady(status.ok());
 }
 
 bool Server::has_served() const {
@@ -281,7 +332,7 @@ void Server::CheckDevices() {
   }
   log::Write(spdlog::level::err, "stopping", {{"reason", absl::StrCat("the device is lost: ", health.message())}});
   metrics_.SetReady(false);
-  SetHealth(grpc_, false);
+  grpc_->SetHealth(false);
   changed_.notify_all();
 }
 
@@ -291,6 +342,7 @@ void Server::Monitor() {
   for (int tick = 0; !monitor_stop_; ++tick) {
     lock.unlock();
     CheckDevices();
+    if (tick % kTicksPerTrim == 0) GiveMemoryBack();
     if (tick % kTicksPerPoll == 0) {
       collections_.UpdateMetrics();
       if (nvml_ != nullptr) {
@@ -371,7 +423,8 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   worker_->Stop();
   const int64_t failed = scheduler_->Shutdown(deadline);
   // 3. and 4.
-  if (grpc_.server != nullptr) CloseGrpcPort(deadline, grace);
+  TakePortProbe().reset();  // outside of the lock, which it takes
+  if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // HTTP goes last: probes and metrics are answered until everything else is done.
   if (http_ != nullptr) http_->Stop(std::max(deadline - absl::Now(), std::min(kMaxLinger, grace)));
   {
@@ -386,6 +439,11 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", absl::StrCat(failed)}});
 }
 
+std::unique_ptr<PortProbe> Server::TakePortProbe() {
+  std::lock_guard lock(mutex_);
+  return std::move(port_probe_);
+}
+
 void Server::RemoveOwnPortFile() {
   if (!std::exchange(port_file_written_, false)) return;
   if (!NamesThisProcess(config_.server.port_file)) return;  // another server's by now
@@ -398,7 +456,7 @@ void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
   // The scheduler has answered; what is left of the grace is for the answers to leave, to clients that read slowly.
   calls_.WaitForEarlierCalls(deadline - absl::Now());
   calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
-  grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
+  grpc_->Shutdown(kCloseTime);
 }
 
 }  // namespace maxsim

@@ -20,6 +20,7 @@
 #include "server/http/http_server.h"
 #include "server/metrics.h"
 #include "server/nvml.h"
+#include "server/port_probe.h"
 #include "server/rpc/admin.h"
 #include "server/rpc/auth.h"
 #include "server/rpc/call_tracker.h"
@@ -76,7 +77,7 @@ class Server {
   // True once Start has made the server ready: from then on it has accepted requests.
   bool has_served() const;
 
-  int grpc_port() const { return grpc_.port; }
+  int grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
   int http_port() const { return http_port_; }  // 0: HTTP is off
 
   // For tests: the parts that requests go through.
@@ -92,6 +93,8 @@ class Server {
   absl::Status LoadCollections();
   void SetPhase(Phase phase);
   void Monitor();
+  void OnPortChange(const absl::Status& status);
+  std::unique_ptr<PortProbe> TakePortProbe();
   void CheckDevices();
   void UpdateDeviceMetrics();
   void Shutdown(absl::Duration delay, absl::Duration grace);
@@ -114,7 +117,7 @@ class Server {
   rpc::CallTracker calls_;
   rpc::Reranker reranker_;
   rpc::Admin admin_;
-  GrpcPort grpc_;
+  std::unique_ptr<GrpcPort> grpc_;
   std::unique_ptr<http::HttpServer> http_;
   int http_port_ = 0;
   bool port_file_written_ = false;
@@ -128,6 +131,7 @@ class Server {
   bool has_served_ = false;
   absl::Status device_;  // not OK once no device can answer any more
   bool monitor_stop_ = false;
+  std::unique_ptr<PortProbe> port_probe_;  // while the server serves
 
   size_t num_alive_ = 0;  // devices, when the monitor last looked; its own
   std::unique_ptr<Nvml> nvml_;

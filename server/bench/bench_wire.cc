@@ -122,15 +122,16 @@ absl::Status Serve(const Options& options) {
     if (absl::Status status = PreparePortFile(options.port_file); !status.ok()) return status;
   }
   TlsCertificates certificates(config);
-  absl::StatusOr<GrpcPort> port = OpenGrpcPort(config, certificates, {&replay});
-  if (!port.ok()) return port.status();
-  SetHealth(*port, true);
-  std::printf("port %d, answers of %s\n", port->port, options.target.c_str());
+  const auto opened = GrpcPort::Open(config, {.certificates = &certificates, .services = {&replay}});
+  if (!opened.ok()) return opened.status();
+  GrpcPort& port = **opened;
+  port.SetHealth(true);
+  std::printf("port %d, answers of %s\n", port.port(), options.target.c_str());
   std::fflush(stdout);
   if (!options.port_file.empty()) {
-    if (absl::Status status = WritePortFile(options.port_file, port->port, 0); !status.ok()) return status;
+    if (absl::Status status = WritePortFile(options.port_file, port.port(), 0); !status.ok()) return status;
   }
-  port->server->Wait();
+  port.Wait();
   return absl::OkStatus();
 }
 

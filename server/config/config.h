@@ -34,9 +34,17 @@ struct Config {
   struct {
     std::string address = "0.0.0.0:7070";  // host:port; port 0 picks a free one
     std::string unix_socket;               // path of a socket where gRPC listens as well; "": none
-    int stream_in_flight = 64;             // requests of one RerankStream that are unanswered at a time
-    int max_concurrent_streams = 4096;     // calls of one connection at a time
-    absl::Duration max_connection_age;     // zero: none; gRPC makes it up to 10 % more or less, by chance
+    int max_connections = 8192;
+    int max_connections_per_peer = 1024;  // of one IP address; 0: no bound
+    // From a connection's beginning to its first call, with a token where calls need one.
+    absl::Duration first_call_timeout = absl::Seconds(30);
+    absl::Duration max_connection_idle = absl::Minutes(30);  // without a call; zero: no bound
+    // What gRPC may hold of messages that have not come whole, and of its own records of calls and connections; 0: four
+    // times limits.max_request_bytes, and 512 MiB at least.
+    uint64_t max_memory_bytes = 0;
+    int stream_in_flight = 64;          // requests of one RerankStream that are unanswered at a time
+    int max_concurrent_streams = 4096;  // calls of one connection at a time
+    absl::Duration max_connection_age;  // zero: none; gRPC makes it up to 10 % more or less, by chance
     absl::Duration max_connection_age_grace = absl::Seconds(30);  // from that age on, for calls in progress
   } grpc;
 

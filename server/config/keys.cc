@@ -230,6 +230,24 @@ void AddNetworkKeys(std::vector<Key>& keys) {
       "grpc.unix_socket", "path", +[](Config& c) -> std::string& { return c.grpc.unix_socket; },
       "Unix socket where gRPC listens as well, in plain text, for clients on this machine; empty: none."));
   keys.push_back(Count(
+      "grpc.max_connections", +[](Config& c) -> int& { return c.grpc.max_connections; }, 1, kMi,
+      "Open connections; one more takes the place of one that has made no call, or is closed. The process needs a "
+      "descriptor for each."));
+  keys.push_back(Count(
+      "grpc.max_connections_per_peer", +[](Config& c) -> int& { return c.grpc.max_connections_per_peer; }, 0, kMi,
+      "Open connections of one IP address, by the same rule; 0 is no bound."));
+  keys.push_back(Duration(
+      "grpc.first_call_timeout", +[](Config& c) -> absl::Duration& { return c.grpc.first_call_timeout; },
+      absl::Hours(1),
+      "Until a connection has made a call (with a known token, where there are tokens); then it is closed."));
+  keys.push_back(Duration(
+      "grpc.max_connection_idle", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_idle; },
+      absl::Hours(24), "Time without a call after which a connection is closed; 0 is no bound."));
+  keys.push_back(Bytes(
+      "grpc.max_memory", +[](Config& c) -> uint64_t& { return c.grpc.max_memory_bytes; }, 0, kHuge,
+      "Memory of messages that have not come whole; beyond it gRPC cancels calls by chance, with RESOURCE_EXHAUSTED or "
+      "UNAVAILABLE; 0 is four times limits.max_request_bytes, and 512MiB at least."));
+  keys.push_back(Count(
       "grpc.stream_in_flight", +[](Config& c) -> int& { return c.grpc.stream_in_flight; }, 1, 4096,
       "Unanswered requests of one RerankStream; beyond it the stream is not read."));
   keys.push_back(Count(

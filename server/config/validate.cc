@@ -94,6 +94,9 @@ absl::Status Validate(const Config& config) {
                 executor.max_candidates),
         Ordered("limits.max_inline_documents", limits.max_inline_documents, "engine.max_staged_documents",
                 executor.max_staged_documents),
+        config.grpc.max_memory_bytes == 0 ? absl::OkStatus()
+                                          : Ordered("limits.max_request_bytes", limits.max_request_bytes,
+                                                    "grpc.max_memory", config.grpc.max_memory_bytes),
         ValidateTls(config), ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/gate/relayed_peer.h"
 #include "server/rpc/status.h"
 
 namespace maxsim::rpc {
@@ -35,6 +36,7 @@ uint64_t ClientOf(std::string_view value, std::string_view peer) {
     // The brackets of an IPv6 address, percent-encoded.
     if (peer.size() > 6 && peer.substr(0, 3) == "%5B") peer = peer.substr(3, peer.size() - 6);
   }
+  if (const std::string_view relayed = gate::RelayedHost(peer); !relayed.empty()) peer = relayed;
   return hash(peer);
 }
 

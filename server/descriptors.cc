@@ -1,0 +1,61 @@
+#include "server/descriptors.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "server/http/transport.h"
+
+namespace maxsim {
+namespace {
+
+// Each thread that reads shards has its shard and that shard's folder open, and what it is about to close.
+constexpr uint64_t kOfLoads = 4;
+// gRPC's event loops, the log, the pairs of relayed health checks.
+constexpr uint64_t kOfOthers = 64;
+// Connections that there are in any case, however low the limit is. Where even these do not fit, the gate makes room.
+constexpr uint64_t kFewestConnections = 8;
+
+}  // namespace
+
+uint64_t RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);  // Without it the old limit stays.
+  }
+  return DescriptorLimit();
+}
+
+uint64_t DescriptorLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
+}
+
+DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit) {
+  uint64_t others = num_open + kOfOthers + kOfLoads * static_cast<uint64_t>(config.store.load_threads);
+  if (!config.http.address.empty()) {
+    others +=
+        static_cast<uint64_t>(config.http.max_concurrent_requests) + http::TransportOptions().max_idle_connections;
+  }
+  const auto wanted = static_cast<uint64_t>(config.grpc.max_connections);
+  // Half of what is left where the others alone would take it all: HTTP's connections make room for one another too.
+  const uint64_t half = limit > num_open ? (limit - num_open) / 2 : 0;
+  const uint64_t left = std::max(limit > others ? limit - others : 0, half);
+  return {.needed = others + wanted,
+          .max_connections = static_cast<int>(std::min(wanted, std::max(left, kFewestConnections)))};
+}
+
+uint64_t NumOpenDescriptors() {
+  std::error_code error;
+  uint64_t count = 0;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace maxsim

@@ -1,0 +1,28 @@
+// File descriptors: how many the process may have, and how many a configuration needs.
+#pragma once
+
+#include <cstdint>
+
+#include "server/config/config.h"
+
+namespace maxsim {
+
+// Raises the process' soft limit to its hard one, which needs no privilege. Returns the limit in force.
+uint64_t RaiseDescriptorLimit();
+
+// The limit in force.
+uint64_t DescriptorLimit();
+
+// How the descriptors are to be shared out.
+struct DescriptorPlan {
+  uint64_t needed = 0;      // by the configuration as it is
+  int max_connections = 0;  // of gRPC: the configured number, or what fits below the limit
+};
+
+// `num_open` descriptors are open already.
+DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit);
+
+// Descriptors that the process has open now.
+uint64_t NumOpenDescriptors();
+
+}  // namespace maxsim

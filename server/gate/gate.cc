@@ -1,0 +1,384 @@
+#include "server/gate/gate.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/thread_name.h"
+#include "server/gate/handed_over.h"
+#include "server/gate/listeners.h"
+#include "server/gate/relay.h"
+#include "server/gate/visitors.h"
+#include "server/gate/waiting_connection.h"
+#include "server/log_event.h"
+
+namespace maxsim::gate {
+namespace {
+
+namespace asio = boost::asio;
+using ErrorCodeOf = boost::system::error_code;
+
+// After an accept that failed, as for want of descriptors or memory.
+constexpr std::chrono::milliseconds kAcceptPause(50);
+constexpr std::chrono::milliseconds kSweepInterval(500);
+// Relayed connections without a known token: checks of health. One more takes the place of the oldest.
+constexpr size_t kMaxUnproven = 256;
+
+struct Accepted {
+  OwnedFd fd;
+  Peer peer;
+  int port = 0;  // of the peer
+};
+
+// The peer's address as gRPC writes it, IPv4 within IPv6 taken out of it.
+Peer PeerOf(const sockaddr_storage& address, int* port) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    *port = ntohs(v4.sin_port);
+  } else if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+    inet_ntop(mapped ? AF_INET : AF_INET6, v6.sin6_addr.s6_addr + (mapped ? 12 : 0), text, sizeof(text));
+    *port = ntohs(v6.sin6_port);
+  }
+  if (*port == 0) return {};
+  return {.host = text, .name = absl::StrCat(text, ":", *port)};
+}
+
+}  // namespace
+
+class Gate::Impl {
+ public:
+  Impl(GateOptions options, GateDependencies dependencies)
+      : options_(std::move(options)),
+        dependencies_(std::move(dependencies)),
+        visitors_{.loop = loop_,
+                  .options = options_,
+                  .dependencies = dependencies_,
+                  .hand_over =
+                      [this](int fd, const Peer& peer, std::string_view bytes, bool tls) {
+                        handed_over_.Add(fd, peer.host);
+                        dependencies_.hand_over(fd, bytes, tls);
+                      }},
+        spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+
+  ~Impl() { Stop(); }
+
+  absl::StatusOr<int> Listen() {
+    absl::StatusOr<TcpListeners> tcp = ListenOnTcp(options_.host, options_.port, options_.address);
+    if (!tcp.ok()) return tcp.status();
+    if (!options_.unix_socket.empty()) {
+      absl::StatusOr<OwnedFd> unix_socket = ListenOnUnixSocket(options_.unix_socket);
+      if (!unix_socket.ok()) return unix_socket.status();
+      owns_socket_file_ = true;
+      AddListener(*std::move(unix_socket), /*tls=*/false);
+    }
+    sockaddr_storage own{};
+    socklen_t size = sizeof(own);
+    getsockname(tcp->sockets.front().get(), reinterpret_cast<sockaddr*>(&own), &size);
+    probed_address_ = own;
+    for (OwnedFd& socket : tcp->sockets) AddListener(std::move(socket), options_.tls);
+    return tcp->port;
+  }
+
+  void Start() {
+    for (const auto& listener : listeners_) Accept(*listener);
+    Sweep();
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  void StopAccepting() {
+    if (stopped_accepting_.exchange(true)) return;
+    RemoveSocketFile();
+    if (!thread_.joinable()) return listeners_.clear();
+    std::promise<void> done;
+    asio::post(loop_, [this, &done] {
+      for (const auto& listener : listeners_) {
+        ErrorCodeOf ignored;
+        listener->socket.close(ignored);
+        listener->pause.cancel();
+      }
+      while (!visitors_.waiting.empty()) visitors_.waiting.front()->Close();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+  void Stop() {
+    StopAccepting();
+    if (!thread_.joinable()) return;
+    asio::post(loop_, [this] {
+      sweep_timer_.cancel();
+      while (!visitors_.unproven.empty()) visitors_.unproven.front()->Close();
+      while (!visitors_.proven.empty()) visitors_.proven.front()->Close();
+      work_.reset();
+      loop_.stop();
+    });
+    thread_.join();
+  }
+
+  absl::Status Probe(absl::Duration limit);
+
+ private:
+  struct Listener {
+    asio::posix::stream_descriptor socket;
+    asio::steady_timer pause;
+    bool tls = false;
+  };
+
+  void AddListener(OwnedFd fd, bool tls) {
+    listeners_.push_back(
+        std::unique_ptr<Listener>(new Listener{.socket = asio::posix::stream_descriptor(loop_, fd.Release()),
+                                               .pause = asio::steady_timer(loop_),
+                                               .tls = tls}));
+  }
+
+  void Run() {
+    NameThisThread("gate");
+    while (true) {
+      try {
+        loop_.run();
+        return;
+      } catch (const std::exception& exception) {
+        // There was no memory for one connection's bytes; its deadline will close it.
+        log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
+      }
+    }
+  }
+
+  void Accept(Listener& listener) {
+    listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](ErrorCodeOf error) {
+      if (error || stopped_accepting_) return;
+      // Others get their turn between the connections of a flood.
+      constexpr int kAtATime = 64;
+      for (int i = 0; i < kAtATime; ++i) {
+        Accepted accepted;
+        if (const int problem = AcceptOne(listener, accepted); problem != 0) {
+          if (problem == EAGAIN || problem == EWOULDBLOCK) break;
+          if (problem == EINTR || problem == ECONNABORTED) continue;
+          return AcceptLater(listener, problem);
+        }
+        try {
+          Admit(std::move(accepted), listener.tls);
+        } catch (const std::bad_alloc&) {
+          return AcceptLater(listener, ENOMEM);
+        }
+      }
+      Accept(listener);
+    });
+  }
+
+  // Returns 0, or the error.
+  int AcceptOne(Listener& listener, Accepted& accepted) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    const int fd = accept4(listener.socket.native_handle(), reinterpret_cast<sockaddr*>(&address), &size,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return errno;
+    accepted.fd.Reset(fd);
+    accepted.peer = PeerOf(address, &accepted.port);
+    const int yes = 1;
+    if (accepted.port != 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    return 0;
+  }
+
+  // No error ends a listener: whatever is short now may be there again in a moment.
+  void AcceptLater(Listener& listener, int problem) {
+    if ((problem == EMFILE || problem == ENFILE) && !MakeRoom()) RefuseOne(listener);
+    LogAcceptError(problem);
+    listener.pause.expires_after(kAcceptPause);
+    listener.pause.async_wait([this, &listener](ErrorCodeOf error) {
+      if (!error && !stopped_accepting_) Accept(listener);
+    });
+  }
+
+  // Once a second at most, with the number of those that were left out.
+  void LogAcceptError(int problem) {
+    const auto now = std::chrono::steady_clock::now();
+    ++num_accept_errors_;
+    if (now < next_accept_line_) return;
+    next_accept_line_ = now + std::chrono::seconds(1);
+    log::Write(spdlog::level::warn, "grpc_accept",
+               {{"error", std::strerror(problem)}, {"times", absl::StrCat(std::exchange(num_accept_errors_, 0))}});
+  }
+
+  // Closes the connection that has waited longest; false where none waits.
+  bool MakeRoom() {
+    if (!visitors_.waiting.empty()) {
+      visitors_.waiting.front()->Close();
+    } else if (!visitors_.unproven.empty()) {
+      visitors_.unproven.front()->Close();
+    } else {
+      return false;
+    }
+    dependencies_.on_ended(Ending::kFull);
+    return true;
+  }
+
+  // A client that cannot be served is told at once, and does not wait for a timeout: the spare descriptor is what
+  // accepts it.
+  void RefuseOne(Listener& listener) {
+    spare_.Reset();
+    OwnedFd(accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)).Reset();
+    spare_.Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    dependencies_.on_ended(Ending::kFull);
+  }
+
+  void Admit(Accepted accepted, bool tls) {
+    if (accepted.port != 0 && accepted.port == probing_port_.load()) return;  // Probe sees it closed.
+    if (num_open() >= static_cast<size_t>(options_.max_connections)) handed_over_.Sweep();
+    if (num_open() >= static_cast<size_t>(options_.max_connections) && !MakeRoom()) {
+      return dependencies_.on_ended(Ending::kFull);
+    }
+    if (!MakeRoomOfPeer(accepted.peer.host)) return;
+    using Wanted = WaitingConnection::Wanted;
+    const Wanted wanted = tls ? Wanted::kFirstByte : dependencies_.authenticate ? Wanted::kToken : Wanted::kPreface;
+    const int family = accepted.peer.host.empty() ? AF_UNIX : AF_INET6;
+    std::make_shared<WaitingConnection>(&visitors_, MakeSocket(loop_, family, accepted.fd.Release()),
+                                        std::move(accepted.peer), wanted)
+        ->Start();
+    while (visitors_.unproven.size() > kMaxUnproven) visitors_.unproven.front()->Close();
+  }
+
+  size_t num_open() const {
+    return visitors_.waiting.size() + visitors_.unproven.size() + visitors_.proven.size() + handed_over_.size();
+  }
+
+  // False where the connection of this peer must not be kept.
+  bool MakeRoomOfPeer(const std::string& host) {
+    if (options_.max_connections_per_peer == 0 || host.empty()) return true;
+    const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
+    if (OfPeer(host) < limit) return true;
+    handed_over_.Sweep();
+    if (OfPeer(host) < limit) return true;
+    dependencies_.on_ended(Ending::kPeerFull);
+    const auto oldest = std::find_if(visitors_.waiting.begin(), visitors_.waiting.end(),
+                                     [&host](const auto& waiting) { return waiting->peer().host == host; });
+    if (oldest == visitors_.waiting.end()) return false;
+    (*oldest)->Close();
+    return true;
+  }
+
+  size_t OfPeer(const std::string& host) const {
+    const auto is_of_peer = [&host](const auto& visitor) { return visitor->peer().host == host; };
+    return handed_over_.of_peer(host) + std::count_if(visitors_.waiting.begin(), visitors_.waiting.end(), is_of_peer) +
+           std::count_if(visitors_.unproven.begin(), visitors_.unproven.end(), is_of_peer) +
+           std::count_if(visitors_.proven.begin(), visitors_.proven.end(), is_of_peer);
+  }
+
+  void Sweep() {
+    handed_over_.Sweep();
+    dependencies_.on_counts({.waiting = visitors_.waiting.size(),
+                             .relayed = visitors_.unproven.size() + visitors_.proven.size(),
+                             .handed_over = handed_over_.size()});
+    sweep_timer_.expires_after(kSweepInterval);
+    sweep_timer_.async_wait([this](ErrorCodeOf error) {
+      if (!error) Sweep();
+    });
+  }
+
+  void RemoveSocketFile() {
+    if (std::exchange(owns_socket_file_, false)) unlink(options_.unix_socket.c_str());
+  }
+
+  const GateOptions options_;
+  const GateDependencies dependencies_;
+  asio::io_context loop_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_);
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  bool owns_socket_file_ = false;
+  std::atomic<bool> stopped_accepting_{false};
+  asio::steady_timer sweep_timer_{loop_};
+  // Of the loop's thread.
+  Visitors visitors_;
+  HandedOver handed_over_;
+  OwnedFd spare_;
+  int num_accept_errors_ = 0;
+  std::chrono::steady_clock::time_point next_accept_line_{};
+
+  sockaddr_storage probed_address_{};  // what Probe connects to
+  std::atomic<int> probing_port_{0};   // from which Probe connects; 0 while there is none
+  std::thread thread_;
+};
+
+absl::Status Gate::Impl::Probe(absl::Duration limit) {
+  const auto failed = [](const char* what) {
+    return absl::UnavailableError(absl::StrCat("the gRPC port: ", what, ": ", std::strerror(errno)));
+  };
+  sockaddr_storage own = probed_address_;
+  sockaddr_storage any{};
+  any.ss_family = own.ss_family;
+  auto& own_v6 = reinterpret_cast<sockaddr_in6&>(own);
+  auto& own_v4 = reinterpret_cast<sockaddr_in&>(own);
+  socklen_t size = sizeof(sockaddr_in);
+  // Under a wildcard the machine's own address answers.
+  if (own.ss_family == AF_INET6) {
+    size = sizeof(sockaddr_in6);
+    const bool is_wildcard = IN6_IS_ADDR_UNSPECIFIED(&own_v6.sin6_addr);
+    if (is_wildcard) inet_pton(AF_INET6, "::ffff:127.0.0.1", &own_v6.sin6_addr);
+    if (is_wildcard) inet_pton(AF_INET6, "::ffff:0.0.0.0", &reinterpret_cast<sockaddr_in6&>(any).sin6_addr);
+  } else if (own_v4.sin_addr.s_addr == htonl(INADDR_ANY)) {
+    own_v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  }
+  const OwnedFd fd(socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return failed("no socket");
+  sockaddr_storage bound{};
+  socklen_t bound_size = sizeof(bound);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), size) != 0 ||
+      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &bound_size) != 0) {
+    return failed("no port to connect from");
+  }
+  int port = 0;
+  PeerOf(bound, &port);
+  probing_port_ = port;
+  absl::Status status;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&own), size) != 0 && errno != EINPROGRESS) {
+    status = failed("connect");
+  } else {
+    // Accepted and recognised, the connection is closed, which makes it readable.
+    pollfd closed{.fd = fd.get(), .events = POLLIN, .revents = 0};
+    const int ready = poll(&closed, 1, static_cast<int>(absl::ToInt64Milliseconds(limit)));
+    char byte = 0;
+    if (ready == 0) {
+      status = absl::UnavailableError("the gRPC port accepts no connection");
+    } else if (ready < 0 || (recv(fd.get(), &byte, 1, 0) < 0 && errno != ECONNRESET)) {
+      status = failed("probe");
+    }
+  }
+  probing_port_ = 0;
+  return status;
+}
+
+Gate::Gate(GateOptions options, GateDependencies dependencies)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(dependencies))) {}
+Gate::~Gate() = default;
+absl::StatusOr<int> Gate::Listen() { return impl_->Listen(); }
+void Gate::Start() { impl_->Start(); }
+void Gate::StopAccepting() { impl_->StopAccepting(); }
+void Gate::Stop() { impl_->Stop(); }
+absl::Status Gate::Probe(absl::Duration limit) { return impl_->Probe(limit); }
+
+}  // namespace maxsim::gate

@@ -1,0 +1,38 @@
+#include "server/gate/handed_over.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace maxsim::gate {
+namespace {
+
+// The inode of a socket, or 0 where the descriptor is closed or something else's.
+ino_t SocketInode(int fd) {
+  struct stat file {};
+  return fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;
+}
+
+}  // namespace
+
+void HandedOver::Add(int fd, const std::string& peer) {
+  connections_.push_back({fd, SocketInode(fd), peer});
+  if (!peer.empty()) ++by_peer_[peer];
+}
+
+void HandedOver::Sweep() {
+  const auto is_closed = [this](const Connection& connection) {
+    if (SocketInode(connection.fd) == connection.inode) return false;
+    const auto peer = by_peer_.find(connection.peer);
+    if (peer != by_peer_.end() && --peer->second == 0) by_peer_.erase(peer);
+    return true;
+  };
+  connections_.erase(std::remove_if(connections_.begin(), connections_.end(), is_closed), connections_.end());
+}
+
+size_t HandedOver::of_peer(const std::string& peer) const {
+  const auto found = by_peer_.find(peer);
+  return found == by_peer_.end() ? 0 : found->second;
+}
+
+}  // namespace maxsim::gate

@@ -1,0 +1,57 @@
+// The few frames of HTTP/2 (RFC 9113) that the gate writes itself, and the constants by which it reads others. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace maxsim::gate {
+
+// What a client sends first (RFC 9113, section 3.4).
+inline constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+inline constexpr size_t kFrameHeaderBytes = 9;
+// The largest frame that a peer may send before it is told otherwise (SETTINGS_MAX_FRAME_SIZE's initial value).
+inline constexpr uint32_t kMaxFrameBytes = 16384;
+
+enum class FrameType : uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kPriority = 2,
+  kResetStream = 3,
+  kSettings = 4,
+  kPushPromise = 5,
+  kPing = 6,
+  kGoaway = 7,
+  kWindowUpdate = 8,
+  kContinuation = 9,
+};
+
+inline constexpr uint8_t kFlagAck = 0x1;         // of SETTINGS and PING
+inline constexpr uint8_t kFlagEndStream = 0x1;   // of DATA and HEADERS
+inline constexpr uint8_t kFlagEndHeaders = 0x4;  // of HEADERS and CONTINUATION
+inline constexpr uint8_t kFlagPadded = 0x8;      // of DATA and HEADERS
+inline constexpr uint8_t kFlagPriority = 0x20;   // of HEADERS
+
+enum class ErrorCode : uint32_t { kNoError = 0, kProtocolError = 1, kEnhanceYourCalm = 11 };
+
+// A whole frame; `payload` is at most kMaxFrameBytes long.
+std::string Frame(FrameType type, uint8_t flags, uint32_t stream_id, std::string_view payload);
+
+// A server's first frame: SETTINGS that leaves everything at its initial value.
+std::string EmptySettings();
+
+// The answer to a PING of this 8-byte payload.
+std::string PingAck(std::string_view payload);
+
+std::string WindowUpdate(uint32_t stream_id, uint32_t bytes);
+
+std::string Goaway(uint32_t last_stream_id, ErrorCode code);
+
+// A gRPC call's answer that is nothing but an error: one HEADERS frame with END_STREAM, and RST_STREAM(NO_ERROR), which
+// asks the client to send no more of its request. Uses no dynamic table of HPACK, so that it leaves none behind.
+std::string RefusedCall(uint32_t stream_id, const absl::Status& status);
+
+}  // namespace maxsim::gate

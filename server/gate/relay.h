@@ -1,0 +1,90 @@
+// A connection whose first call needed no token: that of a health check. Internal to server/gate; used on the gate's
+// thread only.
+//
+// gRPC serves it through a socket pair, and what the client sends is bounded: calls and bytes a second, streams that
+// are open, the size of headers. A call that carries a known token ends the bounds (a client that checks its server's
+// health does so on the connection of its calls), and from then on bytes are only copied. The pair's other end has the
+// client's address in its name, for relayed_peer.h.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <string>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "server/gate/http2_scanner.h"
+#include "server/gate/visitors.h"
+
+namespace maxsim::gate {
+
+// Tokens that come back with time, up to a number.
+class RateBound {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RateBound(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
+
+  // Takes `amount`, on credit if need be; returns how long the next one has to wait for that.
+  Clock::duration Take(double amount, Clock::time_point now);
+
+ private:
+  const double per_second_;
+  const double burst_;
+  double left_;
+  Clock::time_point last_{};
+};
+
+class Relay : public std::enable_shared_from_this<Relay> {
+ public:
+  // Gives gRPC one end of a socket pair, and relays `client`, of which `received` has been read. Closes it where there
+  // is no descriptor left.
+  static void Start(Visitors* visitors, Socket client, const Peer& peer, const std::string& received);
+
+  Relay(Visitors* visitors, Socket client, Socket inside, Peer peer);
+
+  // Closes both ends. Idempotent.
+  void Close();
+
+  const Peer& peer() const { return peer_; }
+
+ private:
+  using Error = boost::system::error_code;
+  using Clock = std::chrono::steady_clock;
+
+  void Begin(const std::string& received);
+  // The client's bytes go to gRPC ...
+  void ReadClient();
+  void OnClientBytes(std::string_view bytes);
+  // Scans what has come and appends to to_inside_ what may pass; false where the client went beyond a bound.
+  bool Scan(std::string_view bytes);
+  bool Pass(const Unit& unit);
+  void BecomeProven();
+  void WriteInside();
+  // ... and gRPC's to the client.
+  void ReadInside();
+  void WriteClient(size_t num_bytes);
+
+  Visitors& visitors_;
+  Socket client_;
+  Socket inside_;
+  const Peer peer_;
+  std::list<std::shared_ptr<Relay>>::iterator place_;
+  bool proven_ = false;
+  bool closed_ = false;
+  Http2Scanner scanner_;
+  RateBound calls_;
+  RateBound bytes_;
+  Clock::duration pause_{};  // before the client is read again
+  int num_open_ = 0;         // streams that the client has opened and not ended
+  int num_watches_ = 0;
+  boost::asio::steady_timer pause_timer_;
+  boost::asio::steady_timer write_deadline_;  // for the client to read
+  std::string to_inside_;
+  std::array<char, 32 * 1024> from_client_;
+  std::array<char, 32 * 1024> from_inside_;
+};
+
+}  // namespace maxsim::gate

@@ -1,0 +1,44 @@
+// Asks again and again whether the gRPC port answers, so that readiness is what a client would find.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace maxsim {
+
+// Thread-safe.
+class PortProbe {
+ public:
+  // Failures in a row that make the port one that does not answer. One may be a moment in which the machine was busy.
+  static constexpr int kFailures = 2;
+
+  // Calls `probe` on a thread of its own, `interval` after it last returned, until the object is destroyed; and
+  // `on_change` there, with what status() is from then on, when the port stops answering or answers again. Neither may
+  // block for long.
+  PortProbe(std::function<absl::Status()> probe, absl::Duration interval,
+            std::function<void(const absl::Status&)> on_change);
+  ~PortProbe();  // waits for a probe that is under way
+
+  // OK, or why the port has not answered lately.
+  absl::Status status() const;
+
+ private:
+  void Run();
+
+  const std::function<absl::Status()> probe_;
+  const absl::Duration interval_;
+  const std::function<void(const absl::Status&)> on_change_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  bool stopping_ = false;
+  absl::Status status_;
+  std::thread thread_;
+};
+
+}  // namespace maxsim
