@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/cpu/machine.h"
+#include "kernels/monotonic_clock.h"
 #include "kernels/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
 #include "server/logging.h"
+#include "server/rpc/grpc_call.h"
 #include "server/startup.h"
 #include "server/units.h"
 
@@ -363,7 +364,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   }
   // 2. Whatever was accepted is answered; what comes is refused.
   RemoveOwnPortFile();
-  const absl::Time deadline = absl::Now() + grace;
+  const absl::Time deadline = MonotonicNow() + grace;
   calls_.BeginDrain();
   rerank_.SetState(rpc::RerankService::State::kDraining);
   reranker_.DrainStreams();
@@ -373,7 +374,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   // 3. and 4.
   if (grpc_.server != nullptr) CloseGrpcPort(deadline, grace);
   // HTTP goes last: probes and metrics are answered until everything else is done.
-  if (http_ != nullptr) http_->Stop(std::max(deadline - absl::Now(), std::min(kMaxLinger, grace)));
+  if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
   {
     std::lock_guard lock(mutex_);
     monitor_stop_ = true;
@@ -396,9 +397,9 @@ void Server::RemoveOwnPortFile() {
 
 void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
   // The scheduler has answered; what is left of the grace is for the answers to leave, to clients that read slowly.
-  calls_.WaitForEarlierCalls(deadline - absl::Now());
+  calls_.WaitForEarlierCalls(deadline - MonotonicNow());
   calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
-  grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
+  grpc_.server->Shutdown(rpc::FromNow(kCloseTime));
 }
 
 }  // namespace maxsim
