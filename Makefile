@@ -79,10 +79,11 @@ format: ## Format every source file
 	@scripts/setup.sh check
 	@scripts/check-format.sh --fix
 
-check: build ## Check the format, run clang-tidy, shellcheck and the documentation checks
+check: build ## Check the format and the clocks, run clang-tidy, shellcheck and the documentation checks
 	@scripts/setup.sh check
 	@scripts/check-format.sh
 	@scripts/check-scripts.sh
+	@scripts/check-clocks.sh
 	@scripts/check-docs.py $(BUILD)
 	@scripts/check-tidy.sh
 

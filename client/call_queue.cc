@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/status.h"
 #include "client/wire.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "kernels/monotonic_clock.h"
 
 namespace maxsim::client {
 namespace {
@@ -32,7 +32,7 @@ class UnaryQueue final : public CallQueue {
   void Start(const EncodedRequest& request, uint64_t tag) override {
     auto* call = new Call;
     call->tag = tag;
-    if (timeout_ != absl::InfiniteDuration()) call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
+    if (timeout_ != absl::InfiniteDuration()) call->context.set_deadline(ToGrpcTime(MonotonicNow() + timeout_));
     metadata_.AddTo(call->context);
     next_stub_ = next_stub_ + 1 < stubs_.size() ? next_stub_ + 1 : 0;
     call->reader = stubs_[next_stub_].PrepareUnaryCall(&call->context, method_, request.Buffer(), &queue_);
@@ -109,11 +109,17 @@ void CallMetadata::AddTo(grpc::ClientContext& context) const {
   for (const auto& [key, value] : entries_) context.AddMetadata(key, value);
 }
 
+gpr_timespec ToGrpcTime(absl::Time time) {
+  if (time == absl::InfiniteFuture()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(time - MonotonicNow()), GPR_TIMESPAN));
+}
+
 grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok) {
   if (deadline == absl::InfiniteFuture()) {
     return queue.Next(tag, ok) ? grpc::CompletionQueue::GOT_EVENT : grpc::CompletionQueue::SHUTDOWN;
   }
-  return queue.AsyncNext(tag, ok, absl::ToChronoTime(deadline));
+  return queue.AsyncNext(tag, ok, ToGrpcTime(deadline));
 }
 
 EncodedRequest::EncodedRequest(const v1::RerankRequest& request) {

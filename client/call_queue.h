@@ -5,7 +5,7 @@
 //   std::unique_ptr<CallQueue> queue = MakeCallQueue(channels, options);
 //   queue->Start(EncodedRequest(request), tag);
 //   CallQueue::Answer answer;
-//   while (queue->Next(absl::Now() + absl::Seconds(1), answer) == CallQueue::Event::kAnswer) ...
+//   while (queue->Next(MonotonicNow() + absl::Seconds(1), answer) == CallQueue::Event::kAnswer) ...
 //
 // Client::RerankAsync serves every call of a process from one completion queue of gRPC's, whose threads hand each
 // answer on, and keeps the calls under way in one set. That is the convenient way, with retries. Here a queue has a
@@ -67,7 +67,7 @@ class CallQueue {
   // caller's, and those under way differ.
   virtual void Start(const EncodedRequest& request, uint64_t tag) = 0;
 
-  // Waits for an answer until `deadline`.
+  // Waits for an answer until `deadline`, a time of MonotonicNow().
   virtual Event Next(absl::Time deadline, Answer& answer) = 0;
 
   // No Start follows. Calls end by their timeout; sessions at once, with CANCELLED for what they have not answered.

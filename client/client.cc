@@ -10,11 +10,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "client/status.h"
 #include "client/wire.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/create_channel.h"
+#include "kernels/monotonic_clock.h"
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 
@@ -26,7 +26,7 @@ constexpr absl::Duration kConnectWait = absl::Seconds(1);
 
 absl::Time DeadlineOf(const CallOptions& call, absl::Duration default_timeout) {
   // A saturating sum: an infinite timeout gives absl::InfiniteFuture().
-  return absl::Now() + (call.timeout == absl::ZeroDuration() ? default_timeout : call.timeout);
+  return MonotonicNow() + (call.timeout == absl::ZeroDuration() ? default_timeout : call.timeout);
 }
 
 std::optional<std::string> PushbackOf(const grpc::ClientContext& context) {
@@ -73,7 +73,7 @@ struct Client::Core {
   }
 
   void Prepare(absl::Time deadline, grpc::ClientContext& context) const {
-    if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+    if (deadline != absl::InfiniteFuture()) context.set_deadline(ToGrpcTime(deadline));
     metadata.AddTo(context);
   }
 
@@ -108,7 +108,7 @@ struct Client::Core {
     const absl::Time deadline = DeadlineOf(call, options.admin_timeout);
     const Connection& connection = Next();
     // Sent once, so over a connection that stands, where one can be had: a first attempt to connect may fail by chance.
-    connection.channel->WaitForConnected(absl::ToChronoTime(std::min(deadline, absl::Now() + kConnectWait)));
+    connection.channel->WaitForConnected(ToGrpcTime(std::min(deadline, MonotonicNow() + kConnectWait)));
     Response response;
     absl::Status status = Attempt(connection, &Connection::admin, method, request, deadline, response).status;
     if (!status.ok()) return status;
@@ -171,7 +171,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
  private:
   void AttemptDone(const grpc::Status& status, const grpc::ClientContext& context) {
     AttemptResult result{FromGrpcStatus(status), PushbackOf(context)};
-    const std::optional<absl::Duration> delay = retry_.NextDelay(result, absl::Now(), UniformRandom);
+    const std::optional<absl::Duration> delay = retry_.NextDelay(result, MonotonicNow(), UniformRandom);
     if (!delay.has_value()) return Finish(std::move(result.status));
     auto alarm = std::make_shared<grpc::Alarm>();
     {
@@ -180,7 +180,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
       alarm_ = alarm;
     }
     // Cancelled or due, the alarm leads to StartAttempt, which looks at cancelled_.
-    alarm->Set(absl::ToChronoTime(absl::Now() + *delay), [self = shared_from_this()](bool) { self->StartAttempt(); });
+    alarm->Set(ToGrpcTime(MonotonicNow() + *delay), [self = shared_from_this()](bool) { self->StartAttempt(); });
     // A Cancel that came between the two steps above found an alarm that was not set yet.
     bool cancelled;
     {
@@ -270,7 +270,8 @@ CallHandle Client::RerankAsync(std::shared_ptr<const v1::RerankRequest> request,
 
 std::unique_ptr<RerankSession> Client::OpenSession(absl::Duration timeout) {
   std::unique_ptr<RerankSession> session(new RerankSession);
-  core_->Prepare(timeout == absl::ZeroDuration() ? absl::InfiniteFuture() : absl::Now() + timeout, session->context_);
+  core_->Prepare(timeout == absl::ZeroDuration() ? absl::InfiniteFuture() : MonotonicNow() + timeout,
+                 session->context_);
   session->stream_ = core_->Next().reranker->RerankStream(&session->context_);
   return session;
 }

@@ -11,13 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/status.h"
+#include "kernels/monotonic_clock.h"
 
 namespace maxsim::client {
 namespace {
 
 class RealClock final : public Clock {
  public:
-  absl::Time Now() override { return absl::Now(); }
+  absl::Time Now() override { return MonotonicNow(); }
   void Sleep(absl::Duration duration) override { absl::SleepFor(duration); }
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "grpc/support/time.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -27,7 +28,10 @@ class CallMetadata {
   std::vector<std::pair<std::string, std::string>> entries_;
 };
 
-// CompletionQueue::AsyncNext with abseil's time; InfiniteFuture blocks.
+// A time of MonotonicNow() for gRPC, on a clock that nobody sets.
+gpr_timespec ToGrpcTime(absl::Time time);
+
+// CompletionQueue::AsyncNext with a time of MonotonicNow(); InfiniteFuture blocks.
 grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
 
 // False where `buffer` is no such message. What `message` held is replaced, its memory kept.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/status.h"
+#include "kernels/monotonic_clock.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -21,12 +22,12 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
                                     client::CallQueue& queue, const std::function<void(const absl::Status&)>& on_busy,
                                     const std::atomic<bool>& stop) {
   FirstRequestResult result;
-  const absl::Time give_up = absl::Now() + options.patience;
+  const absl::Time give_up = MonotonicNow() + options.patience;
   while (true) {
     client::CallQueue::Answer answer;
     queue.Start(request.encoded(), static_cast<uint64_t>(result.sent));
     ++result.sent;
-    if (queue.Next(absl::Now() + options.timeout, answer) != client::CallQueue::Event::kAnswer) {
+    if (queue.Next(MonotonicNow() + options.timeout, answer) != client::CallQueue::Event::kAnswer) {
       result.status = absl::DeadlineExceededError("no answer");
       return result;
     }
@@ -36,14 +37,14 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
     const std::optional<absl::Duration> retry_after = client::RetryAfter(answer.status);
     if (!retry_after.has_value()) return result;  // it is too large, and always will be
     if (result.rejected == 1) on_busy(answer.status);
-    const absl::Time next = absl::Now() + std::max(*retry_after, kShortestWait);
+    const absl::Time next = MonotonicNow() + std::max(*retry_after, kShortestWait);
     if (next >= give_up) {
       result.status = absl::ResourceExhaustedError(
           absl::StrCat("the server is busy, asked ", result.sent, " times and waited for at most ",
                        absl::FormatDuration(options.patience), ": ", answer.status.message()));
       return result;
     }
-    for (absl::Time now = absl::Now(); now < next; now = absl::Now()) {
+    for (absl::Time now = MonotonicNow(); now < next; now = MonotonicNow()) {
       if (stop.load(std::memory_order_relaxed)) {
         result.status = absl::CancelledError("ended while the server was busy");
         return result;

@@ -16,6 +16,7 @@
 #include "client/ctl/terminal.h"
 #include "client/ctl/tls_flags.h"
 #include "client/ctl/token_file.h"
+#include "kernels/monotonic_clock.h"
 #include "loadtest/command_line.h"
 #include "loadtest/first_request.h"
 #include "loadtest/report.h"
@@ -109,13 +110,13 @@ class Session {
   }
 
   absl::Status Prepare() {
-    absl::Time next_line = absl::Now() + absl::Seconds(1);
+    absl::Time next_line = MonotonicNow() + absl::Seconds(1);
     const auto go_on = [&](size_t num_prepared) {
-      if (!options_.output.quiet && absl::Now() >= next_line) {
+      if (!options_.output.quiet && MonotonicNow() >= next_line) {
         environment_.err << "preparing requests: " << num_prepared << " so far, " << options_.workload.pool_requests
                          << " at most\n"
                          << std::flush;
-        next_line = absl::Now() + absl::Seconds(1);
+        next_line = MonotonicNow() + absl::Seconds(1);
       }
       return !environment_.stop;
     };

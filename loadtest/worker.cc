@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -104,7 +104,7 @@ void Worker::Send(int64_t intended_ns) {
 
 bool Worker::Take() {
   last_ = Last::kNone;
-  const client::CallQueue::Event event = queue_->Next(absl::Now() + absl::Nanoseconds(kPollNs), answer_);
+  const client::CallQueue::Event event = queue_->Next(MonotonicNow() + absl::Nanoseconds(kPollNs), answer_);
   if (event == client::CallQueue::Event::kAnswer) Count(answer_, NowNs());
   return event != client::CallQueue::Event::kClosed;
 }

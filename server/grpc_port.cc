@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
@@ -17,6 +16,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
+#include "server/rpc/grpc_call.h"
 
 namespace maxsim {
 namespace {
@@ -187,7 +187,7 @@ absl::Status GrpcPort::Probe(absl::Duration limit) {
 absl::Status GrpcPort::ProbeHealth(absl::Duration limit) {
   grpc::GenericStub stub(within_);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
+  context.set_deadline(rpc::FromNow(limit));
   grpc::CompletionQueue queue;
   const grpc::Slice empty;
   const grpc::ByteBuffer request(&empty, 1);
@@ -206,7 +206,7 @@ absl::Status GrpcPort::ProbeHealth(absl::Duration limit) {
 
 void GrpcPort::Shutdown(absl::Duration grace) {
   gate_->StopAccepting();
-  if (server_ != nullptr) server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  if (server_ != nullptr) server_->Shutdown(rpc::FromNow(grace));
   gate_->Stop();
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/cpu/machine.h"
+#include "kernels/monotonic_clock.h"
 #include "kernels/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
@@ -415,7 +415,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   }
   // 2. Whatever was accepted is answered; what comes is refused.
   RemoveOwnPortFile();
-  const absl::Time deadline = absl::Now() + grace;
+  const absl::Time deadline = MonotonicNow() + grace;
   calls_.BeginDrain();
   rerank_.SetState(rpc::RerankService::State::kDraining);
   reranker_.DrainStreams();
@@ -426,7 +426,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   TakePortProbe().reset();  // outside of the lock, which it takes
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // HTTP goes last: probes and metrics are answered until everything else is done.
-  if (http_ != nullptr) http_->Stop(std::max(deadline - absl::Now(), std::min(kMaxLinger, grace)));
+  if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
   {
     std::lock_guard lock(mutex_);
     monitor_stop_ = true;
@@ -454,7 +454,7 @@ void Server::RemoveOwnPortFile() {
 
 void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
   // The scheduler has answered; what is left of the grace is for the answers to leave, to clients that read slowly.
-  calls_.WaitForEarlierCalls(deadline - absl::Now());
+  calls_.WaitForEarlierCalls(deadline - MonotonicNow());
   calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
   grpc_->Shutdown(kCloseTime);
 }

@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/logging.h"
 
 namespace maxsim {
@@ -99,7 +99,7 @@ std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> 
   auto job = std::make_unique<engine::Job>();
   job->collection = std::move(collection);
   job->queries.push_back(std::move(query));
-  job->deadline = absl::Now() + kWarmUpTimeout;
+  job->deadline = MonotonicNow() + kWarmUpTimeout;
   engine::ComputeWork(job.get());
   return job;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -15,7 +14,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "kernels/thread_name.h"
 #include "server/batching/answer_threads.h"
 #include "server/batching/job_queue.h"
@@ -40,8 +39,7 @@ constexpr absl::Duration kUnknownRetryDelay = absl::Milliseconds(50);
 // together.
 constexpr double kRetryJitter = 0.2;
 
-// Returns after `time`, when notified, or spuriously. By the steady clock: a step of the wall clock must not stretch
-// it.
+// Returns after `time` of the steady clock, when notified, or spuriously.
 void Wait(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, absl::Duration time) {
   constexpr absl::Duration kLongest = absl::Hours(1);  // so that no deadline overflows the clock
   condition.wait_for(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
@@ -247,7 +245,7 @@ absl::Status Scheduler::Impl::Admit(const engine::Job& job, absl::Time now) {
 
 absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
   const absl::Status health = engine_->Health();
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   {
     const std::lock_guard lock(mutex_);
     if (absl::Status status = Accept(job, health, now); !status.ok()) return status;
@@ -265,7 +263,7 @@ bool Scheduler::Impl::MayScoreHere(const engine::Job& job) const {
 
 absl::Status Scheduler::Impl::SubmitOrScore(std::unique_ptr<engine::Job>& job) {
   const absl::Status health = engine_->Health();
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   std::unique_lock lock(mutex_);
   const bool score_here = MayScoreHere(*job);
   if (absl::Status status = Accept(job, health, now); !status.ok()) return status;
@@ -337,7 +335,6 @@ absl::Duration Scheduler::Impl::HoldBack(absl::Time now) const {
     return absl::ZeroDuration();
   }
   const QueuedJob& head = queue_.Head(now);
-  if (head.enqueued > now) return absl::ZeroDuration();  // the wall clock was set back: how long it waited is unknown
   return std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2) - (now - head.enqueued);
 }
 
@@ -370,7 +367,7 @@ void Scheduler::Impl::LaneLoop() {
       --waiting_threads_;
       continue;
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = MonotonicNow();
     if (const absl::Duration time = HoldBack(now); time > absl::ZeroDuration()) {
       Wait(work_cv_, lock, time);
       continue;
@@ -399,10 +396,10 @@ Scheduler::Impl::ScoredBatch Scheduler::Impl::Score(engine::Lane* lane, std::vec
   jobs.reserve(batch.size());
   for (const QueuedJob& queued : batch) jobs.push_back(queued.job.get());
   ScoredBatch scored;
-  scored.start = absl::Now();
+  scored.start = MonotonicNow();
   engine::BatchStats stats;
   scored.results = lane->Execute(jobs, &stats, &stop_now_);
-  scored.end = absl::Now();
+  scored.end = MonotonicNow();
   scored.jobs = std::move(batch);
 
   ObserveBatch(*jobs.front()->collection, stats);
@@ -466,7 +463,7 @@ void Scheduler::Impl::ReaperLoop() {
   NameThisThread("reaper");
   std::unique_lock lock(mutex_);
   while (true) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = MonotonicNow();
     const size_t num_dropped = dropped_.size();
     const absl::Time next_deadline = queue_.DropDead(now, &dropped_);
     if (dropped_.size() != num_dropped) QueueChanged();
@@ -515,11 +512,10 @@ int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {
     work_cv_.notify_all();
     reaper_cv_.notify_all();
     const auto idle = [this] { return queue_.empty() && running_jobs_ == 0; };
-    // By the steady clock as well.
-    for (absl::Duration left = deadline - absl::Now(); left > absl::ZeroDuration() && !idle();) {
-      const auto start = std::chrono::steady_clock::now();
+    while (!idle()) {
+      const absl::Duration left = deadline - MonotonicNow();
+      if (left <= absl::ZeroDuration()) break;
       Wait(idle_cv_, lock, left);
-      left -= absl::FromChrono(std::chrono::steady_clock::now() - start);
     }
     if (!idle()) {
       stop_now_.store(true, std::memory_order_relaxed);

@@ -100,9 +100,10 @@ class Scheduler {
 
   SchedulerStats stats() const;
 
-  // Refuses new jobs, lets accepted ones finish until `deadline`, fails the rest with UNAVAILABLE, joins the threads. A
-  // backend call that runs at the deadline is waited for; jobs it does not finish are failed. Every `done` has been
-  // called when this returns. Returns the number of jobs that were failed. Calling it again returns 0.
+  // Refuses new jobs, lets accepted ones finish until `deadline` (of MonotonicNow()), fails the rest with UNAVAILABLE,
+  // joins the threads. A backend call that runs at the deadline is waited for; jobs it does not finish are failed.
+  // Every `done` has been called when this returns. Returns the number of jobs that were failed. Calling it again
+  // returns 0.
   int64_t Shutdown(absl::Time deadline);
 
  private:

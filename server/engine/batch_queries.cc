@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 
 namespace maxsim::engine {
 
@@ -137,7 +137,7 @@ void BatchQueries::FailAll(const absl::Status& status) {
 
 void BatchQueries::DropCancelledAndExpired() {
   const bool stopped = stop_ != nullptr && stop_->load(std::memory_order_relaxed);
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   for (size_t idx = 0; idx < jobs_.size(); ++idx) {
     const Job& job = *jobs_[idx];
     if (stopped) {

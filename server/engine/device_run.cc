@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 
 namespace maxsim::engine {
 
@@ -92,13 +92,13 @@ void DeviceRun::AlignHits(const QueryRun& run, const Documents& documents, absl:
     ordinals_.clear();
     for (const HitToAlign& hit : some) ordinals_.push_back(hit.ordinal);
     matches_.resize(some.size() * num_tokens);
-    const absl::Time start = absl::Now();
+    const absl::Time start = MonotonicNow();
     const absl::Status status = executor_->Align(documents, ToQuery(run), ordinals_, absl::MakeSpan(matches_));
     if (!status.ok()) {
       FailCall(run.job_idx, status);
       return;
     }
-    work_.timings.kernel_seconds += absl::ToDoubleSeconds(absl::Now() - start);
+    work_.timings.kernel_seconds += absl::ToDoubleSeconds(MonotonicNow() - start);
     for (size_t idx = 0; idx < some.size(); ++idx) {
       std::copy_n(matches_.begin() + static_cast<ptrdiff_t>(idx * num_tokens), num_tokens, some[idx].matches);
     }

@@ -77,7 +77,7 @@ struct Job {
   std::vector<JobQuery> queries;
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
-  absl::Time deadline = absl::InfiniteFuture();
+  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
   // Who asks: jobs of one priority are served fairly between different values. 0 is a client like any other.
   uint64_t client = 0;
   // Set by the caller at any time from any thread: the job leaves the queue unscored, with CANCELLED.

@@ -18,7 +18,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/log_event.h"
 
 namespace maxsim::http {
@@ -218,7 +218,7 @@ void Connection::OnBody(Error error) {
   if (phase_ == Phase::kClosed) return;
   if (error) return OnReadError(error);
   request_.body = std::move(parser_->get().body());
-  request_.arrival = absl::Now();
+  request_.arrival = MonotonicNow();
   request_.cancelled = std::make_shared<std::atomic<bool>>(false);
   // As long as the application makes it: its calls have deadlines of their own.
   Enter(Phase::kHandling, absl::InfiniteDuration());

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/http/rerank_json.h"
 #include "server/http/transport.h"
 #include "server/logging.h"
@@ -140,14 +140,14 @@ class HttpServer::Impl final : private Application {
   // What can be refused is, before the body is received.
   std::optional<Response> BeginRerank(const Request& request) {
     if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch); !status.ok()) {
-      return CountedError(rpc::ToHttp(status.code()), status, absl::Now());
+      return CountedError(rpc::ToHttp(status.code()), status, MonotonicNow());
     }
     if (request.content_encoding.empty() || absl::EqualsIgnoreCase(request.content_encoding, "identity")) {
       return std::nullopt;
     }
     // It could unfold to any size.
     return CountedError(415, absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
-                        absl::Now());
+                        MonotonicNow());
   }
 
   void Handle(Request request, Reply reply) override {
@@ -165,12 +165,12 @@ class HttpServer::Impl final : private Application {
     if (http_status == 413) {
       status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
     }
-    return request.path == kRerankPath ? CountedError(http_status, status, absl::Now()) : Error(http_status, status);
+    return request.path == kRerankPath ? CountedError(http_status, status, MonotonicNow()) : Error(http_status, status);
   }
 
   // For calls that never came to the service, which would have counted them.
   Response CountedError(int http_status, const absl::Status& status, absl::Time arrival) {
-    deps_.metrics->CountRequest("http", status.code(), absl::Now() - arrival);
+    deps_.metrics->CountRequest("http", status.code(), MonotonicNow() - arrival);
     if (status.code() == absl::StatusCode::kInvalidArgument) deps_.metrics->CountRejection(Rejection::kInvalid);
     if (status.code() == absl::StatusCode::kResourceExhausted) deps_.metrics->CountRejection(Rejection::kHttpFull);
     return Error(http_status, status);

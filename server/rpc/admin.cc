@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/logging.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/status.h"
@@ -15,7 +15,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
                                              const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
                                              absl::AnyInvocable<absl::Status(const Request&, Response&)> work) {
   const CallTracker::Call arriving(calls_);  // already while it is parsed
-  const absl::Time arrival = absl::Now();
+  const absl::Time arrival = MonotonicNow();
   Request parsed;
   absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin);
   if (status.ok()) status = ParseMessage(request, parsed);
@@ -24,7 +24,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
   }
   auto* reactor = new UnaryCall(calls_);
   const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
-    metrics_->CountRequest(method, end.code(), absl::Now() - arrival);
+    metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
     reactor->Finish(ToGrpc(end));
   };
   if (!status.ok()) {
@@ -47,12 +47,12 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
 grpc::ServerUnaryReactor* Admin::ListCollections(grpc::CallbackServerContext* context,
                                                  const v1::ListCollectionsRequest*,
                                                  v1::ListCollectionsResponse* response) {
-  const absl::Time arrival = absl::Now();
+  const absl::Time arrival = MonotonicNow();
   const absl::Status status = Authenticate(*authenticator_, *context, Scope::kAdmin);
   if (status.ok()) {
     for (v1::CollectionInfo& info : collections_->List()) *response->add_collections() = std::move(info);
   }
-  metrics_->CountRequest("ListCollections", status.code(), absl::Now() - arrival);
+  metrics_->CountRequest("ListCollections", status.code(), MonotonicNow() - arrival);
   auto* reactor = new UnaryCall(calls_);
   reactor->Finish(ToGrpc(status));
   return reactor;

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/logging.h"
 #include "server/rpc/info.h"
 #include "server/shard/text.h"
@@ -21,9 +21,9 @@ CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::Dev
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
                                                          store::Residency residency, store::Replication replication) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = MonotonicNow();
   auto loaded = store_->Load(name, path, residency, replication);
-  const absl::Duration duration = absl::Now() - begin;
+  const absl::Duration duration = MonotonicNow() - begin;
   CountLoad(name, loaded.ok(), duration);
   if (!loaded.ok()) return loaded.status();
   return Info(name);
@@ -91,9 +91,9 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::str
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = MonotonicNow();
   auto reloaded = store_->Reload(name, changed);
-  const absl::Duration duration = absl::Now() - begin;
+  const absl::Duration duration = MonotonicNow() - begin;
   CountLoad(name, reloaded.ok(), duration);
   if (!reloaded.ok()) return reloaded.status();
   if (!*changed) {

@@ -1,11 +1,11 @@
 #include "server/rpc/grpc_call.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/monotonic_clock.h"
 #include "server/gate/relayed_peer.h"
 #include "server/rpc/status.h"
 
@@ -20,10 +20,20 @@ absl::Status Authenticate(const Authenticator& authenticator, const grpc::Callba
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const std::chrono::system_clock::time_point deadline = context.deadline();
-  // gRPC's "never" is the clock's largest value; anything years away means the same.
-  if (deadline - std::chrono::system_clock::now() > std::chrono::hours(24 * 365)) return absl::InfiniteFuture();
-  return absl::FromChrono(deadline);
+  // Not context.deadline(), which is a time of the wall clock, and in nanoseconds: 300 years from now overflow it.
+  const gpr_timespec deadline = context.raw_deadline();
+  return ToMonotonic(deadline, gpr_now(deadline.clock_type), MonotonicNow());
+}
+
+absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now) {
+  constexpr absl::Duration kNever = absl::Hours(24 * 365);
+  const gpr_timespec left = gpr_time_sub(deadline, grpc_now);
+  const absl::Duration time_left = absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+  return time_left > kNever ? absl::InfiniteFuture() : monotonic_now + time_left;
+}
+
+gpr_timespec FromNow(absl::Duration time) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(absl::ToInt64Nanoseconds(time), GPR_TIMESPAN));
 }
 
 uint64_t ClientOf(std::string_view value, std::string_view peer) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/auth.h"
@@ -31,8 +32,16 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 // UNAUTHENTICATED unless the call's metadata carries a known token, PERMISSION_DENIED where it is not one for `scope`.
 absl::Status Authenticate(const Authenticator& authenticator, const grpc::CallbackServerContext& context, Scope scope);
 
-// InfiniteFuture for a call without a deadline.
+// When the call must have been answered, as a time of MonotonicNow(). InfiniteFuture for a call without a deadline, and
+// for one whose deadline is more than a year away.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
+
+// The time of MonotonicNow() that is as far from `monotonic_now` as `deadline` is from `grpc_now`, which is one of the
+// same clock; InfiniteFuture for one that is more than a year away, gRPC's infinite future included.
+absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now);
+
+// The deadline for gRPC that is `time` away from now, on a clock that nobody sets.
+gpr_timespec FromNow(absl::Duration time);
 
 // Who calls, as a number: from `value` where a client names itself by it, else from its address `peer` ("10.0.0.7",
 // "ipv4:10.0.0.7:4711", "ipv6:%5B::1%5D:4711", "unix:"), port left out. The numbers are of this process.

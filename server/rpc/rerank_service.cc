@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/monotonic_clock.h"
 #include "server/logging.h"
 #include "server/rpc/status.h"
 
@@ -86,12 +87,12 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
 }
 
 void RerankService::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {
-  metrics_->CountRequest(method, status.code(), absl::Now() - arrival);
+  metrics_->CountRequest(method, status.code(), MonotonicNow() - arrival);
   metrics_->CountRejection(Rejection::kInvalid);
 }
 
 void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   const absl::Duration duration = now - call->context.arrival;
   // gRPC cancels a call whose deadline has passed; for the records that is what happened.
   if (response.status().code() == absl::StatusCode::kCancelled && now >= call->context.deadline) {
@@ -127,8 +128,7 @@ bool RerankService::TakeSlowLine(absl::Time now) {
   const int64_t now_us = absl::ToUnixMicros(now);
   const int64_t interval_us = absl::ToInt64Microseconds(kSlowLineInterval);
   int64_t next_us = next_slow_line_us_;
-  // More than an interval ahead: the clock was set back, and must not silence the lines until it has caught up.
-  if (now_us < next_us && next_us - now_us <= interval_us) return false;
+  if (now_us < next_us) return false;
   return next_slow_line_us_.compare_exchange_strong(next_us, now_us + interval_us);
 }
 

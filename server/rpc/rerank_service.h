@@ -8,6 +8,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "kernels/monotonic_clock.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/batching/scheduler.h"
 #include "server/metrics.h"
@@ -17,10 +18,10 @@
 
 namespace maxsim::rpc {
 
-// Whence a call came and how long it may take.
+// Whence a call came and how long it may take. The times are those of MonotonicNow().
 struct CallContext {
   std::string_view method;  // as the metrics name it; static
-  absl::Time arrival = absl::Now();
+  absl::Time arrival = MonotonicNow();
   absl::Time deadline = absl::InfiniteFuture();
   uint64_t client = 0;                           // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
@@ -68,7 +69,7 @@ class RerankService {
   Metrics* const metrics_;
   const RequestLimits limits_;
   const absl::Duration slow_request_;
-  std::atomic<int64_t> next_slow_line_us_{0};  // since the epoch
+  std::atomic<int64_t> next_slow_line_us_{0};  // of MonotonicNow(), since the epoch
   std::atomic<State> state_{State::kLoading};
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/monotonic_clock.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/status.h"
@@ -70,7 +71,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
   void OnReadDone(bool ok) override {
-    const absl::Time arrival = absl::Now();
+    const absl::Time arrival = MonotonicNow();
     const std::shared_ptr<RerankStreamCall> keep = self_;
     const absl::Status admitted = ok ? admit_() : absl::OkStatus();
     if (ok && admitted.ok() && Accept()) TakeRequest(arrival);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "kernels/monotonic_clock.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/info.h"
 #include "server/rpc/status.h"
@@ -58,9 +59,9 @@ grpc::ServerUnaryReactor* AnswerNow(CallTracker* tracker, const absl::Status& st
 grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                            grpc::ByteBuffer* response) {
   const CallTracker::Call arriving(deps_.calls);  // already while it is parsed
-  const absl::Time arrival = absl::Now();
+  const absl::Time arrival = MonotonicNow();
   if (absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch); !status.ok()) {
-    deps_.metrics->CountRequest(kRerank, status.code(), absl::Now() - arrival);
+    deps_.metrics->CountRequest(kRerank, status.code(), MonotonicNow() - arrival);
     return AnswerNow(deps_.calls, status);
   }
   v1::RerankRequest parsed;
@@ -79,9 +80,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reranker::RerankStr
     grpc::CallbackServerContext* context) {
   // Again for each request: a stream may be open for longer than its token is good.
   const auto admit = [this, context] {
-    const absl::Time arrival = absl::Now();
+    const absl::Time arrival = MonotonicNow();
     absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch);
-    if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), absl::Now() - arrival);
+    if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), MonotonicNow() - arrival);
     return status;
   };
   return StartRerankStream(context, deps_.rerank, admit, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
@@ -90,10 +91,10 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reranker::RerankStr
 
 grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,
                                             v1::GetInfoResponse* response) {
-  const absl::Time arrival = absl::Now();
+  const absl::Time arrival = MonotonicNow();
   absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kSearch);
   if (status.ok()) *response = BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work);
-  deps_.metrics->CountRequest("GetInfo", status.code(), absl::Now() - arrival);
+  deps_.metrics->CountRequest("GetInfo", status.code(), MonotonicNow() - arrival);
   return AnswerNow(deps_.calls, status);
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/monotonic_clock.h"
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "server/shard/builder.h"
@@ -93,7 +93,7 @@ absl::StatusOr<Manifest> Build(const BuildArguments& arguments, ProgressDisplay&
 
 int RunBuild(const BuildArguments& arguments) {
   CatchInterrupts();
-  const absl::Time began = absl::Now();
+  const absl::Time began = MonotonicNow();
   absl::StatusOr<Manifest> manifest;
   {
     ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
@@ -114,7 +114,7 @@ int RunInspect(const std::string& folder, bool json) {
 }
 
 int RunVerify(const std::string& folder, bool quiet) {
-  const absl::Time began = absl::Now();
+  const absl::Time began = MonotonicNow();
   absl::StatusOr<VerifyReport> report = VerifyCollection(folder, [&](const ShardReport& shard) {
     if (!quiet) std::printf("%s\n", FormatLine(shard).c_str());
     std::fflush(stdout);

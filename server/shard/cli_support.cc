@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/shard/builder.h"
 #include "server/shard/text.h"
 #include "server/units.h"
@@ -51,7 +51,7 @@ int Fail(const absl::Status& status) {
 }
 
 std::string Elapsed(absl::Time began) {
-  const absl::Duration elapsed = absl::Trunc(absl::Now() - began, absl::Milliseconds(1));
+  const absl::Duration elapsed = absl::Trunc(MonotonicNow() - began, absl::Milliseconds(1));
   return elapsed > absl::ZeroDuration() ? absl::FormatDuration(elapsed) : "under 1ms";
 }
 

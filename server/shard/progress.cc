@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {
@@ -53,7 +53,7 @@ ProgressDisplay::Style ProgressDisplay::ChooseStyle(std::FILE* stream, bool quie
 }
 
 ProgressDisplay::ProgressDisplay(std::FILE* stream, Style style)
-    : stream_(stream), style_(style), stage_began_(absl::Now()) {
+    : stream_(stream), style_(style), stage_began_(MonotonicNow()) {
   // The first line comes after an interval: a build that is over before has its summary.
   if (style_ == Style::kLines) last_shown_ = stage_began_;
 }
@@ -76,7 +76,7 @@ void ProgressDisplay::ShowComparison(int64_t done, int64_t total) {
 void ProgressDisplay::ShowStage(int stage, bool last,
                                 absl::FunctionRef<std::string(double seconds, int bar_width)> format) {
   if (style_ == Style::kNone) return;
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   if (stage != stage_) {
     stage_ = stage;
     stage_began_ = now;

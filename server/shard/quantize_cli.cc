@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "evaluation/judgements.h"
 #include "evaluation/query_set.h"
 #include "evaluation/scored_collection.h"
 #include "evaluation/storage_comparison.h"
 #include "kernels/maxsim.h"
+#include "kernels/monotonic_clock.h"
 #include "maxsim_version.h"
 #include "nlohmann/json.hpp"
 #include "server/shard/cli_support.h"
@@ -168,7 +168,7 @@ void PrintText(const StorageComparison& comparison, const Manifest& source, bool
 
 int RunQuantize(const QuantizeArguments& arguments) {
   CatchInterrupts();
-  const absl::Time began = absl::Now();
+  const absl::Time began = MonotonicNow();
   absl::StatusOr<QualityInputs> inputs = arguments.no_comparison ? QualityInputs() : ReadQualityInputs(arguments);
   if (!inputs.ok()) return Fail(inputs.status());
   const absl::StatusOr<Manifest> source = ReadManifest(arguments.source);
@@ -203,7 +203,7 @@ int RunQuantize(const QuantizeArguments& arguments) {
                  arguments.judgements.c_str());
   }
   if (arguments.json) {
-    PrintJson(arguments, *source, *target, quality, absl::Now() - began);
+    PrintJson(arguments, *source, *target, quality, MonotonicNow() - began);
   } else if (!arguments.quiet && quality.has_value()) {
     PrintText(*quality, *source, arguments.queries.empty());
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "kernels/monotonic_clock.h"
 #include "kernels/thread_name.h"
 #include "server/log_event.h"
 #include "server/shard/stop.h"
@@ -217,7 +218,7 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manife
 absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request, const shard::Manifest& manifest,
                                                            DeviceSet* devices, const StoreOptions& options,
                                                            MemoryLedger* ledger) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = MonotonicNow();
   if (shard::Stopped(request.stop)) return shard::StoppedError();
   absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger);
   if (!reserved.ok()) return reserved.status();
@@ -249,7 +250,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& re
               {"residency", collection->tiers()},
               {"resident_bytes", absl::StrCat(collection->resident_bytes())},
               {"index_bytes", absl::StrCat(collection->index_bytes())},
-              {"seconds", absl::StrFormat("%.3f", absl::ToDoubleSeconds(absl::Now() - start))}});
+              {"seconds", absl::StrFormat("%.3f", absl::ToDoubleSeconds(MonotonicNow() - start))}});
   return collection;
 }
 

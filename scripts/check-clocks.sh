@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Fails where a program reads the wall clock, which may be set at any time: durations and deadlines want MonotonicNow()
+# (kernels/monotonic_clock.h). Allowed are the lines that make a time for people to read.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+wall_clock='absl::Now\(|system_clock|ToChronoTime|CLOCK_REALTIME|gettimeofday|\btime\((nullptr|NULL|0)\)'
+
+# FILE:a text that stands in each allowed line of it.
+allowed=(
+  'kernels/monotonic_clock.h:kZero'          # where the monotonic clock begins
+  'kernels/bench/bench_cpu.cc:std::time'     # the date of a report
+  'kernels/bench/bench_gpu.cc:std::time'
+  'loadtest/loadtest.cc:report_.started'
+  'server/shard/builder.cc:created_at'
+  'server/store/collection_loader.cc:loaded_at'
+)
+
+is_allowed() {
+  local entry
+  for entry in "${allowed[@]}"; do
+    if [[ $1 == "${entry%%:*}":* && $1 == *"${entry#*:}"* ]]; then return 0; fi
+  done
+  return 1
+}
+
+failed=0
+count=0
+while IFS= read -r line; do
+  if [[ ${line#*:*:} =~ ^\ *// ]]; then continue; fi
+  count=$((count + 1))
+  is_allowed "$line" && continue
+  echo "$line" >&2
+  failed=1
+done < <(git ls-files -co --exclude-standard client evaluation kernels loadtest server | grep -E '\.(h|cc|cu|cuh)$' |
+  xargs grep -nE "$wall_clock" /dev/null)
+if [ $failed -ne 0 ]; then
+  echo "the wall clock may be set at any time: MonotonicNow() is for durations and deadlines (kernels/monotonic_clock.h)" >&2
+  exit 1
+fi
+echo "clocks: $count lines read the wall clock, for people"

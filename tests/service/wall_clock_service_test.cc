@@ -1,0 +1,186 @@
+// The wall clock is set while the server serves: nobody's deadline comes early or late, and no duration is wrong.
+//
+// This program has a clock_gettime of its own, which the C++ library, abseil and gRPC call too. It moves the wall clock
+// by what the test says and leaves every other clock alone.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/client.h"
+#include "tests/service/server_fixture.h"
+#include "tests/unit/store/fake_backend.h"
+
+namespace {
+
+std::atomic<int64_t> wall_clock_step_seconds{0};
+
+}  // namespace
+
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const auto failed = static_cast<int>(syscall(SYS_clock_gettime, clock, time));
+  if (failed == 0 && clock == CLOCK_REALTIME) time->tv_sec += wall_clock_step_seconds.load(std::memory_order_relaxed);
+  return failed;
+}
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+v1::RerankRequest TwoDocuments() {
+  return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
+}
+
+constexpr char kHttpBody[] = R"({"model": "corpus", "query": [[)"
+                             R"(1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]],)"
+                             R"("documents": ["doc-1", "doc-2"]})";
+
+// Calls of every kind until it is destroyed, and what was wrong with any of them.
+class Callers {
+ public:
+  explicit Callers(RunningServer& server) : http_port_(server.http_port()) {
+    client::ClientOptions options;
+    options.target = server.grpc_address();
+    options.timeout = absl::Seconds(30);
+    client_ = *client::Client::Create(options);
+    for (int idx = 0; idx < 3; ++idx) threads_.emplace_back([this] { Repeat([this] { return OverGrpc(); }); });
+    threads_.emplace_back([this] { Repeat([this] { return OverHttp(); }); });
+  }
+  ~Callers() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Returns once each kind of call has come back twice: the second began after this was called.
+  void WaitForCalls() {
+    for (const std::atomic<int>* count : {&num_grpc_, &num_http_}) {
+      const int before = *count;
+      const auto limit = std::chrono::steady_clock::now() + 20s;
+      while (*count < before + 8 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
+      EXPECT_GE(*count, before + 8) << "calls do not come back";
+    }
+  }
+
+  std::set<std::string> problems() {
+    const std::lock_guard lock(mutex_);
+    return problems_;
+  }
+
+ private:
+  template <typename Call>
+  void Repeat(Call call) {
+    while (!stop_) {
+      const std::string problem = call();
+      if (problem.empty()) continue;
+      const std::lock_guard lock(mutex_);
+      problems_.insert(problem);
+    }
+  }
+
+  std::string OverGrpc() {
+    client::CallOptions once;
+    once.max_attempts = 1;
+    const auto answer = client_->Rerank(TwoDocuments(), once);
+    ++num_grpc_;
+    if (!answer.ok()) return answer.status().ToString();
+    const v1::Timings& timings = answer->timings();
+    for (const double us : {timings.queue_us(), timings.kernel_us(), timings.copy_us(), timings.total_us()}) {
+      if (us < 0 || us > 30e6) return absl::StrCat("timings: ", timings.ShortDebugString());
+    }
+    return "";
+  }
+
+  std::string OverHttp() {
+    const HttpAnswer answer = HttpPost(http_port_, "/v1/rerank", kHttpBody, "application/json");
+    ++num_http_;
+    return answer.status == 200 ? "" : absl::StrCat("HTTP ", answer.status, ": ", answer.body);
+  }
+
+  const int http_port_;
+  std::unique_ptr<client::Client> client_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> num_grpc_{0};
+  std::atomic<int> num_http_{0};
+  std::mutex mutex_;
+  std::set<std::string> problems_;
+  std::vector<std::thread> threads_;
+};
+
+// Seconds in the histograms' sums, by the series' names.
+std::vector<std::pair<std::string, double>> SumsOfSeconds(const std::string& exposition) {
+  std::vector<std::pair<std::string, double>> sums;
+  for (const absl::string_view line : absl::StrSplit(exposition, '\n')) {
+    const std::vector<std::string> parts = absl::StrSplit(line, ' ');
+    double value = 0;
+    if (parts.size() == 2 && absl::StrContains(parts[0], "_seconds_sum") && absl::SimpleAtod(parts[1], &value)) {
+      sums.emplace_back(parts[0], value);
+    }
+  }
+  return sums;
+}
+
+TEST(WallClockServiceTest, StepsOfAnHourChangeNoAnswerAndNoDuration) {
+  RunningServer server;
+  const auto begin = std::chrono::system_clock::now();
+  {
+    Callers callers(server);
+    callers.WaitForCalls();
+    ASSERT_EQ(callers.problems(), std::set<std::string>());
+    for (const int64_t step : {3600, -3600, 0}) {
+      wall_clock_step_seconds = step;
+      callers.WaitForCalls();
+    }
+    EXPECT_EQ(callers.problems(), std::set<std::string>());
+    wall_clock_step_seconds = 7200;
+    EXPECT_GT(std::chrono::system_clock::now() - begin, 1h) << "the library does not call this program's clock";
+    wall_clock_step_seconds = 0;
+  }
+  const auto sums = SumsOfSeconds(HttpGet(server.http_port(), "/metrics").body);
+  EXPECT_GE(sums.size(), 4u);
+  for (const auto& [name, seconds] : sums) {
+    EXPECT_GE(seconds, 0) << name;
+    EXPECT_LT(seconds, 600) << name;
+  }
+}
+
+TEST(WallClockServiceTest, AStepWhileTheServerStopsTakesNoGraceFromCalls) {
+  auto owned = std::make_unique<FakeBackend>();
+  FakeBackend& backend = *owned;
+  RunningServer server(nullptr, std::move(owned));
+  const size_t before = backend.calls().size();
+  backend.Close();
+  grpc::Status status;
+  std::thread caller([&] {
+    v1::RerankResponse response;
+    status = server.Rerank(TwoDocuments(), &response);
+  });
+  ASSERT_TRUE(backend.WaitForCalls(before + 1));
+  server.server().RequestStop("test");
+  std::this_thread::sleep_for(20ms);
+  wall_clock_step_seconds = 3600;
+  std::this_thread::sleep_for(100ms);
+  backend.Open();
+  caller.join();
+  EXPECT_TRUE(status.ok()) << status.error_code() << ' ' << status.error_message();
+  wall_clock_step_seconds = 0;
+}
+
+}  // namespace
+}  // namespace maxsim::test
