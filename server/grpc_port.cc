@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -99,7 +98,6 @@ absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertifica
     if (absl::Status status = CheckSocket(unix_socket); !status.ok()) return status;
   }
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcPort opened;
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.grpc.address,

@@ -1,4 +1,4 @@
-// The gRPC port: credentials, limits of connections and messages, health and reflection.
+// The gRPC port: credentials, limits of connections and messages, health.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ struct GrpcPort {
 };
 
 // Listens on config.grpc.address, encrypted where `certificates` are enabled (they must be loaded), and on
-// config.grpc.unix_socket where there is one, in plain text; serves `services`, the standard health service with every
-// name NOT_SERVING, and reflection. `certificates` and `services` must outlive the server. A socket that nobody listens
+// config.grpc.unix_socket where there is one, in plain text; serves `services`, and the standard health service with
+// every name NOT_SERVING. `certificates` and `services` must outlive the server. A socket that nobody listens
 // on is replaced; it is removed with the server. Two processes that do this at once may both take it for such a one,
 // and the later has it. UNAVAILABLE with the system's reason when the address or the socket cannot be had.
 absl::StatusOr<GrpcPort> OpenGrpcPort(const config::Config& config, TlsCertificates& certificates,
