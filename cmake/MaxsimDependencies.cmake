@@ -40,7 +40,6 @@ target_compile_options(maxsim_grpc INTERFACE ${GRPCPP_CFLAGS_OTHER})
 target_link_libraries(maxsim_grpc INTERFACE ${libraries})
 # What gRPC encrypts with, asked whether certificates are in order.
 find_package(OpenSSL REQUIRED)
-find_library(GRPCPP_REFLECTION grpc++_reflection REQUIRED)
 find_package(absl REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)

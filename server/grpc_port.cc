@@ -8,7 +8,6 @@
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
@@ -107,7 +106,6 @@ GrpcPort::~GrpcPort() { Shutdown(absl::ZeroDuration()); }
 
 absl::Status GrpcPort::Start(const config::Config& config) {
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
   plain_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, grpc::InsecureServerCredentials());

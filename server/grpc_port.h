@@ -1,4 +1,4 @@
-// The gRPC port: a gate that accepts connections, credentials, limits of connections and messages, health, reflection.
+// The gRPC port: a gate that accepts connections, credentials, limits of connections and messages, health.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,8 @@ class GrpcPort {
   };
 
   // Listens on config.grpc.address, encrypted where the certificates are enabled, and on config.grpc.unix_socket where
-  // there is one, in plain text; serves the services, the standard health service with every name NOT_SERVING, and
-  // reflection. A socket that nobody listens on is replaced; it is removed with the port. UNAVAILABLE with the system's
+  // there is one, in plain text; serves the services, and the standard health service with every name NOT_SERVING. A
+  // socket that nobody listens on is replaced; it is removed with the port. UNAVAILABLE with the system's
   // reason when the address or the socket cannot be had.
   static absl::StatusOr<std::unique_ptr<GrpcPort>> Open(const config::Config& config, Dependencies dependencies);
 

@@ -34,7 +34,7 @@ constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 // this long no call was in progress, but no longer than kMaxLinger.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
 constexpr absl::Duration kMaxLinger = absl::Seconds(2);
-// What is left then is cut off: streams of the health and reflection services, calls beyond their grace.
+// What is left then is cut off: watches of the health service, calls beyond their grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 
 // How often the gRPC port is tried, and what it has for an answer. Two failures in a row take readiness away.
@@ -57,6 +57,13 @@ rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, con
           .max_queue_work = config.batching.max_queue_work,
           .stream_in_flight = config.grpc.stream_in_flight,
           .client_key = config.client_key};
+}
+
+// What reflection lists beside the services that every server has.
+std::vector<std::string> ServiceNames(const config::Config& config) {
+  std::vector<std::string> names = {v1::Reranker::service_full_name()};
+  if (config.admin.enabled) names.emplace_back(v1::Admin::service_full_name());
+  return names;
 }
 
 void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
@@ -146,6 +153,7 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       reranker_(
           RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),
       admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_),
+      reflection_(ServiceNames(config_), &authenticator_, &calls_),
       num_alive_(devices_->size()) {
   UpdateDeviceMetrics();
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
@@ -159,6 +167,9 @@ Server::~Server() {
 absl::Status Server::OpenPorts() {
   std::vector<grpc::Service*> services = {&reranker_};
   if (config_.admin.enabled) services.push_back(&admin_);
+  if (config_.grpc.reflection) {
+    for (grpc::Service* service : reflection_.services()) services.push_back(service);
+  }
   auto grpc = GrpcPort::Open(config_, {.certificates = &certificates_,
                                        .authenticator = &authenticator_,
                                        .metrics = &metrics_,
@@ -343,6 +354,7 @@ void Server::Monitor() {
     lock.unlock();
     CheckDevices();
     if (tick % kTicksPerTrim == 0) GiveMemoryBack();
+    reflection_.EndIdleStreams();
     if (tick % kTicksPerPoll == 0) {
       collections_.UpdateMetrics();
       if (nvml_ != nullptr) {
@@ -419,6 +431,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   calls_.BeginDrain();
   rerank_.SetState(rpc::RerankService::State::kDraining);
   reranker_.DrainStreams();
+  reflection_.Drain();
   store_->StopLoads();
   worker_->Stop();
   const int64_t failed = scheduler_->Shutdown(deadline);

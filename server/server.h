@@ -25,6 +25,7 @@
 #include "server/rpc/auth.h"
 #include "server/rpc/call_tracker.h"
 #include "server/rpc/collection_admin.h"
+#include "server/rpc/reflection.h"
 #include "server/rpc/rerank_service.h"
 #include "server/rpc/reranker.h"
 #include "server/rpc/worker.h"
@@ -117,6 +118,7 @@ class Server {
   rpc::CallTracker calls_;
   rpc::Reranker reranker_;
   rpc::Admin admin_;
+  rpc::Reflection reflection_;
   std::unique_ptr<GrpcPort> grpc_;
   std::unique_ptr<http::HttpServer> http_;
   int http_port_ = 0;

@@ -46,6 +46,7 @@ struct Config {
     int max_concurrent_streams = 4096;  // calls of one connection at a time
     absl::Duration max_connection_age;  // zero: none; gRPC makes it up to 10 % more or less, by chance
     absl::Duration max_connection_age_grace = absl::Seconds(30);  // from that age on, for calls in progress
+    bool reflection = true;                                       // tools may ask which services there are
   } grpc;
 
   struct {

@@ -260,6 +260,9 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "grpc.max_connection_age_grace", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_age_grace; },
       absl::Hours(24), "From that age on: time that calls in progress have to finish before they are cut off."));
+  keys.push_back(Bool(
+      "grpc.reflection", +[](Config& c) -> bool& { return c.grpc.reflection; },
+      "Serve reflection, by which tools such as grpcurl learn the services without proto files."));
   keys.push_back(AddressKey(
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
       "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));

@@ -1,0 +1,50 @@
+// What a client can learn by reflection: the names of the services, and the descriptors of the files they are written
+// in.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "google/protobuf/descriptor.h"
+#include "grpc/reflection/v1/reflection.pb.h"
+
+namespace maxsim::rpc {
+
+// The index is made once and asked without a lock. Requests never reach protobuf's own pool of descriptors, which
+// remembers every name that it did not find: a client that makes names up would fill the memory. Immutable,
+// thread-safe.
+class ServiceDescriptors {
+ public:
+  // `services` are full names ("maxsim.v1.Reranker") whose generated code is linked. Their files can be asked for, and
+  // all files that these import; no other file of the program can. A name without generated code is listed only.
+  explicit ServiceDescriptors(std::vector<std::string> services);
+
+  // An answer of bounded size: one of the files and all that it imports, names, or an error_response (NOT_FOUND for
+  // what is not there, INVALID_ARGUMENT for a request that asks for nothing).
+  grpc::reflection::v1::ServerReflectionResponse Answer(
+      const grpc::reflection::v1::ServerReflectionRequest& request) const;
+
+ private:
+  using File = const google::protobuf::FileDescriptor*;
+
+  void AddFile(File file);
+  void AddMessage(const google::protobuf::Descriptor& message);
+  void AddEnum(const google::protobuf::EnumDescriptor& enumeration);
+  void AddField(const google::protobuf::FieldDescriptor& field);
+
+  // Null when it is not there.
+  File FindFile(const std::string& name) const;
+  File FindSymbol(const std::string& name) const;
+  File FindExtension(const std::string& type, int32_t number) const;
+
+  std::vector<std::string> services_;
+  absl::flat_hash_map<std::string, File> files_;
+  absl::flat_hash_map<std::string, File> symbols_;                                   // by full name
+  absl::flat_hash_map<std::string, std::map<int32_t, File>> extensions_;             // by extended message and number
+  absl::flat_hash_map<File, grpc::reflection::v1::FileDescriptorResponse> answers_;  // a file and all that it imports
+};
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,203 @@
+"""Attacks maxsimd for a while and says what that did to it.
+
+    attack.py NAME|all [--seconds 10] [--programs build/release/bin] [--without-tokens] [--descriptors 64] [--threads 300]
+                       [--memory-mib 1024] [--seed N]
+
+NAME is one of the functions of attacks.py. Under the limits given, on free ports, with a collection of its own. Prints the
+peak of memory, threads and descriptors, the slowest probe, and whether the server answers afterwards. Exits with 1 when
+that is not as it should be.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, build_sparse_collection, generate_stubs
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROBE_LIMIT_S = 1.0
+SETTLE_LIMIT_S = 10.0
+STOP_LIMIT_S = 15.0  # the grace is 5 s
+# What may be left after an attack beyond what there was before it: allocators keep memory, pools keep threads.
+LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 256, 16, 8
+# What clients may make the server log: some lines a second, not what they sent.
+LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
+
+
+class Range:
+    """What all attacks of a run share: stubs, collections, requests."""
+
+    def __init__(self, programs, folder, seed):
+        self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
+        self.folder.chmod(0o755)  # for the server's user
+        generate_stubs(self.folder / "stubs")
+        self.collection = self.folder / "corpus"
+        build_collection(self.programs, self.collection, seed)
+        self.sparse = self.folder / "sparse"
+        self.has_sparse = build_sparse_collection(self.sparse)
+        self.questions = Questions(seed)
+        self.large_request = self.folder / "large-request"
+        self.large_request.write_bytes(self.questions.large_request())
+
+    def attacker_options(self, server, seconds):
+        return {
+            "grpc_port": server.grpc_port,
+            "http_port": server.http_port,
+            "token": server.token,
+            "seconds": seconds,
+            "large_request": str(self.large_request),
+            "sparse_collection": str(self.sparse),
+        }
+
+
+class Outcome:
+    """What an attack of some seconds did to the server."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.before = self.peak = self.after = None
+        self.slowest, self.failures = {}, {}
+        self.report = {}
+        self.log_bytes = 0
+        self.answer = ""  # why a call afterwards failed
+        self.ready = 0  # /readyz afterwards
+        self.reload = ""  # why a reload afterwards failed
+        self.exit_code, self.stop_s = None, 0.0
+
+    def problems(self, memory_mib, limits):
+        found = []
+        if self.exit_code != 0:
+            found.append(f"SIGTERM: exit code {self.exit_code} after {self.stop_s:.1f} s")
+        if self.answer and self.ready == 200:
+            found.append(f"a call afterwards failed ({self.answer}), and /readyz says 200")
+        elif self.answer:
+            found.append(f"a call afterwards failed ({self.answer}); /readyz says {self.ready}")
+        if self.reload:
+            found.append(f"a reload afterwards failed ({self.reload})")
+        if self.peak.rss_bytes > memory_mib * MIB:
+            found.append(f"it took {self.peak.rss_bytes / MIB:.0f} MiB, more than {memory_mib}")
+        if self.log_bytes > LOG_BYTES + self.seconds * LOG_BYTES_A_SECOND:
+            found.append(f"it logged {self.log_bytes} bytes")
+        if limits.threads is not None and self.peak.threads >= limits.threads:
+            found.append(f"it had {self.peak.threads} threads, its limit")
+        for name, seconds in self.slowest.items():
+            if seconds > PROBE_LIMIT_S:
+                found.append(f"the probe {name} took up to {seconds:.1f} s, more than {PROBE_LIMIT_S:.0f}")
+            if self.failures[name]:
+                found.append(f"the probe {name} failed {self.failures[name]} times")
+        if self.after.rss_bytes > self.before.rss_bytes + LEFT_MIB * MIB:
+            found.append(f"memory is not given back: {self.before} before, {self.after} after")
+        if self.after.threads > self.before.threads + LEFT_THREADS:
+            found.append(f"threads stay: {self.before} before, {self.after} after")
+        if self.after.descriptors > self.before.descriptors + LEFT_DESCRIPTORS:
+            found.append(f"descriptors stay: {self.before} before, {self.after} after")
+        return found
+
+    def __str__(self):
+        probes = ", ".join(f"{name} {1000 * s:.0f} ms" for name, s in self.slowest.items())
+        failed = sum(self.failures.values())
+        return (
+            f"before {self.before}; peak {self.peak}; after {self.after}; slowest probe {probes}, {failed} failed; "
+            f"log {self.log_bytes} bytes; stop {self.exit_code} in {self.stop_s:.1f} s; {json.dumps(self.report)}"
+        )
+
+
+def reload_corpus(server):
+    """Why a reload failed, or ""."""
+    import grpc
+    from maxsim.v1 import admin_pb2, admin_pb2_grpc  # generated
+
+    with server.channel() as channel:
+        try:
+            admin_pb2_grpc.AdminStub(channel).ReloadCollection(
+                admin_pb2.ReloadCollectionRequest(name="corpus"), metadata=server.metadata(), timeout=10
+            )
+        except grpc.RpcError as error:
+            return f"{error.code().name}: {error.details()}"
+    return ""
+
+
+def settle(server, before):
+    """Waits until the server takes about what it took before, for SETTLE_LIMIT_S at most."""
+    until = time.monotonic() + SETTLE_LIMIT_S
+    while True:
+        now = server.usage()
+        if time.monotonic() > until or (
+            now.rss_bytes < before.rss_bytes + LEFT_MIB * MIB
+            and now.threads <= before.threads + LEFT_THREADS
+            and now.descriptors <= before.descriptors + LEFT_DESCRIPTORS
+        ):
+            return now
+        time.sleep(0.1)
+
+
+def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024):
+    outcome = Outcome(seconds)
+    with Maxsimd(site.programs, site.folder / f"server-{name}", site.collection, limits, with_tokens) as server:
+        site.questions.learn(server)
+        server.is_healthy()
+        outcome.before = server.usage()
+        watch = Watch(server)
+        options = json.dumps(site.attacker_options(server, seconds))
+        command = [sys.executable, str(HERE / "attacks.py"), name, options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as attacker:
+            # The machine is not to go down with a server that takes too much.
+            while attacker.poll() is None:
+                if server.usage().rss_bytes > 4 * memory_mib * MIB:
+                    attacker.kill()
+                    outcome.report = {"stopped": "the server took too much"}
+                time.sleep(0.05)
+            text = attacker.stdout.read()
+        if text:
+            outcome.report = json.loads(text)
+        elif not outcome.report:
+            raise RuntimeError(f"{name}: the attacker failed")
+        watch.stop()
+        outcome.peak, outcome.slowest, outcome.failures = watch.peak, watch.slowest, watch.failures
+        outcome.after = settle(server, outcome.before)
+        # Once more may be needed where the attacker's last connections are still being closed.
+        for _ in range(3):
+            outcome.answer = site.questions.ask(server, 3)
+            if not outcome.answer:
+                break
+            time.sleep(0.3)
+        outcome.ready = server.http_status("/readyz")
+        outcome.reload = reload_corpus(server) if not outcome.answer else ""
+        outcome.log_bytes = server.log_path.stat().st_size
+        outcome.exit_code, outcome.stop_s = server.stop(STOP_LIMIT_S)
+    return outcome
+
+
+def main():
+    import attacks
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=[*attacks.ATTACKS, "all"])
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--programs", default="build/release/bin")
+    parser.add_argument("--without-tokens", action="store_true")
+    parser.add_argument("--descriptors", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=300)
+    parser.add_argument("--memory-mib", type=int, default=1024)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    limits = Limits(arguments.descriptors, arguments.threads)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="maxsim-hostile-") as folder:
+        site = Range(arguments.programs, folder, arguments.seed)
+        for name in attacks.ATTACKS if arguments.name == "all" else [arguments.name]:
+            with_tokens = not arguments.without_tokens
+            outcome = run_attack(site, name, arguments.seconds, limits, with_tokens, arguments.memory_mib)
+            print(f"{name}: {outcome}", flush=True)
+            for problem in outcome.problems(arguments.memory_mib, limits):
+                failed = True
+                print(f"  {problem}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""A hostile soak: valid, streamed, mutated, cancelled and expired calls, HTTP beside gRPC, while the collection is built
+anew and reloaded and one attack of attacks.py follows the other.
+
+    hostile_soak_test.py FOLDER_OF_THE_PROGRAMS [--seconds 20] [--sanitized]
+
+Every valid answer must have the bits of the one that the server gave when nothing else went on; calls may be refused, and
+nothing may fail otherwise. Memory, descriptors and threads stay within bounds and come back. At the end SIGTERM, in the
+middle of the traffic, ends the server with 0 in time; a sanitizer's report gives another code.
+
+soak_test.cc has clients by the dozen against a server in its own process and holds answers against FP64; here the
+program is attacked from outside, and what it takes of the machine is watched. MAXSIM_SOAK_SECONDS sets the duration,
+MAXSIM_TEST_SEED the seed, which is printed.
+"""
+
+import argparse
+import collections
+import http.client
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import attack
+import attacks
+import soak_traffic
+from maxsimd import MIB, NUM_DOCUMENTS, Limits, Maxsimd, Usage, Watch, build_collection
+
+CLIENTS = 6
+ATTACK_S = 1.0
+WARM_UP_S = 3.0
+# A sanitizer keeps what was freed for a while, and its shadow memory.
+MEMORY_MIB, SANITIZED_MEMORY_MIB = 1024, 4096
+GROWTH_MIB, SANITIZED_GROWTH_MIB = 256, 1024
+# Here a dozen Python threads share the two cores with the server, and a probe waits for its turn among them too.
+PROBE_LIMIT_S, SANITIZED_PROBE_LIMIT_S = 2.0, 10.0
+MIN_ANSWERED = 0.5  # of the valid calls; the rest may be refused
+STOP_LIMIT_S = 60
+
+
+class Soak:
+    def __init__(self, site, server):
+        self.site, self.server, self.questions = site, server, site.questions
+        self.metadata = server.metadata()
+        self.raw_requests = [request.SerializeToString() for request in site.questions.requests]
+        self.problems, self.counts = [], collections.Counter()
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self.stopping = threading.Event()  # the server is told to: failures mean nothing any more
+        self.done = threading.Event()
+        self.attacks_done = threading.Event()
+        self.http_bodies, self.http_answers = [], []
+        for seed in range(4):
+            chooser = random.Random(seed)
+            query = [[chooser.uniform(-1, 1) for _ in range(32)] for _ in range(1 + 3 * seed)]
+            ids = "*" if seed % 2 else [f"doc-{chooser.randrange(NUM_DOCUMENTS)}" for _ in range(30)]
+            body = {"model": "corpus", "query": query, "documents": ids, "top_n": 15}
+            self.http_bodies.append(json.dumps(body).encode())
+        for body in self.http_bodies:
+            status, answer = self.post(body)
+            if status != 200:
+                raise RuntimeError(f"the first HTTP answer is {status}: {answer!r}")
+            self.http_answers.append(soak_traffic.essence_of_json(answer))
+
+    def channel(self):
+        """Of the calling thread. Now and then another one: connections come and go."""
+        local = self._local
+        local.uses = getattr(local, "uses", 0) + 1
+        if local.uses % 50 == 1:
+            if local.uses > 1:
+                local.channel.close()
+            local.channel = self.server.channel()
+        return local.channel
+
+    def stub(self):
+        return self.questions.stubs.RerankerStub(self.channel())
+
+    def post(self, body):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=20)
+        try:
+            connection.request("POST", "/v1/rerank", body, {"Authorization": f"Bearer {self.server.token}"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
+    def count(self, kind, code):
+        with self._lock:
+            self.counts[f"{kind} {code}"] += 1
+
+    def fail(self, what):
+        if self.stopping.is_set():
+            return
+        with self._lock:
+            if len(self.problems) < 20:
+                self.problems.append(what)
+
+    def expect_right(self, i, answer):
+        if wrong := self.questions.wrong(i, answer):
+            self.fail(wrong)
+
+    def client(self, seed):
+        chooser = random.Random(seed)
+        while not self.done.is_set():
+            kind = chooser.choice(soak_traffic.KINDS)
+            try:
+                kind(self, chooser)
+            except Exception:  # pylint: disable=broad-except
+                self.fail(f"{kind.__name__}: {traceback.format_exc()}")
+                time.sleep(0.05)
+            time.sleep(0.002)  # the attacks, and the machine, are to have their share
+
+    def attack(self, seed):
+        """One attack after the other, in an order by chance, each a process of its own."""
+        chooser, names = random.Random(seed), []
+        while not self.attacks_done.is_set():
+            names = names or chooser.sample(sorted(attacks.ATTACKS), len(attacks.ATTACKS))
+            name = names.pop()
+            if name == "sparse_loads" and not self.site.has_sparse:
+                continue
+            command = [sys.executable, str(attack.HERE / "attacks.py"), name]
+            command.append(json.dumps(self.site.attacker_options(self.server, ATTACK_S)))
+            ended = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.count("attack", name)
+            if ended.returncode != 0:
+                self.fail(f"the attacker {name} failed: {ended.stderr[-1000:]}")
+
+    def reload(self, seed):
+        """New generations of the same documents: what is loaded changes, and no answer does."""
+        while not self.done.wait(1.0):
+            build_collection(self.site.programs, self.site.collection, seed)
+            self.count("reload", attack.reload_corpus(self.server)[:100] or "OK")
+
+
+def run(site, server, seconds, seed, sanitized):
+    """What went wrong, and a line about the rest."""
+    soak = Soak(site, server)
+    threads = [threading.Thread(target=soak.client, args=(seed * 1000 + c,)) for c in range(CLIENTS)]
+    threads.append(threading.Thread(target=soak.reload, args=(seed,)))
+    attacking = threading.Thread(target=soak.attack, args=(seed,))
+    watch = Watch(server)
+    for thread in [*threads, attacking]:
+        thread.start()
+    begin, warm = time.monotonic(), Usage()
+    while time.monotonic() < begin + seconds and server.alive() and not soak.problems:
+        time.sleep(0.1)
+        if time.monotonic() < begin + WARM_UP_S:
+            warm.raise_to(server.usage())
+    watch.stop()
+    # The attacks end first, so that what they took can come back. Clients go on, and the server stops in the middle of
+    # their calls.
+    soak.attacks_done.set()
+    attacking.join()
+    after = attack.settle(server, warm)
+    unanswered = ask_until_right(site, server)
+    soak.stopping.set()
+    code, stop_s = server.stop(STOP_LIMIT_S)
+    soak.done.set()
+    for thread in threads:
+        thread.join()
+    problems = soak.problems + excesses(watch, warm, after, sanitized)
+    if code != 0:
+        problems.append(f"SIGTERM: exit code {code} after {stop_s:.1f} s; the log ends with\n{server.log()[-6000:]}")
+    if unanswered:
+        problems.append(f"after the attacks no new connection is answered: {unanswered}")
+    num_valid = sum(count for key, count in soak.counts.items() if key.startswith("valid "))
+    if soak.counts["valid OK"] < num_valid * MIN_ANSWERED:
+        problems.append(f"{soak.counts['valid OK']} of {num_valid} valid calls were answered")
+    counts = ", ".join(f"{key}: {count}" for key, count in sorted(soak.counts.items()))
+    slowest = ", ".join(f"{name} {1000 * s:.0f} ms" for name, s in watch.slowest.items())
+    return problems, f"warm {warm}; peak {watch.peak}; after {after}; slowest {slowest}; stop in {stop_s:.1f} s; {counts}"
+
+
+def ask_until_right(site, server):
+    """Why no call on a new connection is answered, or ""."""
+    until = time.monotonic() + 10
+    while problem := site.questions.ask(server, 0, timeout_s=5):
+        if time.monotonic() > until:
+            return problem
+        time.sleep(0.2)
+    return ""
+
+
+def excesses(watch, warm, after, sanitized):
+    found = []
+    limit_mib = SANITIZED_MEMORY_MIB if sanitized else MEMORY_MIB
+    if watch.peak.rss_bytes > limit_mib * MIB:
+        found.append(f"it took {watch.peak}, more than {limit_mib} MiB")
+    growth_mib = SANITIZED_GROWTH_MIB if sanitized else GROWTH_MIB
+    if after.rss_bytes > warm.rss_bytes + growth_mib * MIB:
+        found.append(f"memory is not given back: {warm} at first, {after} after the attacks")
+    if after.threads > warm.threads + attack.LEFT_THREADS:
+        found.append(f"threads stay: {warm} at first, {after} after the attacks")
+    if after.descriptors > warm.descriptors + attack.LEFT_DESCRIPTORS + 2 * CLIENTS:
+        found.append(f"descriptors stay: {warm} at first, {after} after the attacks")
+    limit_s = SANITIZED_PROBE_LIMIT_S if sanitized else PROBE_LIMIT_S
+    for name, slowest in watch.slowest.items():
+        if slowest > limit_s or watch.failures[name]:
+            found.append(f"the probe {name} took up to {slowest:.1f} s and failed {watch.failures[name]} times")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--sanitized", action="store_true")
+    arguments = parser.parse_args()
+    seconds = float(os.environ.get("MAXSIM_SOAK_SECONDS", arguments.seconds))
+    seed = int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000))
+    print(f"MAXSIM_TEST_SEED={seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="maxsim-soak-") as folder:
+        site = attack.Range(arguments.programs, folder, seed)
+        limits = Limits(descriptors=128, threads=None if arguments.sanitized else 300)
+        with Maxsimd(site.programs, site.folder / "server", site.collection, limits) as server:
+            site.questions.learn(server)
+            problems, line = run(site, server, seconds, seed, arguments.sanitized)
+    print(line, flush=True)
+    for problem in problems:
+        print(f"PROBLEM (MAXSIM_TEST_SEED={seed}): {problem}", flush=True)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

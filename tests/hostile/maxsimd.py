@@ -1,0 +1,340 @@
+"""The real maxsimd under limits, its collection, what a right answer is, and what it takes of the machine."""
+
+import http.client
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+import grpc
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON_CLIENT = HERE.parents[1] / "client" / "python"
+TOKEN = "token-of-the-hostile-tests"
+DIM = 32
+NUM_DOCUMENTS = 300
+READY_LIMIT_S = 120
+# A user that has no processes, so that a limit of processes counts the server's threads alone. Root has no such limit.
+UNUSED_UID = 54_377
+MIB = 1 << 20
+
+
+def generate_stubs(folder):
+    """Generates the messages and stubs of maxsim.v1, and makes them importable."""
+    subprocess.run([sys.executable, str(PYTHON_CLIENT / "generate.py"), str(folder)], check=True)
+    sys.path.insert(0, str(folder))
+
+
+def build_collection(programs, folder, seed):
+    """Random ragged documents "doc-0", "doc-1", ... as a collection in several shards."""
+    rng = np.random.default_rng(seed)
+    source = folder.parent / f"{folder.name}-source"
+    source.mkdir(exist_ok=True)
+    lengths = rng.integers(1, 13, NUM_DOCUMENTS).astype(np.int32)
+    np.save(source / "tokens.npy", rng.standard_normal((lengths.sum(), DIM)).astype(np.float16))
+    np.save(source / "lengths.npy", lengths)
+    with open(source / "docs.jsonl", "w", encoding="utf-8") as file:
+        for i in range(NUM_DOCUMENTS):
+            file.write(json.dumps({"id": f"doc-{i}", "title": "x" * 20_000}) + "\n")
+    command = [programs / "maxsim-shard", "build", "--quiet", "--name", "corpus", "--output", folder]
+    command += ["--tokens", source / "tokens.npy", "--lengths", source / "lengths.npy", "--ids", source / "docs.jsonl"]
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def build_sparse_collection(folder):
+    """A collection whose one shard has 4 TiB, nearly all of it a hole; False where the file system has no such files."""
+    num_documents, tokens_each, dim = 1 << 18, 1 << 16, 128
+    num_tokens = num_documents * tokens_each
+    token_bytes, offset_bytes = num_tokens * dim * 2, (num_documents + 1) * 8
+    header = {
+        "__metadata__": {"format": "maxsim-shard", "format_version": "1"},
+        "tokens": {"dtype": "F16", "shape": [num_tokens, dim], "data_offsets": [0, token_bytes]},
+        "offsets": {
+            "dtype": "I64",
+            "shape": [num_documents + 1],
+            "data_offsets": [token_bytes, token_bytes + offset_bytes],
+        },
+        "ids": {
+            "dtype": "I64",
+            "shape": [num_documents],
+            "data_offsets": [token_bytes + offset_bytes, token_bytes + offset_bytes + num_documents * 8],
+        },
+    }
+    folder.mkdir()
+    shard = folder / "shard-000001-00000.safetensors"
+    text = json.dumps(header).encode().ljust(4096 - 8)
+    with open(shard, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        try:
+            file.seek(4096 + token_bytes)
+        except OSError:
+            return False
+        try:
+            file.write((np.arange(num_documents + 1, dtype=np.int64) * tokens_each).tobytes())
+            file.write(np.arange(num_documents, dtype=np.int64).tobytes())
+            file.flush()
+        except OSError:
+            return False
+    manifest = {
+        "format": "maxsim-collection",
+        "format_version": 1,
+        "name": "sparse",
+        "generation": 1,
+        "dim": dim,
+        "storage": "f16",
+        "id_type": "int64",
+        "has_payloads": False,
+        "num_documents": num_documents,
+        "num_tokens": num_tokens,
+        "created_by": "a hostile client",
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    one = {"file": shard.name, "num_documents": num_documents, "num_tokens": num_tokens}
+    one |= {"num_bytes": shard.stat().st_size, "checksum": "xxh3-128:" + "0" * 32}
+    (folder / "collection.json").write_text(json.dumps(manifest | {"shards": [one]}))
+    return True
+
+
+class Limits:
+    """What the process may take. None: what this process may. Threads can be limited by root alone, who gives the server
+    a user of its own."""
+
+    def __init__(self, descriptors=None, threads=None):
+        self.descriptors = descriptors
+        self.threads = threads if os.geteuid() == 0 else None
+
+    def apply(self):  # in the child, before the program
+        if self.descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
+        if self.threads is not None:
+            resource.setrlimit(resource.RLIMIT_NPROC, (self.threads, self.threads))
+            os.setgroups([])
+            os.setgid(UNUSED_UID)
+            os.setuid(UNUSED_UID)
+
+
+class Usage:
+    def __init__(self, rss_bytes=0, threads=0, descriptors=0):
+        self.rss_bytes, self.threads, self.descriptors = rss_bytes, threads, descriptors
+
+    def raise_to(self, other):
+        self.rss_bytes = max(self.rss_bytes, other.rss_bytes)
+        self.threads = max(self.threads, other.threads)
+        self.descriptors = max(self.descriptors, other.descriptors)
+
+    def __str__(self):
+        return f"{self.rss_bytes / MIB:.0f} MiB, {self.threads} threads, {self.descriptors} descriptors"
+
+
+class Maxsimd:
+    """maxsimd on free ports, serving "corpus"; `folder` is its own. Stops with the with-statement."""
+
+    def __init__(self, programs, folder, collection, limits=Limits(), with_tokens=True, flags=()):
+        self.folder, self.collection = folder, collection
+        self.token = TOKEN if with_tokens else ""
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)  # the server writes its file of ports there, as another user perhaps
+        ports = folder / "ports.json"
+        ports.unlink(missing_ok=True)
+        (folder / "tokens").write_text(TOKEN + "\n")
+        command = ["maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0", "--backend", "cpu"]
+        command += ["--backend.cpu_threads", "2", "--server.shutdown_delay", "0s", "--server.shutdown_grace", "5s"]
+        command += ["--server.port_file", ports, "--collection", f"corpus={collection}"]
+        command += ["--store.allowed_roots", collection.parent]
+        if with_tokens:
+            command += ["--auth.tokens_file", folder / "tokens"]
+        command += flags
+        self.log_path = folder / "maxsimd.log"
+        # By a descriptor: the other user may not be able to reach the program's folder.
+        program = os.open(programs / "maxsimd", os.O_RDONLY)
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                [str(part) for part in command],
+                executable=f"/proc/self/fd/{program}",
+                pass_fds=[program],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                preexec_fn=limits.apply,
+            )
+        os.close(program)
+        until = time.monotonic() + READY_LIMIT_S
+        while not ports.exists() or not ports.read_text():
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.kill()
+                raise RuntimeError(f"maxsimd did not become ready:\n{self.log()[-3000:]}")
+            time.sleep(0.02)
+        written = json.loads(ports.read_text())
+        self.grpc_port, self.http_port = written["grpc_port"], written["http_port"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+        self.process.wait()
+
+    def stop(self, timeout_s):
+        """SIGTERM. Returns the exit code and the seconds that it took; the code is None where it took too long."""
+        start = time.monotonic()
+        self.process.terminate()
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+            self.kill()
+        return code, time.monotonic() - start
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def usage(self):
+        try:
+            with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
+                pages = int(file.read().split()[1])
+            process = pathlib.Path(f"/proc/{self.process.pid}")
+            threads, descriptors = len(os.listdir(process / "task")), len(os.listdir(process / "fd"))
+        except (OSError, IndexError):
+            return Usage()
+        return Usage(pages * resource.getpagesize(), threads, descriptors)
+
+    def http_status(self, path, timeout_s=5.0):
+        """0 when no answer comes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout_s)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return 0
+        finally:
+            connection.close()
+
+    def channel(self):
+        """On a connection of its own."""
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 256 * MIB)]
+        return grpc.insecure_channel(f"127.0.0.1:{self.grpc_port}", options=options)
+
+    def metadata(self):
+        return [("authorization", f"Bearer {self.token}")] if self.token else []
+
+    def is_healthy(self, timeout_s=5.0):
+        """gRPC's health, asked on a connection of its own without a token."""
+        with self.channel() as channel:
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            try:
+                return check(b"", timeout=timeout_s) == b"\x08\x01"
+            except grpc.RpcError:
+                return False
+
+
+class Questions:
+    """Rerank requests, and the answers that the server gave when nothing else was going on."""
+
+    def __init__(self, seed, count=8):
+        from maxsim.v1 import rerank_pb2, rerank_pb2_grpc  # generated
+
+        self.messages, self.stubs = rerank_pb2, rerank_pb2_grpc
+        rng = np.random.default_rng(seed)
+        self.requests, self.answers = [], {}
+        for i in range(count):
+            tokens = rng.standard_normal((1 + 5 * i, DIM)).astype(np.float32)
+            request = rerank_pb2.RerankRequest(collection="corpus", top_k=20, request_id=str(i))
+            request.queries.add().tokens.CopyFrom(self._matrix(tokens))
+            if i % 2 == 0:
+                request.candidates.whole_collection.SetInParent()
+            else:
+                ids = rng.choice(NUM_DOCUMENTS, 40, replace=False)
+                request.candidates.string_ids.ids.extend(f"doc-{n}" for n in ids)
+            self.requests.append(request)
+
+    def _matrix(self, tokens):
+        kind = self.messages.DATA_TYPE_F32
+        return self.messages.TokenMatrix(dtype=kind, num_tokens=len(tokens), dim=DIM, data=tokens.tobytes())
+
+    def learn(self, server):
+        with server.channel() as channel:
+            stub = self.stubs.RerankerStub(channel)
+            for i, request in enumerate(self.requests):
+                self.answers[i] = self.essence(stub.Rerank(request, metadata=server.metadata(), timeout=60))
+
+    @staticmethod
+    def essence(response):
+        """What must have the same bits each time: ids and scores."""
+        return [(list(one.string_ids.ids), list(one.positions), list(one.scores)) for one in response.results]
+
+    def wrong(self, i, response):
+        """Why this is no right answer to request i, or ""."""
+        return "" if self.essence(response) == self.answers[i] else f"request {i} has another answer than before"
+
+    def ask(self, server, i, timeout_s=10.0):
+        """Asks request i on a new connection. Why that failed, or ""."""
+        with server.channel() as channel:
+            try:
+                response = self.stubs.RerankerStub(channel).Rerank(
+                    self.requests[i], metadata=server.metadata(), timeout=timeout_s
+                )
+            except grpc.RpcError as error:
+                return f"{error.code().name}: {error.details()}"
+        return self.wrong(i, response)
+
+    def large_request(self):
+        """One whose answer is of megabytes: all documents with their payloads."""
+        request = self.messages.RerankRequest(collection="corpus", top_k=NUM_DOCUMENTS, return_payloads=True)
+        request.queries.add().tokens.CopyFrom(self._matrix(np.ones((1, DIM), np.float32)))
+        request.candidates.whole_collection.SetInParent()
+        return request.SerializeToString()
+
+
+class Watch:
+    """Threads that note what the server takes, and how long its probes wait, until stop()."""
+
+    INTERVAL_S = 0.1
+    PROBE_TIMEOUT_S = 10.0
+
+    def __init__(self, server):
+        self.server = server
+        self.peak = Usage()
+        self.slowest = {}  # by probe, in seconds
+        self.failures = {}
+        self._stop = threading.Event()
+        probes = {
+            "readyz": lambda: server.http_status("/readyz", self.PROBE_TIMEOUT_S) != 0,
+            "livez": lambda: server.http_status("/livez", self.PROBE_TIMEOUT_S) == 200,
+            "health": lambda: server.is_healthy(self.PROBE_TIMEOUT_S),
+        }
+        self._threads = [threading.Thread(target=self._sample, daemon=True)]
+        for name, probe in probes.items():
+            self.slowest[name] = 0.0
+            self.failures[name] = 0
+            self._threads.append(threading.Thread(target=self._probe, args=(name, probe), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def _sample(self):
+        while not self._stop.wait(0.03):
+            self.peak.raise_to(self.server.usage())
+
+    def _probe(self, name, probe):
+        while not self._stop.wait(self.INTERVAL_S):
+            start = time.monotonic()
+            if not probe():
+                self.failures[name] += 1
+            self.slowest[name] = max(self.slowest[name], time.monotonic() - start)
+
+    def stop(self):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
