@@ -1,7 +1,10 @@
 #include "server/http/http_server.h"
 
 #include <array>
+#include <atomic>
 #include <exception>
+#include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -11,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/monotonic_clock.h"
+#include "server/http/call_end.h"
 #include "server/http/rerank_json.h"
 #include "server/http/transport.h"
 #include "server/logging.h"
@@ -62,11 +66,17 @@ Response ServiceError(const absl::Status& status) {
   return Error(rpc::ToHttp(status.code()), status, FormatServiceError(status));
 }
 
+// What an exception was: for want of memory a client may come again.
+absl::Status NoMemory() { return absl::ResourceExhaustedError("no memory for the request"); }
+
 // Runs `work`; what it throws, as when memory runs out, fails the one request.
 template <typename Result, typename Work>
 Result Guarded(Work work) {
   try {
     return work();
+  } catch (const std::bad_alloc&) {
+    log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", "no memory"}});
+    return NoMemory();
   } catch (const std::exception& exception) {
     log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", exception.what()}});
     return absl::InternalError("internal error");
@@ -151,10 +161,21 @@ class HttpServer::Impl final : private Application {
   }
 
   void Handle(Request request, Reply reply) override {
-    boost::asio::post(pool_, [this, request = std::move(request), reply = std::move(reply)]() mutable {
-      Rerank(std::move(request), std::move(reply));
+    CallEnd end{.cancelled = request.cancelled, .closing = &closing_};
+    if (request_timeout_ < absl::InfiniteDuration()) {
+      end.deadline = CallEnd::Clock::now() + absl::ToChronoNanoseconds(request_timeout_);
+    }
+    auto once = std::make_shared<ReplyOnce>(std::move(reply));
+    boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
+      // What it throws has been answered by `once` going away.
+      Guarded<absl::Status>([&] {
+        Rerank(std::move(request), std::move(once), end);
+        return absl::OkStatus();
+      }).IgnoreError();
     });
   }
+
+  void EndGrace() override { closing_ = true; }
 
   Response Refuse(const Request& request, int http_status, const absl::Status& why) override {
     absl::Status status = why;
@@ -171,17 +192,37 @@ class HttpServer::Impl final : private Application {
   // For calls that never came to the service, which would have counted them.
   Response CountedError(int http_status, const absl::Status& status, absl::Time arrival) {
     deps_.metrics->CountRequest("http", status.code(), MonotonicNow() - arrival);
-    if (status.code() == absl::StatusCode::kInvalidArgument) deps_.metrics->CountRejection(Rejection::kInvalid);
-    if (status.code() == absl::StatusCode::kResourceExhausted) deps_.metrics->CountRejection(Rejection::kHttpFull);
+    switch (status.code()) {
+      case absl::StatusCode::kInvalidArgument:
+        deps_.metrics->CountRejection(Rejection::kInvalid);
+        break;
+      case absl::StatusCode::kResourceExhausted:
+        deps_.metrics->CountRejection(Rejection::kHttpFull);
+        break;
+      case absl::StatusCode::kDeadlineExceeded:
+        deps_.metrics->CountRejection(Rejection::kDeadline);
+        break;
+      case absl::StatusCode::kCancelled:
+        deps_.metrics->CountRejection(Rejection::kCancelled);
+        break;
+      case absl::StatusCode::kUnavailable:
+        deps_.metrics->CountRejection(Rejection::kShutdown);
+        break;
+      default:
+        break;
+    }
     return Error(http_status, status);
   }
 
-  void Rerank(Request request, Reply reply) {
+  // The HTTP status of a call that failed here. Memory is the server's to have, not the client's to wait for its turn.
+  static int HttpStatusOf(const absl::Status& status) {
+    return status.code() == absl::StatusCode::kResourceExhausted ? 503 : rpc::ToHttp(status.code());
+  }
+
+  void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
     auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
-        [&] { return ParseRerankRequest(request.body, deps_.rerank->limits()); });
-    if (!parsed.ok()) {
-      return reply(CountedError(rpc::ToHttp(parsed.status().code()), parsed.status(), request.arrival));
-    }
+        [&] { return ParseRerankRequest(request.body, deps_.rerank->limits(), [&end] { return end.Check(); }); });
+    if (!parsed.ok()) return (*reply)(CountedError(HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     request.body = std::string();
     deps_.rerank->Rerank(*parsed,
                          {.method = "http",
@@ -189,21 +230,33 @@ class HttpServer::Impl final : private Application {
                           .deadline = request.arrival + request_timeout_,
                           .client = rpc::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
-                         [this, collection = parsed->collection(),
-                          reply = std::move(reply)](absl::StatusOr<v1::RerankResponse> response) mutable {
-                           if (!response.ok()) return reply(ServiceError(response.status()));
-                           // Not on the scheduler's thread: long answers take long to write.
-                           boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
-                                                     response = *std::move(response)]() mutable {
-                             auto body = Guarded<absl::StatusOr<std::string>>(
-                                 [&] { return FormatRerankResponse(collection, response); });
-                             reply(body.ok() ? Json(200, *std::move(body)) : Error(body.status()));
-                           });
+                         [this, collection = parsed->collection(), reply = std::move(reply),
+                          end](absl::StatusOr<v1::RerankResponse> response) mutable {
+                           Guarded<absl::Status>([&] {
+                             Answer(std::move(collection), std::move(response), std::move(reply), end);
+                             return absl::OkStatus();
+                           }).IgnoreError();
                          });
+  }
+
+  void Answer(std::string collection, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
+              const CallEnd& end) {
+    if (!response.ok()) return (*reply)(ServiceError(response.status()));
+    // Not on the scheduler's thread: long answers take long to write.
+    boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
+                              response = *std::move(response), end]() mutable {
+      auto body = Guarded<absl::StatusOr<std::string>>(
+          [&] { return FormatRerankResponse(collection, response, [&end] { return end.Check(); }); });
+      Guarded<absl::Status>([&] {
+        (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status()));
+        return absl::OkStatus();
+      }).IgnoreError();
+    });
   }
 
   const absl::Duration request_timeout_;
   const HttpDependencies deps_;
+  std::atomic<bool> closing_{false};
   boost::asio::thread_pool pool_;
   Transport transport_;
 };

@@ -18,14 +18,20 @@
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/rpc/limits.h"
+#include "server/shard/stop.h"
 
 namespace maxsim::http {
 
-// INVALID_ARGUMENT naming the member of the body, its value and what is accepted. `limits` are for these messages: what
-// the message can hold is left to the service to refuse.
-absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const rpc::RequestLimits& limits);
+// INVALID_ARGUMENT naming the member of the body, its value and what is accepted; of several errors the one that comes
+// first. Elements beyond `limits` end the reading; all else that the message can hold is left to the service to refuse.
+// `stop` is asked every few milliseconds, and its error returned; null: never. Takes time in proportion to the body,
+// and memory in proportion to the message.
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const rpc::RequestLimits& limits,
+                                                     const shard::StopCheck& stop = nullptr);
 
-// `collection` as the request named it.
+// `collection` as the request named it. `stop` as above.
+absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response,
+                                                 const shard::StopCheck& stop);
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);
 
 // {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}.

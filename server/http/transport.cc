@@ -62,6 +62,7 @@ class Transport::Impl {
       end_of_grace_.async_wait([this](ErrorCode error) {
         if (error) return;
         connections_.in_a_hurry = true;
+        connections_.application->EndGrace();
         // Probes and refusals are answered without a place among the busy.
         Connections::List left = connections_.idle;
         left.insert(left.end(), connections_.busy.begin(), connections_.busy.end());

@@ -50,6 +50,9 @@ class Application {
   // Calls `reply` exactly once, from any thread.
   virtual void Handle(Request request, Reply reply) = 0;
 
+  // The grace of a stop is over: what Handle has is to be answered at once, for Stop waits for it. Called once at most.
+  virtual void EndGrace() {}
+
   // Words for what the transport refuses: 400, 413, 429 or 431. `request` is empty where it could not be read.
   virtual Response Refuse(const Request& request, int status, const absl::Status& why) = 0;
 };

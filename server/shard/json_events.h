@@ -1,17 +1,21 @@
-// Base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the stack; this
-// base adds what the formats here need on top: a bound on nesting, refusal of NUL bytes (the parser would take one as
-// the end of the text), and the first error as a status. A subclass builds its result from the events and so decides
-// what is allocated: nothing is, for parts it does not keep.
+// Base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the stack and,
+// of its interfaces, only the one of events takes linear time for every text. This base adds what the formats here need
+// on top: a bound on nesting, refusal of NUL bytes (the parser would take one as the end of the text), a question now
+// and then whether to go on, and the first error as a status. A subclass builds its result from the events and so
+// decides what is allocated: nothing is, for parts it does not keep.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "server/shard/stop.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {
@@ -22,10 +26,17 @@ class JsonEvents {
 
   virtual ~JsonEvents() = default;
 
-  // Runs the parser over the whole text. INVALID_ARGUMENT: what is wrong, and at which byte for malformed JSON.
-  absl::Status Parse(std::string_view text) {
-    if (text.find('\0') != std::string_view::npos) return absl::InvalidArgumentError("a NUL byte in JSON text");
-    const bool done = Json::sax_parse(text.begin(), text.end(), this);
+  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and at which byte for malformed JSON.
+  // `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends the parser
+  // and is returned. It may be null: never.
+  absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr) {
+    if (text.find('\0') != std::string_view::npos) {
+      malformed_ = true;
+      return absl::InvalidArgumentError("a NUL byte in JSON text");
+    }
+    text_ = text;
+    stop_ = &stop;
+    const bool done = Json::sax_parse(Byte{this}, Byte{}, this);
     if (!error_.ok()) return error_;
     if (!done) return absl::InvalidArgumentError("malformed JSON");
     return absl::OkStatus();
@@ -36,7 +47,7 @@ class JsonEvents {
   bool boolean(bool value) { return OnBool(value); }
   bool number_integer(Json::number_integer_t value) { return OnInteger(value); }
   bool number_unsigned(Json::number_unsigned_t value) {
-    if (value > static_cast<uint64_t>(INT64_MAX)) return OnFloat(static_cast<double>(value));
+    if (value > static_cast<uint64_t>(INT64_MAX)) return OnLargeInteger(value);
     return OnInteger(static_cast<int64_t>(value));
   }
   bool number_float(Json::number_float_t value, const std::string& text) { return OnFloat(value); }
@@ -58,14 +69,25 @@ class JsonEvents {
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
     constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
+    malformed_ = error_.ok();
     return Fail(Cat("malformed JSON: ", Printable(what, kLongestQuote)));
   }
 
  protected:
   explicit JsonEvents(int max_depth) : max_depth_(max_depth) {}
 
+  // Some milliseconds of parsing.
+  static constexpr size_t kStopBytes = size_t{64} << 10;
+
   // Containers open at the moment; 1 inside the outermost one.
   int depth() const { return depth_; }
+
+  // Bytes of the text that the parser has taken; in the events of a container, up to and with the bracket that they are
+  // about.
+  size_t position() const { return position_; }
+
+  // True when the error is that the text is no JSON, rather than what a subclass refused.
+  bool malformed() const { return malformed_; }
 
   // Records the error and stops the parser.
   bool Fail(std::string_view message) {
@@ -77,6 +99,7 @@ class JsonEvents {
   virtual bool Value(std::string_view kind) { return true; }
   virtual bool OnBool(bool value) { return Value("a boolean"); }
   virtual bool OnInteger(int64_t value) { return Value("an integer"); }
+  virtual bool OnLargeInteger(uint64_t value) { return OnFloat(static_cast<double>(value)); }  // beyond INT64_MAX
   virtual bool OnFloat(double value) { return Value("a number that is not a 64-bit integer"); }
   virtual bool OnString(std::string& value) { return Value("a string"); }
   virtual bool OnStartObject() { return true; }
@@ -84,14 +107,46 @@ class JsonEvents {
   virtual bool OnEndObject() { return true; }
   virtual bool OnStartArray() { return true; }
   virtual bool OnEndArray() { return true; }
+  // Records that the text is nested deeper than `max_depth`.
+  virtual bool FailTooDeep(int max_depth) { return Fail(Cat("JSON nested deeper than ", max_depth, " levels")); }
 
  private:
-  bool Enter() {
-    if (++depth_ > max_depth_) return Fail(Cat("JSON nested deeper than ", max_depth_, " levels"));
-    return true;
+  // What the parser reads the text through. It ends where the text does, and where the parser is told to stop.
+  struct Byte {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = ptrdiff_t;
+    using pointer = const char*;
+    using reference = const char&;
+
+    reference operator*() const { return events->text_[events->position_]; }
+    Byte& operator++() {
+      ++events->position_;
+      return *this;
+    }
+    // The parser compares with the end alone.
+    bool operator!=(const Byte&) const { return events->position_ != events->slice_end_ || events->NextSlice(); }
+    bool operator==(const Byte& end) const { return !(*this != end); }
+
+    JsonEvents* events = nullptr;
+  };
+
+  // Lets the parser have the next bytes of the text; false when there are none, or it must end.
+  bool NextSlice() {
+    if (position_ == text_.size() || !error_.ok()) return false;
+    if (*stop_ != nullptr) error_ = (*stop_)();
+    slice_end_ += std::min(kStopBytes, text_.size() - slice_end_);
+    return error_.ok();
   }
 
+  bool Enter() { return ++depth_ <= max_depth_ || FailTooDeep(max_depth_); }
+
   const int max_depth_;
+  std::string_view text_;
+  const StopCheck* stop_ = nullptr;
+  size_t position_ = 0;
+  size_t slice_end_ = 0;  // the parser may read up to here
+  bool malformed_ = false;
   int depth_ = 0;
   absl::Status error_;
 };

@@ -1,8 +1,9 @@
-// How another thread asks a long read to give up.
+// How long reads and other long work are asked to give up.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 
 #include "absl/status/status.h"
 
@@ -13,6 +14,9 @@ inline constexpr size_t kStopBlockBytes = size_t{64} << 20;
 
 // `stop` may be null: never.
 inline bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+
+// Returns OK while a piece of work that takes long is to go on, else why it has to end.
+using StopCheck = std::function<absl::Status()>;
 
 inline absl::Status StoppedError() { return absl::UnavailableError("stopped, because the server shuts down"); }
 

@@ -1,5 +1,7 @@
 // The HTTP port.
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,10 +14,12 @@
 #include "httplib.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
+#include "tests/unit/server/raw_connection.h"
 
 namespace maxsim::test {
 namespace {
 
+using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
 
@@ -190,6 +194,64 @@ TEST_F(HttpServiceTest, ManyConnectionsAtOnceAreServed) {
     });
   }
   for (std::thread& client : clients) client.join();
+}
+
+// Bodies that take long to read, more of them than there are threads.
+class HttpLongBodiesTest : public testing::Test {
+ protected:
+  static constexpr int kNumBodies = 6;
+
+  void Serve(const std::function<void(config::Config*)>& change) {
+    server_ = std::make_unique<RunningServer>([&](config::Config* config) {
+      config->http.threads = 1;
+      config->server.shutdown_grace = absl::Milliseconds(200);
+      change(config);
+    });
+    for (int i = 0; i < kNumBodies; ++i) {
+      connections_.emplace_back(server_->http_port());
+      connections_.back().Send(
+          absl::StrCat("POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: ", body_.size(), "\r\n\r\n", body_));
+    }
+  }
+
+  static std::string LongBody() {
+    std::string body = "[";
+    while (body.size() < 6'000'000) body += "{},";
+    return body + "{}]";
+  }
+
+  const std::string body_ = LongBody();
+  std::unique_ptr<RunningServer> server_;
+  std::vector<RawConnection> connections_;
+};
+
+TEST_F(HttpLongBodiesTest, EachIsAnsweredAtItsDeadline) {
+  Serve([](config::Config* config) { config->http.request_timeout = absl::Milliseconds(50); });
+  const auto begin = std::chrono::steady_clock::now();
+  int late = 0;
+  for (RawConnection& connection : connections_) {
+    const std::string answer = connection.ReadAnswers(1, 10s);
+    if (answer.find("DEADLINE_EXCEEDED") != std::string::npos) ++late;
+    EXPECT_THAT(answer, testing::ContainsRegex("^HTTP/1.1 (400|504) ")) << answer;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  EXPECT_GE(late, 1);
+  EXPECT_EQ(HttpGet(server_->http_port(), "/livez").status, 200);
+}
+
+TEST_F(HttpLongBodiesTest, AStopDoesNotWaitForThem) {
+  Serve([](config::Config* config) { config->http.request_timeout = absl::ZeroDuration(); });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(server_->Stop(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST_F(HttpLongBodiesTest, AClientThatHangsUpEndsTheReadingOfItsBody) {
+  Serve([](config::Config* config) { config->http.request_timeout = absl::ZeroDuration(); });
+  for (RawConnection& connection : connections_) connection.Close();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(HttpPost(server_->http_port(), "/v1/rerank", "{}", kJson).status, 400) << "the only thread is free";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
 }
 
 TEST(HttpOffTest, AnEmptyAddressServesNoHttp) {

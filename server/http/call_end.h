@@ -1,0 +1,50 @@
+// The end of an HTTP call: when the work on it has to stop, and that it gets one answer. Internal to server/http.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/http/transport.h"
+
+namespace maxsim::http {
+
+// What ends a call before it is answered. Copies are of one call; thread-safe.
+struct CallEnd {
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point deadline = Clock::time_point::max();
+  std::shared_ptr<const std::atomic<bool>> cancelled;  // the client has gone
+  const std::atomic<bool>* closing = nullptr;          // the server has no time left
+
+  // OK, or why the work on the call has to stop.
+  absl::Status Check() const {
+    if (*cancelled) return absl::CancelledError("the client closed the connection");
+    if (*closing) return absl::UnavailableError("the server is shutting down");
+    if (Clock::now() < deadline) return absl::OkStatus();
+    return absl::DeadlineExceededError("http.request_timeout: it passed before the answer was ready");
+  }
+};
+
+// Calls `reply` once: with the first response that it gets or, when it goes without one because an exception ended the
+// work, with a 503. Thread-safe.
+class ReplyOnce {
+ public:
+  explicit ReplyOnce(Application::Reply reply) : reply_(std::move(reply)) {}
+  ReplyOnce(const ReplyOnce&) = delete;
+  ReplyOnce& operator=(const ReplyOnce&) = delete;
+  // Needs no memory of its own.
+  ~ReplyOnce() { (*this)({.status = 503, .content_type = "text/plain", .body = "no memory\n"}); }
+
+  void operator()(Response response) {
+    if (!called_.exchange(true)) reply_(std::move(response));
+  }
+
+ private:
+  std::atomic<bool> called_{false};
+  Application::Reply reply_;
+};
+
+}  // namespace maxsim::http
