@@ -100,6 +100,10 @@ class Gate::Impl {
     socklen_t size = sizeof(own);
     getsockname(tcp->sockets.front().get(), reinterpret_cast<sockaddr*>(&own), &size);
     probed_address_ = own;
+    int port = 0;
+    const Peer self = PeerOf(own, &port);
+    const bool is_wildcard = self.host == "::" || self.host == "0.0.0.0";
+    probing_host_ = is_wildcard ? "127.0.0.1" : self.host;
     for (OwnedFd& socket : tcp->sockets) AddListener(std::move(socket), options_.tls);
     return tcp->port;
   }
@@ -248,7 +252,9 @@ class Gate::Impl {
   }
 
   void Admit(Accepted accepted, bool tls) {
-    if (accepted.port != 0 && accepted.port == probing_port_.load()) return;  // Probe sees it closed.
+    if (accepted.port != 0 && accepted.port == probing_port_ && accepted.peer.host == probing_host_) {
+      return;  // Probe sees it closed.
+    }
     if (num_open() >= static_cast<size_t>(options_.max_connections)) handed_over_.Sweep();
     if (num_open() >= static_cast<size_t>(options_.max_connections) && !MakeRoom()) {
       return dependencies_.on_ended(Ending::kFull);
@@ -319,8 +325,9 @@ class Gate::Impl {
   int num_accept_errors_ = 0;
   std::chrono::steady_clock::time_point next_accept_line_{};
 
-  sockaddr_storage probed_address_{};  // what Probe connects to
-  std::atomic<int> probing_port_{0};   // from which Probe connects; 0 while there is none
+  sockaddr_storage probed_address_{};  // what Probe connects to, and from where
+  std::string probing_host_;
+  std::atomic<int> probing_port_{0};  // from which Probe connects; 0 while there is none
   std::thread thread_;
 };
 

@@ -56,12 +56,6 @@ void Http2Scanner::InflaterDeleter::operator()(nghttp2_hd_inflater* inflater) co
   nghttp2_hd_inflate_del(inflater);
 }
 
-Http2Scanner::Http2Scanner() {
-  nghttp2_hd_inflater* inflater = nullptr;
-  if (nghttp2_hd_inflate_new(&inflater) != 0) throw std::bad_alloc();
-  inflater_.reset(inflater);
-}
-
 Http2Scanner::~Http2Scanner() = default;
 
 absl::StatusOr<std::optional<Unit>> Http2Scanner::Next() {
@@ -142,6 +136,11 @@ absl::StatusOr<bool> Http2Scanner::TakeHeaders(Unit& unit) {
 }
 
 absl::Status Http2Scanner::Inflate(std::string_view block, Unit& unit) {
+  if (inflater_ == nullptr) {
+    nghttp2_hd_inflater* inflater = nullptr;
+    if (nghttp2_hd_inflate_new(&inflater) != 0) throw std::bad_alloc();
+    inflater_.reset(inflater);
+  }
   size_t list_bytes = 0;
   bool has_path = false;
   bool has_authorization = false;

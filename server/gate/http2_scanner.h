@@ -38,7 +38,7 @@ struct Unit {
 
 class Http2Scanner {
  public:
-  Http2Scanner();
+  Http2Scanner() = default;
   ~Http2Scanner();
   Http2Scanner(const Http2Scanner&) = delete;
   Http2Scanner& operator=(const Http2Scanner&) = delete;
@@ -70,7 +70,7 @@ class Http2Scanner {
   size_t begin_ = 0;  // of what waits in buffer_
   bool has_preface_ = false;
   uint32_t last_stream_id_ = 0;
-  std::unique_ptr<nghttp2_hd_inflater, InflaterDeleter> inflater_;
+  std::unique_ptr<nghttp2_hd_inflater, InflaterDeleter> inflater_;  // made for the first headers
 };
 
 }  // namespace maxsim::gate

@@ -1,6 +1,7 @@
 // What the connections of the gate share. Internal to server/gate; used on the gate's thread only.
 #pragma once
 
+#include <array>
 #include <list>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@ struct Visitors {
   std::list<std::shared_ptr<Relay>> proven{};    // relayed, with one
   // Counts a connection as gRPC's from here on, and gives it away.
   std::function<void(int fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
+  std::array<char, 32 * 1024> scratch{};  // what has just been read, by whoever reads
 };
 
 }  // namespace maxsim::gate

@@ -2,18 +2,14 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <optional>
 #include <utility>
-
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/write.hpp>
 
 #include "server/gate/relay.h"
 
 namespace maxsim::gate {
 namespace {
-
-namespace asio = boost::asio;
 
 constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 
@@ -50,7 +46,7 @@ void WaitingConnection::Start() {
   }
   // A client may wait for the server's SETTINGS before it makes a call. Those of gRPC will follow.
   if (wanted_ == Wanted::kToken) Send(EmptySettings());
-  Read();
+  if (state_ == State::kReading) AwaitBytes();
 }
 
 void WaitingConnection::Close() {
@@ -63,22 +59,27 @@ void WaitingConnection::Close() {
   visitors_.waiting.erase(place_);
 }
 
-void WaitingConnection::Read() {
-  socket_.async_read_some(asio::buffer(incoming_), [self = shared_from_this()](Error error, size_t num_bytes) {
-    self->OnRead(error, num_bytes);
+void WaitingConnection::AwaitBytes() {
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Error error) {
+    if (self->state_ == State::kClosed) return;
+    error ? self->Close() : self->Read();
   });
 }
 
-void WaitingConnection::OnRead(Error error, size_t num_bytes) {
-  if (state_ == State::kClosed) return;
-  if (error) return Close();
+void WaitingConnection::Read() {
+  const ssize_t size = recv(socket_.native_handle(), visitors_.scratch.data(), visitors_.scratch.size(), MSG_DONTWAIT);
+  if (size > 0) return OnBytes(std::string_view(visitors_.scratch.data(), static_cast<size_t>(size)));
+  size < 0 && (errno == EAGAIN || errno == EINTR) ? AwaitBytes() : Close();
+}
+
+void WaitingConnection::OnBytes(std::string_view bytes) {
   if (state_ == State::kEnding) {
     // What still comes is dropped, so that the client reads why before it meets a closed connection.
-    num_dropped_bytes_ += num_bytes;
-    return num_dropped_bytes_ > kMaxDroppedBytes ? Close() : Read();
+    num_dropped_bytes_ += bytes.size();
+    return num_dropped_bytes_ > kMaxDroppedBytes ? Close() : AwaitBytes();
   }
-  scanner_.Append(std::string_view(incoming_.data(), num_bytes));
-  if (Proceed()) Read();
+  scanner_.Append(bytes);
+  if (Proceed()) AwaitBytes();
 }
 
 bool WaitingConnection::Proceed() {

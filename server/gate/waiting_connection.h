@@ -1,7 +1,6 @@
 // A connection that has not made its first call. Internal to server/gate; used on the gate's thread only.
 #pragma once
 
-#include <array>
 #include <list>
 #include <memory>
 #include <string>
@@ -32,8 +31,10 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   using Error = boost::system::error_code;
   enum class State { kReading, kEnding, kClosed };
 
+  // Waits without a buffer of its own: most connections that wait send nothing.
+  void AwaitBytes();
   void Read();
-  void OnRead(Error error, size_t num_bytes);
+  void OnBytes(std::string_view bytes);
   // Looks at what has come; false once the connection is not this object's any more, or ends.
   bool Proceed();
   bool OnCall(Unit unit);
@@ -63,7 +64,6 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 without one
   int num_refused_ = 0;
   size_t num_dropped_bytes_ = 0;  // since GOAWAY
-  std::array<char, 16 * 1024> incoming_;
 };
 
 }  // namespace maxsim::gate
