@@ -2,11 +2,16 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,9 +27,18 @@ namespace {
 
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+constexpr int kExitOverdue = 4;
+
+// A shutdown takes this long beyond server.shutdown_delay and server.shutdown_grace at most: its last steps are bounded
+// (two seconds each for refusals and for HTTP, as long for the scoring call that runs). Less than what units and
+// manifests allow beyond the two before they kill.
+constexpr std::chrono::seconds kShutdownSlack(8);
 
 // Waits for signals on a thread of its own, so that handling one may lock and log. Its signals must be blocked in every
 // thread, so it is made before any other thread.
+//
+// The same thread ends a process whose shutdown hangs: gRPC waits for ever for a thread that it counted and could not
+// start. Such a machine has no thread left for a watchdog that would be made then.
 class Signals {
  public:
   Signals() {
@@ -34,11 +48,19 @@ class Signals {
     std::signal(SIGPIPE, SIG_IGN);
   }
 
-  void Watch(maxsim::Server& server) {
-    thread_ = std::thread([this, &server] { Loop(server); });
+  // `shutdown_limit` after a signal that stops the server the process ends with kExitOverdue.
+  void Watch(maxsim::Server& server, std::chrono::nanoseconds shutdown_limit) {
+    server_ = &server;
+    shutdown_limit_ = shutdown_limit;
+    thread_ = std::thread([this] { Loop(); });
   }
 
-  // Must come before the watched server goes.
+  // Must come before the watched server goes. The shutdown still has its limit.
+  void Forget() {
+    const std::lock_guard lock(mutex_);
+    server_ = nullptr;
+  }
+
   void Stop() {
     if (!thread_.joinable()) return;
     done_ = true;
@@ -47,37 +69,65 @@ class Signals {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   static constexpr int kWakeUp = SIGUSR1;  // from Stop to the thread
   // timeout(1) and some shells signal the process and then its group: the same one twice is meant once.
   static constexpr std::chrono::milliseconds kRepeat{100};
 
-  void Loop(maxsim::Server& server) {
+  void Loop() {
     maxsim::NameThisThread("signals");
     int stopped_by = 0;  // the signal that asked for the stop
-    std::chrono::steady_clock::time_point stopped_at;
+    Clock::time_point stopped_at;
     while (true) {
-      int number = 0;
-      if (sigwait(&set_, &number) != 0) continue;
+      const int number = stopped_by == 0 ? Wait(std::nullopt) : Wait(stopped_at + shutdown_limit_);
       if (done_) return;
       if (number == kWakeUp) continue;  // somebody else's: it means nothing here
+      const std::lock_guard lock(mutex_);
+      if (number == 0) {
+        ExitNow(kExitOverdue, "shutdown_overdue: the shutdown takes longer than it may: exit at once");
+      }
       if (number == SIGHUP) {
-        server.RequestReload();
+        if (server_ != nullptr) server_->RequestReload();
         continue;
       }
-      if (number == stopped_by && std::chrono::steady_clock::now() - stopped_at < kRepeat) continue;
+      if (number == stopped_by && Clock::now() - stopped_at < kRepeat) continue;
       // Nothing was accepted before the server was ready, so nothing is lost; and a second signal means it.
-      if (stopped_by != 0 || !server.has_served()) {
-        spdlog::warn(stopped_by != 0 ? "second signal: exit at once" : "stopped while loading");
-        spdlog::default_logger_raw()->flush();
-        _exit(stopped_by != 0 ? 128 + number : 0);
-      }
+      if (stopped_by != 0) ExitNow(128 + number, "second signal: exit at once");
+      if (server_ != nullptr && !server_->has_served()) ExitNow(0, "stopped while loading");
       stopped_by = number;
-      stopped_at = std::chrono::steady_clock::now();
-      server.RequestStop(number == SIGTERM ? "SIGTERM" : "SIGINT");
+      stopped_at = Clock::now();
+      if (server_ != nullptr) server_->RequestStop(number == SIGTERM ? "SIGTERM" : "SIGINT");
     }
   }
 
+  // The next signal, or 0 when none has come until then.
+  int Wait(std::optional<Clock::time_point> until) const {
+    while (true) {
+      int number = -1;
+      if (until.has_value()) {
+        const auto left = std::max<Clock::duration>(*until - Clock::now(), Clock::duration::zero());
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+        const timespec limit = {.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+        number = sigtimedwait(&set_, nullptr, &limit);
+        if (number < 0 && errno == EAGAIN) return 0;
+      } else if (sigwait(&set_, &number) != 0) {
+        number = -1;
+      }
+      if (number > 0) return number;
+    }
+  }
+
+  [[noreturn]] static void ExitNow(int code, const char* reason) {
+    spdlog::warn(reason);
+    spdlog::default_logger_raw()->flush();
+    _exit(code);
+  }
+
   sigset_t set_;
+  std::chrono::nanoseconds shutdown_limit_{};
+  std::mutex mutex_;
+  maxsim::Server* server_ = nullptr;  // guarded by mutex_
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
@@ -91,9 +141,13 @@ int Serve(const maxsim::config::Loaded& loaded) {
   absl::Status status = server.status();
   int exit_code = kExitFailure;
   if (server.ok()) {
-    signals.Watch(**server);
+    signals.Watch(**server,
+                  absl::ToChronoNanoseconds(loaded.config.server.shutdown_delay + loaded.config.server.shutdown_grace) +
+                      kShutdownSlack);
     status = (*server)->Start();
     if (status.ok()) exit_code = (*server)->Run();
+    signals.Forget();
+    server->reset();
   }
   signals.Stop();
   if (!status.ok()) spdlog::error("maxsimd does not start: {}", std::string(status.message()));

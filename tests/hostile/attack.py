@@ -135,6 +135,12 @@ def settle(server, before):
         time.sleep(0.1)
 
 
+def start_attacker(site, server, name, seconds):
+    """A process that attacks and then prints what it did."""
+    command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(site.attacker_options(server, seconds))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024):
     outcome = Outcome(seconds)
     with Maxsimd(site.programs, site.folder / f"server-{name}", site.collection, limits, with_tokens) as server:
@@ -142,20 +148,18 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024):
         server.is_healthy()
         outcome.before = server.usage()
         watch = Watch(server)
-        options = json.dumps(site.attacker_options(server, seconds))
-        command = [sys.executable, str(HERE / "attacks.py"), name, options]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as attacker:
+        with start_attacker(site, server, name, seconds) as attacker:
             # The machine is not to go down with a server that takes too much.
             while attacker.poll() is None:
                 if server.usage().rss_bytes > 4 * memory_mib * MIB:
                     attacker.kill()
                     outcome.report = {"stopped": "the server took too much"}
                 time.sleep(0.05)
-            text = attacker.stdout.read()
+            text, errors = attacker.communicate()
         if text:
             outcome.report = json.loads(text)
         elif not outcome.report:
-            raise RuntimeError(f"{name}: the attacker failed")
+            raise RuntimeError(f"{name}: the attacker failed: {errors[-2000:]}")
         watch.stop()
         outcome.peak, outcome.slowest, outcome.failures = watch.peak, watch.slowest, watch.failures
         outcome.after = settle(server, outcome.before)

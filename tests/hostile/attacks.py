@@ -143,9 +143,9 @@ def indexed_headers(attacker):
     return {"sent_bytes": sent, "connections": connections}
 
 
-def rapid_resets(attacker):
+def rapid_resets(attacker, extra=()):
     """Calls that are cancelled as soon as they have begun."""
-    block = http2.grpc_header_block(RERANK)
+    block = http2.grpc_header_block(RERANK, extra)
 
     def begin(connection):
         connection.next_stream = 1
@@ -160,6 +160,11 @@ def rapid_resets(attacker):
         return len(batch)
 
     return flood(attacker, begin, more)
+
+
+def rapid_resets_with_token(attacker):
+    """The same of a client that is known."""
+    return rapid_resets(attacker, attacker.authorization())
 
 
 def send_message(attacker, connection, stream, announced_bytes, num_bytes, fill=b"\x1a"):
@@ -458,6 +463,7 @@ ATTACKS = {
         continuation_flood,
         indexed_headers,
         rapid_resets,
+        rapid_resets_with_token,
         announced_message,
         announced_message_to_health,
         unfinished_messages,

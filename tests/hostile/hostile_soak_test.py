@@ -19,7 +19,6 @@ import json
 import os
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -125,12 +124,11 @@ class Soak:
             name = names.pop()
             if name == "sparse_loads" and not self.site.has_sparse:
                 continue
-            command = [sys.executable, str(attack.HERE / "attacks.py"), name]
-            command.append(json.dumps(self.site.attacker_options(self.server, ATTACK_S)))
-            ended = subprocess.run(command, capture_output=True, text=True, check=False)
+            with attack.start_attacker(self.site, self.server, name, ATTACK_S) as attacker:
+                _, errors = attacker.communicate()
             self.count("attack", name)
-            if ended.returncode != 0:
-                self.fail(f"the attacker {name} failed: {ended.stderr[-1000:]}")
+            if attacker.returncode != 0:
+                self.fail(f"the attacker {name} failed: {errors[-1000:]}")
 
     def reload(self, seed):
         """New generations of the same documents: what is loaded changes, and no answer does."""

@@ -12,9 +12,9 @@ import sys
 import tempfile
 import unittest
 
-from attack import Range, run_attack
+from attack import STOP_LIMIT_S, Range, run_attack, start_attacker
 from attacks import ATTACKS
-from maxsimd import Limits
+from maxsimd import Limits, Maxsimd
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
@@ -41,6 +41,22 @@ class LimitsTest(unittest.TestCase):
         outcome = run_attack(self.site, name, SECONDS, LIMITS, memory_mib=MEMORY_MIB)
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, LIMITS), [])
+
+    # gRPC counts a thread before it starts it, and at the end waits for as many.
+    def test_a_server_that_was_refused_threads_ends_in_time(self):
+        if LIMITS.threads is None:
+            self.skipTest("threads are not limited")
+        folder = self.site.folder / "server-no-threads"
+        with Maxsimd(PROGRAMS, folder, self.site.collection) as server:
+            self.site.questions.learn(server)
+            num_threads = server.usage().threads
+        with Maxsimd(PROGRAMS, folder, self.site.collection, Limits(threads=num_threads)) as server:
+            with start_attacker(self.site, server, "rapid_resets_with_token", SECONDS) as attacker:
+                attacker.communicate()
+            code, seconds = server.stop(STOP_LIMIT_S)
+            print(f"with {num_threads} threads it stops with {code} in {seconds:.1f} s", flush=True)
+            self.assertIn(code, (0, 4), server.log()[-3000:])
+            self.assertEqual("shutdown_overdue" in server.log(), code == 4)
 
 
 for attack_name in ATTACKS:
