@@ -67,7 +67,7 @@ class Signals {
       // Nothing was accepted before the server was ready, so nothing is lost; and a second signal means it.
       if (stopped_by != 0 || !server.has_served()) {
         spdlog::warn(stopped_by != 0 ? "second signal: exit at once" : "stopped while loading");
-        spdlog::default_logger_raw()->flush();
+        maxsim::log::Flush();
         _exit(stopped_by != 0 ? 128 + number : 0);
       }
       stopped_by = number;
@@ -95,6 +95,7 @@ int Serve(const maxsim::config::Loaded& loaded) {
   }
   signals.Stop();
   if (!status.ok()) spdlog::error("maxsimd does not start: {}", std::string(status.message()));
+  maxsim::log::Flush();
   return exit_code;
 }
 
