@@ -1,14 +1,17 @@
 #include "server/logging.h"
 
 #include <grpc/support/log.h>
+#include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "server/log_limit.h"
+#include "server/log_sink.h"
 #include "spdlog/pattern_formatter.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 
 // Later releases of protobuf log through Abseil, and have no such header.
 #if __has_include("google/protobuf/stubs/logging.h")
@@ -115,16 +118,36 @@ class Json : public spdlog::formatter {
       Pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":)", spdlog::pattern_time_type::utc);
 };
 
+// gRPC's errors quote what clients sent, who need no token for it: a header of a megabyte would be a line of a
+// megabyte.
+constexpr size_t kMaxErrorBytes = 300;
+constexpr int kMaxErrorsPerSecond = 10;
+// An operator who asks for debug output wants it whole, but not without end.
+constexpr size_t kMaxDebugBytes = 4096;
+
+// What gRPC says before it aborts the process, and no client can make it say otherwise.
+bool IsAssertion(std::string_view message) { return message.substr(0, 16) == "assertion failed"; }
+
 void LogFromGrpc(gpr_log_func_args* args) {
-  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug;
-  if (spdlog::should_log(level)) Write(level, args->message, {{"from", "grpc"}});
+  static LineLimit limit(kMaxErrorsPerSecond);
+  if (args->severity != GPR_LOG_SEVERITY_ERROR) {
+    if (DebugEnabled()) Write(spdlog::level::debug, Cut(args->message, kMaxDebugBytes), {{"from", "grpc"}});
+    return;
+  }
+  if (!spdlog::should_log(spdlog::level::warn)) return;
+  if (IsAssertion(args->message)) return Write(spdlog::level::critical, args->message, {{"from", "grpc"}});
+  const std::optional<uint64_t> left_out = limit.Take(LineLimit::Clock::now());
+  if (!left_out.has_value()) return;
+  const std::string message = Cut(args->message, kMaxErrorBytes);
+  if (*left_out == 0) return Write(spdlog::level::warn, message, {{"from", "grpc"}});
+  Write(spdlog::level::warn, message, {{"from", "grpc"}, {"left_out", std::to_string(*left_out)}});
 }
 
 #ifdef MAXSIM_PROTOBUF_LOGS
 // Errors are of messages that cannot be parsed, whose sender is told; what is fatal is a fault of the program.
 void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
   const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
-  Write(level, message, {{"from", "protobuf"}});
+  if (spdlog::should_log(level)) Write(level, Cut(message, kMaxDebugBytes), {{"from", "protobuf"}});
 }
 #endif
 
@@ -137,11 +160,15 @@ std::string JsonString(std::string_view text) {
 std::unique_ptr<spdlog::formatter> TextFormatter() { return std::make_unique<Text>(); }
 std::unique_ptr<spdlog::formatter> JsonFormatter() { return std::make_unique<Json>(); }
 
+void Flush() { spdlog::default_logger_raw()->flush(); }
+
 void Initialize(const std::string& level, const std::string& format) {
-  auto logger = std::make_shared<spdlog::logger>("maxsimd", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  auto sink = std::make_shared<DescriptorSink>(STDERR_FILENO, DescriptorSink::Options());
+  sink->FlushOnCrash();
+  auto logger = std::make_shared<spdlog::logger>("maxsimd", std::move(sink));
   logger->set_formatter(format == "json" ? JsonFormatter() : TextFormatter());
   logger->set_level(spdlog::level::from_str(level));
-  logger->flush_on(spdlog::level::info);
+  logger->flush_on(spdlog::level::critical);  // what may be the last line; all others are written within moments
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(LogFromGrpc);
 #ifdef MAXSIM_PROTOBUF_LOGS

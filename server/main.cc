@@ -120,7 +120,7 @@ class Signals {
 
   [[noreturn]] static void ExitNow(int code, const char* reason) {
     spdlog::warn(reason);
-    spdlog::default_logger_raw()->flush();
+    maxsim::log::Flush();
     _exit(code);
   }
 
@@ -151,6 +151,7 @@ int Serve(const maxsim::config::Loaded& loaded) {
   }
   signals.Stop();
   if (!status.ok()) spdlog::error("maxsimd does not start: {}", std::string(status.message()));
+  maxsim::log::Flush();
   return exit_code;
 }
 

@@ -14,6 +14,7 @@
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "prometheus/text_serializer.h"
+#include "server/log_sink.h"
 #include "server/process_metrics.h"
 
 namespace maxsim {
@@ -416,8 +417,28 @@ void Metrics::SetGpu(int device, double utilization_ratio, double temperature_ce
   families_->gpu_power.Add(labels).Set(power_watts);
 }
 
+namespace {
+
+// Counted where lines are dropped, below everything that knows of metrics.
+prometheus::MetricFamily DroppedLogLines() {
+  prometheus::MetricFamily family;
+  family.name = "maxsim_log_lines_dropped_total";
+  family.help = "Log lines that were not written, by reason.";
+  family.type = prometheus::MetricType::Counter;
+  for (const auto& [reason, name] : {std::pair(log::DropReason::kReader, "reader"), {log::DropReason::kRate, "rate"}}) {
+    prometheus::ClientMetric metric;
+    metric.label.push_back({"reason", name});
+    metric.counter.value = static_cast<double>(log::DroppedLines(reason));
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+}  // namespace
+
 std::string Metrics::Expose() const {
   std::vector<prometheus::MetricFamily> all = families_->registry.Collect();
+  all.push_back(DroppedLogLines());
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) all.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(all);
 }

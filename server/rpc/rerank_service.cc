@@ -21,7 +21,8 @@ std::string WholeMicroseconds(double us) { return absl::StrCat(static_cast<int64
 
 struct RerankService::Call {
   CallContext context;
-  std::string request_id;  // for the log; one that is too long is cut
+  // For the log; what is too long is cut.
+  std::string request_id;
   std::string collection;
   PendingAnswer answer;
   Done done;
@@ -57,7 +58,7 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
   auto call = std::make_unique<Call>();
   call->context = std::move(context);
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
-  call->collection = request.collection();
+  call->collection = request.collection().substr(0, static_cast<size_t>(kMaxCollectionNameBytes));
   call->done = std::move(done);
   absl::StatusOr<Translated> translated = Prepare(request);
   if (!translated.ok()) return Finish(std::move(call), translated.status());

@@ -129,6 +129,10 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
                                                    kMaxRequestIdBytes, " are accepted"));
   }
   if (request.collection().empty()) return InvalidField("collection", "is empty");
+  if (request.collection().size() > static_cast<size_t>(kMaxCollectionNameBytes)) {
+    return InvalidField("collection", absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
+                                                   kMaxCollectionNameBytes, " are accepted"));
+  }
   if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
     return InvalidField(
         "queries", absl::StrCat("has ", request.queries_size(), " queries, and 1 to ", limits.max_queries_per_request,

@@ -21,6 +21,7 @@
 #include "grpcpp/create_channel.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
+#include "tests/unit/server/raw_connection.h"
 
 namespace maxsim::test {
 namespace {
@@ -50,13 +51,18 @@ std::string ProgramPath() {
 // A running maxsimd, killed when the object goes. Its output goes to a file.
 class Process {
  public:
-  Process(const std::string& log, std::vector<std::string> args) : log_(log) {
+  Process(const std::string& log, std::vector<std::string> args)
+      : Process(open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), std::move(args), log) {
+    close(output_);
+  }
+  // Its output goes to `output`, which stays the caller's.
+  Process(int output, std::vector<std::string> args, const std::string& log = "/dev/null")
+      : output_(output), log_(log) {
     const std::string program = ProgramPath();
     args.insert(args.begin(), program);
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());
     argv.push_back(nullptr);
-    const int output = open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
     pid_ = fork();
     if (pid_ == 0) {
       dup2(output, STDOUT_FILENO);
@@ -64,7 +70,6 @@ class Process {
       execv(program.c_str(), argv.data());
       _exit(127);
     }
-    close(output);
   }
   ~Process() {
     if (pid_ <= 0) return;
@@ -92,6 +97,7 @@ class Process {
   std::string Log() const { return ReadFile(log_); }
 
  private:
+  const int output_;
   const std::string log_;
   pid_t pid_ = -1;
 };
@@ -346,6 +352,94 @@ TEST_F(ProcessTest, WarningsOfSlowRequestsAreBoundedAndOnlyOfThose) {
     EXPECT_TRUE(Ask("corpus", "c"));
     EXPECT_TRUE(StopAndFind(process, "slow_request").empty()) << flag;
   }
+}
+
+// Sends a call with a `te` header of `size` bytes that is not "trailers", which gRPC logs as an error, without a token.
+void SendBadHeader(int port, size_t size) {
+  const auto frame = [](int type, int flags, int stream, const std::string& payload) {
+    std::string bytes;
+    for (const int shift : {16, 8, 0}) bytes += static_cast<char>(payload.size() >> shift);
+    bytes += static_cast<char>(type);
+    bytes += static_cast<char>(flags);
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(stream >> shift);
+    return bytes + payload;
+  };
+  // A literal without indexing: its name, then its value with a length of seven bits and groups of seven more.
+  std::string block = std::string("\x10\x02te", 4) + '\x7f';
+  size_t rest = size - 127;
+  for (; rest >= 128; rest >>= 7) block += static_cast<char>((rest & 127) | 128);
+  block += static_cast<char>(rest);
+  block += std::string(size, 'x');
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "");
+  for (size_t begin = 0; begin < block.size(); begin += 16384) {
+    const std::string part = block.substr(begin, 16384);
+    const bool last = begin + part.size() == block.size();
+    bytes += frame(begin == 0 ? 1 : 9, (last ? 4 : 0) | (begin == 0 ? 1 : 0), 1, part);
+  }
+  RawConnection connection(port);
+  connection.Send(bytes);
+  // The server answers the settings at once, and by then has looked at the rest.
+  bool closed = false;
+  connection.FinishSending();
+  connection.ReadToEnd(&closed, 1000ms);
+}
+
+TEST_F(ProcessTest, AReaderOfTheLogThatStallsHoldsUpNoCallAndNoStop) {
+  int log[2];
+  ASSERT_EQ(pipe2(log, O_CLOEXEC), 0);
+  // Full before the server begins, so that every line waits.
+  fcntl(log[1], F_SETFL, O_NONBLOCK);
+  while (write(log[1], "x", 1) == 1) continue;
+  fcntl(log[1], F_SETFL, 0);
+  Process process(log[1], Args({"--log.level=debug", "--server.shutdown_grace=1s"}));
+  close(log[1]);
+  const json ports = Ports();
+  for (int i = 0; i < 50; ++i) SendBadHeader(ports["grpc_port"], 400);
+  const auto dropped = [&] {
+    const std::string body = HttpGet(ports["http_port"], "/metrics").body;
+    const std::string series = "\nmaxsim_log_lines_dropped_total{reason=\"reader\"} ";
+    const size_t begin = body.find(series);
+    return begin == std::string::npos ? -1 : std::atoll(body.c_str() + begin + series.size());
+  };
+  const auto stub = v1::Reranker::NewStub(grpc::CreateChannel(
+      "127.0.0.1:" + std::to_string(ports["grpc_port"].get<int>()), grpc::InsecureChannelCredentials()));
+  v1::RerankRequest request = MakeRequest("corpus", MakeQuery(TestSeed(), ScalarType::kF16, kDim, 8), AllIds(), 20);
+  request.set_request_id(std::string(256, 'i'));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; (i % 100 != 0 || dropped() == 0) && std::chrono::steady_clock::now() - begin < 30s; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + 10s);
+    v1::RerankResponse response;
+    ASSERT_EQ(stub->Rerank(&context, request, &response).error_code(), grpc::OK);
+  }
+  EXPECT_GT(dropped(), 0);
+  EXPECT_EQ(HttpGet(ports["http_port"], "/readyz").status, 200);
+  const auto stop = std::chrono::steady_clock::now();
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(10s), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - stop, 5s);
+  close(log[0]);
+}
+
+TEST_F(ProcessTest, ALineThatAClientCausesIsShortAndTheyAreFewInASecond) {
+  Process process(folder_ / "log", Args());
+  const json ports = Ports();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 40; ++i) SendBadHeader(ports["grpc_port"], i % 10 == 0 ? size_t{1} << 20 : 400);
+  std::this_thread::sleep_for(1100ms);  // the next line says how many were left out
+  SendBadHeader(ports["grpc_port"], 400);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  size_t num_lines = 0;
+  std::istringstream lines(process.Log());
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LT(line.size(), 1000u);
+    num_lines += line.find("from=grpc") == std::string::npos ? 0 : 1;
+  }
+  EXPECT_GT(num_lines, 0u) << process.Log();
+  EXPECT_LE(num_lines, static_cast<size_t>(10 * (took / 1s + 1)));
+  EXPECT_THAT(process.Log(), HasSubstr("left_out="));
 }
 
 TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {

@@ -73,6 +73,8 @@ TEST_F(ValidationTest, TheValidRequestIsAccepted) {
 }
 
 TEST_F(ValidationTest, TheEnvelopeIsChecked) {
+  EXPECT_EQ(Refused([](auto* r) { r->set_collection(std::string(129, 'x')); }),
+            "collection: has 129 bytes, and at most 128 are accepted");
   EXPECT_EQ(Refused([](auto* r) { r->set_request_id(std::string(257, 'x')); }),
             "request_id: has 257 bytes, and at most 256 are accepted");
   EXPECT_EQ(Refused([](auto* r) { r->clear_collection(); }), "collection: is empty");
