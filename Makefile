@@ -9,6 +9,8 @@ CUDA ?= auto
 CMAKE_FLAGS ?=
 CONFIG ?=
 ARGS ?=
+TARGET ?=
+SECONDS ?= 60
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -23,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench bundle docker format \
-        check ci clean
+        check fuzz ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -86,6 +88,10 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-clocks.sh
 	@scripts/check-docs.py $(BUILD)
 	@scripts/check-tidy.sh
+
+fuzz: ## Fuzz the parsers (TARGET='request http' SECONDS=3600; default: all of tests/fuzz, 60 s each)
+	@scripts/setup.sh build check
+	@JOBS=$(JOBS) scripts/fuzz.sh --seconds $(SECONDS) $(TARGET)
 
 ci: ## Everything that .ci/run does
 	@.ci/run

@@ -42,7 +42,7 @@ trap 'rm -f "$log"' EXIT
   cmake --preset debug -DMAXSIM_CUDA_ROOT="$(find "$PWD/build" -maxdepth 1 -name cuda-toolkit)" &&
     cmake --build --preset debug --target maxsim_proto_sources
 } >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-# Only what the build compiles: a fuzz target, say, is in no ordinary build.
+# Only what the build compiles: the entry of libFuzzer, say, is in no ordinary build.
 commands=$build/compile_commands.json
 mapfile -t files < <(for file in "${files[@]}"; do
   if grep -qF "\"file\": \"$PWD/$file\"" "$commands"; then echo "$file"; fi

@@ -1,0 +1,66 @@
+// Texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q) or a payload (p).
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "client/ctl/inputs.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+void FuzzIds(std::string_view text) {
+  for (const auto& parse : {client::ctl::ParseIdLines, client::ctl::ParseIdList}) {
+    const std::vector<std::string> ids = parse(text);
+    size_t bytes = 0;
+    for (const std::string& id : ids) {
+      Require(!id.empty(), "no id is empty");
+      bytes += id.size();
+    }
+    Require(bytes <= text.size(), "ids come from the text");
+    const auto strings = client::ctl::MakeCandidates(ids, v1::ID_TYPE_STRING);
+    Require(strings.ok() == !ids.empty(), "ids are candidates unless there is none");
+    if (strings.ok()) Require(strings->string_ids().ids_size() == static_cast<int>(ids.size()), "a candidate an id");
+    const auto ints = client::ctl::MakeCandidates(ids, v1::ID_TYPE_INT64);
+    if (ints.ok()) Require(ints->int_ids().ids_size() == static_cast<int>(ids.size()), "a candidate an integer");
+  }
+}
+
+void FuzzJudgements(std::string_view text) {
+  const auto judgements = client::ctl::ParseJudgements(text, "qrels.tsv");
+  if (!judgements.ok()) return RequireRefusal(judgements.status());
+  for (const auto& [query, documents] : *judgements) {
+    Require(!query.empty() && !documents.empty(), "a query is judged for a document");
+    for (const auto& [document, grade] : documents) {
+      Require(!document.empty() && std::isfinite(grade), "a judgement is a document and a number");
+    }
+  }
+}
+
+void FuzzQueryTexts(std::string_view text) {
+  const auto queries = client::ctl::ParseQueryTexts(text, "queries.jsonl");
+  if (!queries.ok()) RequireRefusal(queries.status());
+}
+
+void FuzzClientInputs(std::string_view input) {
+  if (input.empty()) return;
+  const std::string_view text = input.substr(1);
+  switch (input[0]) {
+    case 'i':
+      return FuzzIds(text);
+    case 'j':
+      return FuzzJudgements(text);
+    case 'q':
+      return FuzzQueryTexts(text);
+    case 'p':
+      Require(client::ctl::PayloadTokens(std::string(text)).size() <= text.size(), "tokens come from the payload");
+      return;
+    default:
+      return;
+  }
+}
+
+const Registration kClientInputsTarget("client_inputs", &FuzzClientInputs);
+
+}  // namespace
+}  // namespace maxsim::fuzz

@@ -1,0 +1,71 @@
+// A JSON Lines file of documents: the parser that streams agrees with one that builds the whole document, line by line,
+// and the second pass over a file finds what the first one found.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "server/shard/document_lines.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+using nlohmann::json;
+
+std::shared_ptr<const shard::InputFile> OpenMemory(const MemoryFile& memory) {
+  absl::StatusOr<shard::InputFile> file = shard::InputFile::Open(memory.path());
+  Require(file.ok(), "the file opens");
+  return std::make_shared<const shard::InputFile>(*std::move(file));
+}
+
+void CheckLine(std::string_view line) {
+  const absl::StatusOr<shard::DocumentLine> parsed = shard::ParseDocumentLine(line);
+  if (!parsed.ok()) return RequireRefusal(parsed.status());
+  json whole = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  Require(whole.is_object() && whole.contains("id"), "a document is a JSON object with an id");
+  Require(parsed->id_type == shard::IdType::kString ? whole["id"] == parsed->string_id : whole["id"] == parsed->int_id,
+          "the id is the object's");
+  whole.erase("id");
+  if (parsed->payload.empty()) return Require(whole.empty(), "nothing beside the id is lost");
+  Require(shard::CheckPayload(parsed->payload).ok(), "a payload that is kept is one that can be stored");
+  Require(json::parse(parsed->payload, nullptr, false) == whole, "the payload is the object without its id");
+}
+
+// What a pass over the file gives: documents until its end or an error.
+std::vector<shard::DocumentLine> Documents(const MemoryFile& memory, std::optional<shard::IdType> type) {
+  std::vector<shard::DocumentLine> documents;
+  shard::DocumentLineReader reader(OpenMemory(memory), type);
+  while (true) {
+    absl::StatusOr<std::optional<shard::DocumentLine>> next = reader.Next();
+    if (!next.ok()) RequireRefusal(next.status());
+    if (!next.ok() || !next->has_value()) return documents;
+    if (type.has_value()) Require((*next)->id_type == *type, "every id has the type that was asked for");
+    documents.push_back(**std::move(next));
+  }
+}
+
+void FuzzDocumentLines(std::string_view input) {
+  for (std::string_view rest = input; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    CheckLine(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  const MemoryFile memory(input);
+  Documents(memory, shard::IdType::kInt64);
+  Documents(memory, shard::IdType::kString);
+  const std::vector<shard::DocumentLine> documents = Documents(memory, std::nullopt);
+  const std::unique_ptr<shard::PayloadSource> payloads = shard::ReadLinePayloads(OpenMemory(memory));
+  for (const shard::DocumentLine& document : documents) {
+    const absl::StatusOr<std::string_view> payload = payloads->Next();
+    Require(payload.ok() && *payload == document.payload, "the second pass finds the first one's payloads");
+  }
+}
+
+const Registration kDocumentLinesTarget("document_lines", &FuzzDocumentLines);
+
+}  // namespace
+}  // namespace maxsim::fuzz

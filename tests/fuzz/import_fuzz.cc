@@ -1,0 +1,57 @@
+// An archive as somebody brings it to maxsim-shard build, through the whole import: .npz or safetensors, quantised
+// tokens among them. What is accepted has as many tokens, ids and payloads as it announces.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/limits.h"
+#include "server/shard/element_type.h"
+#include "server/shard/import.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+// Reads to the end. An error on the way is one of the file's, which was read no further before.
+void ReadPayloads(shard::Import& import) {
+  for (const int32_t size : import.catalog->payload_sizes) {
+    const absl::StatusOr<std::string_view> payload = import.payloads->Next();
+    if (!payload.ok()) return RequireRefusal(payload.status());
+    Require(static_cast<int32_t>(payload->size()) == size, "a payload has the size that the catalog says");
+  }
+}
+
+void FuzzImport(std::string_view input) {
+  const MemoryFile memory(input);
+  shard::ImportOptions options;
+  options.input = memory.path();
+  absl::StatusOr<shard::Import> import = shard::OpenImport(options);
+  if (!import.ok()) return RequireRefusal(import.status());
+  int64_t sum = 0;
+  for (const int32_t length : import->catalog->lengths) {
+    Require(length >= 1 && length <= kMaxDocumentTokens, "a document's length is in range");
+    sum += length;
+  }
+  Require(sum == import->tokens->num_tokens(), "the lengths sum to the tokens");
+  Require(import->catalog->ids.size() == import->catalog->num_documents(), "an id a document");
+  Require(import->tokens->dim() >= kMinDim && import->tokens->dim() <= kMaxDim, "the dimension is in range");
+  Require(shard::ToScalarType(import->tokens->type()).has_value() || import->tokens->type() == shard::ElementType::kF64,
+          "tokens come out in a type that can be stored");
+  for (int64_t left = sum; left > 0;) {
+    const int64_t rows = std::min<int64_t>(left, 16);
+    const absl::StatusOr<const void*> next = import->tokens->Next(rows);
+    if (!next.ok()) return RequireRefusal(next.status());
+    double total = 0;
+    for (int64_t idx = 0; idx < rows * import->tokens->dim(); ++idx) {
+      total += shard::LoadFloat(import->tokens->type(), *next, static_cast<size_t>(idx));
+    }
+    volatile double sink = total;
+    static_cast<void>(sink);
+    left -= rows;
+  }
+  if (import->payloads != nullptr) ReadPayloads(*import);
+}
+
+const Registration kImportTarget("import", &FuzzImport);
+
+}  // namespace
+}  // namespace maxsim::fuzz

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Writes the seeds that are not text: small valid inputs, one for each variant of a format, in a folder a fuzz target.
+
+    make_seeds.py FOLDER
+
+Standard library only.
+"""
+
+import io
+import json
+import os
+import struct
+import sys
+import zipfile
+
+
+def safetensors(tensors, metadata, alignment=64):
+    """tensors: (name, dtype, shape, data)."""
+    header, data = {"__metadata__": metadata}, b""
+    for name, dtype, shape, part in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
+        data += part
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % alignment)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def int64s(*values):
+    return struct.pack(f"<{len(values)}q", *values)
+
+
+def shard(dtype, size, string_ids, payloads):
+    tensors = [("tokens", dtype, [3, 8], bytes(24 * size)), ("offsets", "I64", [3], int64s(0, 1, 3))]
+    if string_ids:
+        tensors += [("id_offsets", "I64", [3], int64s(0, 1, 4)), ("id_bytes", "U8", [4], b"abcd")]
+    else:
+        tensors += [("ids", "I64", [2], int64s(-1, 7))]
+    if payloads:
+        text = b'{"t":"x"}'
+        tensors += [
+            ("payload_offsets", "I64", [3], int64s(0, 0, len(text))),
+            ("payload_bytes", "U8", [len(text)], text),
+        ]
+    metadata = {"format": "maxsim-shard", "format_version": "1"}
+    if dtype == "I8":
+        tensors.append(("scales", "F32", [2], struct.pack("<2f", 0.5, 0)))
+        metadata |= {"rotation": "hadamard", "rotation_seed": "17"}
+    return safetensors(tensors, metadata)
+
+
+def npy(version, descr, shape, data):
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    fixed = 10 if version == 1 else 12
+    text += b" " * (63 - (fixed + len(text)) % 64) + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data
+
+
+def npz(compression):
+    members = {
+        "tokens.npy": npy(1, "<f2", "(3, 8)", bytes(48)),
+        "lengths.npy": npy(1, "|u1", "(2,)", bytes([1, 2])),
+        "ids.npy": npy(1, "<i4", "(2,)", struct.pack("<2i", 5, -6)),
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in members.items():
+            with archive.open(name, "w", force_zip64=name == "tokens.npy") as member:
+                member.write(data)
+    return buffer.getvalue()
+
+
+# Messages of maxsim.v1, field by field. A field is its number and a value: bytes or text, an integer, floats.
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def message(*fields):
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+            continue
+        if isinstance(value, list):
+            value = struct.pack(f"<{len(value)}f", *value)
+        elif isinstance(value, str):
+            value = value.encode()
+        out += varint(number << 3 | 2) + varint(len(value)) + value
+    return out
+
+
+def matrix(dtype, rows, first=0.0):
+    values = [(first + 3 * idx % 17 - 8) / 8 for idx in range(8 * rows)]
+    if dtype == 1:
+        data = struct.pack(f"<{len(values)}f", *values)
+    elif dtype == 2:
+        data = struct.pack(f"<{len(values)}e", *values)
+    else:
+        data = b"".join(struct.pack("<f", value)[2:] for value in values)
+    return message((1, dtype), (2, rows), (3, 8), (4, data))
+
+
+def requests():
+    strings = message((1, message((1, "doc-3"), (1, "nobody"), (1, "doc-0"), (1, "doc-3"), (1, "doc-5"))))
+    ints = message((2, message((1, int64s(1003, -1, 1000, 1003, 1004)))))
+    whole = message((3, b""))
+    inline = message((4, message((1, matrix(1, 2)), (1, matrix(2, 3, 1.0)), (1, matrix(3, 1, 2.0)))))
+    one = (3, message((1, matrix(1, 2))))
+    weighted = (3, message((1, matrix(2, 3)), (2, [1.0, -0.5, 0.0])))
+    own = (3, message((1, matrix(3, 1)), (3, whole)))
+    long = (3, message((1, matrix(1, 33, 1.0))))
+    everything = [(5, 3), (8, 1), (9, 1)]
+    return {
+        "strings": message((1, "id-1"), (2, "f16"), one, (4, strings)),
+        "payloads": message((2, "f16"), weighted, (4, strings), *everything),
+        "ints": message((2, "bf16"), weighted, (4, ints), (6, 1), (7, 3)),
+        "ints_fail": message((2, "bf16"), one, (4, ints), (6, 2)),
+        "quantised": message((2, "i8"), one, weighted, (4, ints), *everything),
+        "whole": message((2, "f32"), one, (4, whole), (5, 30)),
+        "whole_long": message((2, "f32"), long, (4, whole)),
+        "several": message((2, "f16"), one, own, weighted, (4, strings), (5, 2)),
+        "inline": message((2, "f16"), one, (4, inline), (9, 1)),
+        "inline_f32": message((2, "f32"), weighted, (4, inline)),
+        "inline_quantised": message((2, "i8"), one, weighted, (4, inline), (9, 1)),
+        "unknown_collection": message((2, "x"), one, (4, whole)),
+        "no_candidates": message((2, "f16"), one),
+    }
+
+
+def main():
+    folder = sys.argv[1]
+    seeds = {
+        "safetensors/plain": safetensors([("a", "F16", [2, 3], bytes(12)), ("b", "I64", [1], bytes(8))], {"k": "v"}),
+        "safetensors/empty": safetensors([("a", "F32", [0, 3], b""), ("b", "BF16", [], bytes(2))], {}),
+        "npy/v1": npy(1, "<f2", "(2, 3)", bytes(12)),
+        "npy/v2": npy(2, "<i8", "(2,)", bytes(16)),
+        "npy/v3": npy(3, "|u1", "()", bytes(1)),
+        "npy/u8": npy(1, "<u8", "(2,)", bytes(7) + b"\xff" + bytes(8)),
+        "npz/stored": npz(zipfile.ZIP_STORED),
+        "npz/deflated": npz(zipfile.ZIP_DEFLATED),
+        "import/stored": npz(zipfile.ZIP_STORED),
+        "import/deflated": npz(zipfile.ZIP_DEFLATED),
+        "import/lengths": safetensors(
+            [("tokens", "F32", [2, 8], bytes(64)), ("lengths", "I64", [1], int64s(2)), ("ids", "U8", [1], b"\x07")], {}
+        ),
+        "import/scale_a_token": safetensors(
+            [
+                ("tokens", "I8", [3, 8], bytes(range(24))),
+                ("lengths", "I64", [2], int64s(2, 1)),
+                ("scales", "F32", [3, 1], struct.pack("<3f", 0.5, 1, 2)),
+            ],
+            {},
+        ),
+        "import/f8": safetensors(
+            [("tokens", "F8_E4M3", [2, 8], bytes(range(16))), ("lengths", "I64", [1], int64s(2))], {}
+        ),
+        "import/f8_scale_a_document": safetensors(
+            [
+                ("tokens", "F8_E4M3", [3, 8], bytes(range(24))),
+                ("lengths", "I64", [2], int64s(2, 1)),
+                ("scales", "F16", [2], struct.pack("<2e", 0.5, 1)),
+            ],
+            {},
+        ),
+    }
+    for name, data in requests().items():
+        seeds[f"request/{name}"] = data
+    for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4), ("I8", 1)):
+        for string_ids in (False, True):
+            for payloads in (False, True):
+                kind = ("strings" if string_ids else "ints") + ("_payloads" if payloads else "")
+                seeds[f"shard/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
+                seeds[f"import/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
+    for name, data in seeds.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+// NumPy's .npz archives: every member that is accepted lies inside the file and unpacks to the announced size, or says
+// that it does not.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/shard/array_input.h"
+#include "server/shard/byte_stream.h"
+#include "server/shard/file.h"
+#include "server/shard/zip.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+// Sizes are bounded by what the compressed bytes can come to, a thousand times as much.
+constexpr size_t kBlockBytes = 16 * 1024;
+
+// Reads to the end in pieces; whether the announced bytes were all there.
+bool ReadAll(shard::ByteStream& stream, int64_t size) {
+  std::string block(kBlockBytes, '\0');
+  for (int64_t left = size; left > 0;) {
+    const auto amount = static_cast<size_t>(std::min<int64_t>(left, kBlockBytes));
+    if (!stream.Read(block.data(), amount).ok()) return false;
+    left -= static_cast<int64_t>(amount);
+  }
+  return true;
+}
+
+void FuzzNpz(std::string_view input) {
+  const absl::StatusOr<std::vector<shard::ZipMember>> members = shard::ParseZip(input);
+  if (!members.ok()) return RequireRefusal(members.status());
+  const MemoryFile memory(input);
+  absl::StatusOr<shard::InputFile> opened = shard::InputFile::Open(memory.path());
+  Require(opened.ok(), "the file opens");
+  const auto file = std::make_shared<const shard::InputFile>(*std::move(opened));
+  for (const shard::ZipMember& member : *members) {
+    Require(member.begin >= 0 && member.begin <= member.end && member.end <= static_cast<int64_t>(input.size()) &&
+                member.size >= 0,
+            "a member lies inside the archive");
+    const std::unique_ptr<shard::ByteStream> stream = shard::ReadZipMember(file, member);
+    char byte = 0;
+    if (ReadAll(*stream, member.size)) Require(!stream->Read(&byte, 1).ok(), "a member ends at its size");
+  }
+  const auto archive = shard::OpenArchive(memory.path());
+  if (!archive.ok()) return RequireRefusal(archive.status());
+  for (const char* name : {"tokens", "lengths", "ids", "scales"}) {
+    const absl::StatusOr<shard::ArrayInput> array = (*archive)->Open(name);
+    if (!array.ok()) RequireRefusal(array.status());
+    Require(!array.ok() || (*archive)->Has(name), "an array that opens is listed");
+  }
+}
+
+const Registration kNpzTarget("npz", &FuzzNpz);
+
+}  // namespace
+}  // namespace maxsim::fuzz

@@ -1,0 +1,151 @@
+// A rerank request from the bytes on the wire to its answer: what is accepted is scored, and every score, id, position
+// and missing id of the answer is what the message asks for, compared with the FP64 reference.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/rpc/answer.h"
+#include "server/rpc/translate.h"
+#include "server/rpc/wire.h"
+#include "tests/fuzz/request_expectation.h"
+#include "tests/fuzz/request_server.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+// The contract's relative bound. It is one on FP32's normal numbers: below them a product loses bits, so many of the
+// smallest one at most as there are products, times the weights and the scales that come after.
+constexpr double kRelativeError = 1e-5;
+
+double Tolerance(const ExpectedQuery& expected, size_t idx) {
+  const test::RandomDocuments& documents = *expected.documents;
+  double weights = static_cast<double>(expected.query.tokens.num_tokens());
+  for (const float weight : expected.query.weights) weights += std::fabs(weight);
+  const double scale = documents.scales.empty() ? 1 : std::max(1.0f, documents.scales[expected.ordinals[idx]]);
+  return kRelativeError * expected.scores[idx].magnitude + 1e-44 * (kRequestDim + 1) * weights * scale;
+}
+
+void CheckId(const ExpectedQuery& expected, const KnownCollection& known, const v1::QueryResult& result, int rank,
+             size_t idx) {
+  if (expected.documents != &known.documents) {
+    return Require(!result.has_string_ids() && !result.has_int_ids(), "inline documents have no ids");
+  }
+  const int64_t document = expected.ordinals[idx];
+  if (known.options.id_type == shard::IdType::kString) {
+    return Require(result.string_ids().ids(rank) == test::CorpusId(known.options, document),
+                   "the id is the document's");
+  }
+  Require(result.int_ids().ids(rank) == test::CorpusIntId(document), "the integer id is the document's");
+}
+
+// Every query token matches a token of the document that no other one beats.
+void CheckAlignment(const ExpectedQuery& expected, size_t idx, const v1::Alignment& alignment) {
+  const uint32_t ordinal = expected.ordinals[idx];
+  const auto num_tokens = static_cast<int>(expected.query.tokens.num_tokens());
+  Require(alignment.document_tokens_size() == num_tokens && alignment.similarities_size() == num_tokens,
+          "a match a query token");
+  for (int token = 0; token < num_tokens; ++token) {
+    Require(alignment.document_tokens(token) < expected.documents->length(ordinal), "a match is in the document");
+    Query alone = expected.query.view(1);
+    alone.tokens = expected.query.tokens.row(token);
+    alone.weights = nullptr;
+    alone.num_tokens = 1;
+    alone.ordinals = &ordinal;
+    alone.num_candidates = 1;
+    const ReferenceScore best = ReferenceScores(expected.documents->view(), alone)[0];
+    Require(std::fabs(alignment.similarities(token) - best.score) <=
+                kRelativeError * best.magnitude + Tolerance(expected, idx),
+            "a match has the best similarity");
+  }
+}
+
+void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, const v1::RerankRequest& request,
+               const v1::QueryResult& result) {
+  std::set<size_t> returned;
+  for (int rank = 0; rank < result.scores_size(); ++rank) {
+    const auto place = std::find(expected.positions.begin(), expected.positions.end(), result.positions(rank));
+    Require(place != expected.positions.end(), "a position is a candidate's");
+    const auto idx = static_cast<size_t>(place - expected.positions.begin());
+    Require(returned.insert(idx).second, "no candidate is returned twice");
+    Require(std::fabs(result.scores(rank) - expected.scores[idx].score) <= Tolerance(expected, idx),
+            absl::StrCat("the score ", result.scores(rank), " is the reference's ", expected.scores[idx].score));
+    CheckId(expected, known, result, rank, idx);
+    if (request.return_payloads()) {
+      const bool has = known.options.payloads && expected.documents == &known.documents;
+      Require(result.payloads(rank) == (has ? absl::StrCat("{\"n\":", expected.ordinals[idx], "}") : ""),
+              "the payload is the document's");
+    }
+    if (request.return_alignments()) CheckAlignment(expected, idx, result.alignments(rank));
+    if (rank == 0) continue;
+    Require(RanksBefore({result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
+                        {result.scores(rank), static_cast<uint32_t>(result.positions(rank))}),
+            "results are in rank order");
+  }
+  if (result.scores_size() == 0) return;
+  const float last = result.scores(result.scores_size() - 1);
+  for (size_t idx = 0; idx < expected.positions.size(); ++idx) {
+    Require(returned.count(idx) == 1 || expected.scores[idx].score <= last + 2 * Tolerance(expected, idx),
+            "nothing better is left out");
+  }
+}
+
+void CheckResult(const v1::RerankRequest& request, const v1::Query& query, const KnownCollection& known,
+                 const v1::QueryResult& result) {
+  ExpectedQuery expected;
+  Expect(request, query, known, expected);
+  const size_t top_k = request.top_k() == 0 ? static_cast<size_t>(SmallLimits().default_top_k) : request.top_k();
+  const auto num_hits = static_cast<int>(std::min(top_k, expected.ordinals.size()));
+  Require(result.scores_size() == num_hits && result.positions_size() == num_hits, "k results, or one a candidate");
+  Require(result.payloads_size() == (request.return_payloads() ? num_hits : 0), "payloads when they are asked for");
+  Require(result.alignments_size() == (request.return_alignments() ? num_hits : 0), "alignments when asked for");
+  const auto& strings = result.missing_string_ids().ids();
+  const auto& ints = result.missing_int_ids().ids();
+  Require(std::vector<std::string>(strings.begin(), strings.end()) == expected.missing_strings &&
+              std::vector<int64_t>(ints.begin(), ints.end()) == expected.missing_ints,
+          "the ids that the collection does not hold are missing, in order and once");
+  Require(result.unavailable_documents() == 0, "no device is lost");
+  CheckHits(expected, known, request, result);
+}
+
+void FuzzRequest(std::string_view input) {
+  RequestServer& server = RequestServer::Get();
+  const grpc::Slice slice(input.data(), input.size());
+  v1::RerankRequest request;
+  if (!rpc::ParseMessage(grpc::ByteBuffer(&slice, 1), request).ok()) return;
+  const auto known = server.collections().find(request.collection());
+  if (known == server.collections().end()) return;
+  const rpc::RequestLimits limits = SmallLimits();
+  absl::StatusOr<rpc::Translated> translated = rpc::Translate(request, known->second.collection, limits);
+  if (!translated.ok()) {
+    return Require(translated.status().code() == absl::StatusCode::kInvalidArgument ||
+                       (translated.status().code() == absl::StatusCode::kNotFound &&
+                        request.missing_policy() == v1::MISSING_POLICY_FAIL),
+                   absl::StrCat("a request is refused as wrong: ", translated.status().ToString()));
+  }
+  engine::JobResult scored;
+  if (translated->job != nullptr) {
+    engine::Job* const job = translated->job.get();
+    std::vector<absl::StatusOr<engine::JobResult>> results = server.lane().Execute({&job, 1}, nullptr);
+    Require(results.size() == 1 && results[0].ok(), "what was accepted is scored");
+    scored = *std::move(results[0]);
+  }
+  const bool fits = rpc::CheckAnswerSize(translated->answer, scored, limits).ok();
+  const v1::RerankResponse response = rpc::BuildResponse(translated->answer, scored);
+  // Beside the results: the request's id, the generation, the timings.
+  Require(!fits || response.ByteSizeLong() <= limits.max_answer_bytes + 512, "an answer has the size it was given");
+  Require(response.results_size() == request.queries_size(), "a result a query");
+  Require(response.request_id() == request.request_id(), "the request's id comes back");
+  for (int idx = 0; idx < request.queries_size(); ++idx) {
+    CheckResult(request, request.queries(idx), known->second, response.results(idx));
+  }
+}
+
+const Registration kRequestTarget("request", &FuzzRequest);
+
+}  // namespace
+}  // namespace maxsim::fuzz

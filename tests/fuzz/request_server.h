@@ -1,0 +1,81 @@
+// What the request target asks: small collections of every kind that stay loaded, and a lane that scores on the calling
+// thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "google/protobuf/stubs/logging.h"
+#include "kernels/maxsim.h"
+#include "server/engine/engine.h"
+#include "server/rpc/limits.h"
+#include "server/store/collection.h"
+#include "tests/support/random_documents.h"
+#include "tests/unit/store/corpus.h"
+
+namespace maxsim::fuzz {
+
+struct KnownCollection {
+  test::RandomDocuments documents;  // as they are stored
+  test::CorpusOptions options;
+  std::shared_ptr<const store::Collection> collection;
+};
+
+inline constexpr int32_t kRequestDim = 8;
+
+// Small, so that a request passes each of them in a few hundred bytes.
+inline rpc::RequestLimits SmallLimits() {
+  rpc::RequestLimits limits;
+  limits.max_queries_per_request = 4;
+  limits.max_query_tokens = 40;
+  limits.max_document_tokens = 24;
+  limits.max_candidates_per_query = 24;
+  limits.max_inline_documents = 6;
+  limits.max_top_k = 30;
+  limits.default_top_k = 5;
+  limits.max_request_work = 20'000;
+  limits.max_alignments = 400;
+  limits.max_answer_bytes = 4096;
+  return limits;
+}
+
+class RequestServer {
+ public:
+  // Made by the first call, and never destroyed.
+  static RequestServer& Get() {
+    static auto* const server = new RequestServer();
+    return *server;
+  }
+
+  // By name: f32 (string ids, several shards), f16 (string ids, payloads), bf16 and i8 (integer ids).
+  const std::map<std::string, KnownCollection>& collections() const { return collections_; }
+  engine::Lane& lane() { return engine_->lane(0); }
+
+ private:
+  RequestServer() {
+    google::protobuf::SetLogHandler(nullptr);  // of a string that is not UTF-8 it would write a line
+    backend_ = *CreateCpuBackend({.num_threads = 1, .isa = "portable"});
+    engine_ = *engine::Engine::Create(backend_.get(), {.num_lanes = 1, .executor = {.max_queries = 2}});
+    Add("f32", ScalarType::kF32, 150, {.id_type = shard::IdType::kString, .max_shard_bytes = shard::kMinMaxShardBytes});
+    Add("f16", ScalarType::kF16, 8, {.id_type = shard::IdType::kString, .payloads = true});
+    Add("bf16", ScalarType::kBF16, 5, {.id_type = shard::IdType::kInt64});
+    Add("i8", ScalarType::kI8, 7, {.id_type = shard::IdType::kInt64, .payloads = true, .storage = ScalarType::kI8});
+  }
+
+  void Add(const std::string& name, ScalarType storage, int64_t num_documents, test::CorpusOptions options) {
+    const test::TemporaryFolder folder;
+    options.name = name;
+    const test::RandomDocuments documents = test::SmallDocuments(17, num_documents, QueryType(storage), kRequestDim);
+    test::BuildCorpus(folder / name, documents, options);
+    collections_[name] = {.documents = test::StoredAs(documents, storage),
+                          .options = options,
+                          .collection = test::LoadCorpus(folder / name, backend_.get())};
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::map<std::string, KnownCollection> collections_;
+};
+
+}  // namespace maxsim::fuzz

@@ -1,0 +1,63 @@
+// The safetensors container: what is accepted names every byte of the file once, and comes back when it is written.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/shard/array_input.h"
+#include "server/shard/safetensors.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+using shard::SafetensorsHeader;
+using shard::SafetensorsTensor;
+
+void CheckWrittenHeader(const SafetensorsHeader& header) {
+  std::vector<SafetensorsTensor> tensors = header.tensors;
+  const std::string text = shard::FormatSafetensorsHeader(header.metadata, tensors, 64);
+  int64_t size = static_cast<int64_t>(text.size());
+  for (const SafetensorsTensor& tensor : header.tensors) size += tensor.num_bytes();
+  const absl::StatusOr<SafetensorsHeader> again = shard::ParseSafetensorsHeader(text, size);
+  Require(again.ok(), "a header that was written can be read");
+  Require(again->metadata == header.metadata, "metadata come back");
+  Require(again->tensors.size() == header.tensors.size(), "tensors come back");
+  for (size_t idx = 0; idx < tensors.size(); ++idx) {
+    const SafetensorsTensor& tensor = again->tensors[idx];
+    Require(tensor.name == header.tensors[idx].name && tensor.dtype == header.tensors[idx].dtype &&
+                tensor.shape == header.tensors[idx].shape && tensor.num_bytes() == header.tensors[idx].num_bytes(),
+            "a tensor comes back");
+  }
+}
+
+void FuzzSafetensors(std::string_view input) {
+  const auto size = static_cast<int64_t>(input.size());
+  const absl::StatusOr<SafetensorsHeader> header = shard::ParseSafetensorsHeader(input, size);
+  if (!header.ok()) return RequireRefusal(header.status());
+  int64_t end = header->data_begin;
+  for (const SafetensorsTensor& tensor : header->tensors) {
+    Require(tensor.begin == end && tensor.begin <= tensor.end && tensor.end <= size, "ranges follow one another");
+    end = tensor.end;
+    Require(header->Find(tensor.name) == &tensor, "a tensor is found by its name");
+  }
+  Require(end == size, "the last range ends with the file");
+  CheckWrittenHeader(*header);
+
+  const MemoryFile file(input);
+  const auto archive = shard::OpenArchive(file.path());
+  Require(archive.ok(), "a file that was accepted opens as an archive");
+  for (const SafetensorsTensor& tensor : header->tensors) {
+    Require((*archive)->Has(tensor.name), "the archive has every tensor");
+    absl::StatusOr<shard::ArrayInput> array = (*archive)->Open(tensor.name);
+    if (!array.ok()) continue;  // a type that no import takes
+    std::string data(static_cast<size_t>(tensor.num_bytes()), '\0');
+    Require(array->shape == tensor.shape && array->bytes->Read(data.data(), data.size()).ok(), "a tensor can be read");
+    Require(data == input.substr(static_cast<size_t>(tensor.begin), data.size()), "a tensor is its bytes");
+    Require(!array->bytes->Read(data.data(), 1).ok(), "a tensor ends where its range ends");
+  }
+}
+
+const Registration kSafetensorsTarget("safetensors", &FuzzSafetensors);
+
+}  // namespace
+}  // namespace maxsim::fuzz

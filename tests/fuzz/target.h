@@ -1,0 +1,75 @@
+// What fuzz targets share. A target is a function over one input: bytes that somebody outside could have sent or left
+// in a file. It ends the process where the code under it breaks a promise, and returns otherwise. Each target is a
+// libFuzzer program of its own (libfuzzer_main.cc), and all of them together are the test that runs the kept inputs
+// once (corpus_test.cc).
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "server/shard/text.h"
+
+namespace maxsim::fuzz {
+
+struct Target {
+  std::string name;  // that of its folder in tests/fuzz/corpus
+  void (*run)(std::string_view input);
+};
+
+// The targets of this program, in no order.
+inline std::vector<Target>& Targets() {
+  static std::vector<Target> targets;
+  return targets;
+}
+
+// Makes a target known while the program starts.
+struct Registration {
+  Registration(const char* name, void (*run)(std::string_view)) { Targets().push_back({name, run}); }
+};
+
+// Ends the process, saying which promise was broken, unless `kept`.
+inline void Require(bool kept, std::string_view promise) {
+  if (kept) return;
+  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(promise.size()), promise.data());
+  std::abort();
+}
+
+// Requires that a refusal blames the input, and that its message can be shown on a terminal.
+inline void RequireRefusal(const absl::Status& status) {
+  Require(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsDataLoss(status),
+          absl::StrCat("input is refused as wrong, not with ", status.ToString()));
+  const std::string_view message(status.message().data(), status.message().size());
+  Require(!message.empty() && shard::IsUtf8(message), "a refusal says in UTF-8 what is wrong");
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    Require(byte >= 0x20 && byte != 0x7f, absl::StrCat("a refusal holds no control character: ", status.ToString()));
+  }
+}
+
+// A file in memory that can be opened by its name as long as the object lives.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    Require(fd_ >= 0 && pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+            "the target has a file");
+  }
+  ~MemoryFile() { close(fd_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  std::string path() const { return absl::StrCat("/proc/self/fd/", fd_); }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace maxsim::fuzz
