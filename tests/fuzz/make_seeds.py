@@ -132,6 +132,28 @@ def requests():
     }
 
 
+def http2(piece, *frames):
+    """What a client of the gRPC port sends, to be cut into pieces of that many bytes; frames: (type, flags, stream, payload)."""
+    data = bytes([piece - 1]) + b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    for kind, flags, stream, payload in frames:
+        data += struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+    return data
+
+
+def http2_calls():
+    field = lambda name, value: b"\x40" + bytes([len(name)]) + name + bytes([len(value)]) + value
+    headers = b"\x83\x86" + field(b":path", b"/maxsim.v1.Reranker/Rerank") + field(b"authorization", b"Bearer t")
+    first = [(4, 0, 0, b""), (8, 0, 0, struct.pack(">I", 1000)), (6, 0, 0, b"12345678")]
+    message = (0, 1, 1, bytes(5))
+    return {
+        "call": http2(256, *first, (1, 4, 1, headers), message),
+        "pieces": http2(7, *first, (1, 4, 1, headers), message, (1, 4, 3, b"\x83\x86\xbf\xbe"), (3, 0, 3, bytes(4))),
+        "continued": http2(64, *first, (1, 0, 1, headers[:9]), (9, 0, 1, headers[9:20]), (9, 4, 1, headers[20:])),
+        "padded": http2(256, *first, (1, 0x2C, 1, b"\x02" + bytes(5) + headers + b"pp"), message),
+        "unpacked": http2(256, *first, (1, 4, 1, field(b"x", b"y" * 120) + b"\xbe" * 200)),
+    }
+
+
 def main():
     folder = sys.argv[1]
     seeds = {
@@ -170,6 +192,8 @@ def main():
     }
     for name, data in requests().items():
         seeds[f"request/{name}"] = data
+    for name, data in http2_calls().items():
+        seeds[f"http2/{name}"] = data
     for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4), ("I8", 1)):
         for string_ids in (False, True):
             for payloads in (False, True):

@@ -1,0 +1,72 @@
+// What a client sends to the gRPC port before its first call: the scanner of the gate gives the same units however the
+// bytes are cut, gives all of the bytes, and holds no more of them than its limits allow.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/gate/http2_scanner.h"
+#include "tests/fuzz/target.h"
+
+namespace maxsim::fuzz {
+namespace {
+
+struct Scanned {
+  std::vector<gate::Unit> units;
+  absl::Status status;
+  std::string rest;
+};
+
+Scanned Scan(std::string_view bytes, size_t piece_bytes) {
+  Scanned scanned;
+  gate::Http2Scanner scanner;
+  while (!bytes.empty()) {
+    scanner.Append(bytes.substr(0, piece_bytes));
+    bytes.remove_prefix(std::min(piece_bytes, bytes.size()));
+    while (true) {
+      absl::StatusOr<std::optional<gate::Unit>> unit = scanner.Next();
+      scanned.status = unit.status();
+      if (!unit.ok()) return scanned;
+      if (!unit->has_value()) break;
+      scanned.units.push_back(**std::move(unit));
+    }
+  }
+  scanned.rest = scanner.TakeRest();
+  return scanned;
+}
+
+void FuzzHttp2(std::string_view input) {
+  if (input.empty()) return;
+  // The first byte says how the rest is cut.
+  const size_t piece_bytes = 1 + static_cast<unsigned char>(input.front());
+  input.remove_prefix(1);
+  const Scanned whole = Scan(input, input.size() + 1);
+  const Scanned cut = Scan(input, piece_bytes);
+  Require(whole.status == cut.status, "an error does not depend on how the bytes are cut");
+  Require(whole.units.size() == cut.units.size(), "units do not depend on how the bytes are cut");
+  std::string all;
+  uint32_t last_call = 0;
+  for (size_t i = 0; i < whole.units.size(); ++i) {
+    const gate::Unit& unit = whole.units[i];
+    Require(unit.bytes == cut.units[i].bytes && unit.path == cut.units[i].path &&
+                unit.authorization == cut.units[i].authorization && unit.kind == cut.units[i].kind,
+            "a unit does not depend on how the bytes are cut");
+    Require(unit.path.size() + unit.authorization.size() <= gate::kMaxHeaderListBytes, "headers keep to their limit");
+    if (unit.kind == gate::Unit::Kind::kCall) {
+      Require(unit.stream_id > last_call && unit.stream_id % 2 == 1, "calls open streams in order");
+      last_call = unit.stream_id;
+    }
+    all += unit.bytes;
+  }
+  if (!whole.status.ok()) return;
+  all += whole.rest;
+  Require(all == input, "no byte is lost");
+  constexpr size_t kMostWaiting =
+      gate::kMaxHeaderBlockBytes + gate::kMaxFrameBytes + (gate::kMaxContinuations + 2) * gate::kFrameHeaderBytes;
+  Require(whole.rest.size() <= kMostWaiting, "what waits keeps to its limit");
+}
+
+const Registration kHttp2Target("http2", &FuzzHttp2);
+
+}  // namespace
+}  // namespace maxsim::fuzz
