@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "nlohmann/json.hpp"
 #include "server/http/rerank_json.h"
 #include "tests/fuzz/target.h"
@@ -26,6 +27,9 @@ void CheckMatrix(const json& query, const v1::TokenMatrix& tokens) {
   if (query.is_object()) {
     Require(query.size() == 3 && query["shape"] == json({tokens.num_tokens(), tokens.dim()}),
             "the shape is the body's");
+    std::string decoded;
+    Require(absl::Base64Unescape(query["data"].get<std::string>(), &decoded) && decoded == tokens.data(),
+            "the data are the body's base64");
     return Require(tokens.dtype() != v1::DATA_TYPE_UNSPECIFIED && tokens.dtype() != v1::DATA_TYPE_I8,
                    "the type is one");
   }
@@ -85,7 +89,9 @@ void CheckAnswers(const std::string& text) {
   result.mutable_string_ids()->add_ids(text);
   result.mutable_missing_string_ids()->add_ids(text);
   result.add_payloads(text);
-  const json answer = json::parse(http::FormatRerankResponse(text, response), nullptr, false);
+  const absl::StatusOr<std::string> written = http::FormatRerankResponse(text, response, nullptr);
+  Require(written.ok(), "an answer that nobody stops is written");
+  const json answer = json::parse(*written, nullptr, false);
   Require(answer.is_object() && answer["results"].size() == 1 && answer["missing"].size() == 1, "an answer is JSON");
   v1::CollectionInfo info;
   info.set_name(text);
