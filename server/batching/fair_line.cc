@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "server/saturating.h"
+
 namespace maxsim::batching {
 namespace {
 
@@ -25,9 +27,12 @@ uint64_t FairLine::Quantum() const {
 void FairLine::GiveTurn(Client& client) {
   if (client.in_turn) return;
   client.in_turn = true;
-  const uint64_t quantum = Quantum();
-  client.credit = client.credit > std::numeric_limits<uint64_t>::max() - quantum ? std::numeric_limits<uint64_t>::max()
-                                                                                 : client.credit + quantum;
+  if (client.round == round_) {
+    ++round_;
+    quantum_ = Quantum();
+  }
+  client.round = round_;
+  client.credit = SaturatingAdd(client.credit, quantum_);
 }
 
 FairLine::Ring::iterator FairLine::EndTurn(Ring::iterator place) {
@@ -61,7 +66,10 @@ void FairLine::Push(QueuedJob job) {
   num_of_width_[static_cast<size_t>(width)] += 1;
   widest_ = std::max(widest_, width);
   client.jobs.push_back(std::move(job));
-  if (is_new && ring_.size() == 1) GiveTurn(client);
+  if (is_new && ring_.size() == 1) {
+    client.round = round_;  // what the last round was worth is of no concern any more
+    GiveTurn(client);
+  }
 }
 
 QueuedJob FairLine::Remove(Client& client, Jobs::iterator position) {
@@ -98,7 +106,12 @@ const QueuedJob* FairLine::Current() {
     }
     GiveTurn(client);
     if (PriceOf(*client.next) <= client.credit) return &*client.next;
-    cursor_ = EndTurn(cursor_);
+    // A client whose first job was skipped keeps its place and its turn: that job is served next.
+    if (client.next != client.jobs.begin()) {
+      ++cursor_;
+    } else {
+      cursor_ = EndTurn(cursor_);
+    }
   }
   return nullptr;
 }

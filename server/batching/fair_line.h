@@ -28,10 +28,12 @@ struct QueuedJob {
 // jobs are served while the credit lasts; then it goes to the end of the ring with what is left, and one without a job
 // leaves with nothing. (M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1996.)
 //
-// The credit of a turn is the price of the largest job that waits, rounded up to a power of two less one. So every turn
-// serves a job, which makes the order cost O(1) a job however unlike jobs are; and of two clients that both have jobs
-// waiting neither gets ahead of the other by more than about three of the largest jobs. A client that comes new waits
-// for one turn of each other at most. One client alone is served in order of arrival.
+// The credit of a turn is the price of the largest job that waits when the round begins, rounded up to a power of two
+// less one. A round gives every client one turn, and all the same credit: a large job that comes and goes between the
+// turns of two clients gives neither of them more. A job that is larger than anything when the round began waits for
+// the next one; every other turn serves a job, which makes the order cost O(1) a job however unlike jobs are; and of
+// two clients that both have jobs waiting neither gets ahead of the other by more than about three of the largest jobs.
+// A client that comes new waits for one turn of each other at most. One client alone is served in order of arrival.
 //
 // Not thread-safe.
 class FairLine {
@@ -71,6 +73,7 @@ class FairLine {
     uint64_t work = 0;
     uint64_t credit = 0;
     bool in_turn = false;  // it has got the credit of this turn
+    uint64_t round = 0;    // of its last turn; 0 before the first
     // Of the walk `walk`: where it stands.
     uint64_t walk = 0;
     Jobs::iterator next;
@@ -90,6 +93,9 @@ class FairLine {
   uint64_t work_ = 0;
   std::array<uint32_t, 65> num_of_width_{};  // waiting jobs by the number of bits of their price
   int widest_ = 0;                           // the largest such number with a job, 0 without one
+
+  uint64_t round_ = 0;    // number of the round
+  uint64_t quantum_ = 0;  // credit of a turn in it
 
   uint64_t walk_ = 0;  // number of the walk
   Ring::iterator cursor_;

@@ -25,7 +25,6 @@
 #include "absl/strings/str_split.h"
 #include "client/client.h"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/store/fake_backend.h"
 
 namespace {
 
@@ -158,28 +157,6 @@ TEST(WallClockServiceTest, StepsOfAnHourChangeNoAnswerAndNoDuration) {
     EXPECT_GE(seconds, 0) << name;
     EXPECT_LT(seconds, 600) << name;
   }
-}
-
-TEST(WallClockServiceTest, AStepWhileTheServerStopsTakesNoGraceFromCalls) {
-  auto owned = std::make_unique<FakeBackend>();
-  FakeBackend& backend = *owned;
-  RunningServer server(nullptr, std::move(owned));
-  const size_t before = backend.calls().size();
-  backend.Close();
-  grpc::Status status;
-  std::thread caller([&] {
-    v1::RerankResponse response;
-    status = server.Rerank(TwoDocuments(), &response);
-  });
-  ASSERT_TRUE(backend.WaitForCalls(before + 1));
-  server.server().RequestStop("test");
-  std::this_thread::sleep_for(20ms);
-  wall_clock_step_seconds = 3600;
-  std::this_thread::sleep_for(100ms);
-  backend.Open();
-  caller.join();
-  EXPECT_TRUE(status.ok()) << status.error_code() << ' ' << status.error_message();
-  wall_clock_step_seconds = 0;
 }
 
 }  // namespace

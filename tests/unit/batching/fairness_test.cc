@@ -27,7 +27,9 @@ std::shared_ptr<const store::Collection> Generation(int number) {
 
 class FairnessTest : public testing::Test {
  protected:
-  void Push(uint64_t client, uint64_t work, Priority priority = Priority::kNormal, int generation = 0) {
+  // Returns what cancels the job.
+  std::shared_ptr<std::atomic<bool>> Push(uint64_t client, uint64_t work, Priority priority = Priority::kNormal,
+                                          int generation = 0) {
     auto job = std::make_unique<engine::Job>();
     job->client = client;
     job->work = work;
@@ -35,7 +37,10 @@ class FairnessTest : public testing::Test {
     job->priority = priority;
     job->queries.resize(1);
     job->collection = Generation(generation);
+    job->cancelled = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<std::atomic<bool>> cancelled = job->cancelled;
     queue_.Push(std::move(job), now_);
+    return cancelled;
   }
 
   // The clients of the next batch's jobs.
@@ -118,6 +123,38 @@ TEST_F(FairnessTest, AClientOnAnotherGenerationKeepsItsTurn) {
   Push(3, 7, Priority::kNormal, 0);
   EXPECT_THAT(Take({UINT64_MAX / 2, 3}), ElementsAre(1, 3, 1));
   EXPECT_THAT(Take({UINT64_MAX / 2, 3}), ElementsAre(2));
+}
+
+// A walk for another collection comes past a client's first job, and the next one is more than what is left of its
+// turn.
+TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNextJobIs) {
+  Push(2, 3, Priority::kNormal, 1);
+  Push(2, 5, Priority::kNormal, 1);
+  for (int idx = 0; idx < 2; ++idx) Push(1, 2, Priority::kHigh, 0);
+  for (int idx = 0; idx < 2; ++idx) Push(3, 2, Priority::kNormal, 0);
+  EXPECT_THAT(Take({UINT64_MAX / 2, 3}), ElementsAre(1, 1, 3));
+  EXPECT_THAT(Take(), ElementsAre(2));
+}
+
+// A turn is worth as much as the largest job that waits. One who brings such a job when its own turn comes, and cancels
+// it before the others', gets no more than they.
+TEST_F(FairnessTest, ALargeJobThatComesAndGoesBetweenTurnsFavoursNobody) {
+  for (int idx = 0; idx < 600; ++idx) {
+    Push(1, 1);
+    Push(2, 1);
+  }
+  std::map<uint64_t, int> served;
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  for (int idx = 0; idx < 500; ++idx) {
+    if (queue_.Head(now_).job->client == 2) {
+      cancelled = Push(1, 100);
+    } else {
+      cancelled->store(true);
+      queue_.DropDead(now_, &dropped_);
+    }
+    ++served[Take().front()];
+  }
+  EXPECT_LE(std::abs(served[1] - served[2]), 300) << served[1] << " and " << served[2];
 }
 
 TEST_F(FairnessTest, AStarvingPriorityIsServedFairlyToo) {

@@ -1,0 +1,339 @@
+#include "server/batching/dispatcher.h"
+
+#include <algorithm>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "spdlog/spdlog.h"
+
+namespace maxsim::batching {
+namespace {
+
+// A cancelled flag is set without a signal, so the queue is looked through this often while jobs wait in it. Looking at
+// 16384 jobs (the default bound) takes well under a millisecond.
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
+// Two sweeps keep this distance, however many deadlines lie close together.
+constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
+
+constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
+constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
+constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
+constexpr absl::Duration kUnknownRetryDelay = absl::Milliseconds(50);
+
+// Clients that are rejected together are told delays up to this share shorter or longer, so as not to come back
+// together.
+constexpr double kRetryJitter = 0.2;
+
+// How long it takes; for people.
+std::string Rounded(absl::Duration time) {
+  return absl::FormatDuration(time < absl::Seconds(1) ? absl::Ceil(time, absl::Microseconds(100))
+                                                      : absl::Ceil(time, absl::Milliseconds(100)));
+}
+
+absl::Status QueueFull(const std::string& message) {
+  absl::Status status = absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", message));
+  status.SetPayload(kQueueFullMark, absl::Cord());
+  return status;
+}
+
+absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+
+}  // namespace
+
+Dispatcher::Dispatcher(const SchedulerOptions& options, int num_lanes, Metrics* metrics)
+    : options_(options),
+      metrics_(metrics),
+      queue_(options.starvation_limit),
+      rate_(kRateTimeConstant),
+      running_lanes_(num_lanes) {
+  for (int lane = 0; lane < num_lanes; ++lane) free_lanes_.push_back(lane);
+}
+
+void Dispatcher::CountRejection(const absl::Status& status) const {
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      return metrics_->CountRejection(Rejection::kDeadline);
+    case absl::StatusCode::kCancelled:
+      return metrics_->CountRejection(Rejection::kCancelled);
+    case absl::StatusCode::kUnavailable:
+      return metrics_->CountRejection(stop_now_.load(std::memory_order_relaxed) ? Rejection::kShutdown
+                                                                                : Rejection::kDevice);
+    case absl::StatusCode::kInvalidArgument:
+      return metrics_->CountRejection(Rejection::kInvalid);
+    case absl::StatusCode::kResourceExhausted:  // the engine's has no mark
+      return metrics_->CountRejection(status.GetPayload(kQueueFullMark).has_value() ? Rejection::kDisplaced
+                                                                                    : Rejection::kInvalid);
+    default:  // INTERNAL above all: a backend call that failed is no fault of the request
+      return metrics_->CountRejection(Rejection::kDevice);
+  }
+}
+
+void Dispatcher::QueueChanged() {
+  metrics_->SetQueue(queue_.num_jobs(), queue_.work(), queue_.bytes());
+  metrics_->SetQueueClients(queue_.num_clients());
+  metrics_->SetInFlight(running_jobs_);
+  if (stopping_ && queue_.empty()) {
+    wakes_.lanes = true;
+    wakes_.reaper = true;
+    if (running_jobs_ == 0) wakes_.idle = true;
+  }
+}
+
+// Which bound the job would break.
+std::string Dispatcher::FullBound(const engine::Job& job) const {
+  if (queue_.num_jobs() >= options_.max_queue_jobs) {
+    return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs,
+                        " (batching.max_queue_jobs)");
+  }
+  if (queue_.work() > options_.max_queue_work || job.work > options_.max_queue_work - queue_.work()) {
+    return absl::StrCat("requests of ", queue_.work(), " token pairs wait, of at most ", options_.max_queue_work,
+                        " (batching.max_queue_work), and this one has ", job.work);
+  }
+  return absl::StrCat("requests of ", queue_.bytes(), " bytes wait, of at most ", options_.max_queue_bytes,
+                      " (batching.max_queue_bytes), and this one has ", job.bytes);
+}
+
+absl::Status Dispatcher::CheckWait(const engine::Job& job, absl::Time now) const {
+  const double rate = rate_.PerSecond();
+  if (rate <= 0) return absl::OkStatus();
+  const uint64_t ahead = queue_.WorkAhead(job.priority, job.client, job.work);
+  const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
+  if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time) {
+    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and at most ",
+                                  absl::FormatDuration(options_.max_queue_time),
+                                  " (batching.max_queue_time) are accepted"));
+  }
+  if (job.deadline != absl::InfiniteFuture() && wait >= job.deadline - now) {
+    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and its deadline is ",
+                                  Rounded(job.deadline - now), " away"));
+  }
+  return absl::OkStatus();
+}
+
+// Counts what it refuses. An empty queue takes any job.
+absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
+  if (queue_.empty()) return absl::OkStatus();
+  if (absl::Status status = CheckWait(job, now); !status.ok()) {
+    metrics_->CountRejection(Rejection::kQueueTime);
+    return status;
+  }
+  const Amount bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
+  if (queue_.Fits(job, bounds)) return absl::OkStatus();
+  const std::string full = FullBound(job);
+  std::vector<QueuedJob> displaced;
+  const bool has_room = queue_.MakeRoom(job, bounds, &displaced);
+  for (QueuedJob& queued : displaced) {
+    dropped_.push_back({std::move(queued), QueueFull("other clients had less than their share of it")});
+  }
+  if (!displaced.empty()) {
+    QueueChanged();
+    wakes_.reaper = true;
+  }
+  if (has_room) return absl::OkStatus();
+  metrics_->CountRejection(Rejection::kQueueFull);
+  return QueueFull(full);
+}
+
+absl::Status Dispatcher::Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
+  if (stopping_) {
+    metrics_->CountRejection(Rejection::kShutdown);
+    return ShuttingDown();
+  }
+  if (!health.ok() && lost_.ok()) LoseDevice(health);
+  if (!lost_.ok()) {
+    metrics_->CountRejection(Rejection::kDevice);
+    return lost_;
+  }
+  if (job->deadline <= now) {
+    metrics_->CountRejection(Rejection::kDeadline);
+    return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+  }
+  if (absl::Status status = Admit(*job, now); !status.ok()) return status;
+  const absl::Time deadline = job->deadline;
+  queue_.Push(std::move(job), now);
+  QueueChanged();
+  wakes_.lane = true;
+  // A thread that sleeps takes the job to a free lane at once; the reaper is for jobs that stay.
+  if (sleeping_lanes_ == 0 || free_lanes_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
+    WakeReaperFor(deadline, now);
+  }
+  return absl::OkStatus();
+}
+
+bool Dispatcher::MayScoreHere(const engine::Job& job) const {
+  const bool is_idle = !caller_scores_ && running_jobs_ == 0 && queue_.empty();
+  if (!is_idle || options_.max_batch_delay > absl::ZeroDuration() || !job.collection->is_resident()) return false;
+  return static_cast<double>(job.work) <= rate_.PerSecond() * absl::ToDoubleSeconds(kShortJob);
+}
+
+absl::Status Dispatcher::AcceptOrTake(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now,
+                                      Batch* batch) {
+  const bool score_here = MayScoreHere(*job);
+  if (absl::Status status = Accept(job, health, now); !status.ok()) return status;
+  if (!score_here) return absl::OkStatus();
+  wakes_.lane = false;
+  TakeBatch(now, batch);
+  caller_scores_ = !batch->jobs.empty();
+  return absl::OkStatus();
+}
+
+void Dispatcher::CallerAnswered() {
+  caller_scores_ = false;
+  if (stopping_) wakes_.idle = true;
+}
+
+void Dispatcher::WakeReaperFor(absl::Time deadline, absl::Time now) {
+  if (std::min(deadline, now + kSweepInterval) < reaper_wake_) wakes_.reaper = true;
+}
+
+void Dispatcher::DropAll(const absl::Status& reason) {
+  queue_.DropAll(reason, &dropped_);
+  QueueChanged();
+  wakes_.reaper = true;
+}
+
+void Dispatcher::LoseDevice(const absl::Status& status) {
+  if (!lost_.ok()) return;
+  lost_ = absl::UnavailableError(absl::StrCat("the device is lost: ", status.message()));
+  spdlog::error("requests_dropped queued_jobs={} running_jobs={} reason=\"{}\"", queue_.num_jobs(), running_jobs_,
+                lost_.ToString());
+  DropAll(lost_);
+}
+
+// How much longer a free lane leaves the queue alone, max_batch_delay at most; zero or less means not at all.
+absl::Duration Dispatcher::HoldBack(absl::Time now) const {
+  if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
+  if (queue_.work() >= options_.max_batch_work || queue_.num_queries() >= options_.max_batch_queries) {
+    return absl::ZeroDuration();
+  }
+  const QueuedJob& head = queue_.Head(now);
+  return std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2) - (now - head.enqueued);
+}
+
+// Puts what is to be scored next, which counts as running from here on, into `batch`; nothing, where all that waited
+// was dead. There must be a free lane.
+void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
+  batch->jobs = queue_.TakeBatch(now, {options_.max_batch_work, options_.max_batch_queries}, &dropped_);
+  if (!batch->jobs.empty()) {
+    if (running_jobs_ == 0) rate_.Begin(now);
+    batch->lane = free_lanes_.back();
+    free_lanes_.pop_back();
+  }
+  running_jobs_ += static_cast<int64_t>(batch->jobs.size());
+  QueueChanged();
+  if (!dropped_.empty()) wakes_.reaper = true;
+  if (!queue_.empty()) WakeReaperFor(absl::InfiniteFuture(), now);
+}
+
+Dispatcher::LaneStep Dispatcher::NextForLane(absl::Time now, Batch* batch, absl::Duration* time) {
+  while (true) {
+    if (stopping_ && queue_.empty()) {
+      --running_lanes_;
+      wakes_.reaper = true;
+      return LaneStep::kEnd;
+    }
+    if (queue_.empty() || free_lanes_.empty()) {
+      ++sleeping_lanes_;
+      return LaneStep::kSleep;
+    }
+    *time = HoldBack(now);
+    if (*time > absl::ZeroDuration()) return LaneStep::kHoldBack;
+    TakeBatch(now, batch);
+    if (batch->jobs.empty()) continue;
+    if (!queue_.empty()) wakes_.lane = true;  // for another free lane
+    return LaneStep::kScore;
+  }
+}
+
+void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health) {
+  free_lanes_.push_back(batch->lane);
+  rate_.Add(batch->token_pairs, batch->end);
+  running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
+  // Where the device is well and no stop was asked for, a job that wants all of its candidates or none misses some
+  // (Job::fail_on_unavailable).
+  if (!health.ok()) {
+    LoseDevice(health);
+  } else if (batch->stopped) {
+    failed_by_stop_ += num_unavailable;
+  }
+  QueueChanged();
+  const bool more_waits = !queue_.empty();
+  // A thread that found no free lane would sleep on while this one answers.
+  if (more_waits && sleeping_lanes_ > 0) wakes_.lane = true;
+  // What a full batch takes on the host is several times its kernels' time, and a lane's thread is better used for the
+  // next one. A job that is alone is answered without waking another thread first.
+  batch->hand_over = more_waits || batch->jobs.size() > 1;
+}
+
+Dispatcher::ReaperStep Dispatcher::NextForReaper(absl::Time now, std::vector<DroppedJob>* dropped,
+                                                 absl::Duration* time) {
+  const size_t num_dropped = dropped_.size();
+  const absl::Time next_deadline = queue_.DropDead(now, &dropped_);
+  if (dropped_.size() != num_dropped) QueueChanged();
+  if (!dropped_.empty()) {
+    *dropped = std::exchange(dropped_, {});
+    reaper_wake_ = absl::InfinitePast();  // looks again before it sleeps
+    return ReaperStep::kAnswer;
+  }
+  if (stopping_ && queue_.empty() && running_lanes_ == 0) return ReaperStep::kEnd;
+  *time =
+      queue_.empty() ? absl::InfiniteDuration() : std::clamp(next_deadline - now, kMinSweepInterval, kSweepInterval);
+  reaper_wake_ = now + *time;
+  return ReaperStep::kSleep;
+}
+
+absl::Duration Dispatcher::RetryDelay(double jitter) const {
+  const double rate = rate_.PerSecond();
+  const absl::Duration delay =
+      rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
+  // Clamped to where the jitter stays within the bounds: clients that meet a bound are spread too.
+  return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
+         (1 + kRetryJitter * jitter);
+}
+
+SchedulerStats Dispatcher::stats() const {
+  return {queue_.num_jobs(), queue_.num_clients(), queue_.work(), queue_.bytes(), running_jobs_};
+}
+
+void Dispatcher::BeginStop() {
+  stopping_ = true;
+  wakes_.lanes = true;
+  wakes_.reaper = true;
+}
+
+void Dispatcher::FailRest() {
+  if (idle()) return;
+  stop_now_.store(true, std::memory_order_relaxed);
+  failed_by_stop_ += queue_.num_jobs();
+  DropAll(ShuttingDown());
+}
+
+void Dispatcher::AnswerScored(Batch* batch) const {
+  for (size_t idx = 0; idx < batch->jobs.size(); ++idx) {
+    QueuedJob& queued = batch->jobs[idx];
+    absl::StatusOr<engine::JobResult> result = std::move(batch->results[idx]);
+    const absl::Duration queue_time = batch->start - queued.enqueued;
+    metrics_->ObserveQueueTime(queue_time);
+    if (result.ok()) {
+      result->queue_time = queue_time;
+      if (const absl::Status alive = CheckAlive(*queued.job, batch->end); !alive.ok()) {
+        result =
+            absl::Status(alive.code(), absl::IsCancelled(alive) ? "the request was cancelled while it was scored"
+                                                                : "the deadline passed while the request was scored");
+      }
+    }
+    if (!result.ok()) CountRejection(result.status());
+    queued.job->done(std::move(result));
+    queued.job.reset();
+  }
+}
+
+void Dispatcher::AnswerDropped(std::vector<DroppedJob>* dropped) const {
+  for (DroppedJob& one : *dropped) {
+    CountRejection(one.reason);
+    one.queued.job->done(one.reason);
+  }
+  dropped->clear();
+}
+
+}  // namespace maxsim::batching

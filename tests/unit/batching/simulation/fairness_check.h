@@ -1,0 +1,133 @@
+// The two promises about the order of service, checked from outside: no client gets far ahead of another, and no
+// priority is starved.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace maxsim::batching {
+
+// "Of two clients one may be ahead by some three of the largest jobs" (docs/design.md, who is served first), in every
+// stretch of time in which both have jobs of one priority waiting, on one collection. A turn is worth less than twice
+// the largest job that waits, and a client goes into a turn with less than one such job left of the last one and out of
+// it with as much: 2 + 2 x 1 of the largest.
+//
+// Clients on different collections share by turns only, for a batch takes what fits of one collection beyond its
+// clients' turns: while a client waits unserved, no other begins batches worth more than a turn and what was left.
+class FairnessCheck {
+ public:
+  explicit FairnessCheck(bool one_collection) : one_collection_(one_collection) {}
+
+  static constexpr uint64_t kLargestJobs = 4;
+
+  // A client has one job more, or its first, in a line where `others` wait too.
+  template <typename Waiting>
+  void Came(size_t line, uint64_t client, uint64_t work, const Waiting& waiting) {
+    work = std::max<uint64_t>(work, 1);
+    if (waiting.size() == 1 && waiting.at(client).size() == 1) largest_[line] = 0;
+    largest_[line] = std::max(largest_[line], work);
+    for (auto& [ids, pair] : pairs_[line]) pair.largest = std::max(pair.largest, work);
+    if (waiting.at(client).size() > 1) return;
+    for (const auto& [other, jobs] : waiting) {
+      if (other != client) pairs_[line][Ids(client, other)] = {.largest = largest_[line]};
+    }
+  }
+
+  // A client has no job in the line any more.
+  void Left(size_t line, uint64_t client) {
+    for (auto place = pairs_[line].begin(); place != pairs_[line].end();) {
+      const bool mine = place->first.first == client || place->first.second == client;
+      place = mine ? pairs_[line].erase(place) : std::next(place);
+    }
+  }
+
+  // A job was taken to be scored; `begins` where a batch begins with it. "" or what is wrong.
+  std::string Served(size_t line, uint64_t client, uint64_t work, bool begins) {
+    work = std::max<uint64_t>(work, 1);
+    std::string wrong;
+    for (auto& [ids, pair] : pairs_[line]) {
+      if (ids.first != client && ids.second != client) continue;
+      const bool is_first = ids.first == client;
+      pair.ahead += is_first ? static_cast<int64_t>(work) : -static_cast<int64_t>(work);
+      pair.least = std::min(pair.least, pair.ahead);
+      pair.most = std::max(pair.most, pair.ahead);
+      (is_first ? pair.begun_first : pair.begun_second) += begins ? work : 0;
+      (is_first ? pair.begun_second : pair.begun_first) = 0;
+      const uint64_t bound = kLargestJobs * pair.largest;
+      const auto range = static_cast<uint64_t>(pair.most - pair.least);
+      if (one_collection_ && range > bound) {
+        wrong = absl::StrCat("fairness: of clients ", ids.first, " and ", ids.second, " one got ", range,
+                             " ahead of the other, and ", kLargestJobs, " of the largest jobs are ", bound);
+      }
+      if (const uint64_t begun = is_first ? pair.begun_first : pair.begun_second; begun > bound) {
+        wrong = absl::StrCat("fairness: client ", client, " began batches of ", begun, " while ",
+                             is_first ? ids.second : ids.first, " waited, and ", kLargestJobs,
+                             " of the largest jobs are ", bound);
+      }
+    }
+    return wrong;
+  }
+
+ private:
+  struct Pair {
+    int64_t ahead = 0;  // how much more work of the first was served than of the second
+    int64_t least = 0;
+    int64_t most = 0;
+    uint64_t begun_first = 0;  // work of jobs that batches began with, since the other was served
+    uint64_t begun_second = 0;
+    uint64_t largest = 0;  // price of the largest job in the line meanwhile
+  };
+
+  static std::pair<uint64_t, uint64_t> Ids(uint64_t a, uint64_t b) { return {std::min(a, b), std::max(a, b)}; }
+
+  const bool one_collection_;
+  std::array<std::map<std::pair<uint64_t, uint64_t>, Pair>, 3> pairs_;
+  // Price of the largest job since the line was empty: the credit of a turn may follow one that has left meanwhile.
+  std::array<uint64_t, 3> largest_{};
+};
+
+// "A job of lower priority that has waited this long goes before newer ones of higher priority" (SchedulerOptions),
+// where it is the next of its priority (JobQueue). Which job was the next is known when it is served, if nothing else
+// left its line meanwhile: then no batch may have begun with a newer job of another line while it had waited for the
+// limit.
+class StarvationCheck {
+ public:
+  explicit StarvationCheck(absl::Duration limit) : limit_(limit) {}
+
+  // Something left the line.
+  void Changed(size_t line) { begun_[line].clear(); }
+
+  // A batch began with job `number`, which came at `enqueued`, of `line`. "" or what is wrong.
+  std::string Began(size_t line, uint64_t number, absl::Time enqueued, absl::Time now) {
+    std::string wrong;
+    for (const Begun& other : begun_[line]) {
+      if (other.at - enqueued < limit_ || other.number < number) continue;
+      wrong = absl::StrCat("starvation: job ", number, " had waited for ", absl::FormatDuration(other.at - enqueued),
+                           ", and the newer job ", other.number, " of another priority went before it");
+    }
+    for (size_t other = 0; other < begun_.size(); ++other) {
+      if (other != line) begun_[other].push_back({now, number});
+    }
+    Changed(line);
+    return wrong;
+  }
+
+ private:
+  struct Begun {
+    absl::Time at;
+    uint64_t number = 0;
+  };
+
+  const absl::Duration limit_;
+  std::array<std::vector<Begun>, 3> begun_;  // by other lines, since this line last changed
+};
+
+}  // namespace maxsim::batching
