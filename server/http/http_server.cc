@@ -1,5 +1,6 @@
 #include "server/http/http_server.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <exception>
@@ -7,12 +8,15 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "server/http/call_end.h"
 #include "server/http/rerank_json.h"
@@ -39,6 +43,9 @@ constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
+
+// Of a time limit that zero switches off.
+absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
@@ -152,7 +159,10 @@ class HttpServer::Impl final : private Application {
     if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch); !status.ok()) {
       return CountedError(rpc::ToHttp(status.code()), status, absl::Now());
     }
-    if (request.content_encoding.empty() || absl::EqualsIgnoreCase(request.content_encoding, "identity")) {
+    const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
+    if (std::all_of(codings.begin(), codings.end(), [](const std::string& coding) {
+          return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(coding), "identity");
+        })) {
       return std::nullopt;
     }
     // It could unfold to any size.
@@ -179,7 +189,7 @@ class HttpServer::Impl final : private Application {
 
   Response Refuse(const Request& request, int http_status, const absl::Status& why) override {
     absl::Status status = why;
-    if (status.code() == absl::StatusCode::kResourceExhausted) {
+    if (http_status == 429) {
       status = absl::ResourceExhaustedError(absl::StrCat("http.max_concurrent_requests: ", why.message()));
       rpc::SetRetryDelay(kBusyRetryDelay, status);
     }
@@ -197,7 +207,7 @@ class HttpServer::Impl final : private Application {
         deps_.metrics->CountRejection(Rejection::kInvalid);
         break;
       case absl::StatusCode::kResourceExhausted:
-        deps_.metrics->CountRejection(Rejection::kHttpFull);
+        if (http_status == 429) deps_.metrics->CountRejection(Rejection::kHttpFull);
         break;
       case absl::StatusCode::kDeadlineExceeded:
         deps_.metrics->CountRejection(Rejection::kDeadline);
