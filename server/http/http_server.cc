@@ -95,15 +95,18 @@ Result Guarded(Work work) {
 class HttpServer::Impl final : private Application {
  public:
   Impl(const HttpOptions& options, HttpDependencies dependencies)
-      : request_timeout_(options.request_timeout > absl::ZeroDuration() ? options.request_timeout
-                                                                        : absl::InfiniteDuration()),
+      : request_timeout_(OrNone(options.request_timeout)),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
                     .max_requests = options.max_concurrent_requests,
-                    .client_header = options.client_header},
+                    .client_header = options.client_header,
+                    .max_idle_connections_per_peer = options.max_idle_connections_per_peer,
+                    .max_idle_connections = options.max_idle_connections,
+                    .idle_timeout = OrNone(options.idle_timeout),
+                    .body_timeout = OrNone(options.body_timeout)},
                    this) {}
 
   ~Impl() override { Stop(absl::ZeroDuration()); }
@@ -186,6 +189,7 @@ class HttpServer::Impl final : private Application {
   }
 
   void EndGrace() override { closing_ = true; }
+  void OnConnections(size_t num_open) override { deps_.metrics->SetHttpConnections(num_open); }
 
   Response Refuse(const Request& request, int http_status, const absl::Status& why) override {
     absl::Status status = why;
