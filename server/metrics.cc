@@ -138,6 +138,7 @@ struct Metrics::Families {
       AddGauge(registry, "maxsim_queue_bytes", "Host memory held by the requests waiting in the queue.").Add({});
   Gauge& queue_clients =
       AddGauge(registry, "maxsim_queue_clients", "Clients that have requests waiting in the queue.").Add({});
+  Gauge& http_connections = AddGauge(registry, "maxsim_http_connections", "Open connections of the HTTP port.").Add({});
   Gauge& in_flight = AddGauge(registry, "maxsim_in_flight_jobs", "Requests being scored.").Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
@@ -319,6 +320,9 @@ void Metrics::SetQueue(int64_t jobs, uint64_t work, uint64_t bytes) {
 
 void Metrics::SetQueueClients(int64_t clients) { families_->queue_clients.Set(static_cast<double>(clients)); }
 
+void Metrics::SetHttpConnections(size_t connections) {
+  families_->http_connections.Set(static_cast<double>(connections));
+}
 void Metrics::SetInFlight(int64_t jobs) { families_->in_flight.Set(static_cast<double>(jobs)); }
 
 void Metrics::SetGrpcConnections(std::string_view state, uint64_t count) {

@@ -1,6 +1,7 @@
 // Every metric maxsimd exports, in one place. Names, labels and buckets are documented in docs/operations.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -56,6 +57,9 @@ class Metrics {
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
+
+  // Open connections of the HTTP port.
+  void SetHttpConnections(size_t connections);
 
   // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "id_index").
   void SetMemory(std::string_view kind, std::string_view purpose, double bytes);

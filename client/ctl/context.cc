@@ -11,6 +11,7 @@
 #include "client/ctl/describe.h"
 #include "client/ctl/tls_flags.h"
 #include "client/ctl/token_file.h"
+#include "server/shard/document_line.h"
 
 namespace maxsim::client::ctl {
 namespace {
@@ -133,6 +134,8 @@ double Shortest(float value) {
 
 Json PayloadJson(const std::string& payload) {
   if (payload.empty()) return nullptr;
+  // Writing JSON takes a stack as deep as it is nested, and what the server sends may be anything.
+  if (!shard::CheckPayload(payload).ok()) return payload;
   Json json = Json::parse(payload, nullptr, /*allow_exceptions=*/false);
   return json.is_discarded() ? Json(payload) : json;
 }

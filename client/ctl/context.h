@@ -63,7 +63,7 @@ class Context {
 // A float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
 double Shortest(float value);
 
-// The payload as JSON, or as a JSON string when it does not parse; null when empty.
+// The payload as JSON, or as a JSON string when it is no object, or one that is nested too deep; null when empty.
 Json PayloadJson(const std::string& payload);
 
 // The payload's string field `name`, or "".

@@ -55,6 +55,10 @@ struct Config {
     int max_concurrent_requests = 64;      // /v1/rerank calls at a time, those still being received too
     uint64_t max_body_bytes = uint64_t{16} << 20;
     absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call; zero: none
+    int max_idle_connections = 1024;                     // connections without such a call, all together ...
+    int max_idle_connections_per_peer = 256;             // ... and of one address
+    absl::Duration idle_timeout = absl::Seconds(60);     // until such a connection is closed
+    absl::Duration body_timeout = absl::Seconds(30);     // for a body to come
   } http;
 
   struct {

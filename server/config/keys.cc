@@ -279,6 +279,19 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "http.request_timeout", +[](Config& c) -> absl::Duration& { return c.http.request_timeout; }, absl::Hours(1),
       "Deadline of a /v1/rerank call; 0 is none."));
+  keys.push_back(Count(
+      "http.max_idle_connections", +[](Config& c) -> int& { return c.http.max_idle_connections; }, 1, 1'000'000,
+      "Connections without a /v1/rerank call in progress; one more closes the longest idle one of the address that has "
+      "most."));
+  keys.push_back(Count(
+      "http.max_idle_connections_per_peer", +[](Config& c) -> int& { return c.http.max_idle_connections_per_peer; }, 1,
+      1'000'000, "Such connections of one address; one more closes its longest idle one."));
+  keys.push_back(Duration(
+      "http.idle_timeout", +[](Config& c) -> absl::Duration& { return c.http.idle_timeout; }, absl::Hours(1),
+      "Time until a connection without a request is closed; 0 is none."));
+  keys.push_back(Duration(
+      "http.body_timeout", +[](Config& c) -> absl::Duration& { return c.http.body_timeout; }, absl::Hours(1),
+      "Time that a body has to come in; 0 is none."));
 }
 
 void AddBackendKeys(std::vector<Key>& keys) {

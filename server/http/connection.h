@@ -3,44 +3,27 @@
 
 #include <array>
 #include <chrono>
-#include <functional>
-#include <list>
+#include <cstddef>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
-#include <string>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
 #include "absl/time/time.h"
+#include "server/http/connections.h"
+#include "server/http/request_reader.h"
 #include "server/http/transport.h"
 
 namespace maxsim::http {
 
-class Connection;
-
-// Every connection that is open; each is in one of the lists, and knows where. Used on the loop's thread only.
-struct Connections {
-  using List = std::list<std::shared_ptr<Connection>>;
-
-  // Gives `place` a request's slot; false when all are taken, and none by a body that comes slowly.
-  bool TakeSlot(List::iterator place);
-  // Back to the idle, as the one that became so last.
-  void ReturnSlot(List::iterator place);
-
-  const TransportOptions options;
-  Application* const application;
-  const std::function<void()> on_removed;  // after a connection has left the lists
-  List idle{};                             // the one that has been so for longest first
-  List busy{};                             // those that have a slot
-  bool draining = false;                   // no connection gets another request
-  bool in_a_hurry = false;                 // no answer has long to be read
-};
+// Logs what ended the work on one event.
+void LogException(const std::exception& exception) noexcept;
 
 // Reads a request, has it answered, and goes on with the next. All members run on the loop's thread; operations in
 // flight keep the connection alive.
@@ -48,7 +31,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(boost::asio::io_context* loop, boost::asio::ip::tcp::socket socket, Connections* connections);
 
-  // Puts itself into the list of idle connections and begins.
+  // Puts itself among the idle connections and begins. Throws std::bad_alloc; then it is closed.
   void Start();
 
   // Closes at once. Idempotent.
@@ -68,27 +51,31 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   using Error = boost::system::error_code;
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Phase { kIdle, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
+  struct Delivery;
+
+  // Runs what an event asks for. For want of memory the request gets a 503, or the connection is closed.
+  template <typename Work>
+  void Guarded(Work work);
+  void OnNoMemory();
 
   // Closes the connection if the phase is not over in time.
   void Enter(Phase phase, absl::Duration limit);
   void ReturnSlot();
   void AwaitRequest();
-  void ReadHeader();
-  void OnHeader(Error error);
-  // INVALID_ARGUMENT for a request whose end could be read in two ways.
-  absl::Status CheckFraming() const;
+  void BeginRequest();
+  void ReceiveMore();
+  void Take(RequestReader::Step step);
+  void OnHeader();
   void AcceptBody();
-  void ReadBody();
-  void OnBody(Error error);
+  void ReceiveBody();
+  void OnRequest();
   void WatchForHangup();
-  void OnReadError(Error error);
   void Refuse(int status, const absl::Status& why);
   // The rest of a request that is answered early must not be taken for the next one: then `more_to_come` ends the
   // connection.
   void Answer(Response response, bool more_to_come);
-  void OnWritten(Error error, bool more_to_come);
+  void OnWritten(bool more_to_come);
   void Linger();
   void Discard();
 
@@ -96,18 +83,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer deadline_;
   Connections& connections_;
-  Connections::List::iterator place_;
+  PeerKey peer_{};
+  std::optional<Connections::Place> place_;  // among the connections
   bool has_slot_ = false;
   Phase phase_ = Phase::kIdle;
   std::chrono::steady_clock::time_point body_began_;  // the phase kBody
-  boost::beast::flat_buffer buffer_;
-  std::optional<Parser> parser_;
-  Request request_;
-  bool is_head_ = false;
+  RequestReader reader_;
+  std::shared_ptr<std::atomic<bool>> cancelled_;  // of the request that the application has
   bool keep_alive_ = false;
-  unsigned version_ = 11;
   boost::beast::http::response<boost::beast::http::string_body> message_;
-  std::array<char, 4096> scratch_;
+  std::array<char, 1024> scratch_;
+  // Where the loop keeps an answer from another thread: that needs no memory then.
+  alignas(std::max_align_t) std::array<std::byte, 1024> delivery_memory_;
 };
 
 }  // namespace maxsim::http

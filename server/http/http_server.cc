@@ -1,5 +1,6 @@
 #include "server/http/http_server.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <exception>
@@ -7,12 +8,15 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "kernels/monotonic_clock.h"
 #include "server/http/call_end.h"
 #include "server/http/rerank_json.h"
@@ -39,6 +43,9 @@ constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
+
+// Of a time limit that zero switches off.
+absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
@@ -88,15 +95,18 @@ Result Guarded(Work work) {
 class HttpServer::Impl final : private Application {
  public:
   Impl(const HttpOptions& options, HttpDependencies dependencies)
-      : request_timeout_(options.request_timeout > absl::ZeroDuration() ? options.request_timeout
-                                                                        : absl::InfiniteDuration()),
+      : request_timeout_(OrNone(options.request_timeout)),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
                     .max_requests = options.max_concurrent_requests,
-                    .client_header = options.client_header},
+                    .client_header = options.client_header,
+                    .max_idle_connections_per_peer = options.max_idle_connections_per_peer,
+                    .max_idle_connections = options.max_idle_connections,
+                    .idle_timeout = OrNone(options.idle_timeout),
+                    .body_timeout = OrNone(options.body_timeout)},
                    this) {}
 
   ~Impl() override { Stop(absl::ZeroDuration()); }
@@ -152,7 +162,10 @@ class HttpServer::Impl final : private Application {
     if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch); !status.ok()) {
       return CountedError(rpc::ToHttp(status.code()), status, MonotonicNow());
     }
-    if (request.content_encoding.empty() || absl::EqualsIgnoreCase(request.content_encoding, "identity")) {
+    const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
+    if (std::all_of(codings.begin(), codings.end(), [](const std::string& coding) {
+          return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(coding), "identity");
+        })) {
       return std::nullopt;
     }
     // It could unfold to any size.
@@ -176,10 +189,11 @@ class HttpServer::Impl final : private Application {
   }
 
   void EndGrace() override { closing_ = true; }
+  void OnConnections(size_t num_open) override { deps_.metrics->SetHttpConnections(num_open); }
 
   Response Refuse(const Request& request, int http_status, const absl::Status& why) override {
     absl::Status status = why;
-    if (status.code() == absl::StatusCode::kResourceExhausted) {
+    if (http_status == 429) {
       status = absl::ResourceExhaustedError(absl::StrCat("http.max_concurrent_requests: ", why.message()));
       rpc::SetRetryDelay(kBusyRetryDelay, status);
     }
@@ -197,7 +211,7 @@ class HttpServer::Impl final : private Application {
         deps_.metrics->CountRejection(Rejection::kInvalid);
         break;
       case absl::StatusCode::kResourceExhausted:
-        deps_.metrics->CountRejection(Rejection::kHttpFull);
+        if (http_status == 429) deps_.metrics->CountRejection(Rejection::kHttpFull);
         break;
       case absl::StatusCode::kDeadlineExceeded:
         deps_.metrics->CountRejection(Rejection::kDeadline);

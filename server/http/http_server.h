@@ -23,7 +23,12 @@ struct HttpOptions {
   int max_concurrent_requests = 64;  // /v1/rerank calls
   uint64_t max_body_bytes = 0;
   absl::Duration request_timeout;  // zero: none
-  std::string client_header;       // by which a client names itself, as in gRPC's metadata; "": none
+  // As in TransportOptions, but that no time, zero, is no limit.
+  int max_idle_connections_per_peer = 256;
+  int max_idle_connections = 1024;
+  absl::Duration idle_timeout = absl::Seconds(60);
+  absl::Duration body_timeout = absl::Seconds(30);
+  std::string client_header;  // by which a client names itself, as in gRPC's metadata; "": none
 };
 
 // What the handlers use; everything must outlive the server.

@@ -30,8 +30,7 @@ constexpr absl::Duration kLongestGrace = absl::Hours(24);  // so that no time ov
 class Transport::Impl {
  public:
   Impl(TransportOptions options, Application* application)
-      : connections_{.options = std::move(options), .application = application, .on_removed = [this] { EndIfDone(); }} {
-  }
+      : connections_(std::move(options), application, [this] { EndIfDone(); }) {}
 
   ~Impl() { Stop(absl::ZeroDuration()); }
 
@@ -39,11 +38,10 @@ class Transport::Impl {
     ErrorCode error = Listen();
     const Tcp::endpoint local = error ? Tcp::endpoint() : acceptor_.local_endpoint(error);
     if (error) {
-      const TransportOptions& options = connections_.options;
+      const TransportOptions& options = connections_.options();
       return absl::UnavailableError(
           absl::StrCat("cannot listen on ", options.host, ":", options.port, ": ", error.message()));
     }
-    Accept();
     thread_ = std::thread([this] { Run(); });
     return local.port();
   }
@@ -55,18 +53,13 @@ class Transport::Impl {
       ErrorCode ignored;
       acceptor_.close(ignored);
       accept_pause_.cancel();
-      Connections::List all = connections_.idle;
-      all.insert(all.end(), connections_.busy.begin(), connections_.busy.end());
-      for (const std::shared_ptr<Connection>& connection : all) connection->Drain();
+      for (const std::shared_ptr<Connection>& connection : connections_.All()) connection->Drain();
       end_of_grace_.expires_after(absl::ToChronoNanoseconds(std::clamp(grace, absl::ZeroDuration(), kLongestGrace)));
       end_of_grace_.async_wait([this](ErrorCode error) {
         if (error) return;
         connections_.in_a_hurry = true;
-        connections_.application->EndGrace();
-        // Probes and refusals are answered without a place among the busy.
-        Connections::List left = connections_.idle;
-        left.insert(left.end(), connections_.busy.begin(), connections_.busy.end());
-        for (const std::shared_ptr<Connection>& connection : left) connection->EndGrace();
+        connections_.application().EndGrace();
+        for (const std::shared_ptr<Connection>& connection : connections_.All()) connection->EndGrace();
       });
       EndIfDone();
     });
@@ -78,7 +71,7 @@ class Transport::Impl {
   ErrorCode Listen() {
     ErrorCode error;
     Tcp::resolver resolver(loop_);
-    const auto addresses = resolver.resolve(connections_.options.host, std::to_string(connections_.options.port),
+    const auto addresses = resolver.resolve(connections_.options().host, std::to_string(connections_.options().port),
                                             Tcp::resolver::passive | Tcp::resolver::numeric_service, error);
     if (error) return error;
     for (const auto& address : addresses) {
@@ -97,44 +90,56 @@ class Transport::Impl {
     NameThisThread("http");
     while (true) {
       try {
+        if (!accepting_ && !connections_.draining) Accept();
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // No memory for one connection's bytes; its deadline will close it.
-        log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
+        // No memory for one connection's bytes, and its deadline will close it; or none to accept the next one, which
+        // is tried again.
+        LogException(exception);
+        std::this_thread::sleep_for(kAcceptPause);
       }
     }
   }
 
   void Accept() {
     acceptor_.async_accept([this](ErrorCode error, Tcp::socket socket) {
+      accepting_ = false;
       if (connections_.draining) return;
       if (error) return AcceptLater(error);
-      ErrorCode ignored;
-      socket.set_option(Tcp::no_delay(true), ignored);
-      std::make_shared<Connection>(&loop_, std::move(socket), &connections_)->Start();
-      if (connections_.idle.size() > static_cast<size_t>(connections_.options.max_idle_connections)) DropIdle();
+      Admit(std::move(socket));
       Accept();
     });
+    accepting_ = true;
+  }
+
+  // For want of memory the one connection is closed.
+  void Admit(Tcp::socket socket) {
+    std::shared_ptr<Connection> connection;
+    try {
+      ErrorCode ignored;
+      socket.set_option(Tcp::no_delay(true), ignored);
+      connection = std::make_shared<Connection>(&loop_, std::move(socket), &connections_);
+      connection->Start();
+    } catch (const std::exception& exception) {
+      LogException(exception);
+      if (connection != nullptr) connection->Close();
+    }
   }
 
   void AcceptLater(ErrorCode error) {
     log::Write(spdlog::level::warn, "http_accept", {{"error", error.message()}});
-    DropIdle();
+    connections_.DropIdle();
     accept_pause_.expires_after(kAcceptPause);
     accept_pause_.async_wait([this](ErrorCode) {
+      accepting_ = false;
       if (!connections_.draining) Accept();
     });
-  }
-
-  void DropIdle() {
-    if (connections_.idle.empty()) return;
-    const std::shared_ptr<Connection> oldest = connections_.idle.front();
-    oldest->Close();
+    accepting_ = true;
   }
 
   void EndIfDone() {
-    if (!connections_.draining || !connections_.idle.empty() || !connections_.busy.empty()) return;
+    if (!connections_.draining || connections_.size() > 0) return;
     end_of_grace_.cancel();
     work_.reset();
   }
@@ -145,6 +150,7 @@ class Transport::Impl {
   asio::steady_timer accept_pause_{loop_};
   asio::steady_timer end_of_grace_{loop_};
   Connections connections_;
+  bool accepting_ = false;  // the next connection is waited for, or the end of a pause
   std::thread thread_;
 };
 

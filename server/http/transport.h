@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,8 +20,8 @@ struct Request {
   std::string method;
   std::string path;              // without the query string
   std::string authorization;     // the header's value, "" without one
-  std::string content_encoding;  // likewise
-  std::string client_id;         // likewise, of TransportOptions::client_header
+  std::string content_encoding;  // the values of all its lines, between commas
+  std::string client_id;         // the value of TransportOptions::client_header
   std::string peer;              // the client's address, without its port
   std::string body;
   absl::Time arrival;  // of its last byte
@@ -36,7 +37,8 @@ struct Response {
   std::string allow = {};      // methods, of a 405; "": no Allow
 };
 
-// What the paths mean. The first and the last run on the transport's thread and must not block.
+// What the paths mean. All but Handle's work run on the transport's thread and must not block. An exception ends the
+// one request, with a 503 where possible.
 class Application {
  public:
   using Reply = absl::AnyInvocable<void(Response)>;
@@ -53,7 +55,11 @@ class Application {
   // The grace of a stop is over: what Handle has is to be answered at once, for Stop waits for it. Called once at most.
   virtual void EndGrace() {}
 
-  // Words for what the transport refuses: 400, 413, 429 or 431. `request` is empty where it could not be read.
+  // So many connections are open now.
+  virtual void OnConnections(size_t num_open) {}
+
+  // Words for what the transport refuses: 400, 413, 429, 431 or, for want of memory, 503. `request` is empty where it
+  // could not be read.
   virtual Response Refuse(const Request& request, int status, const absl::Status& why) = 0;
 };
 
@@ -68,9 +74,11 @@ struct TransportOptions {
   absl::Duration slow_body = absl::Seconds(1);
   // Header whose value goes to Request::client_id; "" for none.
   std::string client_header = {};
-  // Connections without such a request. One more, and the one that has been so for longest is closed: a new
-  // connection, as a probe's, is always served.
-  int max_idle_connections = 256;
+  // Connections without such a request, of one peer and of all together. One more, and the one that has been so for
+  // longest is closed, of that peer or else of the peer that has most: a new connection, as a probe's, is always
+  // served, and no peer takes another one's.
+  int max_idle_connections_per_peer = 256;
+  int max_idle_connections = 1024;
   // Each bounds a whole phase, however often a byte comes. What is late is closed.
   absl::Duration idle_timeout = absl::Seconds(60);  // until the first byte of a request
   absl::Duration header_timeout = absl::Seconds(10);

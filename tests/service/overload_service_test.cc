@@ -253,8 +253,8 @@ TEST_F(OverloadServiceTest, AnHttpClientThatHangsUpCancelsItsRequest) {
   Serve();
   std::thread holder = HoldLane();
   RawConnection client(server_->http_port());
-  client.Send(
-      absl::StrCat("POST /v1/rerank HTTP/1.1\r\nContent-Length: ", SmallBody().size(), "\r\n\r\n", SmallBody()));
+  client.Send(absl::StrCat("POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: ", SmallBody().size(), "\r\n\r\n",
+                           SmallBody()));
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
   client.Close();
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 0; }));

@@ -124,8 +124,8 @@ class HttpTransportTest : public testing::Test {
 
   // Sends the header of a request whose body of `size` bytes is to follow; true when the server waits for it.
   static bool BeginBody(RawConnection& connection, const std::string& path, size_t size) {
-    connection.Send(
-        absl::StrCat("POST ", path, " HTTP/1.1\r\nContent-Length: ", size, "\r\nExpect: 100-continue\r\n\r\n"));
+    connection.Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size,
+                                 "\r\nExpect: 100-continue\r\n\r\n"));
     return absl::StartsWith(connection.ReadAnswers(1), "HTTP/1.1 100 ");
   }
 
@@ -363,7 +363,7 @@ TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
          .idle_timeout = absl::Milliseconds(300),
          .header_timeout = absl::Milliseconds(300),
          .body_timeout = absl::Milliseconds(300)});
-  for (const char* start : {"", "GET /a HTTP/1.1\r\n", "POST /b HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"}) {
+  for (const char* start : {"", "GET /a HTTP/1.1\r\n", "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"}) {
     RawConnection connection(port_);
     connection.Send(start);
     const Clock::time_point begin = Clock::now();
@@ -414,7 +414,7 @@ TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
   Serve();
   RawConnection idle(port_);
   RawConnection half(port_);
-  half.Send("POST /b HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf");
+  half.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
   RawConnection waiting(port_);
   waiting.Send(Post("/held", "body"));
   ASSERT_TRUE(application_.WaitForHeld(1));

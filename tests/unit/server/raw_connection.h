@@ -18,8 +18,12 @@ namespace maxsim::test {
 
 class RawConnection {
  public:
-  explicit RawConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `from` is the last number of the address 127.0.0.N that it comes from.
+  explicit RawConnection(int port, uint32_t from = 1) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + from - 1);
+    if (from != 1 && bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) Close();
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -1,0 +1,83 @@
+// Which connections are open, and which has to go for another one. Internal to server/http.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <boost/asio/ip/address.hpp>
+
+#include "server/http/transport.h"
+
+namespace maxsim::http {
+
+class Connection;
+
+// Who is one peer for the bounds: an IPv4 address, or the 64 bits of an IPv6 address that name a network, within which
+// one peer may have any.
+using PeerKey = std::array<uint8_t, 8>;
+PeerKey PeerKeyOf(const boost::asio::ip::address& address);
+
+// Every connection that is open. One that has a request's slot is busy, and the others are idle. Used on the loop's
+// thread only.
+class Connections {
+ public:
+  struct Entry {
+    std::shared_ptr<Connection> connection;
+    uint64_t turn = 0;  // when it became idle, counted
+  };
+  using List = std::list<Entry>;
+  // Where a connection stands, from Add to Remove.
+  using Place = List::iterator;
+
+  // `on_removed` is called after a connection has left.
+  Connections(TransportOptions options, Application* application, std::function<void()> on_removed);
+
+  const TransportOptions& options() const { return options_; }
+  Application& application() const { return *application_; }
+
+  // Adds an idle connection, or throws std::bad_alloc (nothing else here that changes the lists can); where its peer,
+  // or all together, have too many then, it closes the one that has been idle for longest, of this peer or else of the
+  // peer that has most.
+  Place Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
+  // Takes an idle connection out; the caller may hold its last reference.
+  void Remove(const PeerKey& peer, Place place);
+
+  // Gives an idle connection a request's slot; false when all are taken, and none by a body that comes slowly.
+  bool TakeSlot(const PeerKey& peer, Place place);
+  // Back to the idle, as the one that became so last.
+  void ReturnSlot(const PeerKey& peer, Place place);
+
+  // Closes the connection that has been idle for longest, of the peer that has most.
+  void DropIdle();
+
+  // A copy, for what may close them.
+  std::vector<std::shared_ptr<Connection>> All() const;
+  size_t size() const { return num_idle_ + busy_.size(); }
+
+  bool draining = false;    // no connection gets another request
+  bool in_a_hurry = false;  // no answer has long to be read
+
+ private:
+  struct Peer {
+    List idle;            // the one that has been so for longest first
+    size_t num_open = 0;  // busy ones too
+  };
+
+  void Report() { application_->OnConnections(size()); }
+
+  const TransportOptions options_;
+  Application* const application_;
+  const std::function<void()> on_removed_;
+  std::map<PeerKey, Peer> peers_;  // that have any
+  size_t num_idle_ = 0;
+  uint64_t next_turn_ = 0;
+  List busy_;
+};
+
+}  // namespace maxsim::http

@@ -1,0 +1,129 @@
+// Probes of the HTTP port while others flood it. They have no address of their own: a kubelet may share one with many.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/service/server_fixture.h"
+#include "tests/support/sanitized.h"
+#include "tests/unit/server/raw_connection.h"
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr char kPost[] = "POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n";
+
+class HttpFloodTest : public testing::Test {
+ protected:
+  static constexpr int kThreads = 3;
+  static constexpr auto kDuration = 700ms;
+
+  // Runs `flood`, over and over, in some threads, and probes meanwhile.
+  void ProbeDuring(const std::function<void(int thread)>& flood) {
+    std::atomic<bool> over{false};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        while (!over) flood(t);
+      });
+    }
+    std::this_thread::sleep_for(200ms);
+    const Clock::time_point end = Clock::now() + kDuration;
+    int probes = 0;
+    Clock::duration longest{};
+    while (Clock::now() < end) {
+      for (const char* path : {"/livez", "/readyz", "/metrics"}) {
+        const Clock::time_point begin = Clock::now();
+        EXPECT_EQ(HttpGet(server_.http_port(), path).status, 200) << path << " after " << probes << " probes";
+        longest = std::max(longest, Clock::now() - begin);
+        ++probes;
+      }
+    }
+    over = true;
+    for (std::thread& thread : threads) thread.join();
+    const double seconds = std::chrono::duration<double>(longest).count();
+    std::printf("%d probes, the longest took %.3f s\n", probes, seconds);
+    EXPECT_LT(seconds, kSanitized ? 5 : 1);
+    EXPECT_GE(probes, 3);
+  }
+
+  // From `from`, so many connections that say `start` and then a byte now and then.
+  void Drip(uint32_t from, size_t count, const std::string& start) {
+    std::vector<RawConnection> connections;
+    for (size_t i = 0; i < count; ++i) {
+      connections.emplace_back(server_.http_port(), from);
+      connections.back().Send(start);
+    }
+    for (int turn = 0; turn < 10; ++turn) {
+      for (RawConnection& connection : connections) connection.Send("x");
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+
+  RunningServer server_{[](config::Config* config) { config->http.max_concurrent_requests = 16; }};
+};
+
+TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfConnections) {
+  ProbeDuring([this](int) { RawConnection connection(server_.http_port()); });
+}
+
+TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfConnectionsThatStay) {
+  ProbeDuring([this](int thread) {
+    std::vector<RawConnection> open;
+    for (int i = 0; i < 250; ++i) open.emplace_back(server_.http_port(), 2 + static_cast<uint32_t>(thread));
+  });
+}
+
+TEST_F(HttpFloodTest, ProbesAreAnsweredThroughConnectionsFromManyAddresses) {
+  ProbeDuring([this](int thread) {
+    std::vector<RawConnection> open;
+    for (uint32_t i = 0; i < 250; ++i) {
+      open.emplace_back(server_.http_port(), 2 + i % 80 + 80 * static_cast<uint32_t>(thread));
+    }
+  });
+}
+
+TEST_F(HttpFloodTest, ProbesAreAnsweredThroughHeadersThatDrip) {
+  ProbeDuring([this](int thread) { Drip(1 + static_cast<uint32_t>(thread), 150, "GET /livez HTTP/1.1\r\nX: "); });
+}
+
+TEST_F(HttpFloodTest, ProbesAreAnsweredThroughBodiesThatDrip) {
+  ProbeDuring([this](int thread) { Drip(1 + static_cast<uint32_t>(thread), 50, kPost); });
+}
+
+TEST_F(HttpFloodTest, ProbesAreAnsweredThroughHostileBodies) {
+  std::string body = "[";
+  while (body.size() < 1'000'000) body += "{},";
+  body.resize(1'000'000, ' ');
+  ProbeDuring([&](int) {
+    RawConnection connection(server_.http_port());
+    connection.Send(kPost + body);
+    connection.ReadAnswers(1, 5s);
+  });
+}
+
+TEST_F(HttpFloodTest, AFloodFromOneAddressClosesNoConnectionOfAnother) {
+  RawConnection quiet(server_.http_port(), 9);
+  {
+    std::vector<RawConnection> open;
+    for (int i = 0; i < 400; ++i) open.emplace_back(server_.http_port());
+  }
+  quiet.Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(quiet.ReadAnswers(1), testing::HasSubstr("\nmaxsim_http_connections "));
+}
+
+}  // namespace
+}  // namespace maxsim::test
