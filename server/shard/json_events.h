@@ -22,7 +22,8 @@ class JsonEvents {
 
   virtual ~JsonEvents() = default;
 
-  // Runs the parser over the whole text. INVALID_ARGUMENT: what is wrong, and at which byte for malformed JSON.
+  // Runs the parser over the whole text. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line and
+  // column.
   absl::Status Parse(std::string_view text) {
     if (text.find('\0') != std::string_view::npos) return absl::InvalidArgumentError("a NUL byte in JSON text");
     const bool done = Json::sax_parse(text.begin(), text.end(), this);
@@ -57,12 +58,19 @@ class JsonEvents {
     // The parser's own text: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+    if (text_ == Text::kSecret) what = what.substr(0, what.find(':'));  // what comes behind quotes the text
     constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
     return Fail(Cat("malformed JSON: ", Printable(what, kLongestQuote)));
   }
 
  protected:
-  explicit JsonEvents(int max_depth) : max_depth_(max_depth) {}
+  // Whether errors may show what was parsed.
+  enum class Text {
+    kShown,   // it is that of whom the error is for
+    kSecret,  // it may be that of any file, because somebody named the wrong one
+  };
+
+  explicit JsonEvents(int max_depth, Text text = Text::kShown) : max_depth_(max_depth), text_(text) {}
 
   // Containers open at the moment; 1 inside the outermost one.
   int depth() const { return depth_; }
@@ -92,6 +100,7 @@ class JsonEvents {
   }
 
   const int max_depth_;
+  const Text text_;
   int depth_ = 0;
   absl::Status error_;
 };
