@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <system_error>
@@ -24,6 +25,12 @@ constexpr absl::Duration kSlowestReconnect = absl::Seconds(5);
 
 absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option) {
   if (path.empty()) return std::string();
+  std::error_code ignored;
+  // Opening a named pipe that nobody writes to would wait for ever.
+  const std::filesystem::file_type type = std::filesystem::status(path, ignored).type();
+  if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::socket) {
+    return absl::InvalidArgumentError(absl::StrCat("tls.", option, ": '", path, "' is a pipe or a socket, not a file"));
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text;

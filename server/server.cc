@@ -399,7 +399,8 @@ void Server::RequestReload() {
     log::Write(spdlog::level::info, "certificates_reloaded", {});
   }
   if (!has_served()) return;  // the first loads are not done yet
-  worker_->Post([this](const absl::Status& turn) {
+  // The key is no collection's name: loads that clients ask for go on beside it.
+  worker_->Post("", rpc::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
     if (turn.ok()) collections_.ReloadAll().IgnoreError();  // each outcome is logged
   });
 }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpc/grpc.h"
+#include "server/shard/file.h"
 
 namespace maxsim {
 namespace {
@@ -73,6 +74,10 @@ PrivateKey ReadPrivateKey(const std::string& pem) {
 }
 
 absl::StatusOr<std::string> ReadFile(const char* key, const std::string& path) {
+  if (const std::string_view kind = shard::OtherKind(path); !kind.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ": cannot read ", path, ": it is ", std::string(kind), ", not a file"));
+  }
   errno = 0;
   std::ifstream file(path);
   std::ostringstream content;

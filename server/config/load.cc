@@ -64,6 +64,10 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
         absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
+  // It would be a server on defaults as well.
+  if (text->empty() && shard::OtherKind(path) == "a pipe") {
+    return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe into which nobody writes"));
+  }
   return ApplyYaml(*text, path, loaded);
 }
 

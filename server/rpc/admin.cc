@@ -1,5 +1,9 @@
 #include "server/rpc/admin.h"
 
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "kernels/monotonic_clock.h"
@@ -9,11 +13,46 @@
 #include "server/rpc/wire.h"
 
 namespace maxsim::rpc {
+namespace {
+
+using Clock = shard::StopSignal::Clock;
+
+// A client whose deadline passes gives up at that moment, which is somewhat before the server's own sense of it.
+constexpr std::chrono::milliseconds kDeadlineSlack{100};
+
+Clock::time_point MonotonicDeadline(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return Clock::time_point::max();
+  const auto left = deadline - std::chrono::system_clock::now();
+  constexpr std::chrono::hours kLongest{24 * 365};  // far from where the sum would overflow
+  return Clock::now() + std::min<Clock::duration>(std::chrono::duration_cast<Clock::duration>(left), kLongest);
+}
+
+// A call whose work ends soon when nobody waits for it any more.
+class ChangeCall final : public UnaryCall {
+ public:
+  ChangeCall(CallTracker* calls, Worker* worker, Clock::time_point deadline)
+      : UnaryCall(calls), worker_(worker), stop_(std::make_shared<shard::StopSignal>(deadline)) {}
+
+  const std::shared_ptr<shard::StopSignal>& stop() const { return stop_; }
+
+  void OnCancel() override {
+    const bool is_late = stop_->deadline() - Clock::now() < kDeadlineSlack;
+    stop_->Request(is_late ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kCancelled);
+    worker_->Withdraw(stop_.get());
+  }
+
+ private:
+  Worker* const worker_;
+  const std::shared_ptr<shard::StopSignal> stop_;
+};
+
+}  // namespace
 
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* context, const char* method,
-                                             const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
-                                             absl::AnyInvocable<absl::Status(const Request&, Response&)> work) {
+                                             Worker::Length length, const grpc::ByteBuffer& request,
+                                             grpc::ByteBuffer* response, Work<Request, Response> work) {
   const CallTracker::Call arriving(calls_);  // already while it is parsed
   const absl::Time arrival = MonotonicNow();
   Request parsed;
@@ -22,7 +61,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
   if (status.ok() && !accepts_changes_) {
     status = absl::UnavailableError("the server is loading its configured collections");
   }
-  auto* reactor = new UnaryCall(calls_);
+  auto* reactor = new ChangeCall(calls_, worker_, MonotonicDeadline(*context));
   const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
     metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
     reactor->Finish(ToGrpc(end));
@@ -33,12 +72,21 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
   }
   log::Write(spdlog::level::info, "admin_call",
              {{"method", method}, {"name", parsed.name()}, {"peer", context->peer()}});
+  // After finish the reactor may be gone.
+  const std::shared_ptr<shard::StopSignal> stop = reactor->stop();
+  std::string key = parsed.name();
   worker_->Post(
-      [finish, parsed = std::move(parsed), response, work = std::move(work)](const absl::Status& turn) mutable {
+      std::move(key), length, stop,
+      [finish, parsed = std::move(parsed), response, stop, work = std::move(work)](const absl::Status& turn) mutable {
         if (!turn.ok()) return finish(turn);
-        Response answer;
-        const absl::Status done = work(parsed, answer);
-        if (done.ok()) *response = ToBuffer(answer);
+        absl::Status done;
+        try {
+          Response answer;
+          done = work(parsed, answer, stop.get());
+          if (done.ok()) *response = ToBuffer(answer);
+        } catch (const std::bad_alloc&) {
+          done = absl::ResourceExhaustedError("out of memory");
+        }
         finish(done);
       });
   return reactor;
@@ -61,9 +109,11 @@ grpc::ServerUnaryReactor* Admin::ListCollections(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* Admin::LoadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                 grpc::ByteBuffer* response) {
   return RunOnWorker<v1::LoadCollectionRequest, v1::LoadCollectionResponse>(
-      context, "LoadCollection", *request, response,
-      [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer) {
-        auto info = collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate());
+      context, "LoadCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer,
+             const shard::StopSignal* stop) {
+        auto info =
+            collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate(), stop);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         return absl::OkStatus();
@@ -73,10 +123,11 @@ grpc::ServerUnaryReactor* Admin::LoadCollection(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* Admin::ReloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
   return RunOnWorker<v1::ReloadCollectionRequest, v1::ReloadCollectionResponse>(
-      context, "ReloadCollection", *request, response,
-      [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer) {
+      context, "ReloadCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer,
+             const shard::StopSignal* stop) {
         bool changed = false;
-        auto info = collections_->Reload(wanted.name(), &changed);
+        auto info = collections_->Reload(wanted.name(), &changed, stop);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         answer.set_changed(changed);
@@ -87,9 +138,9 @@ grpc::ServerUnaryReactor* Admin::ReloadCollection(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* Admin::UnloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
   return RunOnWorker<v1::UnloadCollectionRequest, v1::UnloadCollectionResponse>(
-      context, "UnloadCollection", *request, response,
-      [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&) {
-        return collections_->Unload(wanted.name());
+      context, "UnloadCollection", Worker::Length::kShort, *request, response,
+      [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&, const shard::StopSignal* stop) {
+        return collections_->Unload(wanted.name(), stop);
       });
 }
 

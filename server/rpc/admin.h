@@ -1,4 +1,6 @@
-// The maxsim.v1.Admin service over gRPC's callback API. Loads run on a worker thread, one after another.
+// The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: those of one name
+// one after another, those of different names side by side. One ends soon after its client gave up or its deadline
+// passed, and leaves everything as it was.
 #pragma once
 
 #include <atomic>
@@ -9,6 +11,7 @@
 #include "server/rpc/call_tracker.h"
 #include "server/rpc/collection_admin.h"
 #include "server/rpc/worker.h"
+#include "server/shard/stop.h"
 
 namespace maxsim::rpc {
 
@@ -39,12 +42,16 @@ class Admin : public RawAdmin {
                                              grpc::ByteBuffer* response) override;
 
  private:
+  // Does what a call asks for, until the signal is stopped.
+  template <typename Request, typename Response>
+  using Work = absl::AnyInvocable<absl::Status(const Request&, Response&, const shard::StopSignal*)>;
+
   // Authenticates, parses, then runs `work` on the worker and answers with its status; UNAVAILABLE when the worker
   // stops first.
   template <typename Request, typename Response>
-  grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method,
+  grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method, Worker::Length length,
                                         const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
-                                        absl::AnyInvocable<absl::Status(const Request&, Response&)> work);
+                                        Work<Request, Response> work);
 
   CollectionAdmin* const collections_;
   const Authenticator* const authenticator_;

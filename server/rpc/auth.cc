@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/shard/file.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -34,6 +35,10 @@ bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
 
 absl::Status Authenticator::Load(TokenFile& wanted) {
   if (wanted.path.empty()) return absl::OkStatus();
+  if (const std::string_view kind = shard::OtherKind(wanted.path); !kind.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": it is ", std::string(kind), ", not a file"));
+  }
   errno = 0;
   std::ifstream file(wanted.path);
   const auto unreadable = [&] {

@@ -11,6 +11,7 @@
 #include "kernels/monotonic_clock.h"
 #include "server/logging.h"
 #include "server/rpc/info.h"
+#include "server/shard/folder.h"
 #include "server/shard/text.h"
 
 namespace maxsim::rpc {
@@ -21,23 +22,31 @@ CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::Dev
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
                                                          store::Residency residency, store::Replication replication) {
+  return LoadCounted(name, {path, ""}, residency, replication, nullptr);
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadCounted(const std::string& name, const Allowed& from,
+                                                                store::Residency residency,
+                                                                store::Replication replication,
+                                                                const shard::StopSignal* stop) {
   const absl::Time begin = MonotonicNow();
-  auto loaded = store_->Load(name, path, residency, replication);
+  auto loaded = store_->Load(name, from.path, residency, replication, from.root, stop);
   const absl::Duration duration = MonotonicNow() - begin;
   CountLoad(name, loaded.ok(), duration);
   if (!loaded.ok()) return loaded.status();
   return Info(name);
 }
 
-bool CollectionAdmin::IsAllowed(const std::filesystem::path& resolved) const {
-  return std::any_of(allowed_roots_.begin(), allowed_roots_.end(), [&](const std::string& allowed) {
+std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& resolved) const {
+  for (const std::string& allowed : allowed_roots_) {
     std::error_code error;
-    const std::filesystem::path root = std::filesystem::canonical(allowed, error);
-    return !error && std::mismatch(root.begin(), root.end(), resolved.begin(), resolved.end()).first == root.end();
-  });
+    const std::string root = std::filesystem::canonical(allowed, error).string();
+    if (!error && shard::IsBeneath(root, resolved.string())) return root;
+  }
+  return std::nullopt;
 }
 
-absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& path) const {
+absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const std::string& path) const {
   if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder with a collection is wanted");
   // The system would take it to end at a zero byte.
   if (std::any_of(path.begin(), path.end(),
@@ -49,14 +58,16 @@ absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& p
   }
   std::error_code error;
   const std::filesystem::path resolved = std::filesystem::canonical(path, error);
-  if (!error && IsAllowed(resolved)) return resolved.string();
+  if (!error) {
+    if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
+  }
   if (error == std::errc::no_such_file_or_directory) {
     // That it is not there may be said where its parent is allowed; not of a link, which may point anywhere.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
     const auto parent = std::filesystem::canonical(std::filesystem::path(path).parent_path(), of_parent);
-    if (!is_link && !of_parent && IsAllowed(parent)) {
+    if (!is_link && !of_parent && RootOf(parent).has_value()) {
       return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
     }
   }
@@ -70,7 +81,8 @@ absl::StatusOr<std::string> CollectionAdmin::ResolveAllowed(const std::string& p
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::string& name, const std::string& path,
-                                                                  const std::string& residency, bool replicate) {
+                                                                  const std::string& residency, bool replicate,
+                                                                  const shard::StopSignal* stop) {
   const auto parsed = residency.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(residency);
   if (!parsed.has_value()) {
     return absl::InvalidArgumentError(
@@ -84,15 +96,17 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::str
     return std::any_of(all.begin(), all.end(), [&](const store::CollectionStatus& one) { return one.name == name; });
   };
   const bool was_known = is_known();
-  auto loaded = Load(name, *resolved, *parsed, replicate ? store::Replication::kOn : store::Replication::kAuto);
+  auto loaded =
+      LoadCounted(name, *resolved, *parsed, replicate ? store::Replication::kOn : store::Replication::kAuto, stop);
   // The client has been told; the name of a collection that never was would only stay in the way.
   if (!loaded.ok() && !was_known && is_known()) Unload(name).IgnoreError();
   return loaded;
 }
 
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed) {
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed,
+                                                           const shard::StopSignal* stop) {
   const absl::Time begin = MonotonicNow();
-  auto reloaded = store_->Reload(name, changed);
+  auto reloaded = store_->Reload(name, changed, stop);
   const absl::Duration duration = MonotonicNow() - begin;
   CountLoad(name, reloaded.ok(), duration);
   if (!reloaded.ok()) return reloaded.status();
@@ -105,15 +119,19 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
 
 absl::Status CollectionAdmin::ReloadAll() {
   absl::Status first;
-  for (const store::CollectionStatus& status : store_->List()) {
+  std::vector<store::CollectionStatus> all = store_->List();
+  // One that takes long must not keep the others from being reloaded.
+  std::stable_partition(all.begin(), all.end(),
+                        [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
+  for (const store::CollectionStatus& status : all) {
     bool changed = false;
     first.Update(Reload(status.name, &changed).status());
   }
   return first;
 }
 
-absl::Status CollectionAdmin::Unload(const std::string& name) {
-  absl::Status status = store_->Unload(name);
+absl::Status CollectionAdmin::Unload(const std::string& name, const shard::StopSignal* stop) {
+  absl::Status status = store_->Unload(name, stop);
   if (!status.ok()) return status;
   UpdateMetrics();
   return status;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,11 +14,13 @@
 #include "absl/time/time.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/metrics.h"
+#include "server/shard/stop.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::rpc {
 
-// Thread-safe. Calls block while shards load.
+// Thread-safe. Calls block while shards load, and soon end with the status of `stop` (null: never) once that is
+// stopped.
 class CollectionAdmin {
  public:
   // All must outlive it.
@@ -29,18 +32,22 @@ class CollectionAdmin {
                                           store::Replication replication = store::Replication::kAuto);
 
   // For clients: PERMISSION_DENIED for every path that is not certain to lie, symbolic links resolved, under an allowed
-  // root, so that nothing is learnt about other folders. The collection keeps the resolved path. Without `replicate` it
-  // is copied to every device only where it is small (memory.replicate_below).
+  // root, so that nothing is learnt about other folders. The collection keeps the resolved path and the root, and its
+  // files are opened beneath that root, now and when it is reloaded (shard::Folder). Without `replicate` it is copied
+  // to every device only where it is small (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
-                                                   const std::string& residency, bool replicate);
+                                                   const std::string& residency, bool replicate,
+                                                   const shard::StopSignal* stop = nullptr);
 
   // `changed` must not be null.
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed);
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
+                                            const shard::StopSignal* stop = nullptr);
 
-  // Every collection, one after another; the outcome of each is logged, and the first error returned.
+  // Every collection, one after another, those that others are loading now last; the outcome of each is logged, and the
+  // first error returned.
   absl::Status ReloadAll();
 
-  absl::Status Unload(const std::string& name);
+  absl::Status Unload(const std::string& name, const shard::StopSignal* stop = nullptr);
 
   std::vector<v1::CollectionInfo> List() const;
 
@@ -51,9 +58,17 @@ class CollectionAdmin {
   // Counts a load or reload of a collection that is served now, and updates the gauges.
   void CountLoad(const std::string& name, bool ok, absl::Duration duration);
   absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
-  bool IsAllowed(const std::filesystem::path& resolved) const;
-  // The path without symbolic links.
-  absl::StatusOr<std::string> ResolveAllowed(const std::string& path) const;
+  // A folder that clients may load, without symbolic links, and the allowed root that it lies under.
+  struct Allowed {
+    std::string path;
+    std::string root;
+  };
+  absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
+                                                 store::Residency residency, store::Replication replication,
+                                                 const shard::StopSignal* stop);
+  // The allowed root that holds a path without links, itself without links; nullopt for one outside.
+  std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
+  absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
 
   store::CollectionStore* const store_;
   const store::DeviceSet* const devices_;

@@ -41,8 +41,24 @@ absl::StatusOr<ArrayInput> OpenNpyStream(std::string origin, std::unique_ptr<Byt
   return ArrayInput{std::move(origin), header->type, std::move(header->shape), std::move(stream)};
 }
 
-absl::Status NoArray(std::string_view path, std::string_view name, std::string names) {
-  return absl::NotFoundError(Cat(path, ": no array \"", name, "\"; it holds: ", names.empty() ? "nothing" : names));
+// Names come from the file, and may be anything and many.
+class NameList {
+ public:
+  void Add(std::string_view name) {
+    constexpr size_t kMostShown = 20;
+    constexpr size_t kLongest = 80;
+    if (++count_ <= kMostShown) text_ += Cat(text_.empty() ? "" : ", ", Printable(name, kLongest));
+    if (count_ == kMostShown + 1) text_ += ", ...";
+  }
+  std::string text() const { return text_.empty() ? "nothing" : text_; }
+
+ private:
+  size_t count_ = 0;
+  std::string text_;
+};
+
+absl::Status NoArray(std::string_view path, std::string_view name, const NameList& names) {
+  return absl::NotFoundError(Cat(path, ": no array \"", name, "\"; it holds: ", names.text()));
 }
 
 class NpzArchive : public ArrayArchive {
@@ -56,9 +72,9 @@ class NpzArchive : public ArrayArchive {
   absl::StatusOr<ArrayInput> Open(const std::string& name) const override {
     const ZipMember* member = Find(name);
     if (member == nullptr) {
-      std::string names;
-      for (const ZipMember& other : members_) absl::StrAppend(&names, names.empty() ? "" : ", ", other.name);
-      return NoArray(file_->path(), name, std::move(names));
+      NameList names;
+      for (const ZipMember& other : members_) names.Add(other.name);
+      return NoArray(file_->path(), name, names);
     }
     return OpenNpyStream(Cat(file_->path(), ": ", member->name), ReadZipMember(file_, *member), member->size);
   }
@@ -89,11 +105,9 @@ class SafetensorsArchive : public ArrayArchive {
   absl::StatusOr<ArrayInput> Open(const std::string& name) const override {
     const SafetensorsTensor* tensor = header_.Find(name);
     if (tensor == nullptr) {
-      std::string names;
-      for (const SafetensorsTensor& other : header_.tensors) {
-        absl::StrAppend(&names, names.empty() ? "" : ", ", other.name);
-      }
-      return NoArray(file_->path(), name, std::move(names));
+      NameList names;
+      for (const SafetensorsTensor& other : header_.tensors) names.Add(other.name);
+      return NoArray(file_->path(), name, names);
     }
     std::string origin = Cat(file_->path(), ": ", name);
     const std::optional<ElementType> type = ElementTypeFromSafetensors(tensor->dtype);

@@ -209,16 +209,11 @@ int NumThreads(const BuildOptions& options) {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-absl::Status Publish(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files) {
+absl::Status Publish(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files,
+                     absl::Status* synchronised) {
   // The shards' names must be on the disk before a manifest that names them is.
   if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
-  absl::Status status = PublishManifest(manifest, folder);
-  if (!status.ok()) {
-    // After the rename the generation is there, even when the folder could not be synchronised.
-    const absl::StatusOr<Manifest> there = ReadManifest(folder);
-    if (there.ok() && there->generation == manifest.generation) files.Keep();
-    return status;
-  }
+  if (absl::Status status = PublishManifest(manifest, folder, synchronised); !status.ok()) return status;
   files.Keep();
   return absl::OkStatus();
 }
@@ -325,10 +320,12 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
     if (absl::Status status = report(BuildProgress::Stage::kShardDone); !status.ok()) return status;
   }
   if (absl::Status status = report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
-  if (absl::Status status = Publish(manifest, options.folder, files); !status.ok()) return status;
+  if (absl::Status status = Publish(manifest, options.folder, files, &progress.synchronised); !status.ok())
+    return status;
   // From here on the build has succeeded.
   report(BuildProgress::Stage::kPublished).IgnoreError();
-  RemoveOldGenerations(options.folder, manifest);
+  // The removal may reach the disk before the rename does: then the generation before it would need its files.
+  if (progress.synchronised.ok()) RemoveOldGenerations(options.folder, manifest);
   return manifest;
 }
 

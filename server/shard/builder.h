@@ -17,7 +17,6 @@ namespace maxsim::shard {
 
 inline constexpr int64_t kDefaultMaxShardBytes = int64_t{4} << 30;
 inline constexpr int64_t kMinMaxShardBytes = 8192;
-inline constexpr int64_t kMaxShards = 100'000;
 
 struct BuildOptions {
   std::string folder{};  // created when it is not there
@@ -50,6 +49,9 @@ struct BuildProgress {
   int64_t bytes_total = 0;  // 0 while reading
   int64_t shards_done = 0;
   int64_t shards_total = 0;
+  // Published: why the folder could not be synchronised. What is published stays so, but a power failure may bring the
+  // generation before back.
+  absl::Status synchronised = absl::OkStatus();
 };
 
 // Called every few MiB. An error it returns ends the build, as does one from anywhere else.
@@ -77,7 +79,7 @@ std::string ShardFileName(int64_t generation, int64_t index);
 // writes to a folder. When it fails before the manifest is renamed, the folder's generation is untouched and the files
 // of the failed one are removed, as is the folder where it was made for them; should the process die, the next build
 // removes the files. The files of the generation before stay, for readers that are about to open them; older ones are
-// removed.
+// removed. Once it is renamed the build has succeeded, whatever comes behind (BuildProgress::synchronised).
 // INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
 // FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
 // (BuildOptions::allow_other_shape), or too new a generation),

@@ -16,6 +16,11 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// Messages quote files, and a file must not write to the terminal what it likes.
+std::string ForTerminal(absl::string_view message) {
+  return Printable(std::string_view(message.data(), message.size()), message.size());
+}
+
 volatile std::sig_atomic_t interrupted = 0;
 
 void OnInterrupt(int signal) {
@@ -35,6 +40,12 @@ bool Interrupted() { return interrupted != 0; }
 
 absl::Status ShowProgress(ProgressDisplay& display, const BuildProgress& progress) {
   display.Show(progress);
+  if (!progress.synchronised.ok()) {
+    std::fprintf(stderr,
+                 "maxsim-shard: warning: the new generation is published, but a power failure now may bring back the "
+                 "one before: %s\n",
+                 ForTerminal(progress.synchronised.message()).c_str());
+  }
   if (Interrupted() && progress.stage != BuildProgress::Stage::kPublished) {
     return absl::CancelledError("interrupted; nothing was published");
   }
@@ -46,7 +57,7 @@ void RequireUsage(const absl::Status& status) {
 }
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "maxsim-shard: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "maxsim-shard: %s\n", ForTerminal(status.message()).c_str());
   return Interrupted() ? kExitInterrupted : kExitFailed;
 }
 

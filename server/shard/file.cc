@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,18 +12,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
-#include "server/shard/stop.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {
 namespace {
 
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
-constexpr int kLockAttempts = 1000;  // each but the last has met another build's end
+constexpr size_t kMaxStreamBytes = size_t{64} << 20;  // that are read of a pipe or a device
+constexpr int kLockAttempts = 1000;                   // each but the last has met another build's end
 
 int OpenRetrying(const char* path, int flags, mode_t mode = 0) {
   int fd;
@@ -32,10 +32,30 @@ int OpenRetrying(const char* path, int flags, mode_t mode = 0) {
   return fd;
 }
 
+// "a folder", "a pipe": what a mode says that a regular file was wanted of.
+std::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "something else";
+}
+
+// Of descriptors that have run out: how many there are, and what raises that. "" for other errors.
+std::string Remedy(int error) {
+  if (error == ENFILE) return " (of all processes together; sysctl fs.file-max raises it)";
+  if (error != EMFILE) return "";
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return "";
+  return Cat(" (the limit of this process is ", limit.rlim_cur,
+             " descriptors; `ulimit -n`, or LimitNOFILE= of its systemd unit, raises it)");
+}
+
 }  // namespace
 
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path) {
-  const std::string message = Cat(what, " ", path, ": ", std::generic_category().message(error));
+  const std::string message = Cat(what, " ", path, ": ", std::generic_category().message(error), Remedy(error));
   switch (error) {
     case ENOENT:
     case ENOTDIR:
@@ -59,15 +79,25 @@ absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
   // O_NONBLOCK: opening a pipe that nobody writes to must not hang. It means nothing for regular files.
   const int fd = OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK);
-  if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+  return Adopt(fd, errno, path);
+}
+
+absl::StatusOr<InputFile> InputFile::Adopt(int fd, int error, const std::string& path) {
+  if (fd < 0) {
+    // A socket cannot be opened at all.
+    if (error == ENXIO) return absl::InvalidArgumentError(Cat(path, ": not a regular file, but a socket or a device"));
+    return ErrnoStatus(error, "cannot open", path);
+  }
   struct stat info;
   if (::fstat(fd, &info) != 0) {
-    const int error = errno;
+    const int stat_error = errno;
     ::close(fd);
-    return ErrnoStatus(error, "cannot stat", path);
+    return ErrnoStatus(stat_error, "cannot stat", path);
   }
   InputFile file(path, fd, info.st_size, info.st_mtim);
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(Cat(path, ": not a regular file"));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(Cat(path, ": not a regular file, but ", KindOf(info.st_mode)));
+  }
   return file;
 }
 
@@ -119,9 +149,27 @@ absl::Status InputFile::CheckUnchanged() const {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Reads the bytes begin .. end of the file to where they lie in `bytes`, which are those of the whole file.
+absl::Status ReadBlocks(const InputFile& file, size_t begin, size_t end, uint8_t* bytes, const StopSignal* stop) {
+  while (begin < end) {
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    const size_t count = std::min(kStopBlockBytes, end - begin);
+    if (absl::Status status = file.ReadAt(static_cast<int64_t>(begin), bytes + begin, count); !status.ok()) {
+      return status;
+    }
+    begin += count;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<FileBytes> FileBytes::Map(const InputFile& file) { return MapRange(file, 0, file.size()); }
 
-absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t begin, int64_t end) {
+absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t begin, int64_t end,
+                                              const StopSignal* stop) {
   const auto size = static_cast<size_t>(file.size());
   if (size == 0) return FileBytes(nullptr, 0);
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
@@ -151,13 +199,12 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
     }
     // Ids and offsets are read here and there, a walk through the page table each. Advice: a refusal changes nothing.
     ::madvise(bytes.data_ + copy_begin, count, MADV_HUGEPAGE);
-    absl::Status status = file.ReadAt(static_cast<int64_t>(copy_begin), bytes.data_ + copy_begin, count);
-    if (!status.ok()) return status;
+    if (absl::Status status = ReadBlocks(file, copy_begin, copy_end, bytes.data_, stop); !status.ok()) return status;
   }
   return bytes;
 }
 
-absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const std::atomic<bool>* stop) {
+absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const StopSignal* stop) {
   const auto size = static_cast<size_t>(file.size());
   if (size == 0) return FileBytes(nullptr, 0);
   // An anonymous mapping rather than malloc: aligned to pages, and a refusal is an error code.
@@ -167,12 +214,7 @@ absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const std::atom
   }
   FileBytes bytes(static_cast<uint8_t*>(data), size);
   ::madvise(data, size, MADV_HUGEPAGE);  // advice: a refusal changes nothing
-  for (size_t begin = 0; begin < size; begin += kStopBlockBytes) {
-    if (Stopped(stop)) return StoppedError();
-    absl::Status status =
-        file.ReadAt(static_cast<int64_t>(begin), bytes.data_ + begin, std::min(kStopBlockBytes, size - begin));
-    if (!status.ok()) return status;
-  }
+  if (absl::Status status = ReadBlocks(file, 0, size, bytes.data_, stop); !status.ok()) return status;
   return bytes;
 }
 
@@ -207,28 +249,54 @@ void FileBytes::Unmap() {
   mapped_size_ = 0;
 }
 
+std::string_view OtherKind(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) ? std::string_view() : KindOf(info.st_mode);
+}
+
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes) {
-  absl::StatusOr<InputFile> file = InputFile::Open(path);
+  const absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (!file.ok()) return file.status();
-  if (file->size() > max_bytes) {
-    return absl::InvalidArgumentError(Cat(path, ": ", file->size(), " bytes, more than the limit of ", max_bytes));
+  return ReadSmallFile(*file, max_bytes);
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_bytes) {
+  if (file.size() > max_bytes) {
+    return absl::InvalidArgumentError(
+        Cat(file.path(), ": ", file.size(), " bytes, more than the limit of ", max_bytes));
   }
-  std::string text(static_cast<size_t>(file->size()), '\0');
-  if (absl::Status status = file->ReadAt(0, text.data(), text.size()); !status.ok()) return status;
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  if (absl::Status status = file.ReadAt(0, text.data(), text.size()); !status.ok()) return status;
   return text;
 }
 
 std::optional<std::string> ReadToEnd(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
+  // O_NONBLOCK opens a named pipe that has no writer, whose reader then finds its end at once.
+  const int fd = OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return std::nullopt;
+  // Of a pipe that has a writer, what comes is waited for.
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  struct stat info = {};
+  const size_t max_bytes = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? SIZE_MAX : kMaxStreamBytes;
   std::string text;
   char block[16 * 1024];
-  // read() takes the exception that a folder's stream buffer throws; its iterators would let it out.
-  while (file.good()) {
-    file.read(block, sizeof(block));
-    text.append(block, static_cast<size_t>(file.gcount()));
+  ssize_t count = 0;
+  while ((count = ::read(fd, block, sizeof(block))) != 0) {
+    if (count > 0 && text.size() + static_cast<size_t>(count) > max_bytes) {
+      count = -1;
+      errno = EFBIG;
+      break;
+    }
+    if (count > 0) {
+      text.append(block, static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      break;
+    }
   }
-  if (file.bad() || !file.eof()) return std::nullopt;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  if (count < 0) return std::nullopt;
   return text;
 }
 
@@ -263,7 +331,17 @@ OutputFile::OutputFile(std::string path, std::string temporary_path, int fd)
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
   std::string temporary_path = Cat(path, kTemporarySuffix);
-  const int fd = OpenRetrying(temporary_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+  // O_EXCL: nothing that is there is opened, which for a pipe would wait for a reader, and for a link write elsewhere.
+  int fd = OpenRetrying(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (fd < 0 && errno == EEXIST) {
+    struct stat info;
+    if (::lstat(temporary_path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+      return absl::FailedPreconditionError(
+          Cat("cannot create ", temporary_path, ": ", KindOf(info.st_mode), " of that name is in the way; remove it"));
+    }
+    ::unlink(temporary_path.c_str());
+    fd = OpenRetrying(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0644);
+  }
   if (fd < 0) return ErrnoStatus(errno, "cannot create", temporary_path);
   return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary_path), fd));
 }
@@ -361,7 +439,7 @@ std::string JoinPath(std::string_view folder, std::string_view name) {
 absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
   const std::string path = JoinPath(folder, kLockFileName);
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
-    const int fd = OpenRetrying(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+    const int fd = OpenRetrying(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
     if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
       const int error = errno;

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,17 +17,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/shard/mapping_guard.h"
+#include "server/shard/stop.h"
 
 namespace maxsim::shard {
 
-// The status for a failed system call: "<what> <path>: <strerror>".
+// The status for a failed system call: "<what> <path>: <strerror>". Of descriptors that have run out it says how many
+// there are, and how to get more.
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 
 // A regular file opened for reading. Thread-safe.
 class InputFile {
  public:
-  // Refuses anything that is not a regular file (a pipe would block or could not be read twice).
+  // Refuses anything that is not a regular file (a pipe would block or could not be read twice), and says what it is.
+  // Never waits.
   static absl::StatusOr<InputFile> Open(const std::string& path);
+
+  // Takes over `fd`, as open(2) returned it for `path` with O_NONBLOCK, and `error`, the errno of that call.
+  static absl::StatusOr<InputFile> Adopt(int fd, int error, const std::string& path);
 
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
@@ -63,11 +68,13 @@ class FileBytes {
   // cannot be read any more, they are zeros and lost() is true (mapping_guard.h).
   static absl::StatusOr<FileBytes> Map(const InputFile& file);
 
-  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else.
-  static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end);
+  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else. Ends with the status
+  // of `stop` (may be null) once that is stopped.
+  static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end,
+                                            const StopSignal* stop = nullptr);
 
-  // RESOURCE_EXHAUSTED when there is no memory for it; UNAVAILABLE once `stop` (may be null) is set.
-  static absl::StatusOr<FileBytes> Copy(const InputFile& file, const std::atomic<bool>* stop = nullptr);
+  // RESOURCE_EXHAUSTED when there is no memory for it; the status of `stop` (may be null) once that is stopped.
+  static absl::StatusOr<FileBytes> Copy(const InputFile& file, const StopSignal* stop = nullptr);
 
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;
@@ -91,11 +98,17 @@ class FileBytes {
   std::unique_ptr<MappingGuard> guard_;  // null where nothing is mapped
 };
 
+// "a pipe", "a folder": what stands at a path in the place of a regular file, wherever links lead. "" for a regular
+// file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
+std::string_view OtherKind(const std::string& path);
+
 // Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.
+absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_bytes);
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
 
-// Reads a file of any kind, a pipe too, to its end. nullopt where that fails: then errno is the reason, or 0 where none
-// is known.
+// Reads a file of any kind, a pipe too, to its end. A named pipe that nobody has open for writing is empty, rather than
+// waited for; what is no regular file may have 64 MiB at most (/dev/zero has no end). nullopt where it fails: then
+// errno is the reason.
 std::optional<std::string> ReadToEnd(const std::string& path);
 
 // XXH3-128 over a stream of bytes.
@@ -122,7 +135,7 @@ bool IsChecksum(std::string_view text);
 // Commit succeeds; without Commit the destructor removes it.
 class OutputFile {
  public:
-  // Truncates a temporary file that is there already.
+  // Takes the place of a temporary file that is there already; FAILED_PRECONDITION for anything else of that name.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

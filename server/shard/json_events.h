@@ -26,7 +26,8 @@ class JsonEvents {
 
   virtual ~JsonEvents() = default;
 
-  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and at which byte for malformed JSON.
+  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line and
+  // column.
   // `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends the parser
   // and is returned. It may be null: never.
   absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr) {
@@ -68,13 +69,20 @@ class JsonEvents {
     // The parser's own text: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+    if (shown_ == Text::kSecret) what = what.substr(0, what.find(':'));  // what comes behind quotes the text
     constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
     malformed_ = error_.ok();
     return Fail(Cat("malformed JSON: ", Printable(what, kLongestQuote)));
   }
 
  protected:
-  explicit JsonEvents(int max_depth) : max_depth_(max_depth) {}
+  // Whether errors may show what was parsed.
+  enum class Text {
+    kShown,   // it is that of whom the error is for
+    kSecret,  // it may be that of any file, because somebody named the wrong one
+  };
+
+  explicit JsonEvents(int max_depth, Text text = Text::kShown) : max_depth_(max_depth), shown_(text) {}
 
   // Some milliseconds of parsing.
   static constexpr size_t kStopBytes = size_t{64} << 10;
@@ -147,6 +155,7 @@ class JsonEvents {
   size_t position_ = 0;
   size_t slice_end_ = 0;  // the parser may read up to here
   bool malformed_ = false;
+  const Text shown_;
   int depth_ = 0;
   absl::Status error_;
 };

@@ -10,6 +10,7 @@
 
 #include "kernels/limits.h"
 #include "server/shard/file.h"
+#include "server/shard/folder.h"
 #include "server/shard/json_events.h"
 #include "server/shard/text.h"
 
@@ -42,7 +43,7 @@ struct Field {
 // everything else is skipped.
 class ManifestEvents : public JsonEvents {
  public:
-  explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth), manifest_(manifest) {
+  explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth, Text::kSecret), manifest_(manifest) {
     top_ = {{{.key = "format", .text = &format_},
              {.key = "format_version", .integer = &format_version_},
              {.key = "name", .text = &manifest->name},
@@ -205,7 +206,8 @@ absl::Status Range(std::string_view key, int64_t value, int64_t low, int64_t hig
 
 absl::Status ManifestEvents::Finish() {
   if (!top_[0].seen || format_ != kFormat) {
-    return Invalid("format: ", Quote(format_), ", expected \"", kFormat, "\"");
+    // What is no manifest may be anything, and its text is nobody's business who only named the folder.
+    return Invalid("format: is not \"", kFormat, "\": this is no manifest");
   }
   if (!top_[1].seen || format_version_ != kFormatVersion) {
     return Invalid("format_version: ", format_version_, "; this version reads ", kFormatVersion);
@@ -246,6 +248,9 @@ absl::Status ManifestEvents::CheckStorage() {
 }
 
 absl::Status ManifestEvents::CheckShards() const {
+  if (static_cast<int64_t>(manifest_->shards.size()) > kMaxShards) {
+    return Invalid("shards: ", manifest_->shards.size(), " of them, the limit is ", kMaxShards);
+  }
   std::unordered_set<std::string_view> files;
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
@@ -340,14 +345,17 @@ std::string FormatManifest(const Manifest& manifest) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
-  const std::string path = JoinPath(folder, kManifestFileName);
-  absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxManifestBytes);
+absl::StatusOr<Manifest> ReadManifest(const Folder& folder) {
+  const absl::StatusOr<InputFile> file = folder.Open(kManifestFileName);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<std::string> text = ReadSmallFile(*file, kMaxManifestBytes);
   if (!text.ok()) return text.status();
-  return ParseManifest(*text, path);
+  return ParseManifest(*text, file->path());
 }
 
-absl::Status PublishManifest(const Manifest& manifest, const std::string& folder) {
+absl::StatusOr<Manifest> ReadManifest(const std::string& folder) { return ReadManifest(Folder(folder)); }
+
+absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised) {
   const std::string text = FormatManifest(manifest);
   // What is published must be readable: a writer's mistake shows here, while the old generation still stands.
   const std::string path = JoinPath(folder, kManifestFileName);
@@ -356,7 +364,9 @@ absl::Status PublishManifest(const Manifest& manifest, const std::string& folder
   if (!file.ok()) return file.status();
   if (absl::Status status = (*file)->Write(text); !status.ok()) return status;
   if (absl::Status status = (*file)->Commit(); !status.ok()) return status;
-  return SyncFolder(folder);
+  const absl::Status on_disk = SyncFolder(folder);
+  if (synchronised != nullptr) *synchronised = on_disk;
+  return absl::OkStatus();
 }
 
 }  // namespace maxsim::shard

@@ -15,6 +15,8 @@
 
 namespace maxsim::shard {
 
+class Folder;
+
 inline constexpr std::string_view kManifestFileName = "collection.json";
 
 enum class IdType : uint8_t { kString, kInt64 };
@@ -23,6 +25,9 @@ std::string_view Name(IdType type);  // "string", "int64"
 
 // The rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
 inline constexpr std::string_view kRotationKind = "hadamard";
+
+// Shards of a collection. A load maps each by itself, and systems bound a process's mappings, by default to 65,530.
+inline constexpr int64_t kMaxShards = 100'000;
 
 // Seeds end where JSON numbers stop being exact in every reader.
 inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
@@ -64,10 +69,13 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view o
 
 std::string FormatManifest(const Manifest& manifest);
 
-// NOT_FOUND when the folder holds no manifest.
+// NOT_FOUND when the folder holds no manifest. Errors tell nothing of what a file holds that is no manifest.
+absl::StatusOr<Manifest> ReadManifest(const Folder& folder);
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
 
-// Write to a temporary name, fsync, rename, fsync the folder.
-absl::Status PublishManifest(const Manifest& manifest, const std::string& folder);
+// Writes to a temporary name, synchronises, and renames. After OK the generation is published; `synchronised` (may be
+// null) is then OK when the rename is on the disk too. Where it is not, the system may come back from a power failure
+// with the generation before, which is complete as well.
+absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised = nullptr);
 
 }  // namespace maxsim::shard

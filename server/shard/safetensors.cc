@@ -29,7 +29,7 @@ constexpr std::array<Dtype, 20> kDtypes = {{{"F16", 16},    {"BF16", 16}, {"F32"
 // Level 1 is the header's object, level 2 a tensor or the metadata, level 3 a shape or a byte range.
 class HeaderEvents : public JsonEvents {
  public:
-  explicit HeaderEvents(SafetensorsHeader* header) : JsonEvents(3), header_(header) {}
+  explicit HeaderEvents(SafetensorsHeader* header) : JsonEvents(3, Text::kSecret), header_(header) {}
 
  private:
   enum class Slot { kNone, kDtype, kShape, kOffsets };
@@ -214,7 +214,9 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
     length |= static_cast<uint64_t>(static_cast<unsigned char>(first_bytes[idx])) << (8 * idx);
   }
   if (length > kMaxSafetensorsHeaderBytes) {
-    return Invalid("not a safetensors file: header length ", length, ", the limit is ", kMaxSafetensorsHeaderBytes);
+    // Of a file of another kind the number is eight of its bytes.
+    return Invalid("not a safetensors file: its header is longer than the file may say, the limit is ",
+                   kMaxSafetensorsHeaderBytes);
   }
   const int64_t end = static_cast<int64_t>(kLengthBytes + length);
   if (end > file_size) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "server/shard/file.h"
+#include "server/shard/folder.h"
 #include "server/shard/safetensors.h"
 #include "server/shard/shard_contents.h"
-#include "server/shard/stop.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {
@@ -40,22 +40,22 @@ absl::Status AsDataLoss(const absl::Status& status) {
   return status.ok() ? status : absl::DataLossError(status.message());
 }
 
-absl::StatusOr<std::string> HashBytes(const FileBytes& bytes, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> HashBytes(const FileBytes& bytes, const StopSignal* stop) {
   Checksum checksum;
   for (size_t begin = 0; begin < bytes.size(); begin += kStopBlockBytes) {
-    if (Stopped(stop)) return StoppedError();
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     checksum.Update(bytes.data() + begin, std::min(kStopBlockBytes, bytes.size() - begin));
   }
   return checksum.Format();
 }
 
 // Reads the file instead of mapping it: a disk that cannot is an error with its reason.
-absl::StatusOr<std::string> HashFile(const InputFile& file, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* stop) {
   Checksum checksum;
   const auto size = static_cast<size_t>(file.size());
   std::vector<char> block(std::min(kHashBlockBytes, size));
   for (size_t begin = 0; begin < size; begin += block.size()) {
-    if (Stopped(stop)) return StoppedError();
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     const size_t count = std::min(block.size(), size - begin);
     if (absl::Status status = file.ReadAt(static_cast<int64_t>(begin), block.data(), count); !status.ok()) {
       return status;
@@ -65,14 +65,38 @@ absl::StatusOr<std::string> HashFile(const InputFile& file, const std::atomic<bo
   return checksum.Format();
 }
 
-// Maps the tokens and copies everything else, by what the header says. Structure beyond that is the parser's.
-absl::StatusOr<FileBytes> MapTokens(const InputFile& file) {
+// A part of a file.
+struct ByteRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Whether the tokens that the parser found are those that are mapped: it reads the copy of the header, and the file may
+// have been written to since the header said what to map. Offsets and ids must never be mapped, where they could change
+// after they were checked.
+bool AreTokens(const ByteRange& mapped, const FileBytes& bytes, const ShardContents& contents) {
+  const auto num_bytes = contents.num_tokens * contents.dim * static_cast<int64_t>(SizeOf(contents.storage));
+  return contents.tokens == bytes.data() + mapped.begin && num_bytes == mapped.end - mapped.begin;
+}
+
+// Maps the tokens and copies everything else, by what the header says. Structure beyond that is the parser's, but for
+// how many tokens there are: memory was planned for what the entry leaves beside them.
+absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manifest, const ShardEntry& entry,
+                                    const StopSignal* stop, ByteRange* mapped) {
   absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
   if (absl::IsInvalidArgument(header.status())) return DataLoss(file.path(), MessageOf(header.status()));
   if (!header.ok()) return header.status();
   const SafetensorsTensor* tokens = header->Find(kTokens);
   if (tokens == nullptr) return DataLoss(file.path(), "tensor \"tokens\" is missing");
-  return FileBytes::MapRange(file, tokens->begin, tokens->end);
+  // A small difference is left to who compares all of the header with the manifest, and says it better.
+  constexpr int64_t kSmallBytes = int64_t{1} << 20;
+  const int64_t beside = file.size() - tokens->num_bytes();
+  if (beside - BytesBesideTokens(manifest, entry) > kSmallBytes) {
+    return DataLoss(file.path(), Cat("tokens: ", tokens->num_bytes(), " bytes, but the manifest says ",
+                                     entry.num_tokens, " tokens of ", manifest.dim, " x ", Name(manifest.storage)));
+  }
+  *mapped = {tokens->begin, tokens->end};
+  return FileBytes::MapRange(file, tokens->begin, tokens->end, stop);
 }
 
 // The first difference between a shard and what the manifest says of it.
@@ -96,18 +120,21 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
 
 }  // namespace
 
+absl::Status CheckSize(const InputFile& file, const ShardEntry& entry) {
+  if (file.size() == entry.num_bytes) return absl::OkStatus();
+  return DataLoss(file.path(), Cat(file.size(), " bytes, but the manifest says ", entry.num_bytes));
+}
+
 Shard::Shard(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Shard::~Shard() = default;
 
-absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, const Manifest& manifest,
+absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const Manifest& manifest,
                                                    const ShardEntry& entry, Access access, bool check_checksum,
-                                                   const std::atomic<bool>* stop) {
-  std::string path = JoinPath(folder, entry.file);
-  absl::StatusOr<InputFile> file = InputFile::Open(path);
+                                                   const StopSignal* stop) {
+  std::string path = JoinPath(folder.path(), entry.file);
+  absl::StatusOr<InputFile> file = folder.Open(entry.file);
   if (!file.ok()) return file.status();
-  if (file->size() != entry.num_bytes) {
-    return DataLoss(path, Cat(file->size(), " bytes, but the manifest says ", entry.num_bytes));
-  }
+  if (absl::Status status = CheckSize(*file, entry); !status.ok()) return status;
   std::optional<FileBytes> bytes;
   std::string checksum;
   if (access == Access::kCopied) {
@@ -127,15 +154,20 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, co
   if (check_checksum && checksum != entry.checksum) {
     return DataLoss(path, Cat("checksum: ", checksum, ", but the manifest says ", entry.checksum));
   }
+  ByteRange mapped;
   if (access == Access::kMapped) {
-    absl::StatusOr<FileBytes> mapped = MapTokens(*file);
-    if (!mapped.ok()) return mapped.status();
-    bytes = *std::move(mapped);
+    absl::StatusOr<FileBytes> partly = MapTokens(*file, manifest, entry, stop, &mapped);
+    if (!partly.ok()) return partly.status();
+    bytes = *std::move(partly);
   }
-  absl::StatusOr<ShardContents> contents = ParseShard(bytes->view());
+  absl::StatusOr<ShardContents> contents = ParseShard(bytes->view(), stop);
+  if (absl::Status status = StopStatus(stop); !status.ok()) return status;
   if (!contents.ok()) return DataLoss(path, MessageOf(contents.status()));
   if (std::optional<std::string> difference = Difference(*contents, manifest, entry)) {
     return DataLoss(path, *difference);
+  }
+  if (access == Access::kMapped && !AreTokens(mapped, *bytes, *contents)) {
+    return DataLoss(path, "changed while it was in use: its header is not the one that it had");
   }
   auto state =
       std::make_unique<State>(State{std::move(path), *std::move(bytes), *std::move(contents), {}, {}, entry.num_bytes});
@@ -151,6 +183,11 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, co
     if (absl::Status status = shard->Check(); !status.ok()) return status;
   }
   return shard;
+}
+
+absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, const Manifest& manifest,
+                                                   const ShardEntry& entry, Access access, bool check_checksum) {
+  return Open(Folder(folder), manifest, entry, access, check_checksum);
 }
 
 // A file that fails is no device that is lost, which is what UNAVAILABLE would say to who scores from it.

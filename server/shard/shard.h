@@ -1,7 +1,6 @@
 // One shard file, opened for reading.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,8 +10,15 @@
 #include "absl/status/statusor.h"
 #include "kernels/maxsim.h"
 #include "server/shard/manifest.h"
+#include "server/shard/stop.h"
 
 namespace maxsim::shard {
+
+class Folder;
+class InputFile;
+
+// DATA_LOSS, naming the file, unless its size is the entry's.
+absl::Status CheckSize(const InputFile& file, const ShardEntry& entry);
 
 // How a shard's bytes are held while it is open.
 enum class Access {
@@ -39,10 +45,14 @@ class Shard final : public MemorySource {
   // Opens `folder`/`entry.file` and checks it against the entry and the manifest: sizes, counts, types. With
   // `check_checksum` the whole file is read and hashed, and a difference is DATA_LOSS. NOT_FOUND, or DATA_LOSS naming
   // the file, the field, the value and what was expected, or the system's error for a file that cannot be read.
-  // UNAVAILABLE once `stop` (may be null) is set, which is looked at between blocks that are read or hashed.
-  static absl::StatusOr<std::shared_ptr<Shard>> Open(const std::string& folder, const Manifest& manifest,
+  // Ends with the status of `stop` (may be null) once that is stopped, which is looked at between blocks that are read,
+  // hashed or checked. Takes no more memory than the entry says: a file that asks for more is DATA_LOSS before it is
+  // read. One descriptor is open meanwhile, and stays so for kMapped.
+  static absl::StatusOr<std::shared_ptr<Shard>> Open(const Folder& folder, const Manifest& manifest,
                                                      const ShardEntry& entry, Access access, bool check_checksum,
-                                                     const std::atomic<bool>* stop = nullptr);
+                                                     const StopSignal* stop = nullptr);
+  static absl::StatusOr<std::shared_ptr<Shard>> Open(const std::string& folder, const Manifest& manifest,
+                                                     const ShardEntry& entry, Access access, bool check_checksum);
   ~Shard() override;
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;

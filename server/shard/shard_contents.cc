@@ -30,6 +30,7 @@ struct Parser {
   std::string_view bytes;
   SafetensorsHeader header;
   ShardContents contents;
+  const StopSignal* stop = nullptr;
 
   const uint8_t* At(int64_t offset) const { return reinterpret_cast<const uint8_t*>(bytes.data()) + offset; }
 
@@ -62,6 +63,9 @@ absl::StatusOr<Int64Array> Parser::Offsets(std::string_view name, int64_t total,
   const int64_t* values = array.data();
   if (values[0] != 0) return Invalid(name, "[0]: ", values[0], ", expected 0");
   for (int64_t idx = 0; idx < count; ++idx) {
+    if (idx % kStopBlockDocuments == 0) {
+      if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    }
     // Each step is checked before the next is taken, so that the difference cannot overflow.
     if (values[idx + 1] < values[idx] || values[idx + 1] > total) {
       return Invalid(name, "[", idx + 1, "]: ", values[idx + 1], " is not in ", values[idx], " .. ", total);
@@ -175,6 +179,9 @@ absl::Status Parser::ParseIds() {
   contents.id_offsets = *std::move(offsets);
   contents.id_size = EqualLength(contents.id_offsets, contents.num_documents);
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
+    if (idx % kStopBlockDocuments == 0) {
+      if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    }
     if (!IsUtf8(contents.string_id(idx))) return Invalid("id_bytes: the id of document ", idx, " is not UTF-8");
   }
   return absl::OkStatus();
@@ -193,6 +200,10 @@ absl::Status Parser::ParsePayloads() {
   // Each by itself: a cut in the middle of a character leaves the whole well-formed. A payload travels as text, and one
   // that is none would spoil every answer it is in.
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
+    // Payloads are large.
+    if (idx % (kStopBlockDocuments / 16) == 0) {
+      if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    }
     if (!IsUtf8(contents.payload(idx))) return Invalid("payload_bytes: the payload of document ", idx, " is not UTF-8");
   }
   return absl::OkStatus();
@@ -213,7 +224,7 @@ absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view s
   return value;
 }
 
-absl::StatusOr<ShardContents> ParseShard(std::string_view bytes) {
+absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop) {
   absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(bytes, static_cast<int64_t>(bytes.size()));
   if (!header.ok()) return header.status();
   if (header->FindMetadata("format") != kShardFormat) {
@@ -224,7 +235,7 @@ absl::StatusOr<ShardContents> ParseShard(std::string_view bytes) {
     return Invalid("__metadata__.format_version: ", Quote(header->FindMetadata("format_version").value_or("")),
                    "; this version reads \"", kShardFormatVersion, "\"");
   }
-  Parser parser{bytes, *std::move(header), {}};
+  Parser parser{bytes, *std::move(header), {}, stop};
   if (absl::Status status = parser.ParseTokens(); !status.ok()) return status;
   if (absl::Status status = parser.ParseScales(); !status.ok()) return status;
   if (absl::Status status = parser.ParseIds(); !status.ok()) return status;

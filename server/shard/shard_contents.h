@@ -11,6 +11,7 @@
 #include "kernels/maxsim.h"
 #include "kernels/quantize.h"
 #include "server/shard/manifest.h"
+#include "server/shard/stop.h"
 
 namespace maxsim::shard {
 
@@ -117,7 +118,7 @@ absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view s
 // Checks the whole structure: format marker, types, shapes, every offset, every scale, every id's length and encoding,
 // every payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is the whole file
 // and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was
-// expected.
-absl::StatusOr<ShardContents> ParseShard(std::string_view bytes);
+// expected. Ends with the status of `stop` (may be null) once that is stopped.
+absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop = nullptr);
 
 }  // namespace maxsim::shard

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -14,7 +15,7 @@
 #include "kernels/monotonic_clock.h"
 #include "kernels/thread_name.h"
 #include "server/log_event.h"
-#include "server/shard/stop.h"
+#include "server/shard/file.h"
 #include "server/shard/text.h"
 #include "server/store/memory_plan.h"
 
@@ -25,10 +26,17 @@ constexpr size_t kLoggedShards = 64;  // lines of the memory plan in the log; Co
 
 // Finds the first value no backend could score; an Infinity or NaN in a document would make every ranking it enters
 // meaningless.
-absl::Status CheckValues(const shard::Shard& shard) {
+absl::Status CheckValues(const shard::Shard& shard, const shard::StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   const auto count = static_cast<size_t>(documents.num_tokens()) * static_cast<size_t>(documents.dim);
-  const std::optional<size_t> bad = FindUnusableElement(documents.type, documents.tokens, count);
+  const size_t step = shard::kStopBlockBytes / SizeOf(documents.type);
+  std::optional<size_t> bad;
+  for (size_t begin = 0; begin < count && !bad.has_value(); begin += step) {
+    if (absl::Status status = shard::StopStatus(stop); !status.ok()) return status;
+    const auto* const block = static_cast<const uint8_t*>(documents.tokens) + begin * SizeOf(documents.type);
+    bad = FindUnusableElement(documents.type, block, std::min(step, count - begin));
+    if (bad.has_value()) *bad += begin;
+  }
   if (!bad.has_value()) return absl::OkStatus();
   const auto token = static_cast<int64_t>(*bad / static_cast<size_t>(documents.dim));
   const int64_t* end = documents.offsets + documents.num_documents + 1;
@@ -51,21 +59,27 @@ MemoryDemand DemandOf(const ShardPlace& place, size_t num_devices) {
   return demand;
 }
 
+size_t NumThreads(const StoreOptions& options, size_t num_shards) {
+  return std::min<size_t>(static_cast<size_t>(std::max(options.load_threads, 1)), num_shards);
+}
+
 // Loads the shards of one collection side by side.
 class PartLoader {
  public:
   PartLoader(const LoadRequest& request, const shard::Manifest& manifest, const Placement& placement,
-             DeviceSet* devices, const StoreOptions& options, Reservation* reservation)
+             DeviceSet* devices, const StoreOptions& options, Reservation* reservation,
+             DescriptorLedger::Reservation* descriptors)
       : request_(request),
         manifest_(manifest),
         placement_(placement),
         devices_(*devices),
         options_(options),
         reservation_(reservation),
+        descriptors_(descriptors),
         parts_(manifest.shards.size()) {}
 
   absl::StatusOr<std::vector<Collection::Part>> Run() {
-    const auto num_threads = std::min<size_t>(static_cast<size_t>(std::max(options_.load_threads, 1)), parts_.size());
+    const size_t num_threads = NumThreads(options_, parts_.size());
     std::vector<std::thread> threads;
     // The calling thread is one of them, so that a machine out of threads still loads.
     for (size_t idx = 1; idx < num_threads; ++idx) {
@@ -85,7 +99,7 @@ class PartLoader {
     Work();
     for (std::thread& thread : threads) thread.join();
     if (!error_.ok()) return error_;
-    if (shard::Stopped(request_.stop)) return shard::StoppedError();
+    if (absl::Status status = shard::StopStatus(request_.stop); !status.ok()) return status;
     uint64_t first_ordinal = 0;
     for (Collection::Part& part : parts_) {
       part.first_ordinal = first_ordinal;
@@ -99,7 +113,12 @@ class PartLoader {
     while (!failed_.load(std::memory_order_relaxed) && !shard::Stopped(request_.stop)) {
       const size_t idx = next_.fetch_add(1, std::memory_order_relaxed);
       if (idx >= parts_.size()) return;
-      const absl::Status status = LoadPart(manifest_.shards[idx], placement_.shards[idx], &parts_[idx]);
+      absl::Status status;
+      try {
+        status = LoadPart(manifest_.shards[idx], placement_.shards[idx], &parts_[idx]);
+      } catch (const std::bad_alloc&) {
+        status = absl::ResourceExhaustedError(shard::Cat("no memory to load ", manifest_.shards[idx].file));
+      }
       if (status.ok()) continue;
       const std::lock_guard lock(mutex_);
       if (error_.ok()) error_ = status;
@@ -112,14 +131,14 @@ class PartLoader {
     // GPUs copy the tokens out of the mapping, but for kDisk. Everything else is copied in any case.
     const bool copied = !devices_.is_gpu() && tier == Residency::kHost;
     absl::StatusOr<std::shared_ptr<shard::Shard>> shard =
-        shard::Shard::Open(request_.path, manifest_, entry, copied ? shard::Access::kCopied : shard::Access::kMapped,
+        shard::Shard::Open(*request_.folder, manifest_, entry, copied ? shard::Access::kCopied : shard::Access::kMapped,
                            options_.verify_checksums, request_.stop);
     if (!shard.ok()) return shard.status();
     // Whether or not the file is hashed: a checksum says that a file is what its writer wrote, not that it can be
     // scored, and nobody behind this point copes with NaN.
-    if (absl::Status status = CheckValues(**shard); !status.ok()) return status;
+    if (absl::Status status = CheckValues(**shard, request_.stop); !status.ok()) return status;
     for (const uint32_t device : place.devices) {
-      if (shard::Stopped(request_.stop)) return shard::StoppedError();
+      if (absl::Status status = shard::StopStatus(request_.stop); !status.ok()) return status;
       absl::StatusOr<std::unique_ptr<Documents>> documents =
           devices_.backend(device).Load((*shard)->documents(), TierOf(tier), *shard);
       if (absl::IsUnavailable(documents.status())) devices_.Lose(device, documents.status());
@@ -133,6 +152,7 @@ class PartLoader {
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
     reservation_->Commit(DemandOf(place, devices_.size()));
+    if (tier == Residency::kDisk) descriptors_->Commit();
     part->shard = *std::move(shard);
     part->tier = tier;
     return absl::OkStatus();
@@ -144,6 +164,7 @@ class PartLoader {
   DeviceSet& devices_;
   const StoreOptions& options_;
   Reservation* const reservation_;
+  DescriptorLedger::Reservation* const descriptors_;
   std::vector<Collection::Part> parts_;  // each element is written by the one thread that drew its index
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
@@ -194,10 +215,34 @@ void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
 struct Reserved {
   MemoryPlan plan;
   std::shared_ptr<Reservation> reservation;
+  std::unique_ptr<DescriptorLedger::Reservation> descriptors;
 };
 
+// One descriptor for each shard that is scored from its file, which stays open, and one for each thread that reads.
+absl::StatusOr<std::unique_ptr<DescriptorLedger::Reservation>> ReserveDescriptors(const LoadRequest& request,
+                                                                                  const shard::Manifest& manifest,
+                                                                                  const Placement& placement,
+                                                                                  const StoreOptions& options,
+                                                                                  DescriptorLedger* descriptors) {
+  const auto on_disk = std::count_if(placement.shards.begin(), placement.shards.end(),
+                                     [](const ShardPlace& place) { return place.tier.tier == Residency::kDisk; });
+  return descriptors->Reserve(on_disk + static_cast<int64_t>(NumThreads(options, manifest.shards.size())),
+                              Purpose(request, manifest));
+}
+
+// Whether each file is there and of the size that memory was reserved for: before hours go into reading the others.
+absl::Status CheckSizes(const LoadRequest& request, const shard::Manifest& manifest) {
+  for (const shard::ShardEntry& entry : manifest.shards) {
+    if (absl::Status status = shard::StopStatus(request.stop); !status.ok()) return status;
+    const absl::StatusOr<shard::InputFile> file = request.folder->Open(entry.file);
+    if (!file.ok()) return file.status();
+    if (absl::Status status = shard::CheckSize(*file, entry); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manifest& manifest, DeviceSet* devices,
-                                 const StoreOptions& options, MemoryLedger* ledger) {
+                                 const StoreOptions& options, MemoryLedger* ledger, DescriptorLedger* descriptors) {
   const std::string purpose = Purpose(request, manifest);
   // Another load may take the memory between the look and the grip; kAuto then looks again.
   constexpr int kLooks = 3;
@@ -211,30 +256,36 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manife
     LogPlan(request, manifest, *devices, *plan);
     if (!reservation.ok()) return reservation.status();
     WarnOfSlowTiers(request, *plan);
-    return Reserved{*std::move(plan), *std::move(reservation)};
+    absl::StatusOr<std::unique_ptr<DescriptorLedger::Reservation>> files =
+        ReserveDescriptors(request, manifest, plan->placement, options, descriptors);
+    if (!files.ok()) return files.status();
+    return Reserved{*std::move(plan), *std::move(reservation), *std::move(files)};
   }
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request, const shard::Manifest& manifest,
                                                            DeviceSet* devices, const StoreOptions& options,
-                                                           MemoryLedger* ledger) {
+                                                           MemoryLedger* ledger, DescriptorLedger* descriptors) {
   const absl::Time start = MonotonicNow();
-  if (shard::Stopped(request.stop)) return shard::StoppedError();
-  absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger);
+  if (absl::Status status = shard::StopStatus(request.stop); !status.ok()) return status;
+  absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger, descriptors);
   if (!reserved.ok()) return reserved.status();
+  if (absl::Status status = CheckSizes(request, manifest); !status.ok()) return status;
   absl::StatusOr<std::vector<Collection::Part>> parts =
-      PartLoader(request, manifest, reserved->plan.placement, devices, options, reserved->reservation.get()).Run();
+      PartLoader(request, manifest, reserved->plan.placement, devices, options, reserved->reservation.get(),
+                 reserved->descriptors.get())
+          .Run();
   if (!parts.ok()) return parts.status();
 
   std::vector<std::shared_ptr<const shard::Shard>> shards;
   shards.reserve(parts->size());
   for (const Collection::Part& part : *parts) shards.push_back(part.shard);
-  absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
+  absl::StatusOr<IdIndex> index = IdIndex::Build(shards, request.stop);
   if (!index.ok()) return index.status();
 
   auto collection =
       std::make_shared<const Collection>(Collection::Contents{.name = request.name,
-                                                              .path = request.path,
+                                                              .path = request.folder->path(),
                                                               .manifest = manifest,
                                                               .reservation = std::move(reserved->reservation),
                                                               .parts = *std::move(parts),
@@ -258,11 +309,13 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& re
 
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
                                                                  const shard::Manifest& manifest, DeviceSet* devices,
-                                                                 const StoreOptions& options, MemoryLedger* ledger) {
+                                                                 const StoreOptions& options, MemoryLedger* ledger,
+                                                                 DescriptorLedger* descriptors) {
   while (true) {
     devices->Poll();
     const size_t num_alive = devices->num_alive();
-    absl::StatusOr<std::shared_ptr<const Collection>> loaded = LoadOnce(request, manifest, devices, options, ledger);
+    absl::StatusOr<std::shared_ptr<const Collection>> loaded =
+        LoadOnce(request, manifest, devices, options, ledger, descriptors);
     // Each turn is one device poorer.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
         shard::Stopped(request.stop)) {

@@ -1,15 +1,17 @@
 // From a folder on disk to a served generation: plan, reservation, shards, devices, id index.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/shard/folder.h"
 #include "server/shard/manifest.h"
+#include "server/shard/stop.h"
 #include "server/store/collection.h"
 #include "server/store/collection_store.h"
+#include "server/store/descriptor_ledger.h"
 #include "server/store/device_set.h"
 #include "server/store/memory_ledger.h"
 #include "server/store/residency.h"
@@ -18,18 +20,20 @@ namespace maxsim::store {
 
 struct LoadRequest {
   std::string name;
-  std::string path;
+  const shard::Folder* folder = nullptr;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
   const Collection* served = nullptr;       // the generation a reload replaces, for messages; null for a first load
-  const std::atomic<bool>* stop = nullptr;  // once set, the load ends with UNAVAILABLE; null: never
+  const shard::StopSignal* stop = nullptr;  // once stopped, the load ends with its status; null: never
 };
 
-// Loads `manifest`, which was read from request.path. The memory is reserved before the first shard is opened; shards
+// Loads `manifest`, which was read from request.folder. The memory and the descriptors are reserved, and every shard's
+// size is looked at, before the first shard is read; shards
 // are opened and handed to the backends by options.load_threads threads; the first error ends the load, but for a
 // device that is lost on the way: where others go on (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
                                                                  const shard::Manifest& manifest, DeviceSet* devices,
-                                                                 const StoreOptions& options, MemoryLedger* ledger);
+                                                                 const StoreOptions& options, MemoryLedger* ledger,
+                                                                 DescriptorLedger* descriptors);
 
 }  // namespace maxsim::store

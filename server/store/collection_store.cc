@@ -1,13 +1,18 @@
 #include "server/store/collection_store.h"
 
+#include <chrono>
 #include <functional>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "server/log_event.h"
+#include "server/shard/folder.h"
 #include "server/shard/text.h"
 #include "server/store/collection_loader.h"
+#include "server/store/descriptor_ledger.h"
 #include "server/store/memory_ledger.h"
 #include "server/store/memory_plan.h"
 
@@ -16,6 +21,25 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxNamesListed = 20;  // in an error message
+
+// Between two looks at its signal by who waits for a turn.
+constexpr std::chrono::milliseconds kStopPoll{20};
+
+// Reads the manifest through `folder`, which is opened here.
+absl::StatusOr<shard::Manifest> ReadPublished(const std::string& root, const std::string& path,
+                                              std::optional<shard::Folder>* folder) {
+  if (root.empty()) {
+    folder->emplace(path);
+  } else {
+    absl::StatusOr<shard::Folder> beneath = shard::Folder::OpenBeneath(root, path);
+    if (!beneath.ok()) return beneath.status();
+    folder->emplace(*std::move(beneath));
+  }
+  absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(**folder);
+  // Whoever asks for it has made no mistake.
+  if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
+  return manifest;
+}
 
 }  // namespace
 
@@ -37,16 +61,43 @@ struct CollectionStore::Entry {
   explicit Entry(std::string collection_name) : name(std::move(collection_name)) {}
 
   const std::string name;
-  std::mutex load_mutex;  // held through a load, reload or unload; taken before the store's mutex
 
   // Guarded by the store's mutex.
+  bool busy = false;  // a load, reload or unload has its turn
   std::string path;
+  std::string root;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
   CollectionStatus::State state = CollectionStatus::State::kLoading;
   std::string error;
   std::shared_ptr<const Collection> collection;
   bool removed = false;  // no longer in entries_
+};
+
+// The right to load, reload or unload an entry; one at a time has it. Given up when it is destroyed.
+class CollectionStore::Turn {
+ public:
+  explicit Turn(CollectionStore* store) : store_(store) {}
+  ~Turn() { End(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // Takes over a turn: entry->busy is true, and was set for this.
+  void Begin(std::shared_ptr<Entry> entry) { entry_ = std::move(entry); }
+  // The store's mutex is not held.
+  void End() {
+    if (entry_ == nullptr) return;
+    {
+      const std::lock_guard lock(store_->mutex_);
+      entry_->busy = false;
+    }
+    entry_ = nullptr;
+    store_->turn_ended_.notify_all();
+  }
+
+ private:
+  CollectionStore* const store_;
+  std::shared_ptr<Entry> entry_;
 };
 
 CollectionStore::CollectionStore(DeviceSet* devices, StoreOptions options)
@@ -61,7 +112,8 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
       options_(std::move(options)),
       ledger_(std::make_unique<MemoryLedger>(
           devices_, MemoryBudget{options_.memory_budget_bytes, options_.memory_reserve_bytes},
-          MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)) {}
+          MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
+      descriptors_(std::make_unique<DescriptorLedger>()) {}
 
 CollectionStore::~CollectionStore() = default;
 
@@ -86,37 +138,63 @@ absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
   return absl::NotFoundError(text);
 }
 
-// Runs with entry->load_mutex held. The entry's state says kLoading, or kReady with the generation that is served.
+absl::Status CollectionStore::TakeTurn(const std::shared_ptr<Entry>& entry, const shard::StopSignal* stop, Turn* turn) {
+  std::unique_lock lock(mutex_);
+  while (entry->busy) {
+    if (absl::Status status = shard::StopStatus(stop); !status.ok()) return status;
+    // Whoever stops a signal wakes nobody.
+    turn_ended_.wait_for(lock, kStopPoll);
+  }
+  entry->busy = true;
+  turn->Begin(entry);
+  return absl::OkStatus();
+}
+
+bool CollectionStore::IsBusy(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(name);
+  return found != entries_.end() && found->second->busy;
+}
+
+// Runs during the entry's turn. The entry's state says kLoading, or kReady with the generation that is served.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
-    Entry* entry, const std::shared_ptr<const Collection>& served, bool* changed) {
+    Entry* entry, const std::shared_ptr<const Collection>& served, const shard::StopSignal* stop, bool* changed) {
+  const shard::StopSignal either(&stop_loads_, stop);
+  std::string path;
+  std::string root;
   LoadRequest request;
   request.name = entry->name;
   request.served = served.get();
-  request.stop = &stop_loads_;
+  request.stop = &either;
   {
     const std::lock_guard lock(mutex_);
-    request.path = entry->path;
+    path = entry->path;
+    root = entry->root;
     request.residency = entry->residency;
     request.replication = entry->replication;
   }
   *changed = true;
   absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
-  absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(request.path);
+  std::optional<shard::Folder> folder;  // held until the last shard is open
+  absl::StatusOr<shard::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
-    // Whoever asks for it has made no mistake.
-    loaded = absl::IsInvalidArgument(manifest.status()) ? absl::DataLossError(manifest.status().message())
-                                                        : manifest.status();
+    loaded = manifest.status();
   } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest()) &&
              served->Check().ok() && served->num_unavailable(*devices_) == 0) {
     *changed = false;
     loaded = served;
   } else {
-    loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get());
+    request.folder = &*folder;
+    try {
+      loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get(), descriptors_.get());
+    } catch (const std::bad_alloc&) {
+      loaded = absl::ResourceExhaustedError(shard::Cat("no memory to load collection ", request.name));
+    }
   }
   if (!loaded.ok()) {
     log::Write(spdlog::level::err, "collection_load_failed",
                {{"name", request.name},
-                {"path", request.path},
+                {"path", path},
                 {"still_serving_generation", served == nullptr ? "none" : absl::StrCat(served->manifest().generation)},
                 {"error", loaded.status().ToString()}});
   }
@@ -135,22 +213,26 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
 
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const std::string& name,
                                                                         const std::string& path, Residency residency,
-                                                                        Replication replication) {
+                                                                        Replication replication,
+                                                                        const std::string& root,
+                                                                        const shard::StopSignal* stop) {
   if (absl::Status status = ValidateCollectionName(name); !status.ok()) return status;
   while (true) {
     // A new entry is published with its turn taken, so that nobody sees it before this call has described it.
     auto entry = std::make_shared<Entry>(name);
     entry->path = path;
-    std::unique_lock turn(entry->load_mutex);
+    entry->busy = true;
+    Turn turn(this);
     std::shared_ptr<Entry> there;
     {
       const std::lock_guard lock(mutex_);
       there = entries_.try_emplace(name, entry).first->second;
     }
     if (there != entry) {
-      turn = {};
       entry = std::move(there);
-      turn = std::unique_lock(entry->load_mutex);
+      if (absl::Status status = TakeTurn(entry, stop, &turn); !status.ok()) return status;
+    } else {
+      turn.Begin(entry);
     }
     {
       const std::lock_guard lock(mutex_);
@@ -160,24 +242,27 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
             shard::Cat("collection \"", name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
       }
       entry->path = path;
+      entry->root = root;
       entry->residency = residency;
       entry->replication = replication;
       entry->state = CollectionStatus::State::kLoading;
       entry->error.clear();
     }
     bool changed = false;
-    return LoadEntry(entry.get(), nullptr, &changed);
+    return LoadEntry(entry.get(), nullptr, stop, &changed);
   }
 }
 
-absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed) {
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed,
+                                                                          const shard::StopSignal* stop) {
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
       const std::lock_guard lock(mutex_);
       return UnknownLocked(name);
     }
-    const std::lock_guard turn(entry->load_mutex);
+    Turn turn(this);
+    if (absl::Status status = TakeTurn(entry, stop, &turn); !status.ok()) return status;
     std::shared_ptr<const Collection> served;
     {
       const std::lock_guard lock(mutex_);
@@ -189,20 +274,21 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const 
       }
     }
     bool differs = false;
-    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry.get(), served, &differs);
+    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry.get(), served, stop, &differs);
     if (changed != nullptr) *changed = result.ok() && differs;
     return result;
   }
 }
 
-absl::Status CollectionStore::Unload(const std::string& name) {
+absl::Status CollectionStore::Unload(const std::string& name, const shard::StopSignal* stop) {
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
       const std::lock_guard lock(mutex_);
       return UnknownLocked(name);
     }
-    const std::lock_guard turn(entry->load_mutex);
+    Turn turn(this);
+    if (absl::Status status = TakeTurn(entry, stop, &turn); !status.ok()) return status;
     std::shared_ptr<const Collection> released;  // let go outside the lock
     const std::lock_guard lock(mutex_);
     if (entry->removed) continue;

@@ -1,7 +1,7 @@
 // The collections a server holds, by name.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,12 +16,14 @@
 #include "absl/status/statusor.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
+#include "server/shard/stop.h"
 #include "server/store/collection.h"
 #include "server/store/device_set.h"
 #include "server/store/residency.h"
 
 namespace maxsim::store {
 
+class DescriptorLedger;
 class MemoryLedger;
 
 struct StoreOptions {
@@ -57,6 +59,10 @@ struct CollectionStatus {
 
 // Thread-safe. Loads of different names run side by side and share the memory budget without overcommitting it; a load,
 // reload or unload of one name waits for the one before. Find and List never wait for a load.
+//
+// Whatever loads or waits takes a signal `stop` (null: never) and soon ends with its status once that is stopped:
+// within the next block of shard::kStopBlockBytes that is read or checked, or the copying of a shard to a GPU. Memory
+// and descriptors of what was loaded so far are given back.
 class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
@@ -68,23 +74,29 @@ class CollectionStore {
   // Reads the manifest, plans the memory, loads every shard, and only then makes the collection visible. The plan is
   // logged. INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or residency
   // this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
-  // leaves a kFailed entry in List, which a new Load of that name replaces.
+  // leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is read but
+  // one that lies beneath it (shard::Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
-                                                         Replication replication = Replication::kAuto);
+                                                         Replication replication = Replication::kAuto,
+                                                         const std::string& root = "",
+                                                         const shard::StopSignal* stop = nullptr);
 
   // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
   // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
   // already, and then nothing is loaded, unless a served file was changed (Collection::Check) or a part is on a device
   // that was lost: then the collection moves to the devices that are left.
-  absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed);
+  absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
+                                                           const shard::StopSignal* stop = nullptr);
 
   // NOT_FOUND for an unknown name.
-  absl::Status Unload(const std::string& name);
+  absl::Status Unload(const std::string& name, const shard::StopSignal* stop = nullptr);
 
-  // For good: the loads that run end with UNAVAILABLE before their next shard or within one, after some 64 MiB that are
-  // read or hashed; later ones do so at once. Does not wait for them.
-  void StopLoads() { stop_loads_ = true; }
+  // Whether a load, reload or unload of the name runs now.
+  bool IsBusy(std::string_view name) const;
+
+  // For good: the loads that run end with UNAVAILABLE as if stopped, later ones do so at once. Does not wait for them.
+  void StopLoads() { stop_loads_.Request(absl::StatusCode::kUnavailable); }
 
   // NOT_FOUND for an unknown name (the message lists the known ones); UNAVAILABLE while it loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;
@@ -98,11 +110,13 @@ class CollectionStore {
 
  private:
   struct Entry;
+  class Turn;
   std::shared_ptr<Entry> FindEntry(std::string_view name) const;
+  absl::Status TakeTurn(const std::shared_ptr<Entry>& entry, const shard::StopSignal* stop, Turn* turn);
   absl::Status UnknownLocked(std::string_view name) const;
   absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(Entry* entry,
                                                               const std::shared_ptr<const Collection>& served,
-                                                              bool* changed);
+                                                              const shard::StopSignal* stop, bool* changed);
 
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
 
@@ -110,8 +124,10 @@ class CollectionStore {
   DeviceSet* const devices_;
   const StoreOptions options_;
   const std::unique_ptr<MemoryLedger> ledger_;
-  std::atomic<bool> stop_loads_{false};
+  const std::unique_ptr<DescriptorLedger> descriptors_;
+  shard::StopSignal stop_loads_;
   mutable std::mutex mutex_;
+  std::condition_variable turn_ended_;
   std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_;  // guarded by mutex_
 };
 

@@ -249,7 +249,8 @@ uint64_t IdIndex::NumBytes(uint64_t num_documents) {
   return num_documents == 0 ? 0 : (num_documents + num_documents / 2 + 1) * sizeof(uint64_t);
 }
 
-absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards) {
+absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards,
+                                       const shard::StopSignal* stop) {
   auto state = std::make_unique<State>();
   uint64_t num_documents = 0;
   for (const auto& shard : shards) {
@@ -284,6 +285,9 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
     const shard::Shard& shard = *state->shards[shard_idx];
     const bool has_strings = shard.id_type() == shard::IdType::kString;
     for (int64_t local = 0; local < shard.documents().num_documents; ++local) {
+      if (local % shard::kStopBlockDocuments == 0) {
+        if (absl::Status status = shard::StopStatus(stop); !status.ok()) return status;
+      }
       const uint64_t ordinal = state->first_ordinals[shard_idx] + static_cast<uint64_t>(local);
       const absl::Status status =
           has_strings ? insert(shard.string_id(local), ordinal) : insert(shard.int_id(local), ordinal);

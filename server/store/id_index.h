@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "server/shard/shard.h"
+#include "server/shard/stop.h"
 
 namespace maxsim::store {
 
@@ -22,8 +23,10 @@ class IdIndex {
   // In place of an ordinal: no document has the id.
   static constexpr uint64_t kUnknown = ~uint64_t{0};
 
-  // Numbers documents through `shards` in order. DATA_LOSS naming the id and both places when one appears twice.
-  static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards);
+  // Numbers documents through `shards` in order. DATA_LOSS naming the id and both places when one appears twice; the
+  // status of `stop` (may be null) once that is stopped.
+  static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards,
+                                       const shard::StopSignal* stop = nullptr);
 
   IdIndex(IdIndex&&) noexcept;
   IdIndex& operator=(IdIndex&&) noexcept;

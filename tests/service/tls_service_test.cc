@@ -1,4 +1,7 @@
 // Encryption of the gRPC port, with certificates that the test makes.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -170,6 +173,11 @@ TEST_F(TlsServiceTest, WhatIsWrongWithAFileIsSaid) {
   expect("server.key", ReadFile(folder_ / "client.key"), absl::StatusCode::kInvalidArgument,
          "is not the key of the certificate");
   expect("client.pem", key, absl::StatusCode::kInvalidArgument, "tls.client_ca_file: ");
+  // A pipe is not waited for.
+  ASSERT_EQ(unlink((folder_ / "server.key").c_str()), 0);
+  ASSERT_EQ(mkfifo((folder_ / "server.key").c_str(), 0600), 0);
+  EXPECT_THAT(std::string(certificates.Load().status().message()), HasSubstr("server.key: it is a pipe, not a file"));
+  WriteFile(folder_ / "server.key", key);
   WriteFile(folder_ / "client.pem", client + cert);
   const absl::StatusOr<bool> more = certificates.Load();
   ASSERT_TRUE(more.ok()) << more.status();

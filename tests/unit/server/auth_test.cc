@@ -1,5 +1,7 @@
 #include "server/rpc/auth.h"
 
+#include <sys/stat.h>
+
 #include <string>
 
 #include <gmock/gmock.h>
@@ -33,6 +35,14 @@ TEST(AuthenticatorTest, OnlyTokensOfTheFileMayCall) {
                             "Bearer secret-aa", "Bearer # team a", "Bearer secret-a "}) {
     EXPECT_EQ(authenticator.Check(wrong, Scope::kSearch).code(), absl::StatusCode::kUnauthenticated) << wrong;
   }
+}
+
+TEST(AuthenticatorTest, APipeInThePlaceOfTheFileIsNotWaitedFor) {
+  test::TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "tokens").c_str(), 0600), 0);
+  Authenticator authenticator(folder / "tokens");
+  EXPECT_EQ(authenticator.Load(), absl::InvalidArgumentError("auth.tokens_file: cannot read " + (folder / "tokens") +
+                                                             ": it is a pipe, not a file"));
 }
 
 TEST(AuthenticatorTest, WithoutTokensForAdministrationWhoMaySearchMayAdminister) {
@@ -143,7 +153,7 @@ TEST_F(TokenFilesTest, EachFileIsReadForItself) {
 TEST(AuthenticatorTest, AFolderIsNoFile) {
   test::TemporaryFolder folder;
   Authenticator authenticator(folder.path());
-  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("Is a directory"));
+  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("it is a folder, not a file"));
 }
 
 TEST(AuthenticatorTest, AFileThatIsNotThereIsNamed) {

@@ -1,4 +1,6 @@
 // Where values come from, which one wins, and what a wrong one is told.
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -159,6 +161,12 @@ TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
   // Opens, and fails when it is read.
   EXPECT_THAT(ErrorOf(LoadWith({"--config", "/proc/self/mem"})), HasSubstr("--config: cannot read /proc/self/mem"));
   EXPECT_TRUE(LoadWith({"--config", "/dev/null"}).ok());
+}
+
+TEST(ConfigTest, APipeIntoWhichNobodyWritesIsNotAnEmptyConfiguration) {
+  test::TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "maxsimd.yaml").c_str(), 0600), 0);
+  EXPECT_THAT(ErrorOf(LoadWith({"--config", folder / "maxsimd.yaml"})), HasSubstr("a pipe into which nobody writes"));
 }
 
 TEST(ConfigTest, AFolderInTheFilesPlaceIsNotAnEmptyConfiguration) {

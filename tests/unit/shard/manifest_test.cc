@@ -97,8 +97,8 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
     std::function<void(nlohmann::json&)> change;
   };
   const Case cases[] = {
-      {"format: \"zip\"", [](auto& json) { json["format"] = "zip"; }},
-      {"format: \"\"", [](auto& json) { json.erase("format"); }},
+      {"format: is not \"maxsim-collection\"", [](auto& json) { json["format"] = "zip"; }},
+      {"format: is not \"maxsim-collection\"", [](auto& json) { json.erase("format"); }},
       {"format_version: 2", [](auto& json) { json["format_version"] = 2; }},
       {"\"dim\" is missing", [](auto& json) { json.erase("dim"); }},
       {"\"shards\" is missing", [](auto& json) { json.erase("shards"); }},
@@ -233,6 +233,28 @@ TEST(ManifestTest, FlippedBytesNeverCrash) {
       }
     }
   }
+}
+
+TEST(ManifestTest, ErrorsTellNothingOfAFileThatIsNoManifest) {
+  for (const char* secret : {"zebra", "\x01\x02\xff", R"({"zebra)", R"({"zebra":zebra})", R"({"format":"zebra"})",
+                             R"("zebra")", R"({"format":"maxsim-collection","zebra":)"}) {
+    const std::string message(ParseManifest(secret, "x").status().message());
+    EXPECT_EQ(message.find("zebra"), std::string::npos) << message;
+    EXPECT_EQ(message.find("'z"), std::string::npos) << message;
+    EXPECT_EQ(message.find("U+"), std::string::npos) << message;
+  }
+}
+
+TEST(ManifestTest, MoreShardsThanALoadCouldMapAreRefused) {
+  Manifest manifest = Example();
+  manifest.shards.resize(1);
+  const ShardEntry entry = manifest.shards[0];
+  for (int64_t idx = 1; idx <= kMaxShards; ++idx) {
+    manifest.shards.push_back(entry);
+    manifest.shards.back().file = Cat("shard-", idx);
+  }
+  EXPECT_THAT(std::string(ParseManifest(FormatManifest(manifest), "x").status().message()),
+              HasSubstr("shards: 100001 of them, the limit is 100000"));
 }
 
 TEST(ManifestTest, PublishReplacesAndReadFinds) {

@@ -1,6 +1,8 @@
 // Whole shard files: what is built reads back, and damage is found or harmless.
 #include "server/shard/shard.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -253,6 +255,28 @@ TEST(InspectTest, TextOfAManifestDoesNotReachTheTerminalAsControls) {
   const absl::StatusOr<CollectionSummary> summary = Inspect(folder.path());
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_THAT(FormatTable(*summary), HasSubstr("now? by ?]0;title? ?31m\n"));
+}
+
+// A file of the size that the manifest says, whose few tokens leave far more beside them to be copied into memory than
+// was planned for.
+TEST(ShardTest, AShardThatWantsMoreMemoryThanItsEntryIsRefusedBeforeItIsRead) {
+  TemporaryFolder folder;
+  absl::StatusOr<Manifest> manifest = BuildSmall({}, {.folder = folder.path(), .name = "small"});
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  constexpr int64_t kBeside = int64_t{1} << 40;
+  std::vector<SafetensorsTensor> tensors = {{"tokens", "F16", {1, 8}, 0, 0}, {"payload_bytes", "U8", {kBeside}, 0, 0}};
+  const std::string header =
+      FormatSafetensorsHeader({{"format", "maxsim-shard"}, {"format_version", "1"}}, tensors, 4096);
+  ShardEntry entry = manifest->shards[0];
+  entry.num_bytes = tensors.back().end;
+  entry.num_tokens = entry.num_bytes / 16;
+  entry.num_documents = entry.num_tokens;
+  ASSERT_EQ(BytesBesideTokens(*manifest, entry), 0);
+  WriteBytes(folder.Path(entry.file), header);
+  ASSERT_EQ(::truncate(folder.Path(entry.file).c_str(), entry.num_bytes), 0);
+  const absl::Status status = Shard::Open(folder.path(), *manifest, entry, Access::kMapped, false).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tokens: 16 bytes, but the manifest says"));
 }
 
 // Safetensors files that are well-formed and still no shards.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -116,6 +117,48 @@ TEST_F(ReloadTest, BothGenerationsMustFitAndTheErrorSaysSo) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(status.message(), HasSubstr("a reload holds both generations until the swap; generation 3 holds"));
   EXPECT_EQ((*store.Find("a"))->manifest().generation, 3);
+}
+
+// Of which memory holds one.
+TEST_F(ReloadTest, TwoLoadsAtTheSameTimeCannotBothTakeTheLastMemory) {
+  const uint64_t bytes = FileBytes(shard::ReadManifest(folder_.path()).value());
+  for (int turn = 0; turn < 20; ++turn) {
+    CollectionStore store(&backend_, {.memory_budget_bytes = bytes + bytes / 2});
+    std::atomic<int> arrived{0};
+    std::vector<absl::Status> results(2);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < results.size(); ++i) {
+      threads.emplace_back([&, i] {
+        ++arrived;
+        while (arrived < 2) std::this_thread::yield();
+        results[i] = store.Load("c" + std::to_string(i), folder_.path(), Residency::kHost).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(results[0].ok() + results[1].ok(), 1) << results[0] << "; " << results[1];
+    const absl::Status& refused = results[0].ok() ? results[1] : results[0];
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  }
+}
+
+TEST_F(ReloadTest, AStoppedLoadGivesItsMemoryBackAndAStoppedReloadKeepsTheOldGeneration) {
+  CollectionStore store(&backend_, {.memory_budget_bytes = FileBytes(Publish(2, 100)) * 3});
+  ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kHost).ok());
+  const int64_t alive = backend_.num_documents_alive();
+  Publish(3, 100);
+  for (int turn = 0; turn < 5; ++turn) {
+    shard::StopSignal stop;
+    backend_.OnLoad([&] { stop.Request(absl::StatusCode::kCancelled); });  // at the first shard
+    const absl::Status load = store.Load("b", folder_.path(), Residency::kHost, Replication::kAuto, "", &stop).status();
+    EXPECT_EQ(load.code(), absl::StatusCode::kCancelled) << load;
+    shard::StopSignal late(shard::StopSignal::Clock::now());
+    const absl::Status reload = store.Reload("a", nullptr, &late).status();
+    EXPECT_EQ(reload.code(), absl::StatusCode::kDeadlineExceeded) << reload;
+    EXPECT_EQ(backend_.num_documents_alive(), alive);
+  }
+  backend_.OnLoad(nullptr);
+  EXPECT_EQ((*store.Find("a"))->manifest().generation, 2);
+  EXPECT_TRUE(store.Load("b", folder_.path(), Residency::kHost).ok()) << "nothing is held by the five before";
 }
 
 TEST_F(ReloadTest, AFailedCollectionCanBeReloaded) {

@@ -1,0 +1,212 @@
+// Loads that take long: who else goes on meanwhile, and how they end before they are done.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/shard/file.h"
+#include "server/shard/manifest.h"
+#include "tests/service/server_fixture.h"
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// Far above what a load needs to end on a busy machine, far below what hashing the file takes.
+constexpr auto kSoon = 20s;
+
+// A collection of one shard, all of it a hole of 4 TiB: hours to hash, and next to no memory on tier disk.
+void PublishHole(const std::string& folder) {
+  constexpr int64_t kBytes = int64_t{4} << 40;
+  constexpr int64_t kRowBytes = kDim * 2;
+  shard::Manifest manifest;
+  manifest.name = "hole";
+  manifest.generation = 1;
+  manifest.dim = kDim;
+  manifest.storage = ScalarType::kF16;
+  manifest.num_tokens = kBytes / kRowBytes;
+  manifest.num_documents = manifest.num_tokens / kMaxDocumentTokens + 1;
+  manifest.created_by = "test";
+  manifest.created_at = "2026-01-01T00:00:00Z";
+  manifest.shards = {{.file = "hole.safetensors",
+                      .num_documents = manifest.num_documents,
+                      .num_tokens = manifest.num_tokens,
+                      .num_bytes = kBytes,
+                      .checksum = "xxh3-128:" + std::string(32, '0')}};
+  mkdir(folder.c_str(), 0755);
+  const int fd = open((folder + "/hole.safetensors").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(ftruncate(fd, kBytes), 0) << "the file system has no files of 4 TiB";
+  close(fd);
+  const absl::Status published = shard::PublishManifest(manifest, folder);
+  ASSERT_TRUE(published.ok()) << published;
+}
+
+// A call that loads, in the background.
+class Loading {
+ public:
+  Loading(RunningServer& server, const std::string& name, const std::string& path,
+          const std::string& residency = "disk", std::chrono::milliseconds timeout = 60s)
+      : status_(std::async(std::launch::async, [this, &server, name, path, residency, timeout] {
+          context_.set_deadline(std::chrono::system_clock::now() + timeout);
+          v1::LoadCollectionRequest request;
+          request.set_name(name);
+          request.set_path(path);
+          request.set_residency(residency);
+          v1::LoadCollectionResponse response;
+          return server.admin().LoadCollection(&context_, request, &response);
+        })) {}
+  void Cancel() { context_.TryCancel(); }
+  bool IsDone() { return status_.wait_for(0s) == std::future_status::ready; }
+  grpc::Status Wait() { return status_.get(); }
+
+ private:
+  grpc::ClientContext context_;
+  std::future<grpc::Status> status_;
+};
+
+class CollectionLoadsServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    PublishHole(folder_ / "hole");
+    Publish(folder_ / "good", ServedDocuments(77));
+  }
+
+  // True once the collection is in the list, loading.
+  bool WaitForLoading(const std::string& name) {
+    for (int i = 0; i < 1000; ++i, std::this_thread::sleep_for(10ms)) {
+      for (const v1::CollectionInfo& info : List()) {
+        if (info.name() == name) return true;
+      }
+    }
+    return false;
+  }
+  std::vector<v1::CollectionInfo> List() {
+    grpc::ClientContext context;
+    v1::ListCollectionsResponse list;
+    EXPECT_TRUE(server_.admin().ListCollections(&context, {}, &list).ok());
+    return {list.collections().begin(), list.collections().end()};
+  }
+  grpc::Status Load(const std::string& name) {
+    return Loading(server_, name, folder_ / "good", "", std::chrono::milliseconds(kSoon)).Wait();
+  }
+  grpc::Status Unload(const std::string& name) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kSoon);
+    v1::UnloadCollectionRequest request;
+    request.set_name(name);
+    v1::UnloadCollectionResponse response;
+    return server_.admin().UnloadCollection(&context, request, &response);
+  }
+  grpc::Status Reload(const std::string& name, v1::ReloadCollectionResponse* response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kSoon);
+    v1::ReloadCollectionRequest request;
+    request.set_name(name);
+    return server_.admin().ReloadCollection(&context, request, response);
+  }
+
+  TemporaryFolder folder_;
+  RunningServer server_{[this](config::Config* config) { config->allowed_roots = {folder_.path()}; }};
+};
+
+TEST_F(CollectionLoadsServiceTest, OthersAreLoadedReloadedAndUnloadedBesideALongLoad) {
+  Loading hole(server_, "hole", folder_ / "hole");
+  ASSERT_TRUE(WaitForLoading("hole"));
+  const grpc::Status loaded = Load("second");
+  EXPECT_TRUE(loaded.ok()) << loaded.error_message();
+  Publish(server_.folder(), ServedDocuments(5));
+  v1::ReloadCollectionResponse reloaded;
+  EXPECT_TRUE(Reload("corpus", &reloaded).ok());
+  EXPECT_EQ(reloaded.collection().generation(), 2u);
+  EXPECT_TRUE(Unload("second").ok());
+  EXPECT_FALSE(hole.IsDone());
+  hole.Cancel();
+  EXPECT_EQ(hole.Wait().error_code(), grpc::CANCELLED);
+}
+
+TEST_F(CollectionLoadsServiceTest, AReloadOfAllComesToTheOthersBesideALongLoad) {
+  Loading hole(server_, "a-hole", folder_ / "hole");  // before the other by name
+  ASSERT_TRUE(WaitForLoading("a-hole"));
+  Publish(server_.folder(), ServedDocuments(5));
+  server_.server().RequestReload();
+  const auto generation = [&] {
+    for (const v1::CollectionInfo& info : List()) {
+      if (info.name() == "corpus") return info.generation();
+    }
+    return uint64_t{0};
+  };
+  const auto until = std::chrono::steady_clock::now() + kSoon;
+  while (generation() != 2 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(generation(), 2u);
+  EXPECT_FALSE(hole.IsDone());
+  hole.Cancel();
+}
+
+TEST_F(CollectionLoadsServiceTest, ALoadEndsSoonAfterItsClientGaveUp) {
+  Loading hole(server_, "hole", folder_ / "hole");
+  ASSERT_TRUE(WaitForLoading("hole"));
+  hole.Cancel();
+  EXPECT_EQ(hole.Wait().error_code(), grpc::CANCELLED);
+  // Those of one name run one after another: this one shows that the first is over.
+  const grpc::Status loaded = Load("hole");
+  EXPECT_TRUE(loaded.ok()) << loaded.error_message();
+  EXPECT_THAT(server_.server().metrics().Expose(),
+              HasSubstr("maxsim_requests_total{code=\"CANCELLED\",method=\"LoadCollection\"} 1"));
+}
+
+TEST_F(CollectionLoadsServiceTest, ALoadEndsWithItsDeadline) {
+  Loading hole(server_, "hole", folder_ / "hole", "disk", 500ms);
+  EXPECT_EQ(hole.Wait().error_code(), grpc::DEADLINE_EXCEEDED);
+  const grpc::Status loaded = Load("hole");
+  EXPECT_TRUE(loaded.ok()) << loaded.error_message();
+}
+
+TEST_F(CollectionLoadsServiceTest, ACallThatWaitsForAnotherOfItsNameEndsWhenItsClientGivesUp) {
+  Loading hole(server_, "hole", folder_ / "hole");
+  ASSERT_TRUE(WaitForLoading("hole"));
+  Loading second(server_, "hole", folder_ / "good", "disk", 300ms);
+  EXPECT_EQ(second.Wait().error_code(), grpc::DEADLINE_EXCEEDED);
+  // On a busy machine the client's word that it gave up may come well before the server's own sense of the deadline.
+  const auto counted = [&] {
+    const std::string metrics = server_.server().metrics().Expose();
+    const auto has = [&](const std::string& code) {
+      return metrics.find("maxsim_requests_total{code=\"" + code + "\",method=\"LoadCollection\"} 1") !=
+             std::string::npos;
+    };
+    return has("DEADLINE_EXCEEDED") || has("CANCELLED");
+  };
+  const auto until = std::chrono::steady_clock::now() + kSoon;
+  while (!counted() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(counted()) << "the server still holds the call";
+  EXPECT_FALSE(hole.IsDone());
+  hole.Cancel();
+}
+
+TEST_F(CollectionLoadsServiceTest, WhatDoesNotFitIsRefusedBeforeAByteIsRead) {
+  const grpc::Status status =
+      Loading(server_, "hole", folder_ / "hole", "host", std::chrono::milliseconds(kSoon)).Wait();
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("needs 4.0 TiB"));
+}
+
+TEST_F(CollectionLoadsServiceTest, ALongLoadEndsWithTheServer) {
+  Loading hole(server_, "hole", folder_ / "hole");
+  ASSERT_TRUE(WaitForLoading("hole"));
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(server_.Stop(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
+  EXPECT_EQ(hole.Wait().error_code(), grpc::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace maxsim::test
