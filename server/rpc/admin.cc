@@ -1,6 +1,5 @@
 #include "server/rpc/admin.h"
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <new>
@@ -20,12 +19,10 @@ using Clock = shard::StopSignal::Clock;
 // A client whose deadline passes gives up at that moment, which is somewhat before the server's own sense of it.
 constexpr std::chrono::milliseconds kDeadlineSlack{100};
 
-Clock::time_point MonotonicDeadline(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return Clock::time_point::max();
-  const auto left = deadline - std::chrono::system_clock::now();
-  constexpr std::chrono::hours kLongest{24 * 365};  // far from where the sum would overflow
-  return Clock::now() + std::min<Clock::duration>(std::chrono::duration_cast<Clock::duration>(left), kLongest);
+Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
+  const absl::Time deadline = DeadlineOf(context);
+  if (deadline == absl::InfiniteFuture()) return Clock::time_point::max();
+  return Clock::now() + absl::ToChronoNanoseconds(deadline - MonotonicNow());
 }
 
 // A call whose work ends soon when nobody waits for it any more.
@@ -61,7 +58,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
   if (status.ok() && !accepts_changes_) {
     status = absl::UnavailableError("the server is loading its configured collections");
   }
-  auto* reactor = new ChangeCall(calls_, worker_, MonotonicDeadline(*context));
+  auto* reactor = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context));
   const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
     metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
     reactor->Finish(ToGrpc(end));

@@ -9,6 +9,7 @@ that is not as it should be.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -135,20 +136,27 @@ def settle(server, before):
         time.sleep(0.1)
 
 
-def start_attacker(site, server, name, seconds):
+def start_attacker(site, server, name, seconds, grpc_port=None):
     """A process that attacks and then prints what it did."""
-    command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(site.attacker_options(server, seconds))]
+    options = site.attacker_options(server, seconds) | {"grpc_port": grpc_port or server.grpc_port}
+    command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(options)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024):
+def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, in_front=None, after=None):
+    """in_front(server) starts what the gRPC attacks go through, an object with a port that ends with a with-statement;
+    after(that object) is called while it runs."""
     outcome = Outcome(seconds)
-    with Maxsimd(site.programs, site.folder / f"server-{name}", site.collection, limits, with_tokens) as server:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(
+            Maxsimd(site.programs, site.folder / f"server-{name}", site.collection, limits, with_tokens)
+        )
         site.questions.learn(server)
+        front = stack.enter_context(in_front(server)) if in_front else server
         server.is_healthy()
         outcome.before = server.usage()
         watch = Watch(server)
-        with start_attacker(site, server, name, seconds) as attacker:
+        with start_attacker(site, server, name, seconds, getattr(front, "port", server.grpc_port)) as attacker:
             # The machine is not to go down with a server that takes too much.
             while attacker.poll() is None:
                 if server.usage().rss_bytes > 4 * memory_mib * MIB:
@@ -161,6 +169,8 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024):
         elif not outcome.report:
             raise RuntimeError(f"{name}: the attacker failed: {errors[-2000:]}")
         watch.stop()
+        if after:
+            after(front)
         outcome.peak, outcome.slowest, outcome.failures = watch.peak, watch.slowest, watch.failures
         outcome.after = settle(server, outcome.before)
         # Once more may be needed where the attacker's last connections are still being closed.

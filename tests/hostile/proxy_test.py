@@ -1,0 +1,69 @@
+"""The floods beneath gRPC's calls against a maxsimd behind nginx (deploy/nginx/maxsimd.conf), by peers that are all clients.
+
+    proxy_test.py FOLDER_OF_THE_PROGRAMS FOLDER_FOR_NGINX [unittest's arguments]
+
+The server wants no token, so that its own gate lets everybody through: what holds is the proxy. FOLDER_FOR_NGINX keeps
+the distribution's nginx where none is installed. Exits with 77 where there is none to be had.
+MAXSIM_HOSTILE_SECONDS sets how long each attack is (2).
+"""
+
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import grpc
+from attack import Range, run_attack
+from maxsimd import MIB, Limits
+from proxy import Proxy, find_nginx
+
+PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
+NGINX = find_nginx(pathlib.Path(sys.argv.pop(1)).resolve())
+SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
+SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
+MEMORY_MIB = 1024
+# Those that gRPC 1.51 has no bound for, and one that it has.
+FLOODS = ["continuation_flood", "indexed_headers", "rapid_resets", "announced_message"]
+
+
+class ProxyTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="maxsim-proxy-")
+        cls.site = Range(PROGRAMS, cls.temporary.name, SEED)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def attack(self, name):
+        seen = {}
+
+        def through_proxy(server):
+            proxy = Proxy(NGINX, pathlib.Path(self.temporary.name) / f"nginx-{name}", server.grpc_port)
+            seen["proxy"] = proxy
+            return proxy
+
+        def usable(proxy):
+            seen["rss_bytes"] = proxy.rss_bytes()
+            with grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel:
+                check = channel.unary_unary("/grpc.health.v1.Health/Check")
+                self.assertEqual(check(b"", timeout=10), b"\x08\x01")
+
+        limits = Limits()
+        outcome = run_attack(self.site, name, SECONDS, limits, False, MEMORY_MIB, through_proxy, usable)
+        print(f"{name}: {outcome}; nginx {seen['rss_bytes'] / MIB:.0f} MiB", flush=True)
+        self.assertEqual(outcome.problems(MEMORY_MIB, limits), [])
+        self.assertLess(seen["rss_bytes"], MEMORY_MIB * MIB)
+
+
+for flood_name in FLOODS:
+    setattr(ProxyTest, f"test_{flood_name}", lambda self, name=flood_name: self.attack(name))
+
+
+if __name__ == "__main__":
+    if NGINX is None:
+        print("skipped: there is no nginx, and the distribution's package cannot be had")
+        sys.exit(77)
+    unittest.main(verbosity=2)
