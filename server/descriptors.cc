@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "server/http/transport.h"
-
 namespace maxsim {
 namespace {
 
@@ -17,6 +15,9 @@ constexpr uint64_t kOfLoads = 4;
 constexpr uint64_t kOfOthers = 64;
 // Connections that there are in any case, however low the limit is. Where even these do not fit, the gate makes room.
 constexpr uint64_t kFewestConnections = 8;
+constexpr uint64_t kFewestHttpConnections = 4;
+// Where descriptors are too few, HTTP has an eighth of them for connections with a request and one for those without.
+constexpr uint64_t kShareOfHttp = 8;
 
 }  // namespace
 
@@ -37,8 +38,8 @@ uint64_t DescriptorLimit() {
 DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit) {
   uint64_t others = num_open + kOfOthers + kOfLoads * static_cast<uint64_t>(config.store.load_threads);
   if (!config.http.address.empty()) {
-    others +=
-        static_cast<uint64_t>(config.http.max_concurrent_requests) + http::TransportOptions().max_idle_connections;
+    others += static_cast<uint64_t>(config.http.max_concurrent_requests) +
+              static_cast<uint64_t>(config.http.max_idle_connections);
   }
   const auto wanted = static_cast<uint64_t>(config.grpc.max_connections);
   // Half of what is left where the others alone would take it all: HTTP's connections make room for one another too.
@@ -46,6 +47,11 @@ DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, 
   const uint64_t left = std::max(limit > others ? limit - others : 0, half);
   return {.needed = others + wanted,
           .max_connections = static_cast<int>(std::min(wanted, std::max(left, kFewestConnections)))};
+}
+
+int FitHttpConnections(int wanted, uint64_t limit) {
+  const uint64_t share = std::max(limit / kShareOfHttp, kFewestHttpConnections);
+  return static_cast<int>(std::min(static_cast<uint64_t>(wanted), share));
 }
 
 uint64_t NumOpenDescriptors() {

@@ -96,17 +96,22 @@ void GiveMemoryBack() {
 #endif
 }
 
-// Lowers grpc.max_connections to what the limit of descriptors allows, and says so: connections that the process cannot
-// have must not keep it from loading a collection.
+// Lowers grpc.max_connections, http.max_concurrent_requests and http.max_idle_connections to what the limit of
+// descriptors allows, and says so: connections that the process cannot have must not keep it from loading a collection,
+// nor those of one port keep it from accepting on the other.
 void FitDescriptors(config::Config& config) {
   const uint64_t limit = DescriptorLimit();
   const DescriptorPlan plan = PlanDescriptors(config, NumOpenDescriptors(), limit);
   if (plan.needed <= limit) return;
   config.grpc.max_connections = plan.max_connections;
+  config.http.max_concurrent_requests = FitHttpConnections(config.http.max_concurrent_requests, limit);
+  config.http.max_idle_connections = FitHttpConnections(config.http.max_idle_connections, limit);
   log::Write(spdlog::level::warn, "few_descriptors",
              {{"limit", absl::StrCat(limit)},
               {"needed", absl::StrCat(plan.needed)},
               {"max_connections", absl::StrCat(plan.max_connections)},
+              {"max_http_requests", absl::StrCat(config.http.max_concurrent_requests)},
+              {"max_idle_http_connections", absl::StrCat(config.http.max_idle_connections)},
               {"hint", "raise the hard limit (ulimit -Hn, LimitNOFILE=) or lower grpc.max_connections"}});
 }
 
