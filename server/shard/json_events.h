@@ -36,6 +36,7 @@ class JsonEvents {
       return absl::InvalidArgumentError("a NUL byte in JSON text");
     }
     text_ = text;
+    next_ = slice_end_ = text.data();
     stop_ = &stop;
     const bool done = Json::sax_parse(Byte{this}, Byte{}, this);
     if (!error_.ok()) return error_;
@@ -92,7 +93,7 @@ class JsonEvents {
 
   // Bytes of the text that the parser has taken; in the events of a container, up to and with the bracket that they are
   // about.
-  size_t position() const { return position_; }
+  size_t position() const { return static_cast<size_t>(next_ - text_.data()); }
 
   // True when the error is that the text is no JSON, rather than what a subclass refused.
   bool malformed() const { return malformed_; }
@@ -127,13 +128,13 @@ class JsonEvents {
     using pointer = const char*;
     using reference = const char&;
 
-    reference operator*() const { return events->text_[events->position_]; }
+    reference operator*() const { return *events->next_; }
     Byte& operator++() {
-      ++events->position_;
+      ++events->next_;
       return *this;
     }
     // The parser compares with the end alone.
-    bool operator!=(const Byte&) const { return events->position_ != events->slice_end_ || events->NextSlice(); }
+    bool operator!=(const Byte&) const { return events->next_ != events->slice_end_ || events->NextSlice(); }
     bool operator==(const Byte& end) const { return !(*this != end); }
 
     JsonEvents* events = nullptr;
@@ -141,9 +142,10 @@ class JsonEvents {
 
   // Lets the parser have the next bytes of the text; false when there are none, or it must end.
   bool NextSlice() {
-    if (position_ == text_.size() || !error_.ok()) return false;
+    const size_t left = text_.size() - position();
+    if (left == 0 || !error_.ok()) return false;
     if (*stop_ != nullptr) error_ = (*stop_)();
-    slice_end_ += std::min(kStopBytes, text_.size() - slice_end_);
+    slice_end_ += std::min(kStopBytes, left);
     return error_.ok();
   }
 
@@ -152,8 +154,8 @@ class JsonEvents {
   const int max_depth_;
   std::string_view text_;
   const StopCheck* stop_ = nullptr;
-  size_t position_ = 0;
-  size_t slice_end_ = 0;  // the parser may read up to here
+  const char* next_ = nullptr;
+  const char* slice_end_ = nullptr;  // the parser may read up to here
   bool malformed_ = false;
   const Text shown_;
   int depth_ = 0;
