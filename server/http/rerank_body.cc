@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "server/http/base64.h"
 #include "server/http/rerank_json.h"
+#include "server/http/rerank_members.h"
 #include "server/shard/json_events.h"
 #include "server/shard/text.h"
 
@@ -27,35 +28,6 @@ constexpr int kMaxDepth = 4;
 
 // Of what a client sent, in a message.
 constexpr size_t kLongestQuote = 64;
-
-enum class Member : uint8_t { kNone, kModel, kQuery, kWeights, kDocuments, kTopN, kReturnDocuments, kRequestId };
-enum class QueryMember : uint8_t { kNone, kDtype, kShape, kData };
-
-template <typename Id>
-struct Name {
-  std::string_view name;
-  Id id;
-  bool required;
-};
-constexpr std::array<Name<Member>, 7> kMembers = {{{"model", Member::kModel, true},
-                                                   {"query", Member::kQuery, true},
-                                                   {"documents", Member::kDocuments, true},
-                                                   {"query_weights", Member::kWeights, false},
-                                                   {"top_n", Member::kTopN, false},
-                                                   {"return_documents", Member::kReturnDocuments, false},
-                                                   {"request_id", Member::kRequestId, false}}};
-constexpr std::array<Name<QueryMember>, 3> kQueryMembers = {
-    {{"dtype", QueryMember::kDtype, true}, {"shape", QueryMember::kShape, true}, {"data", QueryMember::kData, true}}};
-
-// What a member is called here that has the name of RerankRequest's field, or "".
-std::string_view NameOfField(std::string_view field) {
-  if (field == "collection") return "model";
-  if (field == "queries") return "query";
-  if (field == "candidates") return "documents";
-  if (field == "top_k") return "top_n";
-  if (field == "return_payloads") return "return_documents";
-  return "";
-}
 
 // A value as it would be written in JSON, cut short.
 template <typename Value>
@@ -96,9 +68,9 @@ class BodyEvents : public JsonEvents {
 
   // False when there is no such member, or it appears twice; of two errors the first counts.
   template <typename Id, size_t kSize>
-  bool Select(const std::array<Name<Id>, kSize>& names, std::string_view key, std::string_view where, uint32_t* seen,
-              Id* selected) {
-    for (const Name<Id>& name : names) {
+  bool Select(const std::array<MemberName<Id>, kSize>& names, std::string_view key, std::string_view where,
+              uint32_t* seen, Id* selected) {
+    for (const MemberName<Id>& name : names) {
       if (name.name != key) continue;
       const uint32_t bit = uint32_t{1} << static_cast<int>(name.id);
       if ((*seen & bit) != 0) return Wrong(Cat(where, key), "appears twice");
@@ -110,8 +82,8 @@ class BodyEvents : public JsonEvents {
   }
 
   template <typename Id, size_t kSize>
-  bool CheckComplete(const std::array<Name<Id>, kSize>& names, std::string_view where, uint32_t seen) {
-    for (const Name<Id>& name : names) {
+  bool CheckComplete(const std::array<MemberName<Id>, kSize>& names, std::string_view where, uint32_t seen) {
+    for (const MemberName<Id>& name : names) {
       if (name.required && (seen & uint32_t{1} << static_cast<int>(name.id)) == 0) {
         return Wrong(Cat(where, name.name), "is missing");
       }

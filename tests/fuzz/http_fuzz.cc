@@ -115,7 +115,7 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   http::TransportOptions options;
   options.max_body_bytes = kMaxBody;
   options.client_header = "x-client-id";
-  http::Connections connections{.options = options, .application = &application, .on_removed = [] {}};
+  http::Connections connections(options, &application, [] {});
   Client client;
   Exchange exchange;
   const auto run = [&] {
@@ -133,7 +133,7 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   }
   client.FinishSending();
   run();
-  Require(connections.idle.empty() && connections.busy.empty(), "a connection ends when its client has");
+  Require(connections.size() == 0, "a connection ends when its client has");
   exchange.notes = application.notes();
   exchange.num_answers = application.num_answers();
   return exchange;
