@@ -58,7 +58,8 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
   if (status.ok() && !accepts_changes_) {
     status = absl::UnavailableError("the server is loading its configured collections");
   }
-  auto* reactor = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context));
+  auto* const call = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context));
+  grpc::ServerUnaryReactor* const reactor = call;
   const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
     metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
     reactor->Finish(ToGrpc(end));
@@ -70,7 +71,7 @@ grpc::ServerUnaryReactor* Admin::RunOnWorker(grpc::CallbackServerContext* contex
   log::Write(spdlog::level::info, "admin_call",
              {{"method", method}, {"name", parsed.name()}, {"peer", context->peer()}});
   // After finish the reactor may be gone.
-  const std::shared_ptr<shard::StopSignal> stop = reactor->stop();
+  const std::shared_ptr<shard::StopSignal> stop = call->stop();
   std::string key = parsed.name();
   worker_->Post(
       std::move(key), length, stop,
