@@ -39,7 +39,7 @@ TEST_P(CorpusTest, KeptInputsBreakNoPromise) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CorpusTest, testing::ValuesIn(Targets()),
-                         [](const testing::TestParamInfo<Target>& info) { return info.param.name; });
+                         [](const testing::TestParamInfo<Target>& target) { return target.param.name; });
 
 }  // namespace
 }  // namespace maxsim::fuzz
