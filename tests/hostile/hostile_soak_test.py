@@ -36,7 +36,7 @@ ATTACK_S = 1.0
 WARM_UP_S = 3.0
 # A sanitizer keeps what was freed for a while, and its shadow memory.
 MEMORY_MIB, SANITIZED_MEMORY_MIB = 1024, 4096
-GROWTH_MIB, SANITIZED_GROWTH_MIB = 256, 1024
+GROWTH_MIB, SANITIZED_GROWTH_MIB = attack.LEFT_MIB, 2048
 # Here a dozen Python threads share the two cores with the server, and a probe waits for its turn among them too.
 PROBE_LIMIT_S, SANITIZED_PROBE_LIMIT_S = 2.0, 10.0
 MIN_ANSWERED = 0.5  # of the valid calls; the rest may be refused
@@ -92,6 +92,8 @@ class Soak:
             connection.close()
 
     def count(self, kind, code):
+        if self.stopping.is_set():
+            return
         with self._lock:
             self.counts[f"{kind} {code}"] += 1
 
