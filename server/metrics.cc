@@ -77,6 +77,8 @@ std::string_view Name(Rejection reason) {
       return "displaced";
     case Rejection::kHttpFull:
       return "http_full";
+    case Rejection::kMemory:
+      return "memory";
   }
   return "other";
 }
@@ -84,7 +86,7 @@ std::string_view Name(Rejection reason) {
 constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
                                     Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
                                     Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
-                                    Rejection::kLoading,   Rejection::kHttpFull};
+                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory};
 
 constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 
@@ -140,6 +142,11 @@ struct Metrics::Families {
       AddGauge(registry, "maxsim_queue_clients", "Clients that have requests waiting in the queue.").Add({});
   Gauge& http_connections = AddGauge(registry, "maxsim_http_connections", "Open connections of the HTTP port.").Add({});
   Gauge& in_flight = AddGauge(registry, "maxsim_in_flight_jobs", "Requests being scored.").Add({});
+  Gauge& unread_answer_bytes =
+      AddGauge(registry, "maxsim_unread_answer_bytes", "Answers that clients have not read yet.").Add({});
+  Counter& unread_answers_ended =
+      AddCounter(registry, "maxsim_unread_answers_ended_total", "Calls ended because their answers were not read.")
+          .Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
   Family<Gauge>& grpc_connections =
@@ -332,6 +339,10 @@ void Metrics::SetGrpcConnections(std::string_view state, uint64_t count) {
 void Metrics::CountEndedConnection(std::string_view reason) {
   families_->ended_connections.Add({{"reason", std::string(reason)}}).Increment();
 }
+
+void Metrics::SetUnreadAnswerBytes(uint64_t bytes) { families_->unread_answer_bytes.Set(static_cast<double>(bytes)); }
+
+void Metrics::CountUnreadAnswersEnded() { families_->unread_answers_ended.Increment(); }
 
 void Metrics::SetReady(bool ready) { families_->ready.Set(ready ? 1 : 0); }
 

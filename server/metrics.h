@@ -25,6 +25,7 @@ enum class Rejection {
   kQueueTime,  // would have waited for longer than is allowed, or than its client does
   kDisplaced,  // accepted, and pushed out of a full queue for another client
   kLoading,    // the server is loading, or the collection is, or could not be loaded
+  kMemory,     // there was no memory for it
   kHttpFull,   // http.max_concurrent_requests were in progress
 };
 
@@ -57,6 +58,9 @@ class Metrics {
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
+  // Answers that clients have not read yet, and calls that were ended because of them.
+  void SetUnreadAnswerBytes(uint64_t bytes);
+  void CountUnreadAnswersEnded();
 
   // Open connections of the HTTP port.
   void SetHttpConnections(size_t connections);

@@ -56,6 +56,7 @@ rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, con
           .calls = calls,
           .max_queue_work = config.batching.max_queue_work,
           .stream_in_flight = config.grpc.stream_in_flight,
+          .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
           .client_key = config.client_key};
 }
 

@@ -42,8 +42,9 @@ struct Config {
     // What gRPC may hold of messages that have not come whole, and of its own records of calls and connections; 0: four
     // times limits.max_request_bytes, and 512 MiB at least.
     uint64_t max_memory_bytes = 0;
-    int stream_in_flight = 64;          // requests of one RerankStream that are unanswered at a time
-    int max_concurrent_streams = 4096;  // calls of one connection at a time
+    int stream_in_flight = 64;  // requests of one RerankStream that are unanswered at a time
+    uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of answers that clients have not read; 0: no bound
+    int max_concurrent_streams = 4096;                       // calls of one connection at a time
     absl::Duration max_connection_age;  // zero: none; gRPC makes it up to 10 % more or less, by chance
     absl::Duration max_connection_age_grace = absl::Seconds(30);  // from that age on, for calls in progress
     bool reflection = true;                                       // tools may ask which services there are

@@ -250,6 +250,11 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "grpc.stream_in_flight", +[](Config& c) -> int& { return c.grpc.stream_in_flight; }, 1, 4096,
       "Unanswered requests of one RerankStream; beyond it the stream is not read."));
+  keys.push_back(Bytes(
+      "grpc.max_unread_answer_bytes", +[](Config& c) -> uint64_t& { return c.grpc.max_unread_answer_bytes; }, 0, kHuge,
+      "Answers that clients have not read yet, of all calls; beyond it the address that holds the most loses calls, "
+      "with "
+      "RESOURCE_EXHAUSTED. A RerankStream that holds a sixteenth is not read; 0 is no bound."));
   keys.push_back(Count(
       "grpc.max_concurrent_streams", +[](Config& c) -> int& { return c.grpc.max_concurrent_streams; }, 1, 1'000'000,
       "Calls of one connection at a time."));

@@ -97,6 +97,10 @@ absl::Status Validate(const Config& config) {
         config.grpc.max_memory_bytes == 0 ? absl::OkStatus()
                                           : Ordered("limits.max_request_bytes", limits.max_request_bytes,
                                                     "grpc.max_memory", config.grpc.max_memory_bytes),
+        config.grpc.max_unread_answer_bytes == 0
+            ? absl::OkStatus()
+            : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
+                      config.grpc.max_unread_answer_bytes),
         ValidateTls(config), ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }

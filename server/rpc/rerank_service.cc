@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/monotonic_clock.h"
 #include "server/logging.h"
+#include "server/rpc/guard.h"
 #include "server/rpc/status.h"
 
 namespace maxsim::rpc {
@@ -20,6 +21,11 @@ std::string WholeMicroseconds(double us) { return absl::StrCat(static_cast<int64
 }  // namespace
 
 struct RerankService::Call {
+  // A call is answered in any case: one whose job was lost for want of memory, here.
+  ~Call() {
+    if (done != nullptr) done(NoMemory());
+  }
+
   CallContext context;
   // For the log; what is too long is cut.
   std::string request_id;
@@ -60,12 +66,13 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
   call->collection = request.collection().substr(0, static_cast<size_t>(kMaxCollectionNameBytes));
   call->done = std::move(done);
-  absl::StatusOr<Translated> translated = Prepare(request);
+  absl::StatusOr<Translated> translated = Guarded([&] { return Prepare(request); });
+  if (absl::IsResourceExhausted(translated.status())) metrics_->CountRejection(Rejection::kMemory);
   if (!translated.ok()) return Finish(std::move(call), translated.status());
   call->answer = std::move(translated->answer);
   std::unique_ptr<engine::Job> job = std::move(translated->job);
   if (job == nullptr) {
-    v1::RerankResponse response = BuildResponse(call->answer, engine::JobResult());
+    absl::StatusOr<v1::RerankResponse> response = Build(call->answer, engine::JobResult());
     return Finish(std::move(call), std::move(response));
   }
   job->bytes = HeldBytes(*job, call->answer);
@@ -80,16 +87,24 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
     }
     if (absl::Status size = CheckAnswerSize(call->answer, *result, limits_); !size.ok())
       return Finish(std::move(call), size);
-    v1::RerankResponse response = BuildResponse(call->answer, *result);
+    absl::StatusOr<v1::RerankResponse> response = Build(call->answer, *result);
     Finish(std::move(call), std::move(response));
   };
-  absl::Status status = may_be_held_up ? scheduler_->SubmitOrScore(job) : scheduler_->Submit(job);
-  if (!status.ok()) job->done(std::move(status));
+  absl::Status status =
+      Guarded([&] { return may_be_held_up ? scheduler_->SubmitOrScore(job) : scheduler_->Submit(job); });
+  if (!status.ok() && job != nullptr) job->done(std::move(status));
+}
+
+absl::StatusOr<v1::RerankResponse> RerankService::Build(const PendingAnswer& answer, const engine::JobResult& result) {
+  absl::StatusOr<v1::RerankResponse> response =
+      Guarded([&]() -> absl::StatusOr<v1::RerankResponse> { return BuildResponse(answer, result); });
+  if (!response.ok()) metrics_->CountRejection(Rejection::kMemory);
+  return response;
 }
 
 void RerankService::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {
   metrics_->CountRequest(method, status.code(), MonotonicNow() - arrival);
-  metrics_->CountRejection(Rejection::kInvalid);
+  metrics_->CountRejection(absl::IsResourceExhausted(status) ? Rejection::kMemory : Rejection::kInvalid);
 }
 
 void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response) {
@@ -102,7 +117,7 @@ void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::Rerank
   if (response.ok()) response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
   metrics_->CountRequest(call->context.method, response.status().code(), duration);
   Log(*call, response, now);
-  call->done(std::move(response));
+  std::exchange(call->done, nullptr)(std::move(response));
 }
 
 void RerankService::Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now) {

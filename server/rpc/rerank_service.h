@@ -57,6 +57,7 @@ class RerankService {
 
  private:
   struct Call;
+  absl::StatusOr<v1::RerankResponse> Build(const PendingAnswer& answer, const engine::JobResult& result);
   void Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response);
   void Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now);
   // True for the one caller that may write the next line about a slow request.

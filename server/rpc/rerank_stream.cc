@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,14 +41,18 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
   RerankStreamCall(grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit,
-                   uint64_t client, int max_in_flight, StreamRegistry* registry, CallTracker* tracker)
-      : service_(service),
+                   uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry,
+                   CallTracker* tracker)
+      : context_(context),
+        service_(service),
         admit_(std::move(admit)),
         client_(client),
         max_in_flight_(max_in_flight),
+        max_unread_bytes_(answers->max_stream_bytes()),
         registry_(registry),
         deadline_(DeadlineOf(*context)),
-        call_(tracker) {}
+        call_(tracker),
+        account_(answers, context) {}
 
   void Start() {
     self_ = shared_from_this();
@@ -87,13 +92,17 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void OnWriteDone(bool ok) override {
     const std::shared_ptr<RerankStreamCall> keep = self_;
+    uint64_t bytes = 0;
     {
       std::lock_guard lock(mutex_);
       writing_ = false;
+      bytes = answers_.front().Length();
+      unread_bytes_ -= bytes;
       answers_.pop_front();
       --in_flight_;
-      if (!ok) broken_ = true;
+      if (!ok) BreakLocked();
     }
+    account_.Remove(bytes);
     Proceed();
   }
 
@@ -102,14 +111,16 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     cancelled_->store(true, std::memory_order_relaxed);
     {
       std::lock_guard lock(mutex_);
-      broken_ = true;
+      BreakLocked();
     }
     Proceed();
   }
 
   void OnDone() override {
     registry_->Remove(self_);
-    call_.End();  // not with the object, which a request in flight may keep
+    // Not with the object, which a request in flight may keep.
+    call_.End();
+    account_.Close();
     const std::shared_ptr<RerankStreamCall> last = std::move(self_);
   }
 
@@ -124,8 +135,25 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Has the request that was read answered.
+  // Nobody listens any more. The answer that is being written stays until gRPC has let go of it.
+  void BreakLocked() {
+    broken_ = true;
+    while (answers_.size() > (writing_ ? 1 : 0)) {
+      unread_bytes_ -= answers_.back().Length();
+      answers_.pop_back();
+    }
+  }
+
+  // Has the request that was read answered. Without memory for that the stream ends: there is none for an error either.
   void TakeRequest(absl::Time arrival) {
+    try {
+      ParseAndRerank(arrival);
+    } catch (const std::bad_alloc&) {
+      context_->TryCancel();
+    }
+  }
+
+  void ParseAndRerank(absl::Time arrival) {
     static constexpr char kMethod[] = "RerankStream";
     v1::RerankRequest request;
     const absl::Status parsed = ParseMessage(message_, request);
@@ -138,15 +166,34 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
         request,
         {.method = kMethod, .arrival = arrival, .deadline = deadline_, .client = client_, .cancelled = cancelled_},
         [this, keep = self_, id = request.request_id()](absl::StatusOr<v1::RerankResponse> response) {
-          Answer(ToStreamResponse(id, std::move(response)));
+          // On a thread of the scheduler, which no exception may leave.
+          try {
+            Answer(ToStreamResponse(id, std::move(response)));
+          } catch (const std::bad_alloc&) {
+            Abandon();
+          }
         });
   }
 
   void Answer(grpc::ByteBuffer answer) {
+    const uint64_t bytes = answer.Length();
+    // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
+    account_.Add(bytes);
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_ || broken_) return;
+      answers_.push_back(std::move(answer));
+      unread_bytes_ += bytes;
+    }
+    Proceed();
+  }
+
+  // An answer is lost for want of memory. The client is not left to wait for it.
+  void Abandon() {
     {
       std::lock_guard lock(mutex_);
       if (finished_) return;
-      answers_.push_back(std::move(answer));
+      BreakLocked();
     }
     Proceed();
   }
@@ -163,7 +210,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
         writing_ = true;
         write = &answers_.front();
       }
-      if (!broken_ && !reading_ && !reads_done_ && !draining_ && refused_.ok() && in_flight_ < max_in_flight_) {
+      if (!broken_ && !reading_ && !reads_done_ && !draining_ && refused_.ok() && in_flight_ < max_in_flight_ &&
+          unread_bytes_ <= max_unread_bytes_) {
         reading_ = true;
         read = true;
       }
@@ -197,13 +245,16 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return draining_ ? End::kDrained : End::kNo;
   }
 
+  grpc::CallbackServerContext* const context_;  // until OnDone
   RerankService* const service_;
   const std::function<absl::Status()> admit_;
   const uint64_t client_;
   const int max_in_flight_;
+  const uint64_t max_unread_bytes_;
   StreamRegistry* const registry_;
   const absl::Time deadline_;
   CallTracker::Call call_;
+  AnswerBudget::Account account_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
   grpc::ByteBuffer message_;                // belongs to the one read at a time, and to its handling
@@ -211,6 +262,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   std::mutex mutex_;
   // Guarded by mutex_. A deque, so that the answer being written stays where it is.
   std::deque<grpc::ByteBuffer> answers_;  // the front one is being written while writing_
+  uint64_t unread_bytes_ = 0;             // of answers_
   int in_flight_ = 0;                     // read and not yet written
   int starting_ = 0;                      // threads between deciding on an operation and having started it
   bool reading_ = false;                  // a read is under way, or what it read is being handled
@@ -245,9 +297,9 @@ void StreamRegistry::Drain() {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit, uint64_t client,
-    int max_in_flight, StreamRegistry* registry, CallTracker* tracker) {
-  auto stream =
-      std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, registry, tracker);
+    int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, CallTracker* tracker) {
+  auto stream = std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, answers,
+                                                   registry, tracker);
   RerankStreamCall* const reactor = stream.get();
   reactor->Start();
   return reactor;

@@ -10,6 +10,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/rpc/answer_budget.h"
 #include "server/rpc/call_tracker.h"
 #include "server/rpc/rerank_service.h"
 
@@ -33,13 +34,14 @@ class StreamRegistry {
 };
 
 // Serves one stream. At most `max_in_flight` requests are unanswered at a time; beyond that the stream is not read, and
-// HTTP/2 flow control holds the client back. Its requests are those of `client` (ClientOf). Answers are written in
-// order of completion. An error of one request is answered in the stream, that of a message which is no request without
-// an id; the stream itself ends OK when the client has closed its side and everything is answered, and with UNAVAILABLE
-// when the registry drains. `admit` is asked when the stream begins and for every request that it brings; what is not
-// OK ends the stream once earlier requests are answered. For `tracker` it is in progress until gRPC has let go of it.
+// HTTP/2 flow control holds the client back; so it does while answers of more than `answers`->max_stream_bytes() are
+// not read. Its requests are those of `client` (ClientOf). Answers are written in order of completion. An error of one
+// request is answered in the stream, that of a message which is no request without an id; the stream itself ends OK
+// when the client has closed its side and everything is answered, and with UNAVAILABLE when the registry drains.
+// `admit` is asked when the stream begins and for every request that it brings; what is not OK ends the stream once
+// earlier requests are answered. For `tracker` it is in progress until gRPC has let go of it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, RerankService* service, std::function<absl::Status()> admit, uint64_t client,
-    int max_in_flight, StreamRegistry* registry, CallTracker* tracker);
+    int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, CallTracker* tracker);
 
 }  // namespace maxsim::rpc

@@ -6,6 +6,7 @@
 
 #include "kernels/monotonic_clock.h"
 #include "server/rpc/grpc_call.h"
+#include "server/rpc/guard.h"
 #include "server/rpc/info.h"
 #include "server/rpc/status.h"
 #include "server/rpc/wire.h"
@@ -18,8 +19,9 @@ constexpr char kRerank[] = "Rerank";  // as the metrics name it
 // One Rerank call.
 class RerankCall : public UnaryCall {
  public:
-  RerankCall(CallTracker* tracker, grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
-      : UnaryCall(tracker), context_(context), response_(response) {}
+  RerankCall(CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
+             grpc::ByteBuffer* response)
+      : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
 
   void Start(RerankService& service, const v1::RerankRequest& request, absl::Time arrival, uint64_t client) {
     service.Rerank(request,
@@ -36,14 +38,19 @@ class RerankCall : public UnaryCall {
 
  private:
   void Answer(absl::StatusOr<v1::RerankResponse> response) {
-    const absl::Status status = response.status();
-    if (status.ok()) *response_ = ToBuffer(*response);
+    const absl::Status status = Guarded([&] {
+      if (response.ok()) *response_ = ToBuffer(*response);
+      return response.status();
+    });
+    // Until gRPC has let go of the call, and with it of the answer.
+    if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
     Finish(ToGrpc(status));  // `this` may be gone from here on
   }
 
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
+  AnswerBudget::Account account_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -71,7 +78,7 @@ grpc::ServerUnaryReactor* Reranker::Rerank(grpc::CallbackServerContext* context,
   }
   // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
-  auto* call = new RerankCall(deps_.calls, context, response);
+  auto* call = new RerankCall(deps_.calls, &answers_, context, response);
   call->Start(*deps_.rerank, parsed, arrival, ClientOf(*context, deps_.client_key));
   return call;
 }
@@ -86,7 +93,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reranker::RerankStr
     return status;
   };
   return StartRerankStream(context, deps_.rerank, admit, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
-                           &streams_, deps_.calls);
+                           &answers_, &streams_, deps_.calls);
 }
 
 grpc::ServerUnaryReactor* Reranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,

@@ -5,6 +5,7 @@
 
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/metrics.h"
+#include "server/rpc/answer_budget.h"
 #include "server/rpc/auth.h"
 #include "server/rpc/call_tracker.h"
 #include "server/rpc/rerank_service.h"
@@ -31,9 +32,11 @@ class Reranker : public RawReranker {
     CallTracker* calls = nullptr;
     uint64_t max_queue_work = 0;
     int stream_in_flight = 64;
-    std::string client_key;  // metadata by which a client names itself; "" for none
+    uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls; 0: no bound
+    std::string client_key;                                  // metadata by which a client names itself; "" for none
   };
-  explicit Reranker(const Dependencies& dependencies) : deps_(dependencies) {}
+  explicit Reranker(const Dependencies& dependencies)
+      : deps_(dependencies), answers_(dependencies.max_unread_answer_bytes, dependencies.metrics) {}
 
   // Open streams end with UNAVAILABLE as soon as what they have accepted is answered; new ones end at once.
   void DrainStreams() { streams_.Drain(); }
@@ -47,6 +50,7 @@ class Reranker : public RawReranker {
 
  private:
   const Dependencies deps_;
+  AnswerBudget answers_;
   StreamRegistry streams_;
 };
 

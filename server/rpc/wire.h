@@ -10,24 +10,37 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/slice.h"
+#include "server/rpc/guard.h"
+#include "server/rpc/message_memory.h"
 
 namespace maxsim::rpc {
 
-// INVALID_ARGUMENT where `buffer` is no such message. `message` must be empty.
+// INVALID_ARGUMENT where `buffer` is no such message, or one that would take many times its bytes of memory
+// (message_memory.h); RESOURCE_EXHAUSTED where there is no memory for it. `message` must be empty, and holds anything
+// after an error.
 template <typename Message>
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
-  grpc::ByteBuffer bytes(buffer);  // the same ones: a reader wants a buffer that it may change
-  grpc::ProtoBufferReader reader(&bytes);
-  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the message of ", buffer.Length(), " bytes is no ",
-                                                 std::string(message.GetTypeName()),
-                                                 ": it is malformed, or one of its strings is not UTF-8"));
+  return Guarded([&] {
+    if (absl::Status status = CheckParsedMemory(buffer, Message::descriptor()); !status.ok()) return status;
+    grpc::ByteBuffer bytes(buffer);  // the same ones: a reader wants a buffer that it may change
+    grpc::ProtoBufferReader reader(&bytes);
+    if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the message of ", buffer.Length(), " bytes is no ",
+                                                   std::string(message.GetTypeName()),
+                                                   ": it is malformed, or one of its strings is not UTF-8"));
+  });
 }
 
-// `message` has less than 2 GiB, as limits.max_answer_bytes sees to.
+// gRPC's own allocation of a slice aborts the process where there is no memory; one of this size is worth an exception.
+inline constexpr size_t kOwnAllocationBytes = size_t{64} << 10;
+
+// Throws std::bad_alloc. `message` has less than 2 GiB, as limits.max_answer_bytes sees to.
 template <typename Message>
 grpc::ByteBuffer ToBuffer(const Message& message) {
-  grpc::Slice slice(message.ByteSizeLong());
+  const size_t size = message.ByteSizeLong();
+  grpc::Slice slice = size < kOwnAllocationBytes
+                          ? grpc::Slice(size)
+                          : grpc::Slice(::operator new(size), size, [](void* data) { ::operator delete(data); });
   message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
   return grpc::ByteBuffer(&slice, 1);
 }

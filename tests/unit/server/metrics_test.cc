@@ -53,7 +53,7 @@ TEST(MetricsTest, EveryRejectionReasonHasASeriesFromTheStart) {
   metrics.CountRejection(Rejection::kQueueFull);
   EXPECT_EQ(ValueOf(metrics, "maxsim_rejections_total{reason=\"queue_full\"}"), "1");
   for (const char* reason : {"deadline", "cancelled", "invalid", "not_found", "device", "shutdown", "queue_time",
-                             "displaced", "loading", "http_full"}) {
+                             "displaced", "loading", "memory", "http_full"}) {
     EXPECT_EQ(ValueOf(metrics, "maxsim_rejections_total{reason=\"" + std::string(reason) + "\"}"), "0") << reason;
   }
 }
