@@ -19,6 +19,7 @@
 #include "server/config/keys.h"
 #include "server/config/values.h"
 #include "server/shard/file.h"
+#include "server/shard/text.h"
 
 namespace maxsim::config {
 namespace {
@@ -172,10 +173,8 @@ std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
   return std::nullopt;
 }
 
-}  // namespace
-
-absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& all,
-                            const std::vector<std::string>& names) {
+absl::StatusOr<Loaded> LoadSources(const std::vector<std::string>& args, const Environment& all,
+                                   const std::vector<std::string>& names) {
   // An empty variable is what a template leaves where a value is missing; it must not switch off, say, authentication.
   const Environment environment = [&all](const char* name) -> const char* {
     const char* value = all(name);
@@ -207,6 +206,18 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
   if (absl::Status status = Validate(loaded.config); !status.ok()) return status;
   for (std::string& warning : Warnings(loaded.config)) loaded.warnings.push_back(std::move(warning));
   return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
+                            const std::vector<std::string>& names) {
+  absl::StatusOr<Loaded> loaded = LoadSources(args, environment, names);
+  if (loaded.ok()) return loaded;
+  // The message goes to a terminal and to logs, and quotes what stands in a file, a variable or a flag.
+  constexpr size_t kLongestMessage = 2000;
+  const absl::string_view message = loaded.status().message();
+  return absl::Status(loaded.status().code(), shard::Printable({message.data(), message.size()}, kLongestMessage));
 }
 
 std::vector<std::string> EnvironmentNames() {
