@@ -27,7 +27,7 @@ constexpr size_t kUncheckedBytes = size_t{1} << 20;
 // What an allocation costs beside its bytes.
 constexpr uint64_t kHeapBytes = 16;
 constexpr uint64_t kPointerBytes = sizeof(void*);
-constexpr uint64_t kStringBytes = sizeof(std::string) + kHeapBytes;
+constexpr uint64_t kStringObjectBytes = sizeof(std::string) + kHeapBytes;
 constexpr size_t kInPlaceChars = 15;         // of a string that allocates nothing more
 constexpr uint64_t kUnknownFieldBytes = 32;  // of a growing vector's element of 16
 constexpr uint64_t kUnknownGroupBytes = sizeof(void*) + kHeapBytes;
@@ -110,7 +110,7 @@ class Shapes {
         return {Shape::Field::Kind::kMessage, field, OfLocked(type), kBytes, bytes + kHeapBytes + in_list};
       }
       case FieldDescriptor::CPPTYPE_STRING:
-        return {Shape::Field::Kind::kString, field, nullptr, kBytes, kStringBytes + in_list};
+        return {Shape::Field::Kind::kString, field, nullptr, kBytes, kStringObjectBytes + in_list};
       default:
         return {Shape::Field::Kind::kScalar, field, nullptr, WireTypeOf(*field),
                 field->is_repeated() ? ElementBytes(*field) * kGrowth : 0};
@@ -191,7 +191,7 @@ class Walk {
     uint32_t length = 0;
     switch (tag & 7) {
       case kBytes:
-        return ReadLength(&length) && Take(kUnknownFieldBytes + kStringBytes + length, nullptr) && Skip(length);
+        return ReadLength(&length) && Take(kUnknownFieldBytes + kStringObjectBytes + length, nullptr) && Skip(length);
       case kBeginGroup:
         return Take(kUnknownFieldBytes + kUnknownGroupBytes, nullptr) && Fields(nullptr, tag + 1, depth + 1);
       default:
