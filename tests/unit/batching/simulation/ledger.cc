@@ -14,6 +14,10 @@ using State = JobRecord::State;
 // what the simulated threads take to wake up, 2 ms at most, before and after it.
 constexpr absl::Duration kMaxDead = absl::Milliseconds(15);
 
+// The reaper is woken for what has left the queue unscored: it may be answering others, and takes a while to wake up
+// and to answer, 2 ms at most each.
+constexpr absl::Duration kMaxUnanswered = absl::Milliseconds(7);
+
 uint64_t JobsOf(const Amount& amount) { return static_cast<uint64_t>(amount.jobs); }
 uint64_t WorkOf(const Amount& amount) { return amount.work; }
 uint64_t BytesOf(const Amount& amount) { return amount.bytes; }
@@ -153,6 +157,7 @@ void Ledger::Dropped(const DroppedJob& dropped, absl::Time now) {
   if (record.state != State::kWaiting)
     return Break(absl::StrCat("job ", record.number, " was dropped, and not waiting"));
   record.drop_reason = dropped.reason;
+  record.dropped_at = now;
   switch (dropped.reason.code()) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kDeadlineExceeded:
@@ -233,6 +238,10 @@ void Ledger::Answered(uint64_t number, const absl::Status& status, absl::Time no
   bool right = false;
   if (record.state == State::kDropped) {
     right = status == record.drop_reason;
+    if (now - record.dropped_at > kMaxUnanswered) {
+      Break(absl::StrCat("job ", number, " was answered ", absl::FormatDuration(now - record.dropped_at),
+                         " after it left the queue"));
+    }
   } else if (record.state == State::kRunning) {
     // A result unless it came too late: scoring said why not, or the job was dead when it ended. A cancellation may
     // come between the end and the answer.

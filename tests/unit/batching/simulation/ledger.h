@@ -37,6 +37,7 @@ struct JobRecord {
   absl::Time dead_at = absl::InfiniteFuture();  // cancelled or expired, whichever comes first
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::Status drop_reason;      // in kDropped
+  absl::Time dropped_at;         // in kDropped
   absl::Status expected;         // of an answer in kRunning: what scoring came to
   absl::Time scored_end;         // in kRunning, once it is scored
   bool dead_before_end = false;  // by scored_end it was cancelled or expired

@@ -270,6 +270,7 @@ void World::Offer(bool by_caller) {
   if (batch.jobs.empty()) ledger_.SeeDropped(dispatcher_.dropped(), now_);
   if (status.ok() != (job == nullptr)) ledger_.Break("a job that was refused is the caller's, and no other");
   if (status.ok()) {
+    if (stopping_) ledger_.Break("a job was accepted after the shutdown had begun");
     ledger_.Accepted(record, thread_now);
     if (!batch.jobs.empty()) ledger_.SeeDropped(dispatcher_.dropped(), now_);
   } else {
