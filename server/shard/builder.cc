@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "kernels/limits.h"
 #include "server/shard/file.h"
+#include "server/shard/output_file.h"
 #include "server/shard/shard_writer.h"
 #include "server/shard/text.h"
 

@@ -1,8 +1,8 @@
-// Files as the shard code needs them: read-only mappings, positional reads, streamed writes with a checksum, and the
-// steps that make a write durable. Errors are absl::Status with the path and the system's reason; NOT_FOUND for a
-// missing file, RESOURCE_EXHAUSTED for a full disk or quota.
+// Files as the shard code reads them: read-only mappings, positional reads, checksums. Errors are absl::Status with the
+// path and the system's reason; NOT_FOUND for a missing file, RESOURCE_EXHAUSTED for a full disk or quota.
 #pragma once
 
+#include <sys/types.h>
 #include <time.h>
 #include <xxhash.h>
 
@@ -98,7 +98,13 @@ class FileBytes {
   std::unique_ptr<MappingGuard> guard_;  // null where nothing is mapped
 };
 
-// "a pipe", "a folder": what stands at a path in the place of a regular file, wherever links lead. "" for a regular
+// open(2) with O_CLOEXEC, again after each EINTR.
+int OpenRetrying(const std::string& path, int flags, mode_t mode = 0);
+
+// "a folder", "a pipe": what a mode says that is no regular file.
+std::string_view KindOf(mode_t mode);
+
+// KindOf what stands at a path in the place of a regular file, wherever links lead. "" for a regular
 // file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
 std::string_view OtherKind(const std::string& path);
 
@@ -131,41 +137,6 @@ inline constexpr std::string_view kChecksumPrefix = "xxh3-128:";
 // True for text that Checksum::Format could have returned.
 bool IsChecksum(std::string_view text);
 
-// A new file, written from front to back under a temporary name (`path` + ".tmp"). It appears under its own name when
-// Commit succeeds; without Commit the destructor removes it.
-class OutputFile {
- public:
-  // Takes the place of a temporary file that is there already; FAILED_PRECONDITION for anything else of that name.
-  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  absl::Status Write(const void* data, size_t count);
-  absl::Status Write(std::string_view text) { return Write(text.data(), text.size()); }
-  int64_t num_bytes() const { return num_bytes_; }
-  std::string checksum() const { return checksum_.Format(); }  // of everything written
-
-  // fsync, close, rename. The folder itself is not synchronised: see SyncFolder.
-  absl::Status Commit();
-
- private:
-  OutputFile(std::string path, std::string temporary_path, int fd);
-  absl::Status Flush();
-  absl::Status WriteAll(const char* data, size_t count);
-
-  const std::string path_;
-  const std::string temporary_path_;
-  int fd_;
-  int64_t num_bytes_ = 0;
-  std::vector<char> buffer_;
-  Checksum checksum_;
-};
-
-inline constexpr std::string_view kTemporarySuffix = ".tmp";
-
-absl::Status SyncFolder(const std::string& folder);
-
 // Names of the regular files in a folder, sorted.
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder);
 
@@ -173,26 +144,5 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder);
 absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder);
 
 std::string JoinPath(std::string_view folder, std::string_view name);
-
-// An advisory lock on a file in the folder, held while the object lives, given up when the process dies. The file goes
-// with the object; one that a dead process left is taken over.
-class FolderLock {
- public:
-  // FAILED_PRECONDITION when somebody else holds it.
-  static absl::StatusOr<FolderLock> Acquire(const std::string& folder);
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&&) = delete;
-  ~FolderLock();
-
- private:
-  FolderLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  // Is what is open the file that has the lock's name?
-  bool HasName() const;
-
-  std::string path_;
-  int fd_;
-};
-
-inline constexpr std::string_view kLockFileName = ".maxsim-build.lock";
 
 }  // namespace maxsim::shard

@@ -12,6 +12,7 @@
 #include "server/shard/file.h"
 #include "server/shard/folder.h"
 #include "server/shard/json_events.h"
+#include "server/shard/output_file.h"
 #include "server/shard/text.h"
 
 namespace maxsim::shard {

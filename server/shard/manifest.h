@@ -26,7 +26,7 @@ std::string_view Name(IdType type);  // "string", "int64"
 // The rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
 inline constexpr std::string_view kRotationKind = "hadamard";
 
-// Shards of a collection. A load maps each by itself, and systems bound a process's mappings, by default to 65,530.
+// Shards of a collection, far more than a process can map by default.
 inline constexpr int64_t kMaxShards = 100'000;
 
 // Seeds end where JSON numbers stop being exact in every reader.

@@ -11,6 +11,7 @@
 #include "kernels/limits.h"
 #include "server/shard/document_quantizer.h"
 #include "server/shard/file.h"
+#include "server/shard/output_file.h"
 #include "server/shard/safetensors.h"
 #include "server/shard/shard_contents.h"
 #include "server/shard/text.h"

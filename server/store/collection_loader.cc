@@ -59,6 +59,14 @@ MemoryDemand DemandOf(const ShardPlace& place, size_t num_devices) {
   return demand;
 }
 
+// What a loaded shard keeps open and mapped. One that is scored from its file stays open, to see whether it is written
+// to. A mapped file is three mappings (what is copied before the tokens, they, and what is copied behind them), of
+// which the middle one remains as addresses when a GPU has copied it; a file that is read whole is one.
+FileDemand FilesOf(Residency tier, bool is_gpu) {
+  const bool is_mapped = is_gpu || tier == Residency::kDisk;
+  return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};
+}
+
 size_t NumThreads(const StoreOptions& options, size_t num_shards) {
   return std::min<size_t>(static_cast<size_t>(std::max(options.load_threads, 1)), num_shards);
 }
@@ -67,15 +75,14 @@ size_t NumThreads(const StoreOptions& options, size_t num_shards) {
 class PartLoader {
  public:
   PartLoader(const LoadRequest& request, const shard::Manifest& manifest, const Placement& placement,
-             DeviceSet* devices, const StoreOptions& options, Reservation* reservation,
-             DescriptorLedger::Reservation* descriptors)
+             DeviceSet* devices, const StoreOptions& options, Reservation* reservation, FileLedger::Reservation* files)
       : request_(request),
         manifest_(manifest),
         placement_(placement),
         devices_(*devices),
         options_(options),
         reservation_(reservation),
-        descriptors_(descriptors),
+        files_(files),
         parts_(manifest.shards.size()) {}
 
   absl::StatusOr<std::vector<Collection::Part>> Run() {
@@ -152,7 +159,7 @@ class PartLoader {
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
     reservation_->Commit(DemandOf(place, devices_.size()));
-    if (tier == Residency::kDisk) descriptors_->Commit();
+    files_->Commit(FilesOf(tier, devices_.is_gpu()));
     part->shard = *std::move(shard);
     part->tier = tier;
     return absl::OkStatus();
@@ -164,7 +171,7 @@ class PartLoader {
   DeviceSet& devices_;
   const StoreOptions& options_;
   Reservation* const reservation_;
-  DescriptorLedger::Reservation* const descriptors_;
+  FileLedger::Reservation* const files_;
   std::vector<Collection::Part> parts_;  // each element is written by the one thread that drew its index
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
@@ -215,19 +222,22 @@ void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
 struct Reserved {
   MemoryPlan plan;
   std::shared_ptr<Reservation> reservation;
-  std::unique_ptr<DescriptorLedger::Reservation> descriptors;
+  std::unique_ptr<FileLedger::Reservation> files;
 };
 
-// One descriptor for each shard that is scored from its file, which stays open, and one for each thread that reads.
-absl::StatusOr<std::unique_ptr<DescriptorLedger::Reservation>> ReserveDescriptors(const LoadRequest& request,
-                                                                                  const shard::Manifest& manifest,
-                                                                                  const Placement& placement,
-                                                                                  const StoreOptions& options,
-                                                                                  DescriptorLedger* descriptors) {
-  const auto on_disk = std::count_if(placement.shards.begin(), placement.shards.end(),
-                                     [](const ShardPlace& place) { return place.tier.tier == Residency::kDisk; });
-  return descriptors->Reserve(on_disk + static_cast<int64_t>(NumThreads(options, manifest.shards.size())),
-                              Purpose(request, manifest));
+absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> ReserveFiles(const LoadRequest& request,
+                                                                      const shard::Manifest& manifest,
+                                                                      const DeviceSet& devices,
+                                                                      const Placement& placement,
+                                                                      const StoreOptions& options, FileLedger* files) {
+  FileDemand demand;
+  for (const ShardPlace& place : placement.shards) {
+    const FileDemand one = FilesOf(place.tier.tier, devices.is_gpu());
+    demand.descriptors += one.descriptors;
+    demand.mappings += one.mappings;
+  }
+  demand.descriptors += static_cast<int64_t>(NumThreads(options, manifest.shards.size()));
+  return files->Reserve(demand, Purpose(request, manifest));
 }
 
 // Whether each file is there and of the size that memory was reserved for: before hours go into reading the others.
@@ -242,7 +252,7 @@ absl::Status CheckSizes(const LoadRequest& request, const shard::Manifest& manif
 }
 
 absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manifest& manifest, DeviceSet* devices,
-                                 const StoreOptions& options, MemoryLedger* ledger, DescriptorLedger* descriptors) {
+                                 const StoreOptions& options, MemoryLedger* ledger, FileLedger* files) {
   const std::string purpose = Purpose(request, manifest);
   // Another load may take the memory between the look and the grip; kAuto then looks again.
   constexpr int kLooks = 3;
@@ -256,24 +266,24 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manife
     LogPlan(request, manifest, *devices, *plan);
     if (!reservation.ok()) return reservation.status();
     WarnOfSlowTiers(request, *plan);
-    absl::StatusOr<std::unique_ptr<DescriptorLedger::Reservation>> files =
-        ReserveDescriptors(request, manifest, plan->placement, options, descriptors);
-    if (!files.ok()) return files.status();
-    return Reserved{*std::move(plan), *std::move(reservation), *std::move(files)};
+    absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> opened =
+        ReserveFiles(request, manifest, *devices, plan->placement, options, files);
+    if (!opened.ok()) return opened.status();
+    return Reserved{*std::move(plan), *std::move(reservation), *std::move(opened)};
   }
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request, const shard::Manifest& manifest,
                                                            DeviceSet* devices, const StoreOptions& options,
-                                                           MemoryLedger* ledger, DescriptorLedger* descriptors) {
+                                                           MemoryLedger* ledger, FileLedger* files) {
   const absl::Time start = MonotonicNow();
   if (absl::Status status = shard::StopStatus(request.stop); !status.ok()) return status;
-  absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger, descriptors);
+  absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger, files);
   if (!reserved.ok()) return reserved.status();
   if (absl::Status status = CheckSizes(request, manifest); !status.ok()) return status;
   absl::StatusOr<std::vector<Collection::Part>> parts =
       PartLoader(request, manifest, reserved->plan.placement, devices, options, reserved->reservation.get(),
-                 reserved->descriptors.get())
+                 reserved->files.get())
           .Run();
   if (!parts.ok()) return parts.status();
 
@@ -310,12 +320,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& re
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
                                                                  const shard::Manifest& manifest, DeviceSet* devices,
                                                                  const StoreOptions& options, MemoryLedger* ledger,
-                                                                 DescriptorLedger* descriptors) {
+                                                                 FileLedger* files) {
   while (true) {
     devices->Poll();
     const size_t num_alive = devices->num_alive();
     absl::StatusOr<std::shared_ptr<const Collection>> loaded =
-        LoadOnce(request, manifest, devices, options, ledger, descriptors);
+        LoadOnce(request, manifest, devices, options, ledger, files);
     // Each turn is one device poorer.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
         shard::Stopped(request.stop)) {

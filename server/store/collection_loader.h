@@ -11,8 +11,8 @@
 #include "server/shard/stop.h"
 #include "server/store/collection.h"
 #include "server/store/collection_store.h"
-#include "server/store/descriptor_ledger.h"
 #include "server/store/device_set.h"
+#include "server/store/file_ledger.h"
 #include "server/store/memory_ledger.h"
 #include "server/store/residency.h"
 
@@ -27,13 +27,13 @@ struct LoadRequest {
   const shard::StopSignal* stop = nullptr;  // once stopped, the load ends with its status; null: never
 };
 
-// Loads `manifest`, which was read from request.folder. The memory and the descriptors are reserved, and every shard's
-// size is looked at, before the first shard is read; shards
-// are opened and handed to the backends by options.load_threads threads; the first error ends the load, but for a
-// device that is lost on the way: where others go on (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
+// Loads `manifest`, which was read from request.folder. Memory, descriptors and mappings are reserved, and every
+// shard's size is looked at, before the first shard is read; shards are opened and handed to the backends by
+// options.load_threads threads; the first error ends the load, but for a device that is lost on the way: where others
+// go on (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
                                                                  const shard::Manifest& manifest, DeviceSet* devices,
                                                                  const StoreOptions& options, MemoryLedger* ledger,
-                                                                 DescriptorLedger* descriptors);
+                                                                 FileLedger* files);
 
 }  // namespace maxsim::store

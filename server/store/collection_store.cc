@@ -12,7 +12,7 @@
 #include "server/shard/folder.h"
 #include "server/shard/text.h"
 #include "server/store/collection_loader.h"
-#include "server/store/descriptor_ledger.h"
+#include "server/store/file_ledger.h"
 #include "server/store/memory_ledger.h"
 #include "server/store/memory_plan.h"
 
@@ -113,7 +113,7 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
       ledger_(std::make_unique<MemoryLedger>(
           devices_, MemoryBudget{options_.memory_budget_bytes, options_.memory_reserve_bytes},
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
-      descriptors_(std::make_unique<DescriptorLedger>()) {}
+      files_(std::make_unique<FileLedger>()) {}
 
 CollectionStore::~CollectionStore() = default;
 
@@ -186,7 +186,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   } else {
     request.folder = &*folder;
     try {
-      loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get(), descriptors_.get());
+      loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get(), files_.get());
     } catch (const std::bad_alloc&) {
       loaded = absl::ResourceExhaustedError(shard::Cat("no memory to load collection ", request.name));
     }

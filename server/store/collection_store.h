@@ -23,7 +23,7 @@
 
 namespace maxsim::store {
 
-class DescriptorLedger;
+class FileLedger;
 class MemoryLedger;
 
 struct StoreOptions {
@@ -124,7 +124,7 @@ class CollectionStore {
   DeviceSet* const devices_;
   const StoreOptions options_;
   const std::unique_ptr<MemoryLedger> ledger_;
-  const std::unique_ptr<DescriptorLedger> descriptors_;
+  const std::unique_ptr<FileLedger> files_;
   shard::StopSignal stop_loads_;
   mutable std::mutex mutex_;
   std::condition_variable turn_ended_;

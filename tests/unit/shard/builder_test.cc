@@ -17,6 +17,7 @@
 #include "kernels/limits.h"
 #include "server/shard/file.h"
 #include "server/shard/memory_sources.h"
+#include "server/shard/output_file.h"
 #include "server/shard/shard.h"
 #include "server/shard/text.h"
 #include "server/shard/verifier.h"

@@ -245,18 +245,6 @@ TEST(ManifestTest, ErrorsTellNothingOfAFileThatIsNoManifest) {
   }
 }
 
-TEST(ManifestTest, MoreShardsThanALoadCouldMapAreRefused) {
-  Manifest manifest = Example();
-  manifest.shards.resize(1);
-  const ShardEntry entry = manifest.shards[0];
-  for (int64_t idx = 1; idx <= kMaxShards; ++idx) {
-    manifest.shards.push_back(entry);
-    manifest.shards.back().file = Cat("shard-", idx);
-  }
-  EXPECT_THAT(std::string(ParseManifest(FormatManifest(manifest), "x").status().message()),
-              HasSubstr("shards: 100001 of them, the limit is 100000"));
-}
-
 TEST(ManifestTest, PublishReplacesAndReadFinds) {
   TemporaryFolder folder;
   EXPECT_EQ(ReadManifest(folder.path()).status().code(), absl::StatusCode::kNotFound);

@@ -1,4 +1,4 @@
-// File descriptors that collections take, and loads near the process's limit.
+// File descriptors and mappings that collections take, and loads near the limits.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "server/shard/file.h"
 #include "server/store/collection_store.h"
-#include "server/store/descriptor_ledger.h"
+#include "server/store/file_ledger.h"
 #include "tests/unit/store/corpus.h"
 #include "tests/unit/store/fake_backend.h"
 
@@ -104,16 +104,27 @@ TEST_F(DescriptorsTest, AFileThatCannotBeOpenedForWantOfThemSaysHowManyThereAre)
 }
 
 TEST_F(DescriptorsTest, TwoLoadsCannotBothTakeTheLast) {
-  DescriptorLedger ledger;
+  FileLedger ledger;
   const DescriptorLimit limit(NumOpen() + 100);
   // Twelve of a limit this low are kept free, at least.
-  auto first = ledger.Reserve(60, "the first");
+  auto first = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the first");
   ASSERT_TRUE(first.ok()) << first.status();
-  const auto second = ledger.Reserve(60, "the second");
+  const auto second = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the second");
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("the second needs 60 file descriptors"));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("reserved by other loads 60"));
-  first->reset();
-  EXPECT_TRUE(ledger.Reserve(60, "the second").ok());
+  // What is open is counted as such, and no longer as reserved.
+  (*first)->Commit({.descriptors = 60, .mappings = 0});
+  const auto third = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the third");
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_FALSE(ledger.Reserve({.descriptors = 60, .mappings = 0}, "the fourth").ok());
+}
+
+TEST_F(DescriptorsTest, MoreMappingsThanTheSystemAllowsAreRefused) {
+  FileLedger ledger;
+  const absl::Status status = ledger.Reserve({.descriptors = 0, .mappings = int64_t{1} << 40}, "a load").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("a load needs 1099511627776 memory mappings"), HasSubstr("sysctl vm.max_map_count")));
 }
 
 }  // namespace

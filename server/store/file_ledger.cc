@@ -1,0 +1,111 @@
+#include "server/store/file_ledger.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/shard/text.h"
+
+namespace maxsim::store {
+namespace {
+
+constexpr int64_t kKeptShare = 8;  // one in so many of a limit is kept free
+constexpr int64_t kMostDescriptorsKept = 64;
+
+// One of the limits, as the system tells it.
+struct Limit {
+  int64_t limit = 0;
+  int64_t used = 0;
+  int64_t kept = 0;
+};
+
+std::optional<Limit> Descriptors() {
+  struct rlimit limits = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limits) != 0 || limits.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  DIR* const folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return std::nullopt;
+  int64_t count = -1;  // without the one that looks
+  while (const dirent* entry = ::readdir(folder)) {
+    if (entry->d_name[0] != '.') ++count;
+  }
+  ::closedir(folder);
+  const auto limit = static_cast<int64_t>(limits.rlim_cur);
+  return Limit{limit, count, std::min(kMostDescriptorsKept, limit / kKeptShare)};
+}
+
+std::optional<Limit> Mappings() {
+  std::ifstream of_system("/proc/sys/vm/max_map_count");
+  std::ifstream of_process("/proc/self/maps");
+  int64_t limit = 0;
+  if (!(of_system >> limit) || !of_process) return std::nullopt;
+  const auto count = std::count(std::istreambuf_iterator<char>(of_process), std::istreambuf_iterator<char>(), '\n');
+  return Limit{limit, count, limit / kKeptShare};
+}
+
+// OK when `wanted` more fit. `unit` names what is counted, `remedy` what raises the limit.
+absl::Status CheckFits(int64_t wanted, int64_t pending, const std::optional<Limit>& now, std::string_view purpose,
+                       std::string_view unit, std::string_view remedy) {
+  if (!now.has_value() || wanted == 0) return absl::OkStatus();
+  const int64_t available = std::max<int64_t>(now->limit - now->used - pending - now->kept, 0);
+  if (wanted <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(shard::Cat(purpose, " needs ", wanted, " ", unit, " and ", available,
+                                                 " can be taken: limit ", now->limit, ", in use ", now->used,
+                                                 ", reserved by other loads ", pending, ", kept free ", now->kept, "; ",
+                                                 remedy, " raises the limit, and larger shards need fewer"));
+}
+
+}  // namespace
+
+struct FileLedger::Books {
+  std::mutex mutex;
+  FileDemand pending;  // reserved and not open yet; guarded by mutex
+};
+
+class FileLedger::Share final : public Reservation {
+ public:
+  Share(std::shared_ptr<Books> books, const FileDemand& demand) : books_(std::move(books)), pending_(demand) {}
+  ~Share() override { Settle(FileDemand(pending_)); }
+  void Commit(const FileDemand& opened) override { Settle(opened); }
+
+ private:
+  void Settle(const FileDemand& opened) {
+    const std::lock_guard lock(books_->mutex);
+    const int64_t descriptors = std::min(opened.descriptors, pending_.descriptors);
+    const int64_t mappings = std::min(opened.mappings, pending_.mappings);
+    pending_.descriptors -= descriptors;
+    pending_.mappings -= mappings;
+    books_->pending.descriptors -= descriptors;
+    books_->pending.mappings -= mappings;
+  }
+
+  const std::shared_ptr<Books> books_;
+  FileDemand pending_;  // guarded by books_->mutex
+};
+
+FileLedger::FileLedger() : books_(std::make_shared<Books>()) {}
+FileLedger::~FileLedger() = default;
+
+absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> FileLedger::Reserve(const FileDemand& demand,
+                                                                             std::string_view purpose) {
+  const std::lock_guard lock(books_->mutex);
+  absl::Status fits = CheckFits(demand.descriptors, books_->pending.descriptors, Descriptors(), purpose,
+                                "file descriptors (one for each shard on tier disk, and those of reading)",
+                                "`ulimit -n`, or LimitNOFILE= of the systemd unit,");
+  if (fits.ok()) {
+    fits = CheckFits(demand.mappings, books_->pending.mappings, Mappings(), purpose,
+                     "memory mappings (one to three for each shard)", "sysctl vm.max_map_count");
+  }
+  if (!fits.ok()) return fits;
+  books_->pending.descriptors += demand.descriptors;
+  books_->pending.mappings += demand.mappings;
+  return std::unique_ptr<Reservation>(std::make_unique<Share>(books_, demand));
+}
+
+}  // namespace maxsim::store
