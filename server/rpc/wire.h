@@ -31,7 +31,7 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   });
 }
 
-// gRPC's own allocation of a slice aborts the process where there is no memory; one of this size is worth an exception.
+// An answer of this size has memory of its own: where there is none, that is an exception which the caller can catch.
 inline constexpr size_t kOwnAllocationBytes = size_t{64} << 10;
 
 // Throws std::bad_alloc. `message` has less than 2 GiB, as limits.max_answer_bytes sees to.

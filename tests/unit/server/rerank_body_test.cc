@@ -103,7 +103,7 @@ TEST(RerankBodyTest, EveryShapeIsReadInLinearTime) {
   }
 }
 
-std::string ErrorOf(const std::string& body, const rpc::RequestLimits& limits = {}) {
+std::string RefusalOf(const std::string& body, const rpc::RequestLimits& limits = {}) {
   const auto request = ParseRerankRequest(body, limits);
   EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument) << body;
   return std::string(request.status().message());
@@ -112,11 +112,11 @@ std::string ErrorOf(const std::string& body, const rpc::RequestLimits& limits = 
 TEST(RerankBodyTest, DepthIsBoundedWhereverItIs) {
   const std::string deep = std::string(1000, '[') + std::string(1000, ']');
   for (const char* member : {"model", "query", "query_weights", "documents", "top_n", "return_documents"}) {
-    EXPECT_EQ(ErrorOf(absl::StrCat("{\"", member, "\":", deep, "}")), "the body is nested deeper than 4 levels")
+    EXPECT_EQ(RefusalOf(absl::StrCat("{\"", member, "\":", deep, "}")), "the body is nested deeper than 4 levels")
         << member;
   }
   for (const char* member : {"dtype", "shape", "data"}) {
-    EXPECT_EQ(ErrorOf(absl::StrCat("{\"query\":{\"", member, "\":", deep, "}}")),
+    EXPECT_EQ(RefusalOf(absl::StrCat("{\"query\":{\"", member, "\":", deep, "}}")),
               "the body is nested deeper than 4 levels")
         << member;
   }
@@ -124,14 +124,14 @@ TEST(RerankBodyTest, DepthIsBoundedWhereverItIs) {
 
 TEST(RerankBodyTest, ElementsAreBoundedByTheLimitsOfARequest) {
   const rpc::RequestLimits limits = {.max_query_tokens = 3, .max_candidates_per_query = 3};
-  EXPECT_EQ(ErrorOf(WithDocuments(R"(["a","b","c","d"])"), limits),
+  EXPECT_EQ(RefusalOf(WithDocuments(R"(["a","b","c","d"])"), limits),
             "documents: has more than 3 ids (limits.max_candidates_per_query)");
-  EXPECT_EQ(ErrorOf(WithDocuments("[1,2,3,4]"), limits),
+  EXPECT_EQ(RefusalOf(WithDocuments("[1,2,3,4]"), limits),
             "documents: has more than 3 ids (limits.max_candidates_per_query)");
-  EXPECT_EQ(ErrorOf(WithQuery("[[1],[1],[1],[1]]"), limits), "query: has more than 3 rows (limits.max_query_tokens)");
-  EXPECT_EQ(ErrorOf(WithQuery("[" + List("1", 2 * 4096) + "]"), limits),
+  EXPECT_EQ(RefusalOf(WithQuery("[[1],[1],[1],[1]]"), limits), "query: has more than 3 rows (limits.max_query_tokens)");
+  EXPECT_EQ(RefusalOf(WithQuery("[" + List("1", 2 * 4096) + "]"), limits),
             "query[0]: has more than 4096 numbers, the largest dimension");
-  EXPECT_EQ(ErrorOf("{\"query_weights\":[1,1,1,1]}", limits),
+  EXPECT_EQ(RefusalOf("{\"query_weights\":[1,1,1,1]}", limits),
             "query_weights: has more than 3 numbers (limits.max_query_tokens)");
   EXPECT_TRUE(ParseRerankRequest(R"({"model":"c","documents":["a","b","c"],"query_weights":[1,2,3],
                                      "query":[[1],[2],[3]]})",
@@ -140,26 +140,26 @@ TEST(RerankBodyTest, ElementsAreBoundedByTheLimitsOfARequest) {
 }
 
 TEST(RerankBodyTest, ContainersInTheWrongPlaceAreShown) {
-  EXPECT_EQ(ErrorOf(R"({"model": {"a": [1]}})"), R"(model: is {"a": [1]}, not a text)");
-  EXPECT_EQ(ErrorOf(R"({"request_id": []})"), "request_id: is [], not a text");
-  EXPECT_THAT(ErrorOf(R"({"top_n": [3]})"), StartsWith("top_n: is [3], and whole numbers from 0"));
-  EXPECT_THAT(ErrorOf(R"({"documents": ["a", ["b"]]})"), StartsWith(R"(documents[1]: is ["b"]; ids must be)"));
-  EXPECT_THAT(ErrorOf(R"({"documents": {"a": 1}})"), StartsWith("documents: must be a list of ids"));
-  EXPECT_EQ(ErrorOf(R"({"query": [[1, {"x": 2}]]})"), R"(query[0][1]: is {"x": 2}, not a number)");
-  EXPECT_EQ(ErrorOf(R"({"query": [[1, 2], {"x": 2}]})"), "query[1]: must be a row of 2 numbers as the first is");
-  EXPECT_EQ(ErrorOf(R"({"query": [[1, 2], 3]})"), "query[1]: must be a row of 2 numbers as the first is");
-  EXPECT_EQ(ErrorOf(R"({"query": [[1, 2], [1, 2, 3]]})"), "query[1]: must be a row of 2 numbers as the first is");
-  EXPECT_THAT(ErrorOf(R"({"query": [[]]})"), StartsWith("query: must be a list of rows"));
-  EXPECT_THAT(ErrorOf(R"({"query": [3]})"), StartsWith("query: must be a list of rows"));
-  EXPECT_THAT(ErrorOf(R"({"query": {"shape": [1, [2], {"a": "b"}]}})"),
+  EXPECT_EQ(RefusalOf(R"({"model": {"a": [1]}})"), R"(model: is {"a": [1]}, not a text)");
+  EXPECT_EQ(RefusalOf(R"({"request_id": []})"), "request_id: is [], not a text");
+  EXPECT_THAT(RefusalOf(R"({"top_n": [3]})"), StartsWith("top_n: is [3], and whole numbers from 0"));
+  EXPECT_THAT(RefusalOf(R"({"documents": ["a", ["b"]]})"), StartsWith(R"(documents[1]: is ["b"]; ids must be)"));
+  EXPECT_THAT(RefusalOf(R"({"documents": {"a": 1}})"), StartsWith("documents: must be a list of ids"));
+  EXPECT_EQ(RefusalOf(R"({"query": [[1, {"x": 2}]]})"), R"(query[0][1]: is {"x": 2}, not a number)");
+  EXPECT_EQ(RefusalOf(R"({"query": [[1, 2], {"x": 2}]})"), "query[1]: must be a row of 2 numbers as the first is");
+  EXPECT_EQ(RefusalOf(R"({"query": [[1, 2], 3]})"), "query[1]: must be a row of 2 numbers as the first is");
+  EXPECT_EQ(RefusalOf(R"({"query": [[1, 2], [1, 2, 3]]})"), "query[1]: must be a row of 2 numbers as the first is");
+  EXPECT_THAT(RefusalOf(R"({"query": [[]]})"), StartsWith("query: must be a list of rows"));
+  EXPECT_THAT(RefusalOf(R"({"query": [3]})"), StartsWith("query: must be a list of rows"));
+  EXPECT_THAT(RefusalOf(R"({"query": {"shape": [1, [2], {"a": "b"}]}})"),
               StartsWith(R"(query.shape: is [1, [2], {"a": "b"}]; it must be [tokens, dim])"));
-  EXPECT_THAT(ErrorOf(R"({"query": {"dtype": ["f32"]}})"), StartsWith(R"(query.dtype: is ["f32"]; f32)"));
-  EXPECT_EQ(ErrorOf(R"({"query": {"data": {}}})"), "query.data: is not base64");
-  EXPECT_EQ(ErrorOf(R"({"query": {}})"), "query.dtype: is missing");
-  EXPECT_EQ(ErrorOf("{}"), "model: is missing");
-  EXPECT_EQ(ErrorOf("[{\"model\": [[]]}, 3]"), "the body is not a JSON object");
-  EXPECT_EQ(ErrorOf("3"), "the body is not a JSON object");
-  EXPECT_THAT(ErrorOf(R"({"model": ["a")" + std::string(300, ' ') + "]}"), HasSubstr(", not a text"));
+  EXPECT_THAT(RefusalOf(R"({"query": {"dtype": ["f32"]}})"), StartsWith(R"(query.dtype: is ["f32"]; f32)"));
+  EXPECT_EQ(RefusalOf(R"({"query": {"data": {}}})"), "query.data: is not base64");
+  EXPECT_EQ(RefusalOf(R"({"query": {}})"), "query.dtype: is missing");
+  EXPECT_EQ(RefusalOf("{}"), "model: is missing");
+  EXPECT_EQ(RefusalOf("[{\"model\": [[]]}, 3]"), "the body is not a JSON object");
+  EXPECT_EQ(RefusalOf("3"), "the body is not a JSON object");
+  EXPECT_THAT(RefusalOf(R"({"model": ["a")" + std::string(300, ' ') + "]}"), HasSubstr(", not a text"));
 }
 
 // At its deadline, or when the server closes, a handler must come back: within a token as well as between them.
