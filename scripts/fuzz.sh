@@ -70,8 +70,8 @@ for target in "${targets[@]}"; do
   for folder in "tests/fuzz/corpus/$target" "build/asan/tests/fuzz/seeds/$target"; do
     if [ -d "$folder" ]; then folders+=("$folder"); fi
   done
-  # A small memory limit: an allocation out of proportion to the input is a finding, and so are leaks that add up. The
-  # search for them after an input takes ten times as long as the input; fuzz_corpus_test does it once, at its end.
+  # A small memory limit: an allocation out of proportion to the input is a finding, and so are leaks that add up.
+  # fuzz_corpus_test looks for every leak, once at its end.
   if ! "$program" -max_total_time="$seconds" -max_len=2048 -rss_limit_mb=512 -malloc_limit_mb=64 -timeout=5 -detect_leaks=0 \
     -print_final_stats=1 -dict="tests/fuzz/dictionaries/$target.dict" -artifact_prefix="$findings/$target-" \
     "${folders[@]}" >"$log" 2>&1; then
