@@ -26,9 +26,9 @@ class JsonEvents {
 
   virtual ~JsonEvents() = default;
 
-  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line and
-  // column. `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends the
-  // parser and is returned. It may be null: never.
+  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line
+  // and column. `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends
+  // the parser and is returned. It may be null: never.
   absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr) {
     if (text.find('\0') != std::string_view::npos) {
       malformed_ = true;
