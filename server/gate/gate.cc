@@ -187,7 +187,7 @@ class Gate::Impl {
         }
         try {
           Admit(std::move(accepted), listener.tls);
-        } catch (const std::bad_alloc&) {
+        } catch (const std::exception&) {
           return AcceptLater(listener, ENOMEM);
         }
       }
@@ -263,9 +263,9 @@ class Gate::Impl {
     using Wanted = WaitingConnection::Wanted;
     const Wanted wanted = tls ? Wanted::kFirstByte : dependencies_.authenticate ? Wanted::kToken : Wanted::kPreface;
     const int family = accepted.peer.host.empty() ? AF_UNIX : AF_INET6;
-    std::make_shared<WaitingConnection>(&visitors_, MakeSocket(loop_, family, accepted.fd.Release()),
-                                        std::move(accepted.peer), wanted)
-        ->Start();
+    Socket socket = MakeSocket(loop_, family, accepted.fd.get());
+    accepted.fd.Release();  // Only now: an exception would have left it to nobody.
+    std::make_shared<WaitingConnection>(&visitors_, std::move(socket), std::move(accepted.peer), wanted)->Start();
     while (visitors_.unproven.size() > kMaxUnproven) visitors_.unproven.front()->Close();
   }
 

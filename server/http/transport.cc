@@ -81,6 +81,7 @@ class Transport::Impl {
       // Not SO_REUSEPORT: a second server on the port must fail, not share it.
       if (acceptor_.set_option(Tcp::acceptor::reuse_address(true), error)) continue;
       if (acceptor_.bind(address.endpoint(), error)) continue;
+      if (acceptor_.non_blocking(true, error)) continue;
       if (!acceptor_.listen(Tcp::acceptor::max_listen_connections, error)) break;
     }
     return error;
@@ -102,15 +103,31 @@ class Transport::Impl {
     }
   }
 
+  // Waits for a connection and takes it by hand: Asio's own operation allocates before it calls its handler, and would be
+  // lost where that fails.
   void Accept() {
-    acceptor_.async_accept([this](ErrorCode error, Tcp::socket socket) {
+    acceptor_.async_wait(Tcp::acceptor::wait_read, [this](ErrorCode error) {
       accepting_ = false;
       if (connections_.draining) return;
-      if (error) return AcceptLater(error);
-      Admit(std::move(socket));
+      if (!error) error = AcceptOne();
+      if (error && error != asio::error::would_block && error != asio::error::connection_aborted) {
+        return AcceptLater(error);
+      }
       Accept();
     });
     accepting_ = true;
+  }
+
+  ErrorCode AcceptOne() {
+    ErrorCode error;
+    try {
+      Tcp::socket socket(loop_);
+      acceptor_.accept(socket, error);
+      if (!error) Admit(std::move(socket));
+    } catch (const std::bad_alloc& exception) {
+      LogException(exception);
+    }
+    return error;
   }
 
   // For want of memory the one connection is closed.

@@ -28,6 +28,8 @@ STOP_LIMIT_S = 15.0  # the grace is 5 s
 LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 700, 16, 8
 # What clients may make the server log: some lines a second, not what they sent.
 LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
+# Attacks of an administrator, each of whose loads the operator wants to read of.
+LOGGED = ("sparse_loads",)
 
 
 class Range:
@@ -59,8 +61,8 @@ class Range:
 class Outcome:
     """What an attack of some seconds did to the server."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
+    def __init__(self, name, seconds):
+        self.name, self.seconds = name, seconds
         self.before = self.peak = self.after = None
         self.slowest, self.failures = {}, {}
         self.report = {}
@@ -82,7 +84,7 @@ class Outcome:
             found.append(f"a reload afterwards failed ({self.reload})")
         if self.peak.rss_bytes > memory_mib * MIB:
             found.append(f"it took {self.peak.rss_bytes / MIB:.0f} MiB, more than {memory_mib}")
-        if self.log_bytes > LOG_BYTES + self.seconds * LOG_BYTES_A_SECOND:
+        if self.name not in LOGGED and self.log_bytes > LOG_BYTES + self.seconds * LOG_BYTES_A_SECOND:
             found.append(f"it logged {self.log_bytes} bytes")
         if limits.threads is not None and self.peak.threads >= limits.threads:
             found.append(f"it had {self.peak.threads} threads, its limit")
@@ -147,7 +149,7 @@ def start_attacker(site, server, name, seconds, grpc_port=None):
 def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, in_front=None, after=None):
     """in_front(server) starts what the gRPC attacks go through, an object with a port that ends with a with-statement;
     after(that object) is called while it runs."""
-    outcome = Outcome(seconds)
+    outcome = Outcome(name, seconds)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
             Maxsimd(site.programs, site.folder / f"server-{name}", site.collection, limits, with_tokens)
