@@ -40,11 +40,13 @@ staging=$bundle.new
 rm -rf "$staging"
 mkdir -p "$staging"/{bin,lib}
 
-# Programs. A test program is one that CTest knows; its labels travel along for run-tests.sh.
+# Programs. A test program is one that CTest knows, unless it is labelled unbundled; its labels travel along for
+# run-tests.sh.
 find "$build/bin" -maxdepth 1 -type f -executable -exec cp -t "$staging/bin" {} +
 tests_with_label() {
   # A program whose cases are shared out is several tests, NAME_1 and so on.
-  ctest --test-dir "$build" -N ${1:+-L "$1"} | sed -nE 's/^ *Test *#[0-9]*: //; T; s/(_test)_[0-9]+$/\1/; p' | uniq
+  ctest --test-dir "$build" -N ${1:+-L "$1"} -LE '^unbundled$' |
+    sed -nE 's/^ *Test *#[0-9]*: //; T; s/(_test)_[0-9]+$/\1/; p' | uniq
 }
 if [ $programs_only = 0 ]; then
   mkdir "$staging/tests"
