@@ -45,9 +45,6 @@ void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
-  // Windows that follow the bandwidth shrink when the quota is nearly full, and gRPC then ends honest streams for sending
-  // what the window allowed before. A message's whole length is let in anyway once gRPC waits for it.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // TLS shakes hands in gRPC, behind the gate.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ToMilliseconds(config.grpc.first_call_timeout));
   if (config.grpc.max_connection_idle > absl::ZeroDuration()) {

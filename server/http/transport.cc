@@ -103,8 +103,8 @@ class Transport::Impl {
     }
   }
 
-  // Waits for a connection and takes it by hand: Asio's own operation allocates before it calls its handler, and would be
-  // lost where that fails.
+  // Waits for a connection and takes it by hand: Asio's own operation allocates before it calls its handler, and would
+  // be lost where that fails.
   void Accept() {
     acceptor_.async_wait(Tcp::acceptor::wait_read, [this](ErrorCode error) {
       accepting_ = false;
