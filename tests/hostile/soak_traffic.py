@@ -19,6 +19,9 @@ MUTATED = REFUSALS | {
     grpc.StatusCode.OUT_OF_RANGE,
 }
 VALID_TIMEOUT_S = 20
+# gRPC 1.51 shrinks its windows when its memory quota is nearly full, and then ends calls of honest clients for data that
+# the earlier window allowed.
+WINDOW_SHRUNK = "RST_STREAM with error code 1"
 
 
 def outcome_of(call):
@@ -26,12 +29,7 @@ def outcome_of(call):
     try:
         return call(), grpc.StatusCode.OK
     except grpc.RpcError as error:
-        return None, error.code()
-
-
-# gRPC 1.51 shrinks its windows when its memory quota is nearly full, and then ends streams of honest clients for data
-# that the earlier window allowed.
-WINDOW_SHRUNK = "RST_STREAM with error code 1"
+        return None, grpc.StatusCode.UNAVAILABLE if WINDOW_SHRUNK in (error.details() or "") else error.code()
 
 
 def valid(soak, random):
