@@ -37,7 +37,7 @@ constexpr std::chrono::seconds kShutdownSlack(8);
 // Waits for signals on a thread of its own, so that handling one may lock and log. Its signals must be blocked in every
 // thread, so it is made before any other thread.
 //
-// The same thread ends a process whose shutdown hangs: gRPC waits for ever for a thread that it counted and could not
+// Its thread also ends a process whose shutdown hangs: gRPC waits for ever for a thread that it counted and could not
 // start. Such a machine has no thread left for a watchdog that would be made then.
 class Signals {
  public:

@@ -318,7 +318,7 @@ class Gate::Impl {
   bool owns_socket_file_ = false;
   std::atomic<bool> stopped_accepting_{false};
   asio::steady_timer sweep_timer_{loop_};
-  // Of the loop's thread.
+  // Only the loop's thread uses what follows, up to the next blank line.
   Visitors visitors_;
   HandedOver handed_over_;
   OwnedFd spare_;

@@ -44,7 +44,7 @@ constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
 
-// Of a time limit that zero switches off.
+// Returns the limit, or an infinite one for zero, which switches a limit off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
@@ -283,7 +283,7 @@ class HttpServer::Impl final : private Application {
   const absl::Duration request_timeout_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
-  // Of the transport's thread: the metrics' text, and until when it is not too old.
+  // The metrics' text, and until when it is not too old. Only the transport's thread uses them.
   std::string metrics_text_;
   CallEnd::Clock::time_point metrics_end_{};
   boost::asio::thread_pool pool_;

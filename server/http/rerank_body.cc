@@ -26,7 +26,7 @@ using shard::JsonEvents;
 // Levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
 constexpr int kMaxDepth = 4;
 
-// Of what a client sent, in a message.
+// A message quotes this many bytes of what a client sent.
 constexpr size_t kLongestQuote = 64;
 
 // A value as it would be written in JSON, cut short.

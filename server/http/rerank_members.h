@@ -7,9 +7,9 @@
 
 namespace maxsim::http {
 
-// Of the body.
+// The members of the body.
 enum class Member : uint8_t { kNone, kModel, kQuery, kWeights, kDocuments, kTopN, kReturnDocuments, kRequestId };
-// Of a query that is an object.
+// The members of a query that is an object.
 enum class QueryMember : uint8_t { kNone, kDtype, kShape, kData };
 
 template <typename Id>

@@ -74,7 +74,7 @@ void Worker::Stop() {
 }
 
 std::deque<Worker::Waiting>::iterator Worker::NextLocked() {
-  // Of one key only the first may go, however the others are.
+  // Tasks of one key go one after another, so that only the first of them may go now.
   std::set<std::string_view> passed;
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     const bool has_room = task->length == Length::kShort || num_long_ < kMaxLong;

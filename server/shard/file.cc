@@ -270,7 +270,7 @@ std::optional<std::string> ReadToEnd(const std::string& path) {
   // O_NONBLOCK opens a named pipe that has no writer, whose reader then finds its end at once.
   const int fd = OpenRetrying(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return std::nullopt;
-  // Of a pipe that has a writer, what comes is waited for.
+  // A pipe that has a writer is read with waiting for what comes.
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   struct stat info = {};
   const size_t max_bytes = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? SIZE_MAX : kMaxStreamBytes;

@@ -21,8 +21,8 @@
 
 namespace maxsim::shard {
 
-// The status for a failed system call: "<what> <path>: <strerror>". Of descriptors that have run out it says how many
-// there are, and how to get more.
+// The status for a failed system call: "<what> <path>: <strerror>". Where descriptors have run out it says
+// how many there are, and how to get more.
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 
 // A regular file opened for reading. Thread-safe.

@@ -42,7 +42,7 @@ class NotingApplication final : public http::Application {
   }
 
   http::Response Refuse(const http::Request& request, int status, const absl::Status& why) override {
-    // Of a head that is both too large and malformed, the cuts say which is seen first.
+    // A head may be both too large and malformed: then the cuts say which is seen first.
     const int noted = status == 431 ? 400 : status;
     Note(absl::StrCat("refuse ", noted), request);
     ++num_answers_;
