@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMaxStreamBytes = size_t{64} << 20;  // that are read of a pipe or a device
 
-// Of descriptors that have run out: how many there are, and what raises that. "" for other errors.
+// Returns how many descriptors there are, and what raises that, where they have run out; "" for other errors.
 std::string Remedy(int error) {
   if (error == ENFILE) return " (of all processes together; sysctl fs.file-max raises it)";
   if (error != EMFILE) return "";
