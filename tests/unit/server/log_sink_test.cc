@@ -97,6 +97,7 @@ TEST(LogSinkTest, WhileNobodyReadsLoggingGoesOnAndTheOldestLinesAreCounted) {
   logger->info("the end");
   const std::vector<std::string> lines = Lines(pipe.Read("the end\n"));
   uint64_t said = 0;
+  uint64_t seen = 0;
   int next = 0;
   for (const std::string& line : lines) {
     if (line.rfind("log_lines_dropped", 0) == 0) {
@@ -104,12 +105,13 @@ TEST(LogSinkTest, WhileNobodyReadsLoggingGoesOnAndTheOldestLinesAreCounted) {
       said += count;
       next += static_cast<int>(count);
     } else if (line != "the end") {
+      ++seen;
       EXPECT_EQ(line, "line " + std::to_string(next++) + " " + std::string(1000, 'x'));
     }
   }
   EXPECT_EQ(lines.back(), "the end");
   EXPECT_GE(said, dropped);
-  EXPECT_EQ(said + lines.size() - 2, static_cast<uint64_t>(kLines)) << "a line went without being counted";
+  EXPECT_EQ(said + seen, static_cast<uint64_t>(kLines)) << "a line went without being counted";
 }
 
 TEST(LogSinkTest, FlushAndDestructionGiveUpOnAReaderThatDoesNotRead) {
