@@ -11,8 +11,8 @@ namespace {
 
 // Each thread that reads shards has its shard and that shard's folder open, and what it is about to close.
 constexpr uint64_t kOfLoads = 4;
-// gRPC's event loops, the log, the pairs of relayed health checks.
-constexpr uint64_t kOfOthers = 64;
+// gRPC's event loops, the log, and the pairs of 64 relayed health checks.
+constexpr uint64_t kOfOthers = 192;
 // Connections that there are in any case, however low the limit is. Where even these do not fit, the gate makes room.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;

@@ -42,8 +42,7 @@ using ErrorCodeOf = boost::system::error_code;
 // After an accept that failed, as for want of descriptors or memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
-// Relayed connections without a known token: checks of health. One more takes the place of the oldest.
-constexpr size_t kMaxUnproven = 256;
+constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
 
 struct Accepted {
   OwnedFd fd;
@@ -255,7 +254,7 @@ class Gate::Impl {
     if (accepted.port != 0 && accepted.port == probing_port_ && accepted.peer.host == probing_host_) {
       return;  // Probe sees it closed.
     }
-    if (num_open() >= static_cast<size_t>(options_.max_connections)) handed_over_.Sweep();
+    if (num_open() >= static_cast<size_t>(options_.max_connections)) SweepOnDemand();
     if (num_open() >= static_cast<size_t>(options_.max_connections) && !MakeRoom()) {
       return dependencies_.on_ended(Ending::kFull);
     }
@@ -266,7 +265,6 @@ class Gate::Impl {
     Socket socket = MakeSocket(loop_, family, accepted.fd.get());
     accepted.fd.Release();  // Only now: an exception would have left it to nobody.
     std::make_shared<WaitingConnection>(&visitors_, std::move(socket), std::move(accepted.peer), wanted)->Start();
-    while (visitors_.unproven.size() > kMaxUnproven) visitors_.unproven.front()->Close();
   }
 
   size_t num_open() const {
@@ -278,7 +276,7 @@ class Gate::Impl {
     if (options_.max_connections_per_peer == 0 || host.empty()) return true;
     const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
     if (OfPeer(host) < limit) return true;
-    handed_over_.Sweep();
+    SweepOnDemand();
     if (OfPeer(host) < limit) return true;
     dependencies_.on_ended(Ending::kPeerFull);
     const auto oldest = std::find_if(visitors_.waiting.begin(), visitors_.waiting.end(),
@@ -306,6 +304,14 @@ class Gate::Impl {
     });
   }
 
+  // A flood at a bound must not cost a system call for each connection that gRPC has.
+  void SweepOnDemand() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_sweep_) return;
+    next_sweep_ = now + kDemandedSweepInterval;
+    handed_over_.Sweep();
+  }
+
   void RemoveSocketFile() {
     if (std::exchange(owns_socket_file_, false)) unlink(options_.unix_socket.c_str());
   }
@@ -322,6 +328,7 @@ class Gate::Impl {
   Visitors visitors_;
   HandedOver handed_over_;
   OwnedFd spare_;
+  std::chrono::steady_clock::time_point next_sweep_{};  // on demand
   int num_accept_errors_ = 0;
   std::chrono::steady_clock::time_point next_accept_line_{};
 
@@ -336,25 +343,26 @@ absl::Status Gate::Impl::Probe(absl::Duration limit) {
     return absl::UnavailableError(absl::StrCat("the gRPC port: ", what, ": ", std::strerror(errno)));
   };
   sockaddr_storage own = probed_address_;
-  sockaddr_storage any{};
-  any.ss_family = own.ss_family;
   auto& own_v6 = reinterpret_cast<sockaddr_in6&>(own);
   auto& own_v4 = reinterpret_cast<sockaddr_in&>(own);
   socklen_t size = sizeof(sockaddr_in);
-  // Under a wildcard the machine's own address answers.
+  // Under a wildcard the loopback answers.
   if (own.ss_family == AF_INET6) {
     size = sizeof(sockaddr_in6);
-    const bool is_wildcard = IN6_IS_ADDR_UNSPECIFIED(&own_v6.sin6_addr);
-    if (is_wildcard) inet_pton(AF_INET6, "::ffff:127.0.0.1", &own_v6.sin6_addr);
-    if (is_wildcard) inet_pton(AF_INET6, "::ffff:0.0.0.0", &reinterpret_cast<sockaddr_in6&>(any).sin6_addr);
+    if (IN6_IS_ADDR_UNSPECIFIED(&own_v6.sin6_addr)) inet_pton(AF_INET6, "::ffff:127.0.0.1", &own_v6.sin6_addr);
   } else if (own_v4.sin_addr.s_addr == htonl(INADDR_ANY)) {
     own_v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
+  // It comes from the address that it asks, so that the gate recognises it.
+  sockaddr_storage from = own;
+  reinterpret_cast<sockaddr_in&>(from).sin_port = 0;  // at the same place for both families
   const OwnedFd fd(socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return failed("no socket");
+  const int both_families = 0;
+  setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both_families, sizeof(both_families));
   sockaddr_storage bound{};
   socklen_t bound_size = sizeof(bound);
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), size) != 0 ||
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), size) != 0 ||
       getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &bound_size) != 0) {
     return failed("no port to connect from");
   }

@@ -16,6 +16,9 @@ inline constexpr size_t kFrameHeaderBytes = 9;
 // The largest frame that a peer may send before it is told otherwise (SETTINGS_MAX_FRAME_SIZE's initial value).
 inline constexpr uint32_t kMaxFrameBytes = 16384;
 
+// The last stream of GOAWAY that lets every call go on which is on its way (RFC 9113, section 6.8).
+inline constexpr uint32_t kMaxStreamId = 0x7fffffff;
+
 enum class FrameType : uint8_t {
   kData = 0,
   kHeaders = 1,

@@ -34,6 +34,13 @@ constexpr int kMaxOpenStreams = 16;
 constexpr int kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
+// Relayed connections without a known token. Each takes three descriptors; one more takes the place of the oldest.
+constexpr size_t kMaxUnproven = 64;
+
+// Calls that are let through behind the bound of their rate before the connection ends. What a client has sent by then
+// is in hand, and waiting does not undo it.
+constexpr std::chrono::seconds kLongestDebt(4);
+
 // Without a token only, since a client that has one may be slow.
 constexpr std::chrono::seconds kWriteTime(10);
 
@@ -71,6 +78,10 @@ void Relay::Start(Visitors* visitors, Socket client, const Peer& peer, const std
   Name(ends[0], peer);
   auto relay = std::make_shared<Relay>(visitors, std::move(client), MakeSocket(visitors->loop, AF_UNIX, ends[0]), peer);
   relay->place_ = visitors->unproven.insert(visitors->unproven.end(), relay);
+  while (visitors->unproven.size() > kMaxUnproven) {
+    visitors->unproven.front()->Close();
+    visitors->dependencies.on_ended(Ending::kFull);
+  }
   visitors->dependencies.hand_over(grpcs_end.Release(), "", /*tls=*/false);
   relay->Begin(received);
 }
@@ -140,7 +151,9 @@ bool Relay::Pass(const Unit& unit) {
       BecomeProven();
       return true;
     }
-    pause_ = std::max(pause_, calls_.Take(1, Clock::now()));
+    const Clock::duration debt = calls_.Take(1, Clock::now());
+    if (debt > kLongestDebt) return false;
+    pause_ = std::max(pause_, debt);
     if (unit.path == kWatch) ++num_watches_;
     ++num_open_;
   }

@@ -18,8 +18,13 @@ constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 constexpr size_t kMaxPassedOnBytes = 32 * 1024;
 // Calls without a known token that one connection may make. Each gets its answer.
 constexpr int kMaxRefusedCalls = 32;
+// Frames of any kind before the first call with a token. Each costs the gate's thread some microseconds; honest clients
+// send ten.
+constexpr int kMaxFrames = 1000;
 // What a client may still send after GOAWAY: twice the window of a connection.
 constexpr size_t kMaxDroppedBytes = 128 * 1024;
+// How long a connection goes on after its first refused call, for those that are on their way.
+constexpr std::chrono::seconds kRefusedTime(2);
 // What a client has to read GOAWAY before the connection is closed.
 constexpr std::chrono::milliseconds kEndingTime(500);
 
@@ -34,8 +39,7 @@ WaitingConnection::WaitingConnection(Visitors* visitors, Socket socket, Peer pee
 
 void WaitingConnection::Start() {
   place_ = visitors_.waiting.insert(visitors_.waiting.end(), shared_from_this());
-  deadline_.expires_after(absl::ToChronoNanoseconds(visitors_.options.first_call_timeout));
-  deadline_.async_wait([self = shared_from_this()](Error error) { self->OnTimeout(error); });
+  ExpireAfter(absl::ToChronoNanoseconds(visitors_.options.first_call_timeout));
   if (wanted_ == Wanted::kFirstByte) {
     // The byte stays where it is: TLS is gRPC's.
     socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Error error) {
@@ -118,6 +122,10 @@ bool WaitingConnection::OnCall(Unit unit) {
 }
 
 bool WaitingConnection::OnFrame(Unit unit) {
+  if (++num_frames_ > kMaxFrames) {
+    End(Ending::kMalformed, ErrorCode::kEnhanceYourCalm);
+    return false;
+  }
   switch (unit.type) {
     case FrameType::kPing:
       if ((unit.flags & kFlagAck) == 0) Send(PingAck(unit.payload()));
@@ -147,6 +155,12 @@ bool WaitingConnection::OnFrame(Unit unit) {
 
 bool WaitingConnection::RefuseCall(const Unit& unit, const absl::Status& why) {
   visitors_.dependencies.on_refused_call(unit.path, why);
+  if (last_refused_ == 0) {
+    // Calls that are on their way get their answers; new ones go to another connection, which a proxy shares among
+    // clients: this one could not be given to gRPC any more.
+    Send(Goaway(kMaxStreamId, ErrorCode::kNoError));
+    ExpireAfter(kRefusedTime);
+  }
   last_refused_ = unit.stream_id;
   Send(RefusedCall(unit.stream_id, why));
   if (++num_refused_ < kMaxRefusedCalls) return state_ == State::kReading;
@@ -188,7 +202,11 @@ void WaitingConnection::End(Ending ending, ErrorCode code) {
   state_ = State::kEnding;
   Error ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
-  deadline_.expires_after(kEndingTime);
+  ExpireAfter(kEndingTime);
+}
+
+void WaitingConnection::ExpireAfter(std::chrono::nanoseconds time) {
+  deadline_.expires_after(time);
   deadline_.async_wait([self = shared_from_this()](Error error) { self->OnTimeout(error); });
 }
 
@@ -201,7 +219,7 @@ void WaitingConnection::Send(std::string_view bytes) {
 void WaitingConnection::OnTimeout(Error error) {
   if (error || state_ == State::kClosed) return;
   if (state_ == State::kEnding) return Close();
-  End(Ending::kTimeout, ErrorCode::kNoError);
+  End(last_refused_ == 0 ? Ending::kTimeout : Ending::kUnauthenticated, ErrorCode::kNoError);
 }
 
 }  // namespace maxsim::gate

@@ -1,6 +1,7 @@
 // A connection that has not made its first call. Internal to server/gate; used on the gate's thread only.
 #pragma once
 
+#include <chrono>
 #include <list>
 #include <memory>
 #include <string>
@@ -49,6 +50,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   void End(Ending ending, ErrorCode code);
   // Writes at once. Closes the connection where that does not fit into the socket: the client reads nothing.
   void Send(std::string_view bytes);
+  // Ends the connection then, in place of what was set before.
+  void ExpireAfter(std::chrono::nanoseconds time);
   void OnTimeout(Error error);
 
   Visitors& visitors_;
@@ -63,6 +66,7 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   bool settings_acknowledged_ = false;
   uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 without one
   int num_refused_ = 0;
+  int num_frames_ = 0;
   size_t num_dropped_bytes_ = 0;  // since GOAWAY
 };
 
