@@ -149,7 +149,7 @@ class DescriptorsLeft {
     const int next = dup(0);  // the lowest number that is free
     close(next);
     rlimit lowered = before_;
-    lowered.rlim_cur = static_cast<rlim_t>(next + num_left);
+    lowered.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(num_left);
     setrlimit(RLIMIT_NOFILE, &lowered);
   }
   ~DescriptorsLeft() { setrlimit(RLIMIT_NOFILE, &before_); }
