@@ -101,12 +101,12 @@ bool WaitingConnection::Proceed() {
       HandOver();
       return false;
     }
-    if (is_call && !OnCall(**std::move(unit))) return state_ == State::kEnding;
-    if (!is_call && !is_preface && !OnFrame(**std::move(unit))) return state_ == State::kEnding;
+    if (is_call && !OnCall(**unit)) return state_ == State::kEnding;
+    if (!is_call && !is_preface && !OnFrame(**unit)) return state_ == State::kEnding;
   }
 }
 
-bool WaitingConnection::OnCall(Unit unit) {
+bool WaitingConnection::OnCall(const Unit& unit) {
   const absl::Status allowed = visitors_.dependencies.authenticate(unit.authorization);
   const bool is_health = unit.path.compare(0, kHealthService.size(), kHealthService) == 0;
   if (!allowed.ok() && !is_health) return RefuseCall(unit, allowed);
@@ -121,7 +121,7 @@ bool WaitingConnection::OnCall(Unit unit) {
   return false;
 }
 
-bool WaitingConnection::OnFrame(Unit unit) {
+bool WaitingConnection::OnFrame(const Unit& unit) {
   if (++num_frames_ > kMaxFrames) {
     End(Ending::kMalformed, ErrorCode::kEnhanceYourCalm);
     return false;

@@ -38,8 +38,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   void OnBytes(std::string_view bytes);
   // Looks at what has come; false once the connection is not this object's any more, or ends.
   bool Proceed();
-  bool OnCall(Unit unit);
-  bool OnFrame(Unit unit);
+  bool OnCall(const Unit& unit);
+  bool OnFrame(const Unit& unit);
   // Answers a call for want of a token; the connection may try again with another one.
   bool RefuseCall(const Unit& unit, const absl::Status& why);
   // Leaves the list; returns the socket's descriptor, or -1.
