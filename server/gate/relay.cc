@@ -1,6 +1,5 @@
 #include "server/gate/relay.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

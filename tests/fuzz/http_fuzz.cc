@@ -171,7 +171,7 @@ void FuzzHttp(std::string_view input) {
   if (input.empty()) return;
   std::string bytes;
   for (const char c : input.substr(1)) c == '\1' ? bytes.append(5000, 'x') : bytes.append(1, c);
-  // Of a head that does not end, what is wrong may be seen or not: that is up to the cuts.
+  // Every head ends: whether something wrong is seen in one that does not is up to the cuts.
   bytes += "\r\n\r\n";
   if (bytes.size() > 64 * 1024) return;  // more would not fit into the socket at once
   const Exchange whole = Serve(bytes, nullptr);

@@ -72,7 +72,7 @@ class AllowedRootsServiceTest : public testing::Test {
 };
 
 TEST_F(AllowedRootsServiceTest, AShardThatIsALinkOutIsNotLoaded) {
-  // The same bytes, so that nothing but the way to them is wrong.
+  // The link leads to a copy of the shard, so that nothing but the way to the bytes is wrong.
   const std::string shard = FirstShard(root_ / "c");
   std::filesystem::copy_file(root_ / "c/" + shard, outside_ / "stolen");
   ReplaceByLink(root_ / "c/" + shard, outside_ / "stolen");

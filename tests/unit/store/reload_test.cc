@@ -119,7 +119,7 @@ TEST_F(ReloadTest, BothGenerationsMustFitAndTheErrorSaysSo) {
   EXPECT_EQ((*store.Find("a"))->manifest().generation, 3);
 }
 
-// Of which memory holds one.
+// There is memory for one of the two.
 TEST_F(ReloadTest, TwoLoadsAtTheSameTimeCannotBothTakeTheLastMemory) {
   const uint64_t bytes = FileBytes(shard::ReadManifest(folder_.path()).value());
   for (int turn = 0; turn < 20; ++turn) {

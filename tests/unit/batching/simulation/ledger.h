@@ -68,7 +68,7 @@ class Ledger {
   // what the reaper has taken.
   void SeeDropped(const std::vector<DroppedJob>& dropped, absl::Time now);
   void ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now);
-  // And last of all: what the dispatcher says of itself is what has happened.
+  // Checks, after each event, that what the dispatcher says of itself is what has happened.
   void Compare(const SchedulerStats& stats);
   // A batch was taken by a thread to which it was `now`.
   void Taken(const Batch& batch, absl::Time now);
