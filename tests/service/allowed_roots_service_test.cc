@@ -38,7 +38,7 @@ class AllowedRootsServiceTest : public testing::Test {
     request.set_name(name);
     request.set_path(path);
     v1::LoadCollectionResponse response;
-    const grpc::Status status = server_.admin().LoadCollection(&context, request, &response);
+    grpc::Status status = server_.admin().LoadCollection(&context, request, &response);
     if (info != nullptr) *info = response.collection();
     return status;
   }
