@@ -305,18 +305,18 @@ class Watch:
     """Threads that note what the server takes, and how long its probes wait, until stop()."""
 
     INTERVAL_S = 0.1
-    PROBE_TIMEOUT_S = 10.0
 
-    def __init__(self, server):
+    def __init__(self, server, probe_timeout_s=10.0):
         self.server = server
+        self.probe_timeout_s = probe_timeout_s
         self.peak = Usage()
         self.slowest = {}  # by probe, in seconds
         self.failures = {}
         self._stop = threading.Event()
         probes = {
-            "readyz": lambda: server.http_status("/readyz", self.PROBE_TIMEOUT_S) != 0,
-            "livez": lambda: server.http_status("/livez", self.PROBE_TIMEOUT_S) == 200,
-            "health": lambda: server.is_healthy(self.PROBE_TIMEOUT_S),
+            "readyz": lambda: server.http_status("/readyz", self.probe_timeout_s) != 0,
+            "livez": lambda: server.http_status("/livez", self.probe_timeout_s) == 200,
+            "health": lambda: server.is_healthy(self.probe_timeout_s),
         }
         self._threads = [threading.Thread(target=self._sample, daemon=True)]
         for name, probe in probes.items():
@@ -334,7 +334,7 @@ class Watch:
         """Each probe is repeated until it has its answer, as those do that ask at intervals, and its time is the sum."""
         while not self._stop.wait(self.INTERVAL_S):
             start = time.monotonic()
-            while not (answered := probe()) and time.monotonic() - start < self.PROBE_TIMEOUT_S:
+            while not (answered := probe()) and time.monotonic() - start < self.probe_timeout_s:
                 if self._stop.wait(0.02):
                     break
             self.failures[name] += 0 if answered else 1
