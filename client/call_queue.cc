@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_clock.h"
+#include "client/grpc_support.h"
 #include "client/status.h"
-#include "client/wire.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
-#include "kernels/monotonic_clock.h"
 
 namespace maxsim::client {
 namespace {

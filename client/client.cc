@@ -10,11 +10,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "base/monotonic_clock.h"
+#include "client/grpc_support.h"
 #include "client/status.h"
-#include "client/wire.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/create_channel.h"
-#include "kernels/monotonic_clock.h"
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 

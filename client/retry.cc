@@ -10,8 +10,8 @@
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
 #include "client/status.h"
-#include "kernels/monotonic_clock.h"
 
 namespace maxsim::client {
 namespace {

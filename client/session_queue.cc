@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/call_queue.h"
+#include "client/grpc_support.h"
 #include "client/session.h"
 #include "client/status.h"
-#include "client/wire.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
 

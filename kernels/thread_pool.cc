@@ -1,6 +1,6 @@
 #include "kernels/thread_pool.h"
 
-#include "kernels/thread_name.h"
+#include "base/thread_name.h"
 
 namespace maxsim {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/ctl/terminal.h"
+#include "tools/command_line/terminal.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -124,7 +124,7 @@ class Drawing {
 
 std::string EscapeHtml(const std::string& text) {
   std::string escaped;
-  for (const char c : client::ctl::Printable(text)) {
+  for (const char c : command_line::Printable(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";

@@ -8,12 +8,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/ctl/checks.h"
-#include "client/ctl/server_target.h"
-#include "client/ctl/terminal.h"
 #include "loadtest/machine.h"
 #include "maxsim_version.h"
-#include "server/shard/usage_message.h"
+#include "tools/command_line/checks.h"
+#include "tools/command_line/server_target.h"
+#include "tools/command_line/terminal.h"
+#include "tools/command_line/usage_message.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -86,7 +86,7 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
          "The server's gRPC port, 7070 by default; dns:///NAME:PORT takes all addresses of a name in turn, unix:PATH a "
          "Unix socket")
       ->required()
-      ->transform(CLI::Validator(client::ctl::TakeServerTarget, ""))
+      ->transform(CLI::Validator(command_line::TakeServerTarget, ""))
       ->type_name("HOST:PORT");
   app.add_option("--collection", options.workload.collection, "The collection to ask")->required()->type_name("NAME");
   app.add_option("--timeout", texts.timeout, "Of one request; beyond it is DEADLINE_EXCEEDED, an error")
@@ -127,7 +127,7 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
       ->type_name("P");
   app.add_option("--zipf", workload.zipf_exponent, "Popularity of ids: rank r has weight 1/r^S; 0: all alike")
       ->check(CLI::Range(0.0, 10.0))
-      ->check(client::ctl::NotNan)
+      ->check(command_line::NotNan)
       ->capture_default_str()
       ->type_name("S");
   app.add_option("--document-tokens", texts.document_tokens, "Tokens of an inline document")
@@ -186,7 +186,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("N");
   app.add_option("--rate", load.rate, "Open loop: requests a second; with --sweep: the first rate (100)")
       ->check(CLI::Range(0.01, 1e7))
-      ->check(client::ctl::NotNan)
+      ->check(command_line::NotNan)
       ->type_name("R");
   app.add_option("--arrivals", texts.arrivals, "Open loop: poisson or fixed")
       ->check(CLI::IsMember({"poisson", "fixed"}))
@@ -196,7 +196,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--target-p99", texts.target_p99, "With --sweep: the 99th percentile to hold")->type_name("D");
   app.add_option("--sweep-precision", load.sweep_precision, "With --sweep: share between the last two rates")
       ->check(CLI::Range(0.001, 1.0))
-      ->check(client::ctl::NotNan)
+      ->check(command_line::NotNan)
       ->capture_default_str()
       ->type_name("X");
   app.add_option("--warmup", texts.warmup, "Load before what is measured, of each run")
@@ -329,12 +329,12 @@ std::optional<Options> ParseCommandLine(const std::vector<std::string>& argument
       app.exit(error, out, err);
       exit_code = kExitOk;
     } else {
-      err << "maxsim-loadtest: " << client::ctl::Printable(shard::UsageMessage(app, error))
+      err << "maxsim-loadtest: " << command_line::Printable(command_line::UsageMessage(app, error))
           << " (see maxsim-loadtest --help)\n";
     }
     return std::nullopt;
   } catch (const std::exception& error) {  // of a library: nothing here throws
-    err << "maxsim-loadtest: " << client::ctl::Printable(error.what()) << '\n';
+    err << "maxsim-loadtest: " << command_line::Printable(error.what()) << '\n';
     return std::nullopt;
   }
   exit_code = kExitOk;

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
 #include "client/status.h"
-#include "kernels/monotonic_clock.h"
 
 namespace maxsim::loadtest {
 namespace {

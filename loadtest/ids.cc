@@ -5,10 +5,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/lines.h"
+#include "base/text.h"
 #include "client/messages.h"
-#include "evaluation/judgements.h"
-#include "evaluation/lines.h"
-#include "server/shard/text.h"
+#include "collection/evaluation/judgements.h"
 
 namespace maxsim::loadtest {
 
@@ -21,10 +21,9 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
   absl::flat_hash_map<absl::string_view, int64_t> string_lines;
   absl::flat_hash_map<int64_t, int64_t> int_lines;
   const auto twice = [&path](int64_t number, std::string_view id, int64_t first) {
-    return shard::Invalid(path, ":", number, ": the id ", shard::Quote(id), " is that of line ", first,
-                          " too: ids must differ");
+    return Invalid(path, ":", number, ": the id ", Quote(id), " is that of line ", first, " too: ids must differ");
   };
-  absl::Status read = evaluation::ForEachLine(*text, [&](int64_t number, std::string_view line) {
+  absl::Status read = ForEachLine(*text, [&](int64_t number, std::string_view line) {
     if (line.back() == '\r') line.remove_suffix(1);
     if (ids.type_ == v1::ID_TYPE_STRING) {
       const auto [found, is_new] = string_lines.try_emplace(absl::string_view(line.data(), line.size()), number);
@@ -32,18 +31,17 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
       ids.strings_.emplace_back(line);
       return absl::OkStatus();
     }
-    const std::string_view trimmed = evaluation::Trim(line);
+    const std::string_view trimmed = Trim(line);
     int64_t& id = ids.ints_.emplace_back();
-    if (!evaluation::ParseNumber(trimmed, id)) {
-      return shard::Invalid(path, ":", number, ": ", shard::Quote(line),
-                            " is not a 64-bit integer, as this collection's ids are");
+    if (!ParseNumber(trimmed, id)) {
+      return Invalid(path, ":", number, ": ", Quote(line), " is not a 64-bit integer, as this collection's ids are");
     }
     const auto [found, is_new] = int_lines.try_emplace(id, number);
     return is_new ? absl::OkStatus() : twice(number, trimmed, found->second);
   });
   if (!read.ok()) return read;
   ids.size_ = ids.type_ == v1::ID_TYPE_STRING ? ids.strings_.size() : ids.ints_.size();
-  if (ids.size_ == 0) return shard::Invalid(path, " holds no id");
+  if (ids.size_ == 0) return Invalid(path, " holds no id");
   return ids;
 }
 

@@ -11,12 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "client/call_queue.h"
 #include "client/client.h"
-#include "client/ctl/terminal.h"
-#include "client/ctl/tls_flags.h"
-#include "client/ctl/token_file.h"
-#include "kernels/monotonic_clock.h"
 #include "loadtest/command_line.h"
 #include "loadtest/first_request.h"
 #include "loadtest/report.h"
@@ -24,13 +23,15 @@
 #include "loadtest/server_metrics.h"
 #include "loadtest/sweep.h"
 #include "loadtest/workload.h"
-#include "server/shard/text.h"
+#include "tools/command_line/terminal.h"
+#include "tools/command_line/tls_flags.h"
+#include "tools/command_line/token_file.h"
 
 namespace maxsim::loadtest {
 namespace {
 
 using client::CallQueue;
-using client::ctl::Printable;
+using command_line::Printable;
 
 absl::Status WriteFile(const char* flag, const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -87,19 +88,19 @@ class Session {
  private:
   absl::Status Connect() {
     if (!options_.token_file.empty()) {
-      absl::StatusOr<std::string> token = client::ctl::ReadTokenFile(options_.token_file);
+      absl::StatusOr<std::string> token = command_line::ReadTokenFile(options_.token_file);
       if (!token.ok()) return token.status();
       options_.client.bearer_token = *std::move(token);
     }
     absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> channels = client::MakeChannels(options_.client);
-    if (!channels.ok()) return client::ctl::NameTlsFlag(channels.status());
+    if (!channels.ok()) return command_line::NameTlsFlag(channels.status());
     channels_ = *std::move(channels);
     client::ClientOptions one = options_.client;
     one.num_channels = 1;
     absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(one);
-    if (!client.ok()) return client::ctl::NameTlsFlag(client.status());
+    if (!client.ok()) return command_line::NameTlsFlag(client.status());
     absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
-    if (!info.ok()) return shard::Prefix(absl::StrCat("--target ", one.target, ": GetInfo: "), info.status());
+    if (!info.ok()) return Prefix(absl::StrCat("--target ", one.target, ": GetInfo: "), info.status());
     info_ = *std::move(info);
     report_.server = DescribeServer(info_);
     if (options_.output.metrics_url.empty()) return absl::OkStatus();
@@ -128,7 +129,7 @@ class Session {
     report_.pool_requests = workload_->size();
     if (!options_.output.quiet) {
       environment_.err << absl::StrFormat("prepared %d requests (%s): %s\n", workload_->size(),
-                                          shard::FormatBytes(static_cast<int64_t>(workload_->total_bytes())),
+                                          FormatBytes(static_cast<int64_t>(workload_->total_bytes())),
                                           Printable(workload_->description()));
     }
     return absl::OkStatus();
@@ -154,7 +155,7 @@ class Session {
     const std::unique_ptr<CallQueue> queue = MakeQueue(0);
     const FirstRequestResult first =
         SendFirstRequest({.timeout = options_.load.timeout}, (*workload_)[0], *queue, on_busy, environment_.stop);
-    if (!first.status.ok()) return shard::Prefix("the first request, before the clock starts: ", first.status);
+    if (!first.status.ok()) return Prefix("the first request, before the clock starts: ", first.status);
     report_.whole.sent += first.sent;
     report_.whole.rejected += first.rejected;
     ++report_.whole.answered;

@@ -1,15 +1,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "client/ctl/terminal.h"
 #include "loadtest/report.h"
+#include "tools/command_line/terminal.h"
 
 namespace maxsim::loadtest {
 namespace {
 
-using client::ctl::Align;
-using client::ctl::Printable;
-using client::ctl::Table;
+using command_line::Align;
+using command_line::Printable;
+using command_line::Table;
 
 double HistogramUs(const Histogram& histogram, double quantile) {
   return static_cast<double>(histogram.PercentileNs(quantile)) * 1e-3;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "evaluation/lines.h"
+#include "base/lines.h"
 #include "httplib.h"
 #include "loadtest/worker.h"
 
@@ -31,8 +31,8 @@ std::optional<double> Per(std::optional<double> value, std::optional<double> div
 }  // namespace
 
 Scrape::Scrape(std::string_view text) {
-  evaluation::ForEachLine(text, [&](int64_t, std::string_view line) {
-    line = evaluation::Trim(line);
+  ForEachLine(text, [&](int64_t, std::string_view line) {
+    line = Trim(line);
     if (line.front() == '#') return absl::OkStatus();
     // NAME{LABELS} VALUE [TIMESTAMP]; a label's value may hold blanks and braces.
     const size_t name_end = line.find_first_of("{ ");
@@ -45,7 +45,7 @@ Scrape::Scrape(std::string_view text) {
       labels = line.substr(name_end + 1, close - name_end - 1);
       value_begin = close + 1;
     }
-    std::string_view rest = evaluation::Trim(line.substr(value_begin));
+    std::string_view rest = Trim(line.substr(value_begin));
     rest = rest.substr(0, rest.find(' '));
     double value = 0;
     if (absl::SimpleAtod(absl::string_view(rest.data(), rest.size()), &value)) {

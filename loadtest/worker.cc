@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/monotonic_clock.h"
+#include "base/monotonic_clock.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -5,18 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "client/messages.h"
-#include "evaluation/query_set.h"
+#include "collection/evaluation/query_set.h"
 #include "loadtest/popularity.h"
 #include "loadtest/random.h"
-#include "server/shard/text.h"
 
 namespace maxsim::loadtest {
 namespace {
-
-using shard::Cat;
-using shard::FormatCount;
-using shard::Invalid;
 
 // Drawing ids takes some 100 ns each: this many are seconds.
 constexpr uint64_t kMaxDrawnIds = 16'000'000;

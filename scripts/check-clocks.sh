@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fails where a program reads the wall clock, which may be set at any time: durations and deadlines want MonotonicNow()
-# (kernels/monotonic_clock.h). Allowed are the lines that make a time for people to read.
+# (base/monotonic_clock.h). Allowed are the lines that make a time for people to read.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,11 +8,11 @@ wall_clock='absl::Now\(|system_clock|ToChronoTime|CLOCK_REALTIME|gettimeofday|\b
 
 # FILE:a text that stands in each allowed line of it.
 allowed=(
-  'kernels/monotonic_clock.h:kZero'          # where the monotonic clock begins
-  'kernels/bench/bench_cpu.cc:std::time'     # the date of a report
-  'kernels/bench/bench_gpu.cc:std::time'
+  'base/monotonic_clock.h:kZero'          # where the monotonic clock begins
+  'bench/kernels/bench_cpu.cc:std::time'     # the date of a report
+  'bench/kernels/bench_gpu.cc:std::time'
   'loadtest/loadtest.cc:report_.started'
-  'server/shard/builder.cc:created_at'
+  'collection/build/builder.cc:created_at'
   'server/store/collection_loader.cc:loaded_at'
 )
 
@@ -32,10 +32,10 @@ while IFS= read -r line; do
   is_allowed "$line" && continue
   echo "$line" >&2
   failed=1
-done < <(git ls-files -co --exclude-standard client evaluation kernels loadtest server | grep -E '\.(h|cc|cu|cuh)$' |
+done < <(git ls-files -co --exclude-standard base bench client collection kernels loadtest server tools | grep -E '\.(h|cc|cu|cuh)$' |
   xargs grep -nE "$wall_clock" /dev/null)
 if [ $failed -ne 0 ]; then
-  echo "the wall clock may be set at any time: MonotonicNow() is for durations and deadlines (kernels/monotonic_clock.h)" >&2
+  echo "the wall clock may be set at any time: MonotonicNow() is for durations and deadlines (base/monotonic_clock.h)" >&2
   exit 1
 fi
 echo "clocks: $count lines read the wall clock, for people"

@@ -142,10 +142,10 @@ def check_metrics():
 
 
 def check_reasons():
-    source = (ROOT / "server/metrics.cc").read_text()
+    source = (ROOT / "server/observability/metrics.cc").read_text()
     reasons = set(re.findall(r'case Rejection::\w+:\s+return "(\w+)";', source))
     if len(reasons) < 5:
-        fail(f"found only {len(reasons)} reasons of rejections in server/metrics.cc")
+        fail(f"found only {len(reasons)} reasons of rejections in server/observability/metrics.cc")
     row = re.search(r"^\| `maxsim_rejections_total` .*$", (ROOT / "docs/operations.md").read_text(), re.MULTILINE)
     for reason in sorted(reasons):
         if not row or f"`{reason}`" not in row.group():

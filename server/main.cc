@@ -16,11 +16,11 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/thread_name.h"
+#include "base/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/load.h"
 #include "server/descriptors.h"
-#include "server/logging.h"
+#include "server/observability/logging.h"
 #include "server/server.h"
 
 namespace {

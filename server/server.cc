@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_clock.h"
+#include "base/thread_name.h"
+#include "base/units.h"
 #include "kernels/cpu/machine.h"
-#include "kernels/monotonic_clock.h"
-#include "kernels/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
 #include "server/descriptors.h"
-#include "server/logging.h"
+#include "server/observability/logging.h"
 #include "server/startup.h"
-#include "server/units.h"
 
 namespace maxsim {
 namespace {
@@ -44,10 +44,11 @@ constexpr absl::Duration kProbeTime = absl::Seconds(1);
 // Time for the answers of a failed device's requests to leave.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
-rpc::Reranker::Dependencies RerankerDependencies(rpc::RerankService* rerank, const rpc::Authenticator* authenticator,
-                                                 const store::DeviceSet* devices, const store::CollectionStore* store,
-                                                 Metrics* metrics, rpc::CallTracker* calls,
-                                                 const config::Config& config) {
+rpc::GrpcReranker::Dependencies RerankerDependencies(service::RerankService* rerank,
+                                                     const service::Authenticator* authenticator,
+                                                     const store::DeviceSet* devices,
+                                                     const store::CollectionStore* store, Metrics* metrics,
+                                                     service::CallTracker* calls, const config::Config& config) {
   return {.rerank = rerank,
           .authenticator = authenticator,
           .devices = devices,
@@ -75,7 +76,7 @@ void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
               {"device", info.device},
               {"isa", info.isa},
               {"parallelism", absl::StrCat(info.parallelism)},
-              {"memory", units::FormatBytes(info.memory_bytes)},
+              {"memory", WriteBytes(info.memory_bytes)},
               {"lanes", absl::StrCat(engine.num_lanes())}});
   if (!info.link.empty()) {
     log::Write(spdlog::level::info, "link", {{"number", absl::StrCat(numbered.number)}, {"measured", info.link}});
@@ -216,8 +217,8 @@ absl::Status Server::OpenPorts() {
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
               {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
               {"tls", certificates_.enabled() ? "on" : "off"},
-              {"authentication", authenticator_.enabled(rpc::Scope::kSearch) ? "on" : "off"},
-              {"admin_authentication", authenticator_.enabled(rpc::Scope::kAdmin) ? "on" : "off"}});
+              {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
+              {"admin_authentication", authenticator_.enabled(service::Scope::kAdmin) ? "on" : "off"}});
   return absl::OkStatus();
 }
 
@@ -276,7 +277,7 @@ void Server::SetPhase(Phase phase) {
     if (phase == Phase::kServing) has_served_ = true;
   }
   if (phase == Phase::kServing) {
-    rerank_.SetState(rpc::RerankService::State::kServing);
+    rerank_.SetState(service::RerankService::State::kServing);
     admin_.AcceptChanges();
   }
   metrics_.SetReady(phase == Phase::kServing);
@@ -389,9 +390,9 @@ void Server::RequestStop(const std::string& reason) {
 }
 
 void Server::RequestReload() {
-  for (const rpc::Scope scope : {rpc::Scope::kSearch, rpc::Scope::kAdmin}) {
+  for (const service::Scope scope : {service::Scope::kSearch, service::Scope::kAdmin}) {
     if (!authenticator_.has_file(scope)) continue;
-    const char* const what = scope == rpc::Scope::kAdmin ? "admin_tokens" : "tokens";
+    const char* const what = scope == service::Scope::kAdmin ? "admin_tokens" : "tokens";
     if (absl::Status status = authenticator_.Load(scope); !status.ok()) {
       log::Write(spdlog::level::err, absl::StrCat(what, "_not_reloaded"), {{"error", status.ToString()}});
     } else {
@@ -440,7 +441,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   RemoveOwnPortFile();
   const absl::Time deadline = MonotonicNow() + grace;
   calls_.BeginDrain();
-  rerank_.SetState(rpc::RerankService::State::kDraining);
+  rerank_.SetState(service::RerankService::State::kDraining);
   reranker_.DrainStreams();
   reflection_.Drain();
   store_->StopLoads();

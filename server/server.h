@@ -16,23 +16,23 @@
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
 #include "server/engine/engine.h"
-#include "server/grpc_port.h"
+#include "server/grpc/grpc_admin.h"
+#include "server/grpc/grpc_port.h"
+#include "server/grpc/grpc_reranker.h"
+#include "server/grpc/port_probe.h"
+#include "server/grpc/reflection.h"
+#include "server/grpc/tls_certificates.h"
+#include "server/grpc/worker.h"
 #include "server/http/http_server.h"
-#include "server/metrics.h"
-#include "server/nvml.h"
-#include "server/port_probe.h"
-#include "server/rpc/admin.h"
-#include "server/rpc/auth.h"
-#include "server/rpc/call_tracker.h"
-#include "server/rpc/collection_admin.h"
-#include "server/rpc/reflection.h"
-#include "server/rpc/rerank_service.h"
-#include "server/rpc/reranker.h"
-#include "server/rpc/worker.h"
+#include "server/observability/metrics.h"
+#include "server/observability/nvml.h"
+#include "server/service/auth.h"
+#include "server/service/call_tracker.h"
+#include "server/service/collection_admin.h"
+#include "server/service/rerank_service.h"
 #include "server/startup.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
-#include "server/tls_certificates.h"
 
 namespace maxsim {
 
@@ -110,14 +110,14 @@ class Server {
   const std::unique_ptr<store::CollectionStore> store_;
   const std::unique_ptr<engine::Engine> engine_;
   const std::unique_ptr<batching::Scheduler> scheduler_;
-  rpc::Authenticator authenticator_;
+  service::Authenticator authenticator_;
   TlsCertificates certificates_;
-  rpc::CollectionAdmin collections_;
-  rpc::RerankService rerank_;
+  service::CollectionAdmin collections_;
+  service::RerankService rerank_;
   std::unique_ptr<rpc::Worker> worker_;
-  rpc::CallTracker calls_;
-  rpc::Reranker reranker_;
-  rpc::Admin admin_;
+  service::CallTracker calls_;
+  rpc::GrpcReranker reranker_;
+  rpc::GrpcAdmin admin_;
   rpc::Reflection reflection_;
   std::unique_ptr<GrpcPort> grpc_;
   std::unique_ptr<http::HttpServer> http_;

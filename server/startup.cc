@@ -15,9 +15,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/monotonic_clock.h"
-#include "server/logging.h"
-#include "server/shard/file.h"
+#include "base/file.h"
+#include "base/monotonic_clock.h"
+#include "server/observability/logging.h"
 
 namespace maxsim {
 namespace {
@@ -165,7 +165,7 @@ absl::Status PreparePortFile(const std::string& path) {
 }
 
 bool NamesThisProcess(const std::string& path) {
-  if (!shard::OtherKind(path).empty()) return false;
+  if (!OtherKind(path).empty()) return false;
   std::ifstream file(path);
   std::string line;
   return std::getline(file, line) && absl::EndsWith(line, absl::StrCat("\"pid\":", getpid(), "}"));

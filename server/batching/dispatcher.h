@@ -17,7 +17,7 @@
 #include "server/batching/rate_meter.h"
 #include "server/batching/scheduler_options.h"
 #include "server/engine/job.h"
-#include "server/metrics.h"
+#include "server/observability/metrics.h"
 
 namespace maxsim::batching {
 

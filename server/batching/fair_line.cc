@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "server/saturating.h"
+#include "base/saturating.h"
 
 namespace maxsim::batching {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/random/random.h"
-#include "kernels/monotonic_clock.h"
-#include "kernels/thread_name.h"
+#include "base/monotonic_clock.h"
+#include "base/thread_name.h"
 #include "server/batching/answer_threads.h"
 #include "server/batching/dispatcher.h"
 

@@ -10,7 +10,7 @@
 #include "server/batching/scheduler_options.h"
 #include "server/engine/engine.h"
 #include "server/engine/job.h"
-#include "server/metrics.h"
+#include "server/observability/metrics.h"
 
 namespace maxsim::batching {
 

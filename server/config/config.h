@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "server/batching/scheduler.h"
 #include "server/engine/engine.h"
-#include "server/rpc/limits.h"
+#include "server/service/limits.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
 #include "server/store/residency.h"
@@ -77,7 +77,7 @@ struct Config {
   std::optional<store::OnDeviceLoss> on_device_loss;
   batching::SchedulerOptions batching;
   std::string client_key = "x-client-id";  // batching.client_key: metadata or header by which clients name themselves
-  rpc::RequestLimits limits;
+  service::RequestLimits limits;
 
   struct {
     std::string port_file;                             // "": none

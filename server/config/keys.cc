@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/units.h"
 #include "kernels/maxsim.h"
 #include "server/config/values.h"
-#include "server/units.h"
 
 namespace maxsim::config {
 namespace {
@@ -67,12 +67,12 @@ Key Numeric(std::string name, std::string type, Field<T> field, uint64_t min, ui
 
 template <typename T>
 Key Count(std::string name, Field<T> field, uint64_t min, uint64_t max, std::string help) {
-  return Numeric(std::move(name), "count", field, min, max, std::move(help), units::ParseCount, units::FormatCount);
+  return Numeric(std::move(name), "count", field, min, max, std::move(help), ParseCount, WriteCount);
 }
 
 template <typename T>
 Key Bytes(std::string name, Field<T> field, uint64_t min, uint64_t max, std::string help) {
-  return Numeric(std::move(name), "size", field, min, max, std::move(help), units::ParseBytes, units::FormatBytes);
+  return Numeric(std::move(name), "size", field, min, max, std::move(help), ParseBytes, WriteBytes);
 }
 
 Key Bool(std::string name, Field<bool> field, std::string help) {

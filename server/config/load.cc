@@ -15,11 +15,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "server/config/collections.h"
 #include "server/config/keys.h"
 #include "server/config/values.h"
-#include "server/shard/file.h"
-#include "server/shard/text.h"
 
 namespace maxsim::config {
 namespace {
@@ -59,14 +59,14 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a folder, not a file"));
   }
-  const std::optional<std::string> text = shard::ReadToEnd(path);
+  const std::optional<std::string> text = ReadToEnd(path);
   if (!text.has_value()) {
     const std::string message =
         absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
   // It would be a server on defaults as well.
-  if (text->empty() && shard::OtherKind(path) == "a pipe") {
+  if (text->empty() && OtherKind(path) == "a pipe") {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe into which nobody writes"));
   }
   return ApplyYaml(*text, path, loaded);
@@ -217,7 +217,7 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
   // The message goes to a terminal and to logs, and quotes what stands in a file, a variable or a flag.
   constexpr size_t kLongestMessage = 2000;
   const absl::string_view message = loaded.status().message();
-  return absl::Status(loaded.status().code(), shard::Printable({message.data(), message.size()}, kLongestMessage));
+  return absl::Status(loaded.status().code(), Printable({message.data(), message.size()}, kLongestMessage));
 }
 
 std::vector<std::string> EnvironmentNames() {

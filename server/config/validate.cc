@@ -84,7 +84,7 @@ std::vector<std::string> Warnings(const Config& config) {
 }
 
 absl::Status Validate(const Config& config) {
-  const rpc::RequestLimits& limits = config.limits;
+  const service::RequestLimits& limits = config.limits;
   const ExecutorOptions& executor = config.engine.executor;
   for (const absl::Status& status :
        {Ordered("limits.default_top_k", limits.default_top_k, "limits.max_top_k", limits.max_top_k),

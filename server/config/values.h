@@ -1,4 +1,4 @@
-// Text of configuration values: durations, addresses, devices; server/units.h has counts and sizes. Errors are
+// Text of configuration values: durations, addresses, devices; base/units.h has counts and sizes. Errors are
 // INVALID_ARGUMENT with the value and what is accepted; the caller puts the key in front.
 #pragma once
 

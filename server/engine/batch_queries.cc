@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/monotonic_clock.h"
+#include "base/monotonic_clock.h"
 
 namespace maxsim::engine {
 

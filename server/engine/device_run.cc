@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/monotonic_clock.h"
+#include "base/monotonic_clock.h"
 
 namespace maxsim::engine {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/saturating.h"
+#include "base/saturating.h"
 
 namespace maxsim::engine {
 

@@ -25,13 +25,13 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/thread_name.h"
+#include "base/thread_name.h"
 #include "server/gate/handed_over.h"
 #include "server/gate/listeners.h"
 #include "server/gate/relay.h"
 #include "server/gate/visitors.h"
 #include "server/gate/waiting_connection.h"
-#include "server/log_event.h"
+#include "server/observability/log_event.h"
 
 namespace maxsim::gate {
 namespace {

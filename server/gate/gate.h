@@ -42,7 +42,7 @@ struct GateOptions {
 
 // Why the gate has ended a connection, as the metrics name it.
 enum class Ending {
-  kFull,             // max_connections
+  kFull,             // max_connections, or no descriptor is left
   kPeerFull,         // max_connections_per_peer
   kTimeout,          // first_call_timeout
   kMalformed,        // no HTTP/2, or beyond the limits of http2_scanner.h and relay.h

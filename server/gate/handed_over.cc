@@ -8,8 +8,8 @@
 namespace maxsim::gate {
 namespace {
 
-// Returns the inode of a socket, or 0 where the descriptor is closed or something else's. ThreadSanitizer takes fstat for
-// a use of the file, which races with whoever closes it; here that race is the question, so fstatat asks it.
+// Returns the inode of a socket, or 0 where the descriptor is closed or something else's. ThreadSanitizer takes fstat
+// for a use of the file, which races with whoever closes it; here that race is the question, so fstatat asks it.
 ino_t SocketInode(int fd) {
   struct stat file {};
   return fstatat(fd, "", &file, AT_EMPTY_PATH) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;

@@ -29,23 +29,27 @@ constexpr double kCallsPerSecond = 5;
 constexpr double kCallsBurst = 20;
 constexpr double kBytesPerSecond = 16 * 1024;
 constexpr double kBytesBurst = 64 * 1024;
-constexpr int kMaxOpenStreams = 16;
-constexpr int kMaxWatches = 4;
+constexpr size_t kMaxOpenStreams = 16;
+constexpr size_t kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
 // Relayed connections without a known token. Each takes three descriptors; one more takes the place of the oldest.
 constexpr size_t kMaxUnproven = 64;
 
-// Calls that are let through behind the bound of their rate before the connection ends. What a client has sent by then
-// is in hand, and waiting does not undo it.
+// How far behind the bound of their rate calls are let through before the connection ends. What a client has sent by
+// then is in hand, and waiting does not undo it.
 constexpr std::chrono::seconds kLongestDebt(4);
+
+// How long a client may send more bytes than their rate without a pause. Ending its connection also finds out that it
+// has hung up, which would otherwise be noticed only behind all that it has sent.
+constexpr std::chrono::seconds kLongestFlood(10);
 
 // Without a token only, since a client that has one may be slow.
 constexpr std::chrono::seconds kWriteTime(10);
 
 // Names `fd` after the client, so that the other end of its pair sees the address. Without a name all relayed clients
 // would be one for fairness, and nothing else would differ.
-void Name(int fd, const Peer& peer) {
+void NameAfter(int fd, const Peer& peer) {
   static std::atomic<uint64_t> next_number{0};
   std::string name = absl::StrCat(std::string(kRelayedPeerPrefix.substr(kRelayedPeerPrefix.find(':') + 1)), peer.name,
                                   "/", getpid(), "-", next_number.fetch_add(1));
@@ -72,9 +76,12 @@ RateBound::Clock::duration RateBound::Take(double amount, Clock::time_point now)
 
 void Relay::Start(Visitors* visitors, Socket client, const Peer& peer, const std::string& received) {
   int ends[2] = {-1, -1};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+    visitors->dependencies.on_ended(Ending::kFull);
+    return;
+  }
   OwnedFd grpcs_end(ends[1]);
-  Name(ends[0], peer);
+  NameAfter(ends[0], peer);
   auto relay = std::make_shared<Relay>(visitors, std::move(client), MakeSocket(visitors->loop, AF_UNIX, ends[0]), peer);
   relay->place_ = visitors->unproven.insert(visitors->unproven.end(), relay);
   while (visitors->unproven.size() > kMaxUnproven) {
@@ -131,19 +138,24 @@ void Relay::OnClientBytes(std::string_view bytes) {
 }
 
 bool Relay::Scan(std::string_view bytes) {
-  pause_ = bytes_.Take(static_cast<double>(bytes.size()), Clock::now());
+  const Clock::time_point now = Clock::now();
+  pause_ = bytes_.Take(static_cast<double>(bytes.size()), now);
+  if (pause_ <= Clock::duration::zero()) flood_began_.reset();
+  if (pause_ > Clock::duration::zero() && now - flood_began_.emplace(flood_began_.value_or(now)) > kLongestFlood) {
+    return false;
+  }
   scanner_.Append(bytes);
   while (!proven_) {
     const absl::StatusOr<std::optional<Unit>> unit = scanner_.Next();
     if (!unit.ok()) return false;
     if (!unit->has_value()) return true;
-    if (!Pass(**unit)) return false;
+    if (!Admit(**unit)) return false;
   }
   to_inside_ += scanner_.TakeRest();
   return true;
 }
 
-bool Relay::Pass(const Unit& unit) {
+bool Relay::Admit(const Unit& unit) {
   to_inside_ += unit.bytes;
   if (unit.kind == Unit::Kind::kCall) {
     if (visitors_.dependencies.authenticate(unit.authorization).ok()) {
@@ -153,15 +165,16 @@ bool Relay::Pass(const Unit& unit) {
     const Clock::duration debt = calls_.Take(1, Clock::now());
     if (debt > kLongestDebt) return false;
     pause_ = std::max(pause_, debt);
-    if (unit.path == kWatch) ++num_watches_;
-    ++num_open_;
+    (unit.path == kWatch ? open_watches_ : open_calls_).insert(unit.stream_id);
   }
-  const bool ends_stream =
-      unit.kind != Unit::Kind::kPreface &&
-      (unit.type == FrameType::kResetStream ||
-       ((unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0));
-  if (ends_stream) num_open_ = std::max(0, num_open_ - 1);
-  return num_open_ <= kMaxOpenStreams && num_watches_ <= kMaxWatches;
+  if (unit.kind != Unit::Kind::kPreface) {
+    const bool sends_no_more =
+        (unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0;
+    // A Watch goes on when its client has said everything; Check is answered then.
+    if (unit.type == FrameType::kResetStream) open_watches_.erase(unit.stream_id);
+    if (unit.type == FrameType::kResetStream || sends_no_more) open_calls_.erase(unit.stream_id);
+  }
+  return open_calls_.size() + open_watches_.size() <= kMaxOpenStreams && open_watches_.size() <= kMaxWatches;
 }
 
 void Relay::BecomeProven() {

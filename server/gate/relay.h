@@ -9,8 +9,11 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include <boost/asio/steady_timer.hpp>
@@ -55,15 +58,16 @@ class Relay : public std::enable_shared_from_this<Relay> {
   using Clock = std::chrono::steady_clock;
 
   void Begin(const std::string& received);
-  // The client's bytes go to gRPC ...
+  // Reads the client's bytes, which go to gRPC.
   void ReadClient();
   void OnClientBytes(std::string_view bytes);
   // Scans what has come and appends to to_inside_ what may pass; false where the client went beyond a bound.
   bool Scan(std::string_view bytes);
-  bool Pass(const Unit& unit);
+  // Appends a unit to to_inside_; false where the client went beyond a bound with it.
+  bool Admit(const Unit& unit);
   void BecomeProven();
   void WriteInside();
-  // ... and gRPC's to the client.
+  // Reads gRPC's bytes, which go to the client.
   void ReadInside();
   void WriteClient(size_t num_bytes);
 
@@ -77,9 +81,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
   Http2Scanner scanner_;
   RateBound calls_;
   RateBound bytes_;
-  Clock::duration pause_{};  // before the client is read again
-  int num_open_ = 0;         // streams that the client has opened and not ended
-  int num_watches_ = 0;
+  Clock::duration pause_{};                       // before the client is read again
+  std::optional<Clock::time_point> flood_began_;  // the client has sent more than its rate ever since
+  std::set<uint32_t> open_calls_;                 // ids of streams that the client has opened and not ended
+  std::set<uint32_t> open_watches_;               // and of those that it has not reset
   boost::asio::steady_timer pause_timer_;
   boost::asio::steady_timer write_deadline_;  // for the client to read
   std::string to_inside_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/escaping.h"
-#include "server/shard/text.h"
+#include "base/text.h"
 
 namespace maxsim::http {
 namespace {
@@ -12,16 +12,16 @@ constexpr size_t kPieceBytes = size_t{1} << 20;  // some milliseconds
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
 
 bool Decode(std::string_view text, std::string* bytes) {
-  if (bytes->empty()) return absl::Base64Unescape(shard::ForStrCat(text), bytes);
+  if (bytes->empty()) return absl::Base64Unescape(ForStrCat(text), bytes);
   std::string decoded;
-  if (!absl::Base64Unescape(shard::ForStrCat(text), &decoded)) return false;
+  if (!absl::Base64Unescape(ForStrCat(text), &decoded)) return false;
   *bytes += decoded;
   return true;
 }
 
 }  // namespace
 
-absl::StatusOr<bool> DecodeBase64(std::string_view text, const shard::StopCheck& stop, std::string* bytes) {
+absl::StatusOr<bool> DecodeBase64(std::string_view text, const StopCheck& stop, std::string* bytes) {
   if (text.size() <= kPieceBytes) return Decode(text, bytes);
   std::string piece;  // without white space; it begins with the last one's part of a group of four
   bool padded = false;

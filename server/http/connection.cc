@@ -15,8 +15,8 @@
 #include <boost/beast/http/write.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/monotonic_clock.h"
-#include "server/log_event.h"
+#include "base/monotonic_clock.h"
+#include "server/observability/log_event.h"
 
 namespace maxsim::http {
 namespace {

@@ -17,13 +17,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kernels/monotonic_clock.h"
+#include "base/monotonic_clock.h"
+#include "client/status.h"
 #include "server/http/call_end.h"
+#include "server/http/http_status.h"
 #include "server/http/rerank_json.h"
 #include "server/http/transport.h"
-#include "server/logging.h"
-#include "server/rpc/grpc_call.h"
-#include "server/rpc/status.h"
+#include "server/observability/logging.h"
+#include "server/service/client_of.h"
+#include "server/service/status.h"
 
 namespace maxsim::http {
 namespace {
@@ -60,17 +62,17 @@ Response Json(int status, std::string body) {
 
 Response Error(int http_status, const absl::Status& status, std::string body) {
   Response response = Json(http_status, std::move(body));
-  response.retry_after_s = (rpc::RetryDelayMs(status) + 999) / 1000;
+  response.retry_after_s = (service::RetryDelayMs(status) + 999) / 1000;
   return response;
 }
 
 Response Error(int http_status, const absl::Status& status) { return Error(http_status, status, FormatError(status)); }
 
-Response Error(const absl::Status& status) { return Error(rpc::ToHttp(status.code()), status); }
+Response Error(const absl::Status& status) { return Error(ToHttpCode(status.code()), status); }
 
 // What the service refused, by its own names of fields.
 Response ServiceError(const absl::Status& status) {
-  return Error(rpc::ToHttp(status.code()), status, FormatServiceError(status));
+  return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
 }
 
 // What an exception was: for want of memory a client may come again.
@@ -136,7 +138,7 @@ class HttpServer::Impl final : private Application {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = MetricsText()};
       }
       if (request.path == kCollectionsPath) {
-        if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch);
+        if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
             !status.ok()) {
           return Error(status);
         }
@@ -171,8 +173,9 @@ class HttpServer::Impl final : private Application {
 
   // What can be refused is, before the body is received.
   std::optional<Response> BeginRerank(const Request& request) {
-    if (absl::Status status = deps_.authenticator->Check(request.authorization, rpc::Scope::kSearch); !status.ok()) {
-      return CountedError(rpc::ToHttp(status.code()), status, MonotonicNow());
+    if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
+        !status.ok()) {
+      return CountedError(ToHttpCode(status.code()), status, MonotonicNow());
     }
     const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
     if (std::all_of(codings.begin(), codings.end(), [](const std::string& coding) {
@@ -207,7 +210,7 @@ class HttpServer::Impl final : private Application {
     absl::Status status = why;
     if (http_status == 429) {
       status = absl::ResourceExhaustedError(absl::StrCat("http.max_concurrent_requests: ", why.message()));
-      rpc::SetRetryDelay(kBusyRetryDelay, status);
+      client::SetRetryAfter(kBusyRetryDelay, status);
     }
     if (http_status == 413) {
       status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
@@ -242,7 +245,7 @@ class HttpServer::Impl final : private Application {
 
   // The HTTP status of a call that failed here. Memory is the server's to have, not the client's to wait for its turn.
   static int HttpStatusOf(const absl::Status& status) {
-    return status.code() == absl::StatusCode::kResourceExhausted ? 503 : rpc::ToHttp(status.code());
+    return status.code() == absl::StatusCode::kResourceExhausted ? 503 : ToHttpCode(status.code());
   }
 
   void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
@@ -254,7 +257,7 @@ class HttpServer::Impl final : private Application {
                          {.method = "http",
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
-                          .client = rpc::ClientOf(request.client_id, request.peer),
+                          .client = service::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
                          [this, collection = parsed->collection(), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {

@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/metrics.h"
-#include "server/rpc/auth.h"
-#include "server/rpc/collection_admin.h"
-#include "server/rpc/rerank_service.h"
+#include "server/observability/metrics.h"
+#include "server/service/auth.h"
+#include "server/service/collection_admin.h"
+#include "server/service/rerank_service.h"
 
 namespace maxsim::http {
 
@@ -33,9 +33,9 @@ struct HttpOptions {
 
 // What the handlers use; everything must outlive the server.
 struct HttpDependencies {
-  rpc::RerankService* rerank = nullptr;
-  const rpc::CollectionAdmin* collections = nullptr;
-  const rpc::Authenticator* authenticator = nullptr;
+  service::RerankService* rerank = nullptr;
+  const service::CollectionAdmin* collections = nullptr;
+  const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
   std::function<absl::Status()> readiness;  // OK, or why the server is not ready; thread-safe
   std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null

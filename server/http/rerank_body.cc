@@ -8,20 +8,17 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_events.h"
+#include "base/text.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
 #include "server/http/base64.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_members.h"
-#include "server/shard/json_events.h"
-#include "server/shard/text.h"
 
 namespace maxsim::http {
 namespace {
-
-using shard::Cat;
-using shard::JsonEvents;
 
 // Levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
 constexpr int kMaxDepth = 4;
@@ -41,14 +38,14 @@ std::string Shown(const std::string& text) {
 
 class BodyEvents : public JsonEvents {
  public:
-  BodyEvents(const rpc::RequestLimits& limits, const shard::StopCheck& stop, v1::RerankRequest* request)
+  BodyEvents(const service::RequestLimits& limits, const StopCheck& stop, v1::RerankRequest* request)
       : JsonEvents(kMaxDepth), limits_(limits), stop_(stop), request_(*request), query_(*request->add_queries()) {}
 
   absl::Status Read(std::string_view body) {
     body_ = body;
     absl::Status status = Parse(body, stop_);
     if (!stopped_.ok()) return stopped_;
-    return malformed() ? shard::Prefix("the body is not JSON: ", status) : status;
+    return malformed() ? Prefix("the body is not JSON: ", status) : status;
   }
 
  private:
@@ -63,7 +60,7 @@ class BodyEvents : public JsonEvents {
     if (depth() == 1) return Select(kMembers, key, "", &seen_, &member_) || UnknownMember(key);
     if (!in_encoded_ || in_shape_) return true;
     return Select(kQueryMembers, key, "query.", &seen_in_query_, &query_member_) ||
-           Wrong(Cat("query.", shard::Printable(key, kLongestQuote)), "is not a member (dtype, shape and data are)");
+           Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member (dtype, shape and data are)");
   }
 
   // False when there is no such member, or it appears twice; of two errors the first counts.
@@ -93,7 +90,7 @@ class BodyEvents : public JsonEvents {
 
   bool UnknownMember(std::string_view name) {
     const std::string_view known = NameOfField(name);
-    return Wrong(shard::Printable(name, kLongestQuote),
+    return Wrong(Printable(name, kLongestQuote),
                  Cat("is not a member (model, query, query_weights, documents, top_n, return_documents and request_id "
                      "are)",
                      known.empty() ? "" : "; HTTP's name for it is ", known));
@@ -175,8 +172,8 @@ class BodyEvents : public JsonEvents {
   }
   bool NoList() { return Wrong("query", "must be a list of rows of numbers, or {dtype, shape, data}"); }
 
-  const rpc::RequestLimits& limits_;
-  const shard::StopCheck& stop_;
+  const service::RequestLimits& limits_;
+  const StopCheck& stop_;
   std::string_view body_;
   v1::RerankRequest& request_;
   v1::Query& query_;
@@ -200,7 +197,7 @@ class BodyEvents : public JsonEvents {
 
 bool BodyEvents::Refuse(std::string_view shown) {
   const auto is = [&](std::string_view member, std::string_view wanted) {
-    return Wrong(member, Cat("is ", shard::Printable(shown, kLongestQuote), wanted));
+    return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));
   };
   if (depth() == 0) return Fail("the body is not a JSON object");
   if (depth() > 1) return RefuseElement(shown);
@@ -231,7 +228,7 @@ bool BodyEvents::Refuse(std::string_view shown) {
 // In a list or in the query's object.
 bool BodyEvents::RefuseElement(std::string_view shown) {
   const auto is = [&](std::string_view member, std::string_view wanted) {
-    return Wrong(member, Cat("is ", shard::Printable(shown, kLongestQuote), wanted));
+    return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));
   };
   if (member_ == Member::kDocuments) {
     const int num_ids = request_.candidates().string_ids().ids_size() + request_.candidates().int_ids().ids_size();
@@ -398,8 +395,8 @@ bool BodyEvents::ReadData(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const rpc::RequestLimits& limits,
-                                                     const shard::StopCheck& stop) {
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const service::RequestLimits& limits,
+                                                     const StopCheck& stop) {
   v1::RerankRequest request;
   BodyEvents events(limits, stop, &request);
   if (absl::Status status = events.Read(body); !status.ok()) return status;

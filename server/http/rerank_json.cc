@@ -9,10 +9,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "collection/document_line.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
-#include "server/rpc/status.h"
-#include "server/shard/document_line.h"
+#include "server/service/status.h"
 
 namespace maxsim::http {
 namespace {
@@ -26,7 +26,7 @@ void AppendPayload(const std::string& payload, std::string& text) {
   if (payload.empty()) {
     text += "{}";
   } else {
-    text += shard::CheckPayload(payload).ok() ? payload : Dump(payload);
+    text += collection::CheckPayload(payload).ok() ? payload : Dump(payload);
   }
 }
 
@@ -46,7 +46,7 @@ std::string ResultText(const v1::QueryResult& result, int idx) {
 // The text of an answer, to which nothing more is added once `stop` has said so.
 class AnswerText {
  public:
-  explicit AnswerText(const shard::StopCheck& stop) : stop_(stop) {}
+  explicit AnswerText(const StopCheck& stop) : stop_(stop) {}
 
   void Append(std::string_view text) { text_ += text; }
 
@@ -76,7 +76,7 @@ class AnswerText {
  private:
   static constexpr size_t kStopBytes = size_t{64} << 10;  // less than 10 ms of formatting
 
-  const shard::StopCheck& stop_;
+  const StopCheck& stop_;
   std::string text_;
   size_t next_stop_bytes_ = 0;
   bool is_first_ = true;
@@ -100,13 +100,13 @@ constexpr std::array<Renamed, 10> kRenamed = {{{"queries[0].tokens.num_tokens", 
                                                {"top_k:", "top_n:"}}};
 
 std::string ErrorBody(absl::StatusCode code, const std::string& message) {
-  return Dump({{"error", {{"code", rpc::CodeName(code)}, {"message", message}}}});
+  return Dump({{"error", {{"code", service::CodeName(code)}, {"message", message}}}});
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response,
-                                                 const shard::StopCheck& stop) {
+                                                 const StopCheck& stop) {
   AnswerText answer(stop);
   answer.Append(absl::StrCat("{\"generation\":", response.generation(), ",\"id\":", Dump(response.request_id())));
   uint64_t unavailable = 0;

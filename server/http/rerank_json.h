@@ -16,9 +16,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "server/rpc/limits.h"
-#include "server/shard/stop.h"
+#include "server/service/limits.h"
 
 namespace maxsim::http {
 
@@ -26,12 +26,12 @@ namespace maxsim::http {
 // first. Elements beyond `limits` end the reading; all else that the message can hold is left to the service to refuse.
 // `stop` is asked every few milliseconds, and its error returned; null: never. Takes time in proportion to the body,
 // and memory in proportion to the message.
-absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const rpc::RequestLimits& limits,
-                                                     const shard::StopCheck& stop = nullptr);
+absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const service::RequestLimits& limits,
+                                                     const StopCheck& stop = nullptr);
 
 // `collection` as the request named it. `stop` as above.
 absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response,
-                                                 const shard::StopCheck& stop);
+                                                 const StopCheck& stop);
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);
 
 // {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}.

@@ -9,9 +9,9 @@
 #include <boost/asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/thread_name.h"
+#include "base/thread_name.h"
 #include "server/http/connection.h"
-#include "server/logging.h"
+#include "server/observability/logging.h"
 
 namespace maxsim::http {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "server/shard/text.h"
+#include "base/text.h"
 #include "server/store/parts.h"
 
 namespace maxsim::store {
@@ -77,7 +77,7 @@ std::string Collection::tiers() const {
   for (const Residency tier : {Residency::kGpu, Residency::kHost, Residency::kDisk}) {
     const bool used =
         std::any_of(parts().begin(), parts().end(), [tier](const Part& part) { return part.tier == tier; });
-    if (used) text += shard::Cat(text.empty() ? "" : "+", Name(tier));
+    if (used) text += Cat(text.empty() ? "" : "+", Name(tier));
   }
   return text.empty() ? std::string(Name(Residency::kAuto)) : text;
 }

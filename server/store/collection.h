@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
 #include "kernels/maxsim.h"
-#include "server/shard/manifest.h"
-#include "server/shard/shard.h"
 #include "server/store/device_set.h"
 #include "server/store/document_lengths.h"
 #include "server/store/id_index.h"
@@ -35,7 +35,7 @@ class Collection {
 
   // A shard, in one tier, on one device or copied to several.
   struct Part {
-    std::shared_ptr<const shard::Shard> shard;
+    std::shared_ptr<const collection::Shard> shard;
     Residency tier = Residency::kHost;  // never kAuto
     std::vector<Copy> copies;           // by device, at least one
     uint64_t first_ordinal = 0;
@@ -70,7 +70,7 @@ class Collection {
   struct Contents {
     std::string name;
     std::string path;
-    shard::Manifest manifest;
+    collection::Manifest manifest;
     std::shared_ptr<const void> reservation;  // of the memory that the parts take; may be null
     std::vector<Part> parts;                  // in manifest order
     IdIndex index;
@@ -81,7 +81,7 @@ class Collection {
 
   const std::string& name() const { return contents_.name; }
   const std::string& path() const { return contents_.path; }
-  const shard::Manifest& manifest() const { return contents_.manifest; }
+  const collection::Manifest& manifest() const { return contents_.manifest; }
   absl::Time loaded_at() const { return contents_.loaded_at; }
   const std::vector<Part>& parts() const { return contents_.parts; }
   int32_t dim() const { return manifest().dim; }

@@ -12,11 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "kernels/monotonic_clock.h"
-#include "kernels/thread_name.h"
-#include "server/log_event.h"
-#include "server/shard/file.h"
-#include "server/shard/text.h"
+#include "base/file.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "base/thread_name.h"
+#include "base/units.h"
+#include "server/observability/log_event.h"
 #include "server/store/memory_plan.h"
 
 namespace maxsim::store {
@@ -26,13 +27,13 @@ constexpr size_t kLoggedShards = 64;  // lines of the memory plan in the log; Co
 
 // Finds the first value no backend could score; an Infinity or NaN in a document would make every ranking it enters
 // meaningless.
-absl::Status CheckValues(const shard::Shard& shard, const shard::StopSignal* stop) {
+absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   const auto count = static_cast<size_t>(documents.num_tokens()) * static_cast<size_t>(documents.dim);
-  const size_t step = shard::kStopBlockBytes / SizeOf(documents.type);
+  const size_t step = kStopBlockBytes / SizeOf(documents.type);
   std::optional<size_t> bad;
   for (size_t begin = 0; begin < count && !bad.has_value(); begin += step) {
-    if (absl::Status status = shard::StopStatus(stop); !status.ok()) return status;
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     const auto* const block = static_cast<const uint8_t*>(documents.tokens) + begin * SizeOf(documents.type);
     bad = FindUnusableElement(documents.type, block, std::min(step, count - begin));
     if (bad.has_value()) *bad += begin;
@@ -41,11 +42,11 @@ absl::Status CheckValues(const shard::Shard& shard, const shard::StopSignal* sto
   const auto token = static_cast<int64_t>(*bad / static_cast<size_t>(documents.dim));
   const int64_t* end = documents.offsets + documents.num_documents + 1;
   const int64_t document = std::upper_bound(documents.offsets, end, token) - documents.offsets - 1;
-  return absl::DataLossError(shard::Cat(
-      shard.path(), ": document ", document, ", token ", token - documents.offsets[document], ", column ",
-      *bad % static_cast<size_t>(documents.dim),
-      documents.type == ScalarType::kI8 ? std::string(" is -128, which is not in -127 .. 127")
-                                        : shard::Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
+  return absl::DataLossError(Cat(shard.path(), ": document ", document, ", token ", token - documents.offsets[document],
+                                 ", column ", *bad % static_cast<size_t>(documents.dim),
+                                 documents.type == ScalarType::kI8
+                                     ? std::string(" is -128, which is not in -127 .. 127")
+                                     : Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
 }
 
 // What one shard takes where the plan puts it.
@@ -74,7 +75,7 @@ size_t NumThreads(const StoreOptions& options, size_t num_shards) {
 // Loads the shards of one collection side by side.
 class PartLoader {
  public:
-  PartLoader(const LoadRequest& request, const shard::Manifest& manifest, const Placement& placement,
+  PartLoader(const LoadRequest& request, const collection::Manifest& manifest, const Placement& placement,
              DeviceSet* devices, const StoreOptions& options, Reservation* reservation, FileLedger::Reservation* files)
       : request_(request),
         manifest_(manifest),
@@ -106,7 +107,7 @@ class PartLoader {
     Work();
     for (std::thread& thread : threads) thread.join();
     if (!error_.ok()) return error_;
-    if (absl::Status status = shard::StopStatus(request_.stop); !status.ok()) return status;
+    if (absl::Status status = StopStatus(request_.stop); !status.ok()) return status;
     uint64_t first_ordinal = 0;
     for (Collection::Part& part : parts_) {
       part.first_ordinal = first_ordinal;
@@ -117,14 +118,14 @@ class PartLoader {
 
  private:
   void Work() {
-    while (!failed_.load(std::memory_order_relaxed) && !shard::Stopped(request_.stop)) {
+    while (!failed_.load(std::memory_order_relaxed) && !Stopped(request_.stop)) {
       const size_t idx = next_.fetch_add(1, std::memory_order_relaxed);
       if (idx >= parts_.size()) return;
       absl::Status status;
       try {
         status = LoadPart(manifest_.shards[idx], placement_.shards[idx], &parts_[idx]);
       } catch (const std::bad_alloc&) {
-        status = absl::ResourceExhaustedError(shard::Cat("no memory to load ", manifest_.shards[idx].file));
+        status = absl::ResourceExhaustedError(Cat("no memory to load ", manifest_.shards[idx].file));
       }
       if (status.ok()) continue;
       const std::lock_guard lock(mutex_);
@@ -133,25 +134,24 @@ class PartLoader {
     }
   }
 
-  absl::Status LoadPart(const shard::ShardEntry& entry, const ShardPlace& place, Collection::Part* part) {
+  absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlace& place, Collection::Part* part) {
     const Residency tier = place.tier.tier;
     // GPUs copy the tokens out of the mapping, but for kDisk. Everything else is copied in any case.
     const bool copied = !devices_.is_gpu() && tier == Residency::kHost;
-    absl::StatusOr<std::shared_ptr<shard::Shard>> shard =
-        shard::Shard::Open(*request_.folder, manifest_, entry, copied ? shard::Access::kCopied : shard::Access::kMapped,
-                           options_.verify_checksums, request_.stop);
+    absl::StatusOr<std::shared_ptr<collection::Shard>> shard = collection::Shard::Open(
+        *request_.folder, manifest_, entry, copied ? collection::Access::kCopied : collection::Access::kMapped,
+        options_.verify_checksums, request_.stop);
     if (!shard.ok()) return shard.status();
     // Whether or not the file is hashed: a checksum says that a file is what its writer wrote, not that it can be
     // scored, and nobody behind this point copes with NaN.
     if (absl::Status status = CheckValues(**shard, request_.stop); !status.ok()) return status;
     for (const uint32_t device : place.devices) {
-      if (absl::Status status = shard::StopStatus(request_.stop); !status.ok()) return status;
+      if (absl::Status status = StopStatus(request_.stop); !status.ok()) return status;
       absl::StatusOr<std::unique_ptr<Documents>> documents =
           devices_.backend(device).Load((*shard)->documents(), TierOf(tier), *shard);
       if (absl::IsUnavailable(documents.status())) devices_.Lose(device, documents.status());
       if (!documents.ok()) {
-        return absl::Status(documents.status().code(),
-                            shard::Cat((*shard)->path(), ": ", documents.status().message()));
+        return absl::Status(documents.status().code(), Cat((*shard)->path(), ": ", documents.status().message()));
       }
       part->copies.push_back({device, *std::move(documents)});
     }
@@ -166,7 +166,7 @@ class PartLoader {
   }
 
   const LoadRequest& request_;
-  const shard::Manifest& manifest_;
+  const collection::Manifest& manifest_;
   const Placement& placement_;
   DeviceSet& devices_;
   const StoreOptions& options_;
@@ -179,17 +179,16 @@ class PartLoader {
   absl::Status error_;  // guarded by mutex_ until the threads are joined
 };
 
-std::string Purpose(const LoadRequest& request, const shard::Manifest& manifest) {
-  std::string text = shard::Cat("generation ", manifest.generation, " of collection ", request.name);
+std::string Purpose(const LoadRequest& request, const collection::Manifest& manifest) {
+  std::string text = Cat("generation ", manifest.generation, " of collection ", request.name);
   if (request.served != nullptr) {
-    text += shard::Cat(" (a reload holds both generations until the swap; generation ",
-                       request.served->manifest().generation, " holds ", FormatBytes(request.served->resident_bytes()),
-                       ")");
+    text += Cat(" (a reload holds both generations until the swap; generation ", request.served->manifest().generation,
+                " holds ", FormatBytesExactly(request.served->resident_bytes()), ")");
   }
   return text;
 }
 
-void LogPlan(const LoadRequest& request, const shard::Manifest& manifest, const DeviceSet& devices,
+void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, const DeviceSet& devices,
              const MemoryPlan& plan) {
   uint64_t available_bytes = 0;
   for (const MemoryLedger::Availability& device : plan.memory.devices) available_bytes += device.available_bytes;
@@ -226,7 +225,7 @@ struct Reserved {
 };
 
 absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> ReserveFiles(const LoadRequest& request,
-                                                                      const shard::Manifest& manifest,
+                                                                      const collection::Manifest& manifest,
                                                                       const DeviceSet& devices,
                                                                       const Placement& placement,
                                                                       const StoreOptions& options, FileLedger* files) {
@@ -241,17 +240,17 @@ absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> ReserveFiles(const Load
 }
 
 // Whether each file is there and of the size that memory was reserved for: before hours go into reading the others.
-absl::Status CheckSizes(const LoadRequest& request, const shard::Manifest& manifest) {
-  for (const shard::ShardEntry& entry : manifest.shards) {
-    if (absl::Status status = shard::StopStatus(request.stop); !status.ok()) return status;
-    const absl::StatusOr<shard::InputFile> file = request.folder->Open(entry.file);
+absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& manifest) {
+  for (const collection::ShardEntry& entry : manifest.shards) {
+    if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
+    const absl::StatusOr<InputFile> file = request.folder->Open(entry.file);
     if (!file.ok()) return file.status();
-    if (absl::Status status = shard::CheckSize(*file, entry); !status.ok()) return status;
+    if (absl::Status status = collection::CheckSize(*file, entry); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manifest& manifest, DeviceSet* devices,
+absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::Manifest& manifest, DeviceSet* devices,
                                  const StoreOptions& options, MemoryLedger* ledger, FileLedger* files) {
   const std::string purpose = Purpose(request, manifest);
   // Another load may take the memory between the look and the grip; kAuto then looks again.
@@ -273,11 +272,12 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const shard::Manife
   }
 }
 
-absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request, const shard::Manifest& manifest,
-                                                           DeviceSet* devices, const StoreOptions& options,
-                                                           MemoryLedger* ledger, FileLedger* files) {
+absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request,
+                                                           const collection::Manifest& manifest, DeviceSet* devices,
+                                                           const StoreOptions& options, MemoryLedger* ledger,
+                                                           FileLedger* files) {
   const absl::Time start = MonotonicNow();
-  if (absl::Status status = shard::StopStatus(request.stop); !status.ok()) return status;
+  if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
   absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger, files);
   if (!reserved.ok()) return reserved.status();
   if (absl::Status status = CheckSizes(request, manifest); !status.ok()) return status;
@@ -287,7 +287,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& re
           .Run();
   if (!parts.ok()) return parts.status();
 
-  std::vector<std::shared_ptr<const shard::Shard>> shards;
+  std::vector<std::shared_ptr<const collection::Shard>> shards;
   shards.reserve(parts->size());
   for (const Collection::Part& part : *parts) shards.push_back(part.shard);
   absl::StatusOr<IdIndex> index = IdIndex::Build(shards, request.stop);
@@ -318,9 +318,9 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& re
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
-                                                                 const shard::Manifest& manifest, DeviceSet* devices,
-                                                                 const StoreOptions& options, MemoryLedger* ledger,
-                                                                 FileLedger* files) {
+                                                                 const collection::Manifest& manifest,
+                                                                 DeviceSet* devices, const StoreOptions& options,
+                                                                 MemoryLedger* ledger, FileLedger* files) {
   while (true) {
     devices->Poll();
     const size_t num_alive = devices->num_alive();
@@ -328,7 +328,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadReque
         LoadOnce(request, manifest, devices, options, ledger, files);
     // Each turn is one device poorer.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
-        shard::Stopped(request.stop)) {
+        Stopped(request.stop)) {
       return loaded;
     }
     log::Write(spdlog::level::warn, "load_begins_again",

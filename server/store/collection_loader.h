@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/shard/folder.h"
-#include "server/shard/manifest.h"
-#include "server/shard/stop.h"
+#include "base/folder.h"
+#include "base/stop.h"
+#include "collection/manifest.h"
 #include "server/store/collection.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
@@ -20,11 +20,11 @@ namespace maxsim::store {
 
 struct LoadRequest {
   std::string name;
-  const shard::Folder* folder = nullptr;
+  const Folder* folder = nullptr;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
-  const Collection* served = nullptr;       // the generation a reload replaces, for messages; null for a first load
-  const shard::StopSignal* stop = nullptr;  // once stopped, the load ends with its status; null: never
+  const Collection* served = nullptr;  // the generation a reload replaces, for messages; null for a first load
+  const StopSignal* stop = nullptr;    // once stopped, the load ends with its status; null: never
 };
 
 // Loads `manifest`, which was read from request.folder. Memory, descriptors and mappings are reserved, and every
@@ -32,8 +32,8 @@ struct LoadRequest {
 // options.load_threads threads; the first error ends the load, but for a device that is lost on the way: where others
 // go on (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
-                                                                 const shard::Manifest& manifest, DeviceSet* devices,
-                                                                 const StoreOptions& options, MemoryLedger* ledger,
-                                                                 FileLedger* files);
+                                                                 const collection::Manifest& manifest,
+                                                                 DeviceSet* devices, const StoreOptions& options,
+                                                                 MemoryLedger* ledger, FileLedger* files);
 
 }  // namespace maxsim::store

@@ -8,9 +8,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "server/log_event.h"
-#include "server/shard/folder.h"
-#include "server/shard/text.h"
+#include "base/folder.h"
+#include "base/text.h"
+#include "server/observability/log_event.h"
 #include "server/store/collection_loader.h"
 #include "server/store/file_ledger.h"
 #include "server/store/memory_ledger.h"
@@ -26,16 +26,16 @@ constexpr size_t kMaxNamesListed = 20;  // in an error message
 constexpr std::chrono::milliseconds kStopPoll{20};
 
 // Reads the manifest through `folder`, which is opened here.
-absl::StatusOr<shard::Manifest> ReadPublished(const std::string& root, const std::string& path,
-                                              std::optional<shard::Folder>* folder) {
+absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, const std::string& path,
+                                                   std::optional<Folder>* folder) {
   if (root.empty()) {
     folder->emplace(path);
   } else {
-    absl::StatusOr<shard::Folder> beneath = shard::Folder::OpenBeneath(root, path);
+    absl::StatusOr<Folder> beneath = Folder::OpenBeneath(root, path);
     if (!beneath.ok()) return beneath.status();
     folder->emplace(*std::move(beneath));
   }
-  absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(**folder);
+  absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
   // Whoever asks for it has made no mistake.
   if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
   return manifest;
@@ -46,13 +46,11 @@ absl::StatusOr<shard::Manifest> ReadPublished(const std::string& root, const std
 absl::Status ValidateCollectionName(std::string_view name) {
   if (name.empty()) return absl::InvalidArgumentError("collection name is empty; it takes 1 to 128 characters");
   if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(
-        shard::Cat("collection name of ", name.size(), " bytes; the limit is ", kMaxNameBytes));
+    return absl::InvalidArgumentError(Cat("collection name of ", name.size(), " bytes; the limit is ", kMaxNameBytes));
   }
   for (char c : name) {
     if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-') continue;
-    return absl::InvalidArgumentError(
-        shard::Cat("collection name ", shard::Quote(name), " may hold only A-Z a-z 0-9 . _ -"));
+    return absl::InvalidArgumentError(Cat("collection name ", Quote(name), " may hold only A-Z a-z 0-9 . _ -"));
   }
   return absl::OkStatus();
 }
@@ -129,19 +127,19 @@ absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
   std::string names;
   for (const auto& [known, entry] : entries_) {
     if (entry->collection == nullptr) continue;
-    if (num_served++ < kMaxNamesListed) names += shard::Cat(names.empty() ? "" : ", ", known);
+    if (num_served++ < kMaxNamesListed) names += Cat(names.empty() ? "" : ", ", known);
   }
-  std::string text = shard::Cat("no collection ", shard::Quote(name));
-  if (num_served == 0) return absl::NotFoundError(shard::Cat(text, "; none is loaded"));
-  text += shard::Cat("; loaded: ", names);
-  if (num_served > kMaxNamesListed) text += shard::Cat(" and ", num_served - kMaxNamesListed, " more");
+  std::string text = Cat("no collection ", Quote(name));
+  if (num_served == 0) return absl::NotFoundError(Cat(text, "; none is loaded"));
+  text += Cat("; loaded: ", names);
+  if (num_served > kMaxNamesListed) text += Cat(" and ", num_served - kMaxNamesListed, " more");
   return absl::NotFoundError(text);
 }
 
-absl::Status CollectionStore::TakeTurn(const std::shared_ptr<Entry>& entry, const shard::StopSignal* stop, Turn* turn) {
+absl::Status CollectionStore::TakeTurn(const std::shared_ptr<Entry>& entry, const StopSignal* stop, Turn* turn) {
   std::unique_lock lock(mutex_);
   while (entry->busy) {
-    if (absl::Status status = shard::StopStatus(stop); !status.ok()) return status;
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     // Whoever stops a signal wakes nobody.
     turn_ended_.wait_for(lock, kStopPoll);
   }
@@ -158,8 +156,8 @@ bool CollectionStore::IsBusy(std::string_view name) const {
 
 // Runs during the entry's turn. The entry's state says kLoading, or kReady with the generation that is served.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
-    Entry* entry, const std::shared_ptr<const Collection>& served, const shard::StopSignal* stop, bool* changed) {
-  const shard::StopSignal either(&stop_loads_, stop);
+    Entry* entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop, bool* changed) {
+  const StopSignal either(&stop_loads_, stop);
   std::string path;
   std::string root;
   LoadRequest request;
@@ -175,11 +173,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   }
   *changed = true;
   absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
-  std::optional<shard::Folder> folder;  // held until the last shard is open
-  absl::StatusOr<shard::Manifest> manifest = ReadPublished(root, path, &folder);
+  std::optional<Folder> folder;  // held until the last shard is open
+  absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
     loaded = manifest.status();
-  } else if (served != nullptr && shard::FormatManifest(*manifest) == shard::FormatManifest(served->manifest()) &&
+  } else if (served != nullptr &&
+             collection::FormatManifest(*manifest) == collection::FormatManifest(served->manifest()) &&
              served->Check().ok() && served->num_unavailable(*devices_) == 0) {
     *changed = false;
     loaded = served;
@@ -188,7 +187,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     try {
       loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get(), files_.get());
     } catch (const std::bad_alloc&) {
-      loaded = absl::ResourceExhaustedError(shard::Cat("no memory to load collection ", request.name));
+      loaded = absl::ResourceExhaustedError(Cat("no memory to load collection ", request.name));
     }
   }
   if (!loaded.ok()) {
@@ -215,7 +214,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
                                                                         const std::string& path, Residency residency,
                                                                         Replication replication,
                                                                         const std::string& root,
-                                                                        const shard::StopSignal* stop) {
+                                                                        const StopSignal* stop) {
   if (absl::Status status = ValidateCollectionName(name); !status.ok()) return status;
   while (true) {
     // A new entry is published with its turn taken, so that nobody sees it before this call has described it.
@@ -239,7 +238,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
       if (entry->removed) continue;  // unloaded while this call waited
       if (entry->collection != nullptr) {
         return absl::AlreadyExistsError(
-            shard::Cat("collection \"", name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
+            Cat("collection \"", name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
       }
       entry->path = path;
       entry->root = root;
@@ -254,7 +253,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed,
-                                                                          const shard::StopSignal* stop) {
+                                                                          const StopSignal* stop) {
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
@@ -280,7 +279,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const 
   }
 }
 
-absl::Status CollectionStore::Unload(const std::string& name, const shard::StopSignal* stop) {
+absl::Status CollectionStore::Unload(const std::string& name, const StopSignal* stop) {
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
@@ -307,9 +306,9 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Find(std::str
   const Entry& entry = *found->second;
   if (entry.collection != nullptr) return entry.collection;
   if (entry.state == CollectionStatus::State::kLoading) {
-    return absl::UnavailableError(shard::Cat("collection \"", name, "\" is still loading"));
+    return absl::UnavailableError(Cat("collection \"", name, "\" is still loading"));
   }
-  return absl::UnavailableError(shard::Cat("collection \"", name, "\" failed to load: ", entry.error));
+  return absl::UnavailableError(Cat("collection \"", name, "\" failed to load: ", entry.error));
 }
 
 std::vector<CollectionStatus> CollectionStore::List() const {
@@ -324,7 +323,7 @@ std::vector<CollectionStatus> CollectionStore::List() const {
 
 absl::StatusOr<std::string> CollectionStore::MemoryPlan(const std::string& path, Residency residency,
                                                         Replication replication) const {
-  const absl::StatusOr<shard::Manifest> manifest = shard::ReadManifest(path);
+  const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
   if (!manifest.ok()) return manifest.status();
   const absl::StatusOr<store::MemoryPlan> plan =
       PlanMemory(*devices_, *manifest, residency, replication, options_, ledger_->Available());

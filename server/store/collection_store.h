@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
-#include "server/shard/stop.h"
 #include "server/store/collection.h"
 #include "server/store/device_set.h"
 #include "server/store/residency.h"
@@ -61,7 +61,7 @@ struct CollectionStatus {
 // reload or unload of one name waits for the one before. Find and List never wait for a load.
 //
 // Whatever loads or waits takes a signal `stop` (null: never) and soon ends with its status once that is stopped:
-// within the next block of shard::kStopBlockBytes that is read or checked, or the copying of a shard to a GPU. Memory
+// within the next block of kStopBlockBytes that is read or checked, or the copying of a shard to a GPU. Memory
 // and descriptors of what was loaded so far are given back.
 class CollectionStore {
  public:
@@ -75,22 +75,22 @@ class CollectionStore {
   // logged. INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or residency
   // this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
   // leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is read but
-  // one that lies beneath it (shard::Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
+  // one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
                                                          Replication replication = Replication::kAuto,
                                                          const std::string& root = "",
-                                                         const shard::StopSignal* stop = nullptr);
+                                                         const StopSignal* stop = nullptr);
 
   // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
   // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
   // already, and then nothing is loaded, unless a served file was changed (Collection::Check) or a part is on a device
   // that was lost: then the collection moves to the devices that are left.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
-                                                           const shard::StopSignal* stop = nullptr);
+                                                           const StopSignal* stop = nullptr);
 
   // NOT_FOUND for an unknown name.
-  absl::Status Unload(const std::string& name, const shard::StopSignal* stop = nullptr);
+  absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
 
   // Whether a load, reload or unload of the name runs now.
   bool IsBusy(std::string_view name) const;
@@ -112,11 +112,11 @@ class CollectionStore {
   struct Entry;
   class Turn;
   std::shared_ptr<Entry> FindEntry(std::string_view name) const;
-  absl::Status TakeTurn(const std::shared_ptr<Entry>& entry, const shard::StopSignal* stop, Turn* turn);
+  absl::Status TakeTurn(const std::shared_ptr<Entry>& entry, const StopSignal* stop, Turn* turn);
   absl::Status UnknownLocked(std::string_view name) const;
   absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(Entry* entry,
                                                               const std::shared_ptr<const Collection>& served,
-                                                              const shard::StopSignal* stop, bool* changed);
+                                                              const StopSignal* stop, bool* changed);
 
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
 
@@ -125,7 +125,7 @@ class CollectionStore {
   const StoreOptions options_;
   const std::unique_ptr<MemoryLedger> ledger_;
   const std::unique_ptr<FileLedger> files_;
-  shard::StopSignal stop_loads_;
+  StopSignal stop_loads_;
   mutable std::mutex mutex_;
   std::condition_variable turn_ended_;
   std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_;  // guarded by mutex_

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/log_event.h"
+#include "server/observability/log_event.h"
 
 namespace maxsim::store {
 

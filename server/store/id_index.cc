@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "server/shard/text.h"
+#include "base/text.h"
 #include "server/store/parts.h"
 
 namespace maxsim::store {
@@ -64,7 +64,7 @@ void Prefetch(std::string_view id) {
   __builtin_prefetch(id.data() + id.size() - 1);
 }
 
-std::string Printed(std::string_view id) { return shard::Quote(id); }
+std::string Printed(std::string_view id) { return Quote(id); }
 std::string Printed(int64_t id) { return std::to_string(id); }
 
 }  // namespace
@@ -77,9 +77,9 @@ struct IdIndex::State {
     kCounted,  // there are none: the ordinal is id - first_id
   };
 
-  std::vector<std::shared_ptr<const shard::Shard>> shards;
-  std::vector<shard::ShardIds> ids;      // of each shard
-  std::vector<uint64_t> first_ordinals;  // likewise
+  std::vector<std::shared_ptr<const collection::Shard>> shards;
+  std::vector<collection::ShardIds> ids;  // of each shard
+  std::vector<uint64_t> first_ordinals;   // likewise
   uint64_t num_documents = 0;
   Kind kind = Kind::kHashed;
   int64_t first_id = 0;
@@ -97,7 +97,7 @@ struct IdIndex::State {
   }
 
   template <typename Id>
-  static Id Read(const shard::ShardIds& from, int64_t local) {
+  static Id Read(const collection::ShardIds& from, int64_t local) {
     if constexpr (std::is_same_v<Id, int64_t>) {
       return from.ints[local];
     } else if (from.size > 0) {
@@ -157,7 +157,7 @@ struct IdIndex::State {
       ordinals[i] = slots[at[i]] == kEmpty ? kUnknown : slots[at[i]] & kOrdinalMask;
       if (ordinals[i] == kUnknown) continue;
       places[i] = Place(ordinals[i]);
-      const shard::ShardIds& from = ids[places[i].first];
+      const collection::ShardIds& from = ids[places[i].first];
       if constexpr (std::is_same_v<Id, int64_t>) {
         __builtin_prefetch(&from.ints[places[i].second]);
       } else if (from.size > 0) {
@@ -249,8 +249,8 @@ uint64_t IdIndex::NumBytes(uint64_t num_documents) {
   return num_documents == 0 ? 0 : (num_documents + num_documents / 2 + 1) * sizeof(uint64_t);
 }
 
-absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards,
-                                       const shard::StopSignal* stop) {
+absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
+                                       const StopSignal* stop) {
   auto state = std::make_unique<State>();
   uint64_t num_documents = 0;
   for (const auto& shard : shards) {
@@ -263,10 +263,10 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
   }
   if (num_documents >= kOrdinalMask) {
     return absl::ResourceExhaustedError(
-        shard::Cat("the collection has ", num_documents, " documents; an id index holds ", kOrdinalMask - 1));
+        Cat("the collection has ", num_documents, " documents; an id index holds ", kOrdinalMask - 1));
   }
   state->num_documents = num_documents;
-  if (num_documents > 0 && state->shards.front()->id_type() == shard::IdType::kInt64) state->ChooseIntegerTable();
+  if (num_documents > 0 && state->shards.front()->id_type() == collection::IdType::kInt64) state->ChooseIntegerTable();
   if (state->kind == State::Kind::kCounted) return IdIndex(std::move(state));
   if (state->kind == State::Kind::kHashed) {
     AssignSlots(static_cast<size_t>(NumBytes(num_documents) / sizeof(uint64_t)), kEmpty, &state->slots);
@@ -277,16 +277,16 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const sh
     if (!earlier.has_value()) return absl::OkStatus();
     const auto [first_shard, first_local] = state->Place(*earlier);
     const auto [second_shard, second_local] = state->Place(ordinal);
-    return absl::DataLossError(shard::Cat("document id ", Printed(id), " appears twice: document ", first_local, " of ",
-                                          state->shards[first_shard]->path(), " and document ", second_local, " of ",
-                                          state->shards[second_shard]->path()));
+    return absl::DataLossError(Cat("document id ", Printed(id), " appears twice: document ", first_local, " of ",
+                                   state->shards[first_shard]->path(), " and document ", second_local, " of ",
+                                   state->shards[second_shard]->path()));
   };
   for (size_t shard_idx = 0; shard_idx < state->shards.size(); ++shard_idx) {
-    const shard::Shard& shard = *state->shards[shard_idx];
-    const bool has_strings = shard.id_type() == shard::IdType::kString;
+    const collection::Shard& shard = *state->shards[shard_idx];
+    const bool has_strings = shard.id_type() == collection::IdType::kString;
     for (int64_t local = 0; local < shard.documents().num_documents; ++local) {
-      if (local % shard::kStopBlockDocuments == 0) {
-        if (absl::Status status = shard::StopStatus(stop); !status.ok()) return status;
+      if (local % kStopBlockDocuments == 0) {
+        if (absl::Status status = StopStatus(stop); !status.ok()) return status;
       }
       const uint64_t ordinal = state->first_ordinals[shard_idx] + static_cast<uint64_t>(local);
       const absl::Status status =

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "server/shard/shard.h"
-#include "server/shard/stop.h"
+#include "base/stop.h"
+#include "collection/shard.h"
 
 namespace maxsim::store {
 
@@ -25,8 +25,8 @@ class IdIndex {
 
   // Numbers documents through `shards` in order. DATA_LOSS naming the id and both places when one appears twice; the
   // status of `stop` (may be null) once that is stopped.
-  static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const shard::Shard>> shards,
-                                       const shard::StopSignal* stop = nullptr);
+  static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
+                                       const StopSignal* stop = nullptr);
 
   IdIndex(IdIndex&&) noexcept;
   IdIndex& operator=(IdIndex&&) noexcept;

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "server/saturating.h"
-#include "server/shard/text.h"
+#include "base/saturating.h"
+#include "base/text.h"
+#include "base/units.h"
 
 namespace maxsim::store {
 
@@ -45,27 +46,15 @@ absl::Status CheckFits(uint64_t bytes, const MemoryLedger::Availability& now, st
   if (bytes == 0) return absl::OkStatus();
   if (!now.status.ok()) return now.status;
   if (bytes <= now.available_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(shard::Cat(
-      purpose, " needs ", FormatBytes(bytes), " of ", memory, " and ", FormatBytes(now.available_bytes),
-      " can be taken: budget ", now.budget_bytes == 0 ? std::string("none") : FormatBytes(now.budget_bytes),
-      ", held by collections ", FormatBytes(now.held_bytes), ", of that still loading ", FormatBytes(now.pending_bytes),
-      ", free ", FormatBytes(now.free_bytes), ", kept free ", FormatBytes(now.reserve_bytes)));
+  return absl::ResourceExhaustedError(
+      Cat(purpose, " needs ", FormatBytesExactly(bytes), " of ", memory, " and ",
+          FormatBytesExactly(now.available_bytes), " can be taken: budget ",
+          now.budget_bytes == 0 ? std::string("none") : FormatBytesExactly(now.budget_bytes), ", held by collections ",
+          FormatBytesExactly(now.held_bytes), ", of that still loading ", FormatBytesExactly(now.pending_bytes),
+          ", free ", FormatBytesExactly(now.free_bytes), ", kept free ", FormatBytesExactly(now.reserve_bytes)));
 }
 
 }  // namespace
-
-std::string FormatGrouped(uint64_t value) {
-  return shard::FormatCount(static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max())));
-}
-
-std::string FormatBytes(uint64_t bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return shard::Cat(bytes, " bytes");
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return absl::StrFormat("%.1f %s (%s bytes)", value, kUnits[unit], FormatGrouped(bytes));
-}
 
 uint64_t MemoryDemand::total() const {
   uint64_t bytes = host_bytes;
@@ -149,10 +138,10 @@ absl::StatusOr<std::shared_ptr<Reservation>> MemoryLedger::Reserve(const MemoryD
   const std::lock_guard lock(books_->mutex);
   const Memory now = AvailableLocked();
   for (size_t device = 0; device < demand.device_bytes.size(); ++device) {
-    const std::string kind = shard::Cat(devices_->backend(device).info().name, " memory");
+    const std::string kind = Cat(devices_->backend(device).info().name, " memory");
     const absl::Status fits =
         CheckFits(demand.device_bytes[device], now.devices[device], purpose,
-                  devices_->size() == 1 ? kind : shard::Cat(kind, " of device ", devices_->number(device)));
+                  devices_->size() == 1 ? kind : Cat(kind, " of device ", devices_->number(device)));
     if (!fits.ok()) return fits;
   }
   const absl::Status fits = CheckFits(demand.host_bytes, now.host, purpose, "pinned host memory");

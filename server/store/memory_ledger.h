@@ -16,11 +16,6 @@
 
 namespace maxsim::store {
 
-// "12.3 GiB (13,207,024,435 bytes)"; small sizes as bytes only.
-std::string FormatBytes(uint64_t bytes);
-// "1,234,567".
-std::string FormatGrouped(uint64_t value);
-
 // Memory of each device, and of the host beside that: pinned, on GPUs.
 struct MemoryDemand {
   std::vector<uint64_t> device_bytes;  // [devices]

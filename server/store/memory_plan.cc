@@ -7,8 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/saturating.h"
-#include "server/shard/text.h"
+#include "base/saturating.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "server/store/id_index.h"
 
 namespace maxsim::store {
@@ -31,7 +32,7 @@ absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Reside
   return std::vector<Residency>{Residency::kGpu, Residency::kHost, Residency::kDisk};
 }
 
-bool IsCopied(const DeviceSet& devices, const shard::Manifest& manifest, Residency best, Replication replication,
+bool IsCopied(const DeviceSet& devices, const collection::Manifest& manifest, Residency best, Replication replication,
               uint64_t below_bytes) {
   if (devices.num_alive() < 2 || replication == Replication::kOff) return false;
   if (replication == Replication::kOn) return true;
@@ -40,21 +41,22 @@ bool IsCopied(const DeviceSet& devices, const shard::Manifest& manifest, Residen
 }
 
 // Ids, offsets and payloads of all shards.
-uint64_t BytesBeside(const shard::Manifest& manifest) {
+uint64_t BytesBeside(const collection::Manifest& manifest) {
   uint64_t bytes = 0;
-  for (const shard::ShardEntry& entry : manifest.shards) {
-    bytes = SaturatingAdd(bytes, static_cast<uint64_t>(shard::BytesBesideTokens(manifest, entry)));
+  for (const collection::ShardEntry& entry : manifest.shards) {
+    bytes = SaturatingAdd(bytes, static_cast<uint64_t>(collection::BytesBesideTokens(manifest, entry)));
   }
   return bytes;
 }
 
 std::string MemoryLine(std::string_view name, uint64_t needed, const MemoryLedger::Availability& memory) {
-  if (!memory.status.ok()) return shard::Cat("  ", name, ": lost: ", std::string(memory.status.message()), "\n");
-  return shard::Cat(
-      "  ", name, ": needs ", FormatBytes(needed), " of ", FormatBytes(memory.available_bytes), " available (budget ",
-      memory.budget_bytes == 0 ? std::string("none") : FormatBytes(memory.budget_bytes), ", held by collections ",
-      FormatBytes(memory.held_bytes), ", free ", FormatBytes(memory.free_bytes), ", kept free ",
-      FormatBytes(memory.reserve_bytes), "): ", needed <= memory.available_bytes ? "fits" : "DOES NOT FIT", "\n");
+  if (!memory.status.ok()) return Cat("  ", name, ": lost: ", std::string(memory.status.message()), "\n");
+  return Cat("  ", name, ": needs ", FormatBytesExactly(needed), " of ", FormatBytesExactly(memory.available_bytes),
+             " available (budget ",
+             memory.budget_bytes == 0 ? std::string("none") : FormatBytesExactly(memory.budget_bytes),
+             ", held by collections ", FormatBytesExactly(memory.held_bytes), ", free ",
+             FormatBytesExactly(memory.free_bytes), ", kept free ", FormatBytesExactly(memory.reserve_bytes),
+             "): ", needed <= memory.available_bytes ? "fits" : "DOES NOT FIT", "\n");
 }
 
 // One row of the table.
@@ -79,12 +81,12 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
   text += is_gpu ? "  tier  device\n" : "  tier\n";
   for (size_t idx = 0; idx < rows.size(); ++idx) {
     const Row& row = rows[idx];
-    if (idx + 1 == rows.size() && hidden > 0) text += shard::Cat("  and ", hidden, " more shards\n");
+    if (idx + 1 == rows.size() && hidden > 0) text += Cat("  and ", hidden, " more shards\n");
     absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %21s  %21s", file_width, row.shard,
-                          shard::FormatCount(row.num_documents), shard::FormatCount(row.num_tokens),
-                          FormatGrouped(row.file_bytes), FormatGrouped(row.device_bytes));
-    if (is_gpu) absl::StrAppendFormat(&text, "  %21s", FormatGrouped(row.host_bytes));
-    if (!row.tier.empty()) text += shard::Cat("  ", row.tier, is_gpu ? shard::Cat("  ", row.device) : std::string());
+                          FormatCount(row.num_documents), FormatCount(row.num_tokens), FormatCount(row.file_bytes),
+                          FormatCount(row.device_bytes));
+    if (is_gpu) absl::StrAppendFormat(&text, "  %21s", FormatCount(row.host_bytes));
+    if (!row.tier.empty()) text += Cat("  ", row.tier, is_gpu ? Cat("  ", row.device) : std::string());
     text += "\n";
   }
   return text;
@@ -104,20 +106,20 @@ bool MemoryPlan::fits() const {
   return placement.demand.host_bytes <= memory.host.available_bytes;
 }
 
-MemoryNeed ShardNeed(const DeviceSet& devices, const shard::Manifest& manifest, const shard::ShardEntry& entry,
-                     Residency tier) {
+MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
+                     const collection::ShardEntry& entry, Residency tier) {
   MemoryNeed need = devices.backend(0).BytesNeeded(manifest.storage, manifest.dim, entry.num_documents,
                                                    entry.num_tokens, TierOf(tier));
   if (devices.is_gpu()) return need;
   // The CPU backend scores documents where they lie: the shard's own memory.
-  const int64_t own = tier == Residency::kHost ? entry.num_bytes : shard::BytesBesideTokens(manifest, entry);
+  const int64_t own = tier == Residency::kHost ? entry.num_bytes : collection::BytesBesideTokens(manifest, entry);
   need.device_bytes = SaturatingAdd(need.device_bytes, static_cast<uint64_t>(own));
   return need;
 }
 
-MemoryNeed CollectionNeed(const DeviceSet& devices, const shard::Manifest& manifest, Residency tier) {
+MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier) {
   MemoryNeed all;
-  for (const shard::ShardEntry& entry : manifest.shards) {
+  for (const collection::ShardEntry& entry : manifest.shards) {
     const MemoryNeed need = ShardNeed(devices, manifest, entry, tier);
     all.device_bytes = SaturatingAdd(all.device_bytes, need.device_bytes);
     all.host_bytes = SaturatingAdd(all.host_bytes, need.host_bytes);
@@ -125,12 +127,12 @@ MemoryNeed CollectionNeed(const DeviceSet& devices, const shard::Manifest& manif
   return all;
 }
 
-absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Manifest& manifest, Residency residency,
-                                      Replication replication, const StoreOptions& options,
+absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
+                                      Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory) {
   if (manifest.dim > options.max_dim) {
-    return absl::FailedPreconditionError(shard::Cat("dimension ", manifest.dim, " of collection ", manifest.name,
-                                                    " is beyond engine.max_dim, which is ", options.max_dim));
+    return absl::FailedPreconditionError(Cat("dimension ", manifest.dim, " of collection ", manifest.name,
+                                             " is beyond engine.max_dim, which is ", options.max_dim));
   }
   const absl::StatusOr<std::vector<Residency>> tiers = TiersFor(devices, residency);
   if (!tiers.ok()) return tiers.status();
@@ -152,7 +154,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Man
 
   std::vector<ShardToPlace> shards;
   shards.reserve(manifest.shards.size());
-  for (const shard::ShardEntry& entry : manifest.shards) {
+  for (const collection::ShardEntry& entry : manifest.shards) {
     ShardToPlace& shard = shards.emplace_back();
     shard.token_bytes = static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) *
                         static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage);
@@ -165,12 +167,12 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Man
   return plan;
 }
 
-std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& manifest, const MemoryPlan& plan,
+std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifest& manifest, const MemoryPlan& plan,
                              size_t max_shards) {
   std::vector<Row> rows;
   Row total{.shard = "total", .num_documents = manifest.num_documents, .num_tokens = manifest.num_tokens};
   for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
-    const shard::ShardEntry& entry = manifest.shards[idx];
+    const collection::ShardEntry& entry = manifest.shards[idx];
     const ShardPlace& place = plan.placement.shards[idx];
     const auto copies = static_cast<uint64_t>(place.devices.size());
     total.file_bytes = SaturatingAdd(total.file_bytes, static_cast<uint64_t>(entry.num_bytes));
@@ -184,22 +186,21 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& ma
   total.host_bytes = demand.host_bytes;
   rows.push_back(std::move(total));
 
-  std::string text = absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s%s\n",
-                                     manifest.name, manifest.generation, shard::FormatCount(manifest.num_documents),
-                                     shard::FormatCount(manifest.num_tokens), manifest.dim, Name(manifest.storage),
-                                     manifest.shards.size(), manifest.shards.size() == 1 ? "shard" : "shards",
-                                     plan.copied ? ", each on every device" : "");
+  std::string text =
+      absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s%s\n", manifest.name,
+                      manifest.generation, FormatCount(manifest.num_documents), FormatCount(manifest.num_tokens),
+                      manifest.dim, Name(manifest.storage), manifest.shards.size(),
+                      manifest.shards.size() == 1 ? "shard" : "shards", plan.copied ? ", each on every device" : "");
   text += FormatRows(rows, devices.is_gpu(), manifest.shards.size() - (rows.size() - 1));
   if (devices.is_gpu()) {
-    text += shard::Cat(
-        "  ids, offsets and payloads (host memory, outside the budget): ", FormatBytes(BytesBeside(manifest)), "\n");
+    text += Cat("  ids, offsets and payloads (host memory, outside the budget): ",
+                FormatBytesExactly(BytesBeside(manifest)), "\n");
   }
-  text += shard::Cat("  id index and lengths (host memory, outside the budget): ",
-                     FormatBytes(IndexBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
+  text += Cat("  id index and lengths (host memory, outside the budget): ",
+              FormatBytesExactly(IndexBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
   for (size_t device = 0; device < devices.size(); ++device) {
-    const std::string name =
-        shard::Cat(devices.backend(device).info().name, " memory",
-                   devices.size() == 1 ? std::string() : shard::Cat(" of device ", devices.number(device)));
+    const std::string name = Cat(devices.backend(device).info().name, " memory",
+                                 devices.size() == 1 ? std::string() : Cat(" of device ", devices.number(device)));
     text += MemoryLine(name, demand.device_bytes[device], plan.memory.devices[device]);
   }
   if (devices.is_gpu()) text += MemoryLine("pinned host memory", demand.host_bytes, plan.memory.host);

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "collection/manifest.h"
 #include "kernels/maxsim.h"
-#include "server/shard/manifest.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
 #include "server/store/memory_ledger.h"
@@ -26,22 +26,22 @@ struct MemoryPlan {
 
 // What one copy of a shard takes in `tier` (not kAuto). On GPUs: what the backend says. On the CPU backend, whose
 // memory is the host's: the whole file for kHost, all of it but the tokens for kDisk.
-MemoryNeed ShardNeed(const DeviceSet& devices, const shard::Manifest& manifest, const shard::ShardEntry& entry,
-                     Residency tier);
+MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
+                     const collection::ShardEntry& entry, Residency tier);
 
 // The same for all shards of a collection, each once; saturating.
-MemoryNeed CollectionNeed(const DeviceSet& devices, const shard::Manifest& manifest, Residency tier);
+MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier);
 
 // Places the collection in `memory`. A plan that does not fit is a plan: fits() tells. FAILED_PRECONDITION for a
 // residency that this backend cannot serve, or a dimension beyond options.max_dim; UNAVAILABLE when all devices are
 // lost.
-absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const shard::Manifest& manifest, Residency residency,
-                                      Replication replication, const StoreOptions& options,
+absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
+                                      Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);
 
 // The plan as a table for people: a line a shard (documents, tokens, bytes, tier, device), totals, what is free. Shards
 // beyond `max_shards` are counted in one line.
-std::string FormatMemoryPlan(const DeviceSet& devices, const shard::Manifest& manifest, const MemoryPlan& plan,
+std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifest& manifest, const MemoryPlan& plan,
                              size_t max_shards = SIZE_MAX);
 
 }  // namespace maxsim::store

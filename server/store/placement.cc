@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "server/saturating.h"
+#include "base/saturating.h"
 
 namespace maxsim::store {
 namespace {

@@ -3,14 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/inputs.h"
 #include "tests/fuzz/target.h"
+#include "tools/maxsimctl/inputs.h"
 
 namespace maxsim::fuzz {
 namespace {
 
 void FuzzIds(std::string_view text) {
-  for (const auto& parse : {client::ctl::ParseIdLines, client::ctl::ParseIdList}) {
+  for (const auto& parse : {ctl::ParseIdLines, ctl::ParseIdList}) {
     const std::vector<std::string> ids = parse(text);
     size_t bytes = 0;
     for (const std::string& id : ids) {
@@ -18,16 +18,16 @@ void FuzzIds(std::string_view text) {
       bytes += id.size();
     }
     Require(bytes <= text.size(), "ids come from the text");
-    const auto strings = client::ctl::MakeCandidates(ids, v1::ID_TYPE_STRING);
+    const auto strings = ctl::MakeCandidates(ids, v1::ID_TYPE_STRING);
     Require(strings.ok() == !ids.empty(), "ids are candidates unless there is none");
     if (strings.ok()) Require(strings->string_ids().ids_size() == static_cast<int>(ids.size()), "a candidate an id");
-    const auto ints = client::ctl::MakeCandidates(ids, v1::ID_TYPE_INT64);
+    const auto ints = ctl::MakeCandidates(ids, v1::ID_TYPE_INT64);
     if (ints.ok()) Require(ints->int_ids().ids_size() == static_cast<int>(ids.size()), "a candidate an integer");
   }
 }
 
 void FuzzJudgements(std::string_view text) {
-  const auto judgements = client::ctl::ParseJudgements(text, "qrels.tsv");
+  const auto judgements = ctl::ParseJudgements(text, "qrels.tsv");
   if (!judgements.ok()) return RequireRefusal(judgements.status());
   for (const auto& [query, documents] : *judgements) {
     Require(!query.empty() && !documents.empty(), "a query is judged for a document");
@@ -38,7 +38,7 @@ void FuzzJudgements(std::string_view text) {
 }
 
 void FuzzQueryTexts(std::string_view text) {
-  const auto queries = client::ctl::ParseQueryTexts(text, "queries.jsonl");
+  const auto queries = ctl::ParseQueryTexts(text, "queries.jsonl");
   if (!queries.ok()) RequireRefusal(queries.status());
 }
 
@@ -53,7 +53,7 @@ void FuzzClientInputs(std::string_view input) {
     case 'q':
       return FuzzQueryTexts(text);
     case 'p':
-      Require(client::ctl::PayloadTokens(std::string(text)).size() <= text.size(), "tokens come from the payload");
+      Require(ctl::PayloadTokens(std::string(text)).size() <= text.size(), "tokens come from the payload");
       return;
     default:
       return;

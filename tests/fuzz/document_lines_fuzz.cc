@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "collection/build/document_lines.h"
 #include "nlohmann/json.hpp"
-#include "server/shard/document_lines.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
@@ -16,31 +16,32 @@ namespace {
 
 using nlohmann::json;
 
-std::shared_ptr<const shard::InputFile> OpenMemory(const MemoryFile& memory) {
-  absl::StatusOr<shard::InputFile> file = shard::InputFile::Open(memory.path());
+std::shared_ptr<const InputFile> OpenMemory(const MemoryFile& memory) {
+  absl::StatusOr<InputFile> file = InputFile::Open(memory.path());
   Require(file.ok(), "the file opens");
-  return std::make_shared<const shard::InputFile>(*std::move(file));
+  return std::make_shared<const InputFile>(*std::move(file));
 }
 
 void CheckLine(std::string_view line) {
-  const absl::StatusOr<shard::DocumentLine> parsed = shard::ParseDocumentLine(line);
+  const absl::StatusOr<collection::DocumentLine> parsed = collection::ParseDocumentLine(line);
   if (!parsed.ok()) return RequireRefusal(parsed.status());
   json whole = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
   Require(whole.is_object() && whole.contains("id"), "a document is a JSON object with an id");
-  Require(parsed->id_type == shard::IdType::kString ? whole["id"] == parsed->string_id : whole["id"] == parsed->int_id,
-          "the id is the object's");
+  Require(
+      parsed->id_type == collection::IdType::kString ? whole["id"] == parsed->string_id : whole["id"] == parsed->int_id,
+      "the id is the object's");
   whole.erase("id");
   if (parsed->payload.empty()) return Require(whole.empty(), "nothing beside the id is lost");
-  Require(shard::CheckPayload(parsed->payload).ok(), "a payload that is kept is one that can be stored");
+  Require(collection::CheckPayload(parsed->payload).ok(), "a payload that is kept is one that can be stored");
   Require(json::parse(parsed->payload, nullptr, false) == whole, "the payload is the object without its id");
 }
 
 // What a pass over the file gives: documents until its end or an error.
-std::vector<shard::DocumentLine> Documents(const MemoryFile& memory, std::optional<shard::IdType> type) {
-  std::vector<shard::DocumentLine> documents;
-  shard::DocumentLineReader reader(OpenMemory(memory), type);
+std::vector<collection::DocumentLine> Documents(const MemoryFile& memory, std::optional<collection::IdType> type) {
+  std::vector<collection::DocumentLine> documents;
+  collection::DocumentLineReader reader(OpenMemory(memory), type);
   while (true) {
-    absl::StatusOr<std::optional<shard::DocumentLine>> next = reader.Next();
+    absl::StatusOr<std::optional<collection::DocumentLine>> next = reader.Next();
     if (!next.ok()) RequireRefusal(next.status());
     if (!next.ok() || !next->has_value()) return documents;
     if (type.has_value()) Require((*next)->id_type == *type, "every id has the type that was asked for");
@@ -55,11 +56,11 @@ void FuzzDocumentLines(std::string_view input) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   const MemoryFile memory(input);
-  Documents(memory, shard::IdType::kInt64);
-  Documents(memory, shard::IdType::kString);
-  const std::vector<shard::DocumentLine> documents = Documents(memory, std::nullopt);
-  const std::unique_ptr<shard::PayloadSource> payloads = shard::ReadLinePayloads(OpenMemory(memory));
-  for (const shard::DocumentLine& document : documents) {
+  Documents(memory, collection::IdType::kInt64);
+  Documents(memory, collection::IdType::kString);
+  const std::vector<collection::DocumentLine> documents = Documents(memory, std::nullopt);
+  const std::unique_ptr<collection::PayloadSource> payloads = collection::ReadLinePayloads(OpenMemory(memory));
+  for (const collection::DocumentLine& document : documents) {
     const absl::StatusOr<std::string_view> payload = payloads->Next();
     Require(payload.ok() && *payload == document.payload, "the second pass finds the first one's payloads");
   }

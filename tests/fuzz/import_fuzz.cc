@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "collection/build/import.h"
+#include "collection/element_type.h"
 #include "kernels/limits.h"
-#include "server/shard/element_type.h"
-#include "server/shard/import.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
 namespace {
 
 // Reads to the end. An error on the way is one of the file's, which was read no further before.
-void ReadPayloads(shard::Import& import) {
+void ReadPayloads(collection::Import& import) {
   for (const int32_t size : import.catalog->payload_sizes) {
     const absl::StatusOr<std::string_view> payload = import.payloads->Next();
     if (!payload.ok()) return RequireRefusal(payload.status());
@@ -22,9 +22,9 @@ void ReadPayloads(shard::Import& import) {
 
 void FuzzImport(std::string_view input) {
   const MemoryFile memory(input);
-  shard::ImportOptions options;
+  collection::ImportOptions options;
   options.input = memory.path();
-  absl::StatusOr<shard::Import> import = shard::OpenImport(options);
+  absl::StatusOr<collection::Import> import = collection::OpenImport(options);
   if (!import.ok()) return RequireRefusal(import.status());
   int64_t sum = 0;
   for (const int32_t length : import->catalog->lengths) {
@@ -34,7 +34,8 @@ void FuzzImport(std::string_view input) {
   Require(sum == import->tokens->num_tokens(), "the lengths sum to the tokens");
   Require(import->catalog->ids.size() == import->catalog->num_documents(), "an id a document");
   Require(import->tokens->dim() >= kMinDim && import->tokens->dim() <= kMaxDim, "the dimension is in range");
-  Require(shard::ToScalarType(import->tokens->type()).has_value() || import->tokens->type() == shard::ElementType::kF64,
+  Require(collection::ToScalarType(import->tokens->type()).has_value() ||
+              import->tokens->type() == collection::ElementType::kF64,
           "tokens come out in a type that can be stored");
   for (int64_t left = sum; left > 0;) {
     const int64_t rows = std::min<int64_t>(left, 16);
@@ -42,7 +43,7 @@ void FuzzImport(std::string_view input) {
     if (!next.ok()) return RequireRefusal(next.status());
     double total = 0;
     for (int64_t idx = 0; idx < rows * import->tokens->dim(); ++idx) {
-      total += shard::LoadFloat(import->tokens->type(), *next, static_cast<size_t>(idx));
+      total += collection::LoadFloat(import->tokens->type(), *next, static_cast<size_t>(idx));
     }
     volatile double sink = total;
     static_cast<void>(sink);

@@ -2,40 +2,40 @@
 #include <cstdint>
 #include <string>
 
+#include "base/file.h"
+#include "collection/manifest.h"
 #include "kernels/limits.h"
-#include "server/shard/file.h"
-#include "server/shard/manifest.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
 namespace {
 
 void FuzzManifest(std::string_view input) {
-  const absl::StatusOr<shard::Manifest> manifest = shard::ParseManifest(input, "collection.json");
+  const absl::StatusOr<collection::Manifest> manifest = collection::ParseManifest(input, "collection.json");
   if (!manifest.ok()) return RequireRefusal(manifest.status());
   Require(manifest->dim >= kMinDim && manifest->dim <= kMaxDim, "dim is in range");
   Require(manifest->generation >= 1, "generations begin at 1");
-  Require(shard::CheckCollectionName(manifest->name).ok(), "the name is one");
-  Require(manifest->rotation_seed <= static_cast<uint64_t>(shard::kMaxRotationSeed), "the seed is in range");
+  Require(collection::CheckCollectionName(manifest->name).ok(), "the name is one");
+  Require(manifest->rotation_seed <= static_cast<uint64_t>(collection::kMaxRotationSeed), "the seed is in range");
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
-  for (const shard::ShardEntry& entry : manifest->shards) {
+  for (const collection::ShardEntry& entry : manifest->shards) {
     Require(!entry.file.empty() && entry.file.find('/') == std::string::npos && entry.file != "..",
             "a shard lies in the collection's folder");
     Require(entry.num_documents >= 0 && entry.num_tokens >= entry.num_documents && entry.num_bytes >= 0 &&
                 entry.num_documents <= kMaxShardDocuments,
             "a shard's counts are in range");
-    Require(shard::IsChecksum(entry.checksum), "a shard has a checksum");
-    Require(shard::BytesBesideTokens(*manifest, entry) >= 0, "no count is negative");
+    Require(IsChecksum(entry.checksum), "a shard has a checksum");
+    Require(collection::BytesBesideTokens(*manifest, entry) >= 0, "no count is negative");
     num_documents += entry.num_documents;
     num_tokens += entry.num_tokens;
   }
   Require(num_documents == manifest->num_documents && num_tokens == manifest->num_tokens, "the totals are the sums");
 
-  const std::string text = shard::FormatManifest(*manifest);
-  const absl::StatusOr<shard::Manifest> again = shard::ParseManifest(text, "again");
+  const std::string text = collection::FormatManifest(*manifest);
+  const absl::StatusOr<collection::Manifest> again = collection::ParseManifest(text, "again");
   Require(again.ok(), "what is written can be read");
-  Require(shard::FormatManifest(*again) == text, "what is read is what was written");
+  Require(collection::FormatManifest(*again) == text, "what is read is what was written");
 }
 
 const Registration kManifestTarget("manifest", &FuzzManifest);

@@ -3,25 +3,25 @@
 #include <string>
 #include <vector>
 
-#include "server/shard/array_input.h"
-#include "server/shard/npy.h"
+#include "collection/build/array_input.h"
+#include "collection/npy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
 namespace {
 
-void CheckElements(const shard::NpyHeader& header, std::string_view input) {
+void CheckElements(const collection::NpyHeader& header, std::string_view input) {
   const MemoryFile memory(input);
-  const absl::StatusOr<shard::NpyFile> mapped = shard::NpyFile::Open(memory.path());
-  absl::StatusOr<shard::ArrayInput> streamed = shard::OpenNpyArray(memory.path());
+  const absl::StatusOr<collection::NpyFile> mapped = collection::NpyFile::Open(memory.path());
+  absl::StatusOr<collection::ArrayInput> streamed = collection::OpenNpyArray(memory.path());
   Require(mapped.ok() && streamed.ok(), "a file whose header was accepted opens");
   Require(mapped->shape() == header.shape && streamed->shape == header.shape && mapped->type() == streamed->type &&
               mapped->num_elements() == header.num_elements,
           "both readers see the header's shape");
   const absl::StatusOr<std::vector<int64_t>> integers = mapped->Integers();
   if (integers.ok()) {
-    absl::StatusOr<shard::ArrayInput> again = shard::OpenNpyArray(memory.path());
-    const auto same = shard::ReadIntegers(*again, header.num_elements);
+    absl::StatusOr<collection::ArrayInput> again = collection::OpenNpyArray(memory.path());
+    const auto same = collection::ReadIntegers(*again, header.num_elements);
     Require(same.ok() && *same == *integers, "both readers read the same integers");
     Require(static_cast<int64_t>(integers->size()) == header.num_elements, "an integer an element");
   } else {
@@ -34,7 +34,8 @@ void CheckElements(const shard::NpyHeader& header, std::string_view input) {
 }
 
 void FuzzNpy(std::string_view input) {
-  const absl::StatusOr<shard::NpyHeader> header = shard::ParseNpyHeader(input, static_cast<int64_t>(input.size()));
+  const absl::StatusOr<collection::NpyHeader> header =
+      collection::ParseNpyHeader(input, static_cast<int64_t>(input.size()));
   if (!header.ok()) return RequireRefusal(header.status());
   int64_t product = 1;
   for (const int64_t extent : header->shape) {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/shard/array_input.h"
-#include "server/shard/byte_stream.h"
-#include "server/shard/file.h"
-#include "server/shard/zip.h"
+#include "base/file.h"
+#include "collection/build/array_input.h"
+#include "collection/build/byte_stream.h"
+#include "collection/zip.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kBlockBytes = 16 * 1024;
 
 // Reads to the end in pieces; whether the announced bytes were all there.
-bool ReadAll(shard::ByteStream& stream, int64_t size) {
+bool ReadAll(collection::ByteStream& stream, int64_t size) {
   std::string block(kBlockBytes, '\0');
   for (int64_t left = size; left > 0;) {
     const auto amount = static_cast<size_t>(std::min<int64_t>(left, kBlockBytes));
@@ -31,24 +31,24 @@ bool ReadAll(shard::ByteStream& stream, int64_t size) {
 }
 
 void FuzzNpz(std::string_view input) {
-  const absl::StatusOr<std::vector<shard::ZipMember>> members = shard::ParseZip(input);
+  const absl::StatusOr<std::vector<collection::ZipMember>> members = collection::ParseZip(input);
   if (!members.ok()) return RequireRefusal(members.status());
   const MemoryFile memory(input);
-  absl::StatusOr<shard::InputFile> opened = shard::InputFile::Open(memory.path());
+  absl::StatusOr<InputFile> opened = InputFile::Open(memory.path());
   Require(opened.ok(), "the file opens");
-  const auto file = std::make_shared<const shard::InputFile>(*std::move(opened));
-  for (const shard::ZipMember& member : *members) {
+  const auto file = std::make_shared<const InputFile>(*std::move(opened));
+  for (const collection::ZipMember& member : *members) {
     Require(member.begin >= 0 && member.begin <= member.end && member.end <= static_cast<int64_t>(input.size()) &&
                 member.size >= 0,
             "a member lies inside the archive");
-    const std::unique_ptr<shard::ByteStream> stream = shard::ReadZipMember(file, member);
+    const std::unique_ptr<collection::ByteStream> stream = collection::ReadZipMember(file, member);
     char byte = 0;
     if (ReadAll(*stream, member.size)) Require(!stream->Read(&byte, 1).ok(), "a member ends at its size");
   }
-  const auto archive = shard::OpenArchive(memory.path());
+  const auto archive = collection::OpenArchive(memory.path());
   if (!archive.ok()) return RequireRefusal(archive.status());
   for (const char* name : {"tokens", "lengths", "ids", "scales"}) {
-    const absl::StatusOr<shard::ArrayInput> array = (*archive)->Open(name);
+    const absl::StatusOr<collection::ArrayInput> array = (*archive)->Open(name);
     if (!array.ok()) RequireRefusal(array.status());
     Require(!array.ok() || (*archive)->Has(name), "an array that opens is listed");
   }

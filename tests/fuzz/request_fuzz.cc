@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/rpc/answer.h"
-#include "server/rpc/translate.h"
-#include "server/rpc/wire.h"
+#include "server/grpc/message_buffer.h"
+#include "server/service/answer.h"
+#include "server/service/translate.h"
 #include "tests/fuzz/request_expectation.h"
 #include "tests/fuzz/request_server.h"
 #include "tests/fuzz/target.h"
@@ -36,7 +36,7 @@ void CheckId(const ExpectedQuery& expected, const KnownCollection& known, const 
     return Require(!result.has_string_ids() && !result.has_int_ids(), "inline documents have no ids");
   }
   const int64_t document = expected.ordinals[idx];
-  if (known.options.id_type == shard::IdType::kString) {
+  if (known.options.id_type == collection::IdType::kString) {
     return Require(result.string_ids().ids(rank) == test::CorpusId(known.options, document),
                    "the id is the document's");
   }
@@ -119,8 +119,8 @@ void FuzzRequest(std::string_view input) {
   if (!rpc::ParseMessage(grpc::ByteBuffer(&slice, 1), request).ok()) return;
   const auto known = server.collections().find(request.collection());
   if (known == server.collections().end()) return;
-  const rpc::RequestLimits limits = SmallLimits();
-  absl::StatusOr<rpc::Translated> translated = rpc::Translate(request, known->second.collection, limits);
+  const service::RequestLimits limits = SmallLimits();
+  absl::StatusOr<service::Translated> translated = service::Translate(request, known->second.collection, limits);
   if (!translated.ok()) {
     return Require(translated.status().code() == absl::StatusCode::kInvalidArgument ||
                        (translated.status().code() == absl::StatusCode::kNotFound &&
@@ -134,8 +134,8 @@ void FuzzRequest(std::string_view input) {
     Require(results.size() == 1 && results[0].ok(), "what was accepted is scored");
     scored = *std::move(results[0]);
   }
-  const bool fits = rpc::CheckAnswerSize(translated->answer, scored, limits).ok();
-  const v1::RerankResponse response = rpc::BuildResponse(translated->answer, scored);
+  const bool fits = service::CheckAnswerSize(translated->answer, scored, limits).ok();
+  const v1::RerankResponse response = service::BuildResponse(translated->answer, scored);
   // Beside the results: the request's id, the generation, the timings.
   Require(!fits || response.ByteSizeLong() <= limits.max_answer_bytes + 512, "an answer has the size it was given");
   Require(response.results_size() == request.queries_size(), "a result a query");

@@ -9,10 +9,10 @@
 #include "google/protobuf/stubs/logging.h"
 #include "kernels/maxsim.h"
 #include "server/engine/engine.h"
-#include "server/rpc/limits.h"
+#include "server/service/limits.h"
 #include "server/store/collection.h"
+#include "tests/support/corpus.h"
 #include "tests/support/random_documents.h"
-#include "tests/unit/store/corpus.h"
 
 namespace maxsim::fuzz {
 
@@ -25,8 +25,8 @@ struct KnownCollection {
 inline constexpr int32_t kRequestDim = 8;
 
 // Small, so that a request passes each of them in a few hundred bytes.
-inline rpc::RequestLimits SmallLimits() {
-  rpc::RequestLimits limits;
+inline service::RequestLimits SmallLimits() {
+  service::RequestLimits limits;
   limits.max_queries_per_request = 4;
   limits.max_query_tokens = 40;
   limits.max_document_tokens = 24;
@@ -57,10 +57,12 @@ class RequestServer {
     google::protobuf::SetLogHandler(nullptr);  // of a string that is not UTF-8 it would write a line
     backend_ = *CreateCpuBackend({.num_threads = 1, .isa = "portable"});
     engine_ = *engine::Engine::Create(backend_.get(), {.num_lanes = 1, .executor = {.max_queries = 2}});
-    Add("f32", ScalarType::kF32, 150, {.id_type = shard::IdType::kString, .max_shard_bytes = shard::kMinMaxShardBytes});
-    Add("f16", ScalarType::kF16, 8, {.id_type = shard::IdType::kString, .payloads = true});
-    Add("bf16", ScalarType::kBF16, 5, {.id_type = shard::IdType::kInt64});
-    Add("i8", ScalarType::kI8, 7, {.id_type = shard::IdType::kInt64, .payloads = true, .storage = ScalarType::kI8});
+    Add("f32", ScalarType::kF32, 150,
+        {.id_type = collection::IdType::kString, .max_shard_bytes = collection::kMinMaxShardBytes});
+    Add("f16", ScalarType::kF16, 8, {.id_type = collection::IdType::kString, .payloads = true});
+    Add("bf16", ScalarType::kBF16, 5, {.id_type = collection::IdType::kInt64});
+    Add("i8", ScalarType::kI8, 7,
+        {.id_type = collection::IdType::kInt64, .payloads = true, .storage = ScalarType::kI8});
   }
 
   void Add(const std::string& name, ScalarType storage, int64_t num_documents, test::CorpusOptions options) {

@@ -3,22 +3,22 @@
 #include <string>
 #include <vector>
 
-#include "server/shard/array_input.h"
-#include "server/shard/safetensors.h"
+#include "collection/build/array_input.h"
+#include "collection/safetensors.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
 namespace {
 
-using shard::SafetensorsHeader;
-using shard::SafetensorsTensor;
+using collection::SafetensorsHeader;
+using collection::SafetensorsTensor;
 
 void CheckWrittenHeader(const SafetensorsHeader& header) {
   std::vector<SafetensorsTensor> tensors = header.tensors;
-  const std::string text = shard::FormatSafetensorsHeader(header.metadata, tensors, 64);
+  const std::string text = collection::FormatSafetensorsHeader(header.metadata, tensors, 64);
   int64_t size = static_cast<int64_t>(text.size());
   for (const SafetensorsTensor& tensor : header.tensors) size += tensor.num_bytes();
-  const absl::StatusOr<SafetensorsHeader> again = shard::ParseSafetensorsHeader(text, size);
+  const absl::StatusOr<SafetensorsHeader> again = collection::ParseSafetensorsHeader(text, size);
   Require(again.ok(), "a header that was written can be read");
   Require(again->metadata == header.metadata, "metadata come back");
   Require(again->tensors.size() == header.tensors.size(), "tensors come back");
@@ -32,7 +32,7 @@ void CheckWrittenHeader(const SafetensorsHeader& header) {
 
 void FuzzSafetensors(std::string_view input) {
   const auto size = static_cast<int64_t>(input.size());
-  const absl::StatusOr<SafetensorsHeader> header = shard::ParseSafetensorsHeader(input, size);
+  const absl::StatusOr<SafetensorsHeader> header = collection::ParseSafetensorsHeader(input, size);
   if (!header.ok()) return RequireRefusal(header.status());
   int64_t end = header->data_begin;
   for (const SafetensorsTensor& tensor : header->tensors) {
@@ -44,11 +44,11 @@ void FuzzSafetensors(std::string_view input) {
   CheckWrittenHeader(*header);
 
   const MemoryFile file(input);
-  const auto archive = shard::OpenArchive(file.path());
+  const auto archive = collection::OpenArchive(file.path());
   Require(archive.ok(), "a file that was accepted opens as an archive");
   for (const SafetensorsTensor& tensor : header->tensors) {
     Require((*archive)->Has(tensor.name), "the archive has every tensor");
-    absl::StatusOr<shard::ArrayInput> array = (*archive)->Open(tensor.name);
+    absl::StatusOr<collection::ArrayInput> array = (*archive)->Open(tensor.name);
     if (!array.ok()) continue;  // a type that no import takes
     std::string data(static_cast<size_t>(tensor.num_bytes()), '\0');
     Require(array->shape == tensor.shape && array->bytes->Read(data.data(), data.size()).ok(), "a tensor can be read");

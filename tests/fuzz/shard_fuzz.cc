@@ -4,9 +4,9 @@
 #include <cstring>
 #include <memory>
 
+#include "collection/shard_contents.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
-#include "server/shard/shard_contents.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
@@ -19,12 +19,12 @@ struct FreeMemory {
 // Aligned in front as a shard must be, and ending where the bytes end, so that the sanitizer sees what is read behind.
 std::unique_ptr<char, FreeMemory> AlignedCopy(std::string_view bytes) {
   void* data = nullptr;
-  Require(posix_memalign(&data, shard::kTokenAlignment, bytes.size() + 1) == 0, "the target has memory");
+  Require(posix_memalign(&data, collection::kTokenAlignment, bytes.size() + 1) == 0, "the target has memory");
   std::memcpy(data, bytes.data(), bytes.size());
   return std::unique_ptr<char, FreeMemory>(static_cast<char*>(data));
 }
 
-void CheckDocuments(const shard::ShardContents& contents) {
+void CheckDocuments(const collection::ShardContents& contents) {
   const DocumentsView documents = contents.documents();
   Require(ValidateDocuments(documents).ok(), "the documents have a backend's shape");
   uint64_t sum = 0;
@@ -35,16 +35,16 @@ void CheckDocuments(const shard::ShardContents& contents) {
        static_cast<size_t>(documents.num_tokens() * documents.dim) * SizeOf(documents.type)});
   for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
     if (documents.scales != nullptr) {
-      Require(documents.scales[idx] >= 0 && documents.scales[idx] <= shard::kMaxScale, "a scale is in range");
+      Require(documents.scales[idx] >= 0 && documents.scales[idx] <= collection::kMaxScale, "a scale is in range");
     }
-    if (contents.id_type == shard::IdType::kInt64) {
+    if (contents.id_type == collection::IdType::kInt64) {
       sum += static_cast<uint64_t>(contents.ids[idx]);
     } else {
       const std::string_view id = contents.string_id(idx);
-      Require(!id.empty() && id.size() <= kMaxIdBytes && shard::IsUtf8(id), "an id is in range");
+      Require(!id.empty() && id.size() <= kMaxIdBytes && IsUtf8(id), "an id is in range");
       add(id);
     }
-    Require(shard::IsUtf8(contents.payload(idx)), "a payload is UTF-8");
+    Require(IsUtf8(contents.payload(idx)), "a payload is UTF-8");
     add(contents.payload(idx));
   }
   volatile uint64_t sink = sum;
@@ -53,7 +53,7 @@ void CheckDocuments(const shard::ShardContents& contents) {
 
 void FuzzShard(std::string_view input) {
   const std::unique_ptr<char, FreeMemory> bytes = AlignedCopy(input);
-  const absl::StatusOr<shard::ShardContents> contents = shard::ParseShard({bytes.get(), input.size()});
+  const absl::StatusOr<collection::ShardContents> contents = collection::ParseShard({bytes.get(), input.size()});
   if (!contents.ok()) return RequireRefusal(contents.status());
   CheckDocuments(*contents);
 }

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "server/shard/text.h"
+#include "base/text.h"
 
 namespace maxsim::fuzz {
 
@@ -48,7 +48,7 @@ inline void RequireRefusal(const absl::Status& status) {
   Require(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsDataLoss(status),
           absl::StrCat("input is refused as wrong, not with ", status.ToString()));
   const std::string_view message(status.message().data(), status.message().size());
-  Require(!message.empty() && shard::IsUtf8(message), "a refusal says in UTF-8 what is wrong");
+  Require(!message.empty() && IsUtf8(message), "a refusal says in UTF-8 what is wrong");
   for (const char c : message) {
     const auto byte = static_cast<unsigned char>(c);
     Require(byte >= 0x20 && byte != 0x7f, absl::StrCat("a refusal holds no control character: ", status.ToString()));

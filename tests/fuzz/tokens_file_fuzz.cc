@@ -7,9 +7,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
-#include "client/ctl/token_file.h"
-#include "server/rpc/auth.h"
+#include "server/service/auth.h"
 #include "tests/fuzz/target.h"
+#include "tools/command_line/token_file.h"
 
 namespace maxsim::fuzz {
 namespace {
@@ -28,25 +28,25 @@ void FuzzTokensFile(std::string_view input) {
   const std::string_view text = input.substr(0, input.find('\0'));
   const std::string_view header = input.substr(std::min(text.size() + 1, input.size()));
   const MemoryFile memory(text);
-  rpc::Authenticator authenticator(memory.path());
+  service::Authenticator authenticator(memory.path());
   const absl::Status loaded = authenticator.Load();
   if (!loaded.ok()) {
     RequireRefusal(loaded);
-    return Require(!authenticator.Check("Bearer x", rpc::Scope::kSearch).ok(), "without tokens nobody may search");
+    return Require(!authenticator.Check("Bearer x", service::Scope::kSearch).ok(), "without tokens nobody may search");
   }
   const std::vector<std::string> tokens = ListedTokens(text);
-  Require(authenticator.num_tokens(rpc::Scope::kSearch) == tokens.size(), "every line is a token");
+  Require(authenticator.num_tokens(service::Scope::kSearch) == tokens.size(), "every line is a token");
   for (const std::string& token : tokens) {
-    Require(authenticator.Check("Bearer " + token, rpc::Scope::kSearch).ok(), "a listed token may search");
-    Require(authenticator.Check("bearer " + token, rpc::Scope::kAdmin).ok(), "without an admin file it may do all");
+    Require(authenticator.Check("Bearer " + token, service::Scope::kSearch).ok(), "a listed token may search");
+    Require(authenticator.Check("bearer " + token, service::Scope::kAdmin).ok(), "without an admin file it may do all");
   }
   const std::set<std::string> known(tokens.begin(), tokens.end());
   constexpr size_t kScheme = 7;  // "Bearer "
-  if (authenticator.Check(header, rpc::Scope::kSearch).ok()) {
+  if (authenticator.Check(header, service::Scope::kSearch).ok()) {
     Require(header.size() > kScheme && known.count(std::string(header.substr(kScheme))) == 1,
             "only a listed token may search");
   }
-  const absl::StatusOr<std::string> sent = client::ctl::ReadTokenFile(memory.path());
+  const absl::StatusOr<std::string> sent = command_line::ReadTokenFile(memory.path());
   Require(sent.ok() && *sent == tokens.front(), "a command line sends the first token of the server's file");
 }
 

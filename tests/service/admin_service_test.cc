@@ -17,7 +17,7 @@
 
 #include "grpcpp/create_channel.h"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/store/fake_backend.h"
+#include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
 namespace {

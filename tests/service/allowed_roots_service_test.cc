@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/shard/manifest.h"
+#include "collection/manifest.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
@@ -56,7 +56,7 @@ class AllowedRootsServiceTest : public testing::Test {
     EXPECT_TRUE(server_.admin().UnloadCollection(&context, request, &response).ok());
   }
   static std::string FirstShard(const std::string& folder) {
-    const auto manifest = shard::ReadManifest(folder);
+    const auto manifest = collection::ReadManifest(folder);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
     return manifest->shards.front().file;
   }

@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/shard/file.h"
-#include "server/shard/manifest.h"
+#include "base/file.h"
+#include "collection/manifest.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
@@ -28,7 +28,7 @@ constexpr auto kSoon = 20s;
 void PublishHole(const std::string& folder) {
   constexpr int64_t kBytes = int64_t{4} << 40;
   constexpr int64_t kRowBytes = kDim * 2;
-  shard::Manifest manifest;
+  collection::Manifest manifest;
   manifest.name = "hole";
   manifest.generation = 1;
   manifest.dim = kDim;
@@ -47,7 +47,7 @@ void PublishHole(const std::string& folder) {
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, kBytes), 0) << "the file system has no files of 4 TiB";
   close(fd);
-  const absl::Status published = shard::PublishManifest(manifest, folder);
+  const absl::Status published = collection::PublishManifest(manifest, folder);
   ASSERT_TRUE(published.ok()) << published;
 }
 

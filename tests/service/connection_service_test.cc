@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/store/fake_backend.h"
+#include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
 namespace {

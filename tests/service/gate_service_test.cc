@@ -20,8 +20,8 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/http2_client.h"
 #include "tests/support/sanitized.h"
-#include "tests/unit/gate/http2_client.h"
 
 namespace maxsim::test {
 namespace {
@@ -380,6 +380,39 @@ TEST_F(GateServiceTest, CallsOfHealthWithoutEndAreSlowedAndStreamsBounded) {
   EXPECT_TRUE(running->server().Readiness().ok());
   running->Stop();
   sender.join();
+}
+
+TEST_F(GateServiceTest, WatchesThatTheirClientHasResetDoNotCount) {
+  const auto running = ServeWithTokens();
+  gate::Packer packer;
+  RawConnection client(*running);
+  ASSERT_TRUE(client.Send(Begin()));
+  for (uint32_t stream = 1; stream < 21; stream += 2) {
+    ASSERT_TRUE(client.Send(gate::Call(packer, stream, kWatchPath, "") +
+                            Frame(FrameType::kResetStream, 0, stream, std::string(4, '\0'))));
+  }
+  EXPECT_EQ(client.ReadToEnd(500ms), "");
+  EXPECT_FALSE(client.ended()) << "ten watches of which none is open";
+  for (uint32_t stream = 21; stream < 31; stream += 2) client.Send(gate::Call(packer, stream, kWatchPath, ""));
+  client.ReadToEnd();
+  EXPECT_TRUE(client.ended()) << "five watches at a time";
+}
+
+TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
+  const auto running = ServeWithTokens();
+  gate::Packer packer;
+  RawConnection client(*running);
+  ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
+  // The sockets take them, and at its rate the server would read them for half a minute.
+  std::string bytes;
+  for (int frame = 0; frame < 32; ++frame) {
+    bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));
+  }
+  const auto began = std::chrono::steady_clock::now();
+  client.Send(bytes);
+  client.ReadToEnd();
+  EXPECT_TRUE(client.ended());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 22s);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/raw_connection.h"
 #include "tests/support/sanitized.h"
-#include "tests/unit/server/raw_connection.h"
 
 namespace maxsim::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "httplib.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/server/raw_connection.h"
+#include "tests/support/raw_connection.h"
 
 namespace maxsim::test {
 namespace {

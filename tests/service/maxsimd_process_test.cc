@@ -21,7 +21,7 @@
 #include "grpcpp/create_channel.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/server/raw_connection.h"
+#include "tests/support/raw_connection.h"
 
 namespace maxsim::test {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/server/raw_connection.h"
-#include "tests/unit/store/fake_backend.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/raw_connection.h"
 
 namespace maxsim::test {
 namespace {

@@ -21,7 +21,7 @@
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/server_builder.h"
-#include "server/rpc/reflection.h"
+#include "server/grpc/reflection.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
@@ -249,8 +249,8 @@ class ReflectionAloneTest : public testing::Test {
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
   }
 
-  rpc::Authenticator authenticator_{""};
-  rpc::CallTracker calls_;
+  service::Authenticator authenticator_{""};
+  service::CallTracker calls_;
   rpc::Reflection reflection_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -34,7 +34,7 @@ RandomDocuments ServedDocuments(uint64_t seed, ScalarType type) {
 void Publish(const std::string& folder, const RandomDocuments& documents, ScalarType storage) {
   CorpusOptions options;
   options.payloads = true;
-  options.max_shard_bytes = shard::kMinMaxShardBytes;
+  options.max_shard_bytes = collection::kMinMaxShardBytes;
   options.storage = storage;
   BuildCorpus(folder, documents, options);
 }

@@ -14,9 +14,9 @@
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/config/config.h"
 #include "server/server.h"
+#include "tests/support/corpus.h"
 #include "tests/support/random_documents.h"
-#include "tests/unit/server/requests.h"
-#include "tests/unit/store/corpus.h"
+#include "tests/support/requests.h"
 
 namespace maxsim::test {
 

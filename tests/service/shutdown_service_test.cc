@@ -15,7 +15,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/store/fake_backend.h"
+#include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
 namespace {

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/service/server_fixture.h"
-#include "tests/unit/store/fake_backend.h"
+#include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
 namespace {

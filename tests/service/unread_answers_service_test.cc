@@ -11,7 +11,7 @@
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
-#include "server/rpc/wire.h"
+#include "server/grpc/message_buffer.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/grpc_support.h"
 #include "client/messages.h"
 #include "client/status.h"
-#include "client/wire.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/service/client/fake_server.h"
+#include "tests/support/fake_server.h"
 
 namespace maxsim::client {
 namespace {
@@ -56,7 +56,7 @@ class CallQueueTest : public testing::TestWithParam<bool> {
     return statuses;
   }
 
-  FakeServer server_;
+  test::FakeServer server_;
 };
 
 TEST_P(CallQueueTest, EveryRequestGetsItsOwnAnswer) {

@@ -11,7 +11,7 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/service/client/fake_server.h"
+#include "tests/support/fake_server.h"
 
 namespace maxsim::client {
 namespace {
@@ -21,13 +21,13 @@ constexpr absl::Duration kReplicaLimit = absl::Seconds(30);
 class ClientReplicasTest : public testing::Test {
  protected:
   void SetUp() override {
-    first_ = std::make_unique<FakeServer>();
-    second_ = std::make_unique<FakeServer>();
+    first_ = std::make_unique<test::FakeServer>();
+    second_ = std::make_unique<test::FakeServer>();
     options_.target = absl::StrCat("ipv4:", first_->target(), ",", second_->target());
   }
 
   // Calls until both servers have had one: a connection comes up in its own time, and calls go to those that are up.
-  static void CallUntilBothAnswer(Client& client, const FakeServer& a, const FakeServer& b) {
+  static void CallUntilBothAnswer(Client& client, const test::FakeServer& a, const test::FakeServer& b) {
     const int before_a = a.num_reranks, before_b = b.num_reranks;
     const absl::Time limit = absl::Now() + kReplicaLimit;
     while ((a.num_reranks == before_a || b.num_reranks == before_b) && absl::Now() < limit) {
@@ -38,7 +38,7 @@ class ClientReplicasTest : public testing::Test {
     ASSERT_GT(b.num_reranks, before_b);
   }
 
-  std::unique_ptr<FakeServer> first_, second_;
+  std::unique_ptr<test::FakeServer> first_, second_;
   ClientOptions options_;
 };
 
@@ -63,7 +63,7 @@ TEST_F(ClientReplicasTest, OneThatGoesAwayCostsNoCallAndGetsCallsAgainWhenItIsBa
   }
   EXPECT_EQ(second_->num_reranks - before, 50);
   EXPECT_TRUE(client->connected());
-  first_ = std::make_unique<FakeServer>(port);
+  first_ = std::make_unique<test::FakeServer>(port);
   CallUntilBothAnswer(*client, *first_, *second_);
 }
 
@@ -75,7 +75,7 @@ TEST_F(ClientReplicasTest, OneThatWasNeverThereCostsNoCall) {
     const auto response = client->Rerank(v1::RerankRequest());
     ASSERT_TRUE(response.ok()) << i << ": " << response.status();
   }
-  first_ = std::make_unique<FakeServer>(port);
+  first_ = std::make_unique<test::FakeServer>(port);
   CallUntilBothAnswer(*client, *first_, *second_);
 }
 
@@ -105,7 +105,7 @@ TEST_F(ClientReplicasTest, ACallQueueUsesAllToo) {
 
 // One address, as before there was a choice: one connection a channel, and a server that comes back is found.
 TEST(ClientOfOneServerTest, EachChannelIsOneConnection) {
-  FakeServer server;
+  test::FakeServer server;
   std::mutex mutex;
   std::set<std::string> peers;
   server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
@@ -122,7 +122,7 @@ TEST(ClientOfOneServerTest, EachChannelIsOneConnection) {
 }
 
 TEST(ClientOfOneServerTest, AServerThatComesBackIsFound) {
-  auto server = std::make_unique<FakeServer>();
+  auto server = std::make_unique<test::FakeServer>();
   ClientOptions options;
   options.target = server->target();
   options.retry.max_attempts = 200;
@@ -132,7 +132,7 @@ TEST(ClientOfOneServerTest, AServerThatComesBackIsFound) {
   const int port = server->port();
   server.reset();
   EXPECT_EQ(client->Rerank(v1::RerankRequest(), {.max_attempts = 2}).status().code(), absl::StatusCode::kUnavailable);
-  server = std::make_unique<FakeServer>(port);
+  server = std::make_unique<test::FakeServer>(port);
   const auto response = client->Rerank(v1::RerankRequest());
   EXPECT_TRUE(response.ok()) << response.status();
 }

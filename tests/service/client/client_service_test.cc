@@ -17,12 +17,12 @@
 #include "client/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/service/client/fake_server.h"
+#include "tests/support/fake_server.h"
 
 namespace maxsim::client {
 namespace {
 
-std::unique_ptr<Client> Connect(const FakeServer& server, ClientOptions options = {}) {
+std::unique_ptr<Client> Connect(const test::FakeServer& server, ClientOptions options = {}) {
   options.target = server.target();
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options);
   EXPECT_TRUE(client.ok()) << client.status();
@@ -50,7 +50,7 @@ grpc::Status WaitUntilCancelled(grpc::ServerContext& context) {
 }
 
 TEST(ClientServiceTest, RequestAndResponseArriveWhole) {
-  FakeServer server;
+  test::FakeServer server;
   v1::RerankRequest seen;
   server.on_rerank = [&](grpc::ServerContext&, const v1::RerankRequest& request, v1::RerankResponse& response) {
     seen = request;
@@ -71,7 +71,7 @@ TEST(ClientServiceTest, RequestAndResponseArriveWhole) {
 }
 
 TEST(ClientServiceTest, WaitsAsLongAsTheServersRetryInfoSaysThenSucceeds) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [&](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
     return server.num_reranks == 1 ? QueueFull(absl::Milliseconds(300)) : grpc::Status::OK;
   };
@@ -83,7 +83,7 @@ TEST(ClientServiceTest, WaitsAsLongAsTheServersRetryInfoSaysThenSucceeds) {
 }
 
 TEST(ClientServiceTest, AnExhaustedCallKeepsItsRetryHint) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](auto&, auto&, auto&) { return QueueFull(absl::Seconds(30)); };
   const auto client = Connect(server);
   const auto response = client->Rerank(Request("r"), {.timeout = absl::Seconds(5)});
@@ -95,7 +95,7 @@ TEST(ClientServiceTest, AnExhaustedCallKeepsItsRetryHint) {
 
 TEST(ClientServiceTest, ThePushbackTrailerForbidsOrDelaysARetry) {
   for (const auto& [value, calls] : {std::pair<const char*, int>{"-1", 1}, {"10", 2}}) {
-    FakeServer server;
+    test::FakeServer server;
     server.on_rerank = [&server, pushback = value](grpc::ServerContext& context, auto&, auto&) {
       if (server.num_reranks > 1) return grpc::Status::OK;
       context.AddTrailingMetadata("grpc-retry-pushback-ms", pushback);
@@ -108,7 +108,7 @@ TEST(ClientServiceTest, ThePushbackTrailerForbidsOrDelaysARetry) {
 }
 
 TEST(ClientServiceTest, BadInputIsNotRetried) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](auto&, auto&, auto&) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "queries[0].tokens.dim is 3; the collection has 96");
   };
@@ -119,7 +119,7 @@ TEST(ClientServiceTest, BadInputIsNotRetried) {
 }
 
 TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
-  FakeServer server;
+  test::FakeServer server;
   std::atomic<int64_t> left_ms{-1};
   server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
     left_ms = absl::ToInt64Milliseconds(absl::FromChrono(context.deadline()) - absl::Now());
@@ -138,7 +138,7 @@ TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
 
 // A port that a server may take.
 int PortOfNobody() {
-  const FakeServer probe;
+  const test::FakeServer probe;
   return probe.port();
 }
 
@@ -151,10 +151,10 @@ TEST(ClientServiceTest, RetriesReachAServerThatStartsLate) {
   auto client = *Client::Create(options);
   EXPECT_FALSE(client->connected());
   EXPECT_EQ(client->GetInfo({.max_attempts = 1}).status().code(), absl::StatusCode::kUnavailable);
-  std::unique_ptr<FakeServer> server;
+  std::unique_ptr<test::FakeServer> server;
   std::thread late([&] {
     absl::SleepFor(absl::Milliseconds(300));
-    server = std::make_unique<FakeServer>(port);
+    server = std::make_unique<test::FakeServer>(port);
   });
   EXPECT_TRUE(client->Rerank(Request("r")).ok());
   EXPECT_TRUE(client->connected());
@@ -166,10 +166,10 @@ TEST(ClientServiceTest, AChangeOfCollectionsWaitsForAConnection) {
   ClientOptions options;
   options.target = "127.0.0.1:" + std::to_string(port);
   auto client = *Client::Create(options);
-  std::unique_ptr<FakeServer> server;
+  std::unique_ptr<test::FakeServer> server;
   std::thread late([&] {
     absl::SleepFor(absl::Milliseconds(50));
-    server = std::make_unique<FakeServer>(port);
+    server = std::make_unique<test::FakeServer>(port);
   });
   EXPECT_TRUE(client->ReloadCollection({}).ok());
   late.join();
@@ -219,7 +219,7 @@ std::vector<std::pair<std::string, std::function<void(Client&)>>> EveryKindOfCal
 
 TEST(ClientServiceTest, TheBearerTokenAndTheClientsNameTravelWithEveryCall) {
   for (const auto& [name, call] : EveryKindOfCall()) {
-    FakeServer server;
+    test::FakeServer server;
     ClientOptions options;
     options.bearer_token = "s3cret";
     options.client_id = "shop";
@@ -237,7 +237,7 @@ TEST(ClientServiceTest, TheBearerTokenAndTheClientsNameTravelWithEveryCall) {
 }
 
 TEST(ClientServiceTest, MessagesBeyondGrpcsOwnFourMegabytesPass) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](auto&, auto&, v1::RerankResponse& response) {
     response.add_results()->add_payloads(std::string(6 << 20, 'x'));
     return grpc::Status::OK;
@@ -252,7 +252,7 @@ TEST(ClientServiceTest, MessagesBeyondGrpcsOwnFourMegabytesPass) {
 }
 
 TEST(ClientServiceTest, ChangesOfCollectionsAreTriedOnce) {
-  FakeServer server;
+  test::FakeServer server;
   server.admin_status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
   const auto client = Connect(server);
   v1::LoadCollectionRequest load;
@@ -266,7 +266,7 @@ TEST(ClientServiceTest, ChangesOfCollectionsAreTriedOnce) {
 }
 
 TEST(ClientServiceTest, ManyThreadsShareAClientOverSeveralConnections) {
-  FakeServer server;
+  test::FakeServer server;
   std::mutex mutex;
   std::set<std::string> peers;
   server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
@@ -294,7 +294,7 @@ TEST(ClientServiceTest, ManyThreadsShareAClientOverSeveralConnections) {
 }
 
 TEST(ClientAsyncTest, EveryCallbackRunsOnceWithItsOwnAnswer) {
-  FakeServer server;
+  test::FakeServer server;
   const auto client = Connect(server);
   constexpr int kCalls = 200;
   std::vector<std::atomic<int>> runs(kCalls);
@@ -314,7 +314,7 @@ TEST(ClientAsyncTest, EveryCallbackRunsOnceWithItsOwnAnswer) {
 }
 
 TEST(ClientAsyncTest, RetriesWithTheServersHint) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [&](auto&, auto&, auto&) {
     return server.num_reranks < 3 ? QueueFull(absl::Milliseconds(20)) : grpc::Status::OK;
   };
@@ -329,7 +329,7 @@ TEST(ClientAsyncTest, RetriesWithTheServersHint) {
 }
 
 TEST(ClientAsyncTest, CancelReachesTheServer) {
-  FakeServer server;
+  test::FakeServer server;
   absl::Notification arrived, cancelled_there;
   server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
     arrived.Notify();
@@ -353,7 +353,7 @@ TEST(ClientAsyncTest, CancelReachesTheServer) {
 }
 
 TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](auto&, auto&, auto&) { return QueueFull(absl::Seconds(25)); };
   const auto client = Connect(server);
   absl::Notification done;
@@ -371,7 +371,7 @@ TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
 }
 
 TEST(ClientAsyncTest, TheDestructorCancelsAndWaitsForCallbacks) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](grpc::ServerContext& context, auto&, auto&) { return WaitUntilCancelled(context); };
   std::atomic<int> callbacks{0};
   {
@@ -387,7 +387,7 @@ TEST(ClientAsyncTest, TheDestructorCancelsAndWaitsForCallbacks) {
 }
 
 TEST(RerankSessionTest, AnswersMatchRequestsAndErrorsLeaveTheStreamOpen) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](auto&, const v1::RerankRequest& request, auto&) {
     return request.request_id() == "1" ? QueueFull(absl::Milliseconds(25)) : grpc::Status::OK;
   };
@@ -409,7 +409,7 @@ TEST(RerankSessionTest, AnswersMatchRequestsAndErrorsLeaveTheStreamOpen) {
 }
 
 TEST(RerankSessionTest, TimeoutAndCancelEndTheStream) {
-  FakeServer server;
+  test::FakeServer server;
   server.on_rerank = [](grpc::ServerContext& context, auto&, auto&) { return WaitUntilCancelled(context); };
   const auto client = Connect(server);
   v1::RerankStreamResponse answer;

@@ -17,7 +17,7 @@
 #include "loadtest/server_metrics.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/unit/store/fake_backend.h"
+#include "tests/support/fake_backend.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -29,6 +29,10 @@ TEST(StatusTest, EveryCodeSurvivesTheRoundTrip) {
   EXPECT_TRUE(FromGrpcStatus(grpc::Status::OK).ok());
 }
 
+TEST(StatusTest, AStatusWithoutPayloadHasNoDetails) {
+  EXPECT_EQ(ToGrpcStatus(absl::NotFoundError("why")).error_details(), "");
+}
+
 TEST(StatusTest, AnUnknownCodeBecomesUnknown) {
   EXPECT_EQ(FromGrpcStatus(grpc::Status(grpc::StatusCode::DO_NOT_USE, "x")), absl::UnknownError("x"));
 }

@@ -9,7 +9,7 @@
 #include "client/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/loadtest/fake_server.h"
+#include "tests/unit/loadtest/modelled_server.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/loadtest/fake_server.h"
+#include "tests/unit/loadtest/modelled_server.h"
 
 namespace maxsim::loadtest {
 namespace {

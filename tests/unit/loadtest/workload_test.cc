@@ -6,10 +6,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "client/wire.h"
+#include "client/grpc_support.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/loadtest/fake_server.h"
+#include "tests/unit/loadtest/modelled_server.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -1,0 +1,148 @@
+// Files as the shard code reads them: read-only mappings, positional reads, checksums. Errors are absl::Status with the
+// path and the system's reason; NOT_FOUND for a missing file, RESOURCE_EXHAUSTED for a full disk or quota.
+#pragma once
+
+#include <sys/types.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mapping_guard.h"
+#include "base/stop.h"
+
+namespace maxsim {
+
+// The status for a failed system call: "<what> <path>: <strerror>". Where descriptors have run out it says
+// how many there are, and how to get more.
+absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
+
+// A regular file opened for reading. Thread-safe.
+class InputFile {
+ public:
+  // Refuses anything that is not a regular file (a pipe would block or could not be read twice), and says what it is.
+  // Never waits.
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+
+  // Takes over `fd`, as open(2) returned it for `path` with O_NONBLOCK, and `error`, the errno of that call.
+  static absl::StatusOr<InputFile> Adopt(int fd, int error, const std::string& path);
+
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // at the time of opening
+  int fd() const { return fd_; }
+
+  // Fills `out` from `offset`, all of it: DATA_LOSS when the file ends before.
+  absl::Status ReadAt(int64_t offset, void* out, size_t count) const;
+
+  // DATA_LOSS when the file's size or modification time is another than when it was opened: somebody wrote to it. (A
+  // file that was replaced, or removed, under its name is not: the open one is the old one.) One system call. What it
+  // cannot see are writes through a mapping that have not reached the file's times, and writes that set the old time
+  // again.
+  absl::Status CheckUnchanged() const;
+
+ private:
+  InputFile(std::string path, int fd, int64_t size, timespec modified)
+      : path_(std::move(path)), fd_(fd), size_(size), modified_(modified) {}
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+  timespec modified_ = {};
+};
+
+// The bytes of a whole file in memory, page-aligned: mapped from the file, or copied. An empty file is an empty span.
+class FileBytes {
+ public:
+  // The mapping stays valid while the object lives. Mapped bytes change when somebody writes to the file, and when they
+  // cannot be read any more, they are zeros and lost() is true (mapping_guard.h).
+  static absl::StatusOr<FileBytes> Map(const InputFile& file);
+
+  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else. Ends with the status
+  // of `stop` (may be null) once that is stopped.
+  static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end,
+                                            const StopSignal* stop = nullptr);
+
+  // RESOURCE_EXHAUSTED when there is no memory for it; the status of `stop` (may be null) once that is stopped.
+  static absl::StatusOr<FileBytes> Copy(const InputFile& file, const StopSignal* stop = nullptr);
+
+  FileBytes(FileBytes&& other) noexcept;
+  FileBytes& operator=(FileBytes&& other) noexcept;
+  ~FileBytes();
+
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool lost() const { return guard_ != nullptr && guard_->lost(); }
+
+  // Gives back what is mapped. Those bytes must not be touched any more.
+  void Unmap();
+
+  std::string_view view() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  FileBytes(uint8_t* data, size_t size) : data_(data), size_(size) {}
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+  uint8_t* mapped_ = nullptr;  // the part that is the file itself
+  size_t mapped_size_ = 0;
+  std::unique_ptr<MappingGuard> guard_;  // null where nothing is mapped
+};
+
+// open(2) with O_CLOEXEC, again after each EINTR.
+int OpenRetrying(const std::string& path, int flags, mode_t mode = 0);
+
+// "a folder", "a pipe": what a mode says that is no regular file.
+std::string_view KindOf(mode_t mode);
+
+// KindOf what stands at a path in the place of a regular file, wherever links lead. "" for a regular
+// file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
+std::string_view OtherKind(const std::string& path);
+
+// Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.
+absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_bytes);
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
+
+// Reads a file of any kind, a pipe too, to its end. A named pipe that nobody has open for writing is empty, rather than
+// waited for; what is no regular file may have 64 MiB at most (/dev/zero has no end). nullopt where it fails: then
+// errno is the reason.
+std::optional<std::string> ReadToEnd(const std::string& path);
+
+// XXH3-128 over a stream of bytes.
+class Checksum {
+ public:
+  Checksum();
+  void Update(const void* data, size_t count);
+  // "xxh3-128:" and 32 hex digits, as `xxhsum -H2` prints them. May be called at any time.
+  std::string Format() const;
+
+ private:
+  struct FreeState {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, FreeState> state_;
+};
+
+inline constexpr std::string_view kChecksumPrefix = "xxh3-128:";
+
+// True for text that Checksum::Format could have returned.
+bool IsChecksum(std::string_view text);
+
+// Names of the regular files in a folder, sorted.
+absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder);
+
+// Bytes an ordinary user may still write to the folder's file system.
+absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder);
+
+std::string JoinPath(std::string_view folder, std::string_view name);
+
+}  // namespace maxsim

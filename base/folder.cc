@@ -1,0 +1,111 @@
+#include "base/folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/text.h"
+
+namespace maxsim {
+namespace {
+
+constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+// O_NONBLOCK: opening a pipe that nobody writes to must not hang. It means nothing for regular files.
+constexpr int kFileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+// Links that are followed one after another, each replaced while it was resolved.
+constexpr int kAttempts = 8;
+
+int OpenAt(int folder, const std::string& name, int flags) {
+  int fd;
+  do {
+    fd = ::openat(folder, name.c_str(), flags);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+// What is left of `path` behind `root`, without a slash at the beginning; "" for the root itself.
+std::string_view Behind(std::string_view root, std::string_view path) {
+  path.remove_prefix(root.size());
+  while (!path.empty() && path.front() == '/') path.remove_prefix(1);
+  return path;
+}
+
+// Opens `relative` beneath `root_fd`, component by component, each of them no link. The last one is opened with
+// `flags`; for "" that is the root again. -1 and errno when it fails: ELOOP or ENOTDIR where a link stands in the path.
+int Walk(int root_fd, std::string_view relative, int flags) {
+  int folder = OpenAt(root_fd, ".", relative.empty() ? flags : kFolderFlags);
+  while (folder >= 0 && !relative.empty()) {
+    const size_t slash = relative.find('/');
+    const std::string name(relative.substr(0, slash));
+    relative.remove_prefix(slash == std::string_view::npos ? relative.size() : slash + 1);
+    // ".." is in no path without links, and would lead out.
+    const int next = name == ".." ? (errno = ELOOP, -1) : OpenAt(folder, name, relative.empty() ? flags : kFolderFlags);
+    const int error = errno;
+    ::close(folder);
+    errno = error;
+    folder = next;
+  }
+  return folder;
+}
+
+absl::Status LeadsOut(std::string_view path, std::string_view root) {
+  return absl::PermissionDeniedError(
+      Cat(path, ": is a symbolic link, or was replaced by one, that leads to no file beneath ", root));
+}
+
+}  // namespace
+
+bool IsBeneath(std::string_view root, std::string_view path) {
+  while (root.size() > 1 && root.back() == '/') root.remove_suffix(1);
+  if (root.empty() || path.substr(0, root.size()) != root) return false;
+  return root == "/" || path.size() == root.size() || path[root.size()] == '/';
+}
+
+absl::StatusOr<Folder> Folder::OpenBeneath(const std::string& root, const std::string& path) {
+  if (!IsBeneath(root, path)) return LeadsOut(path, root);
+  // The way to the root is the operator's, and so are the links in it.
+  const int root_fd = OpenAt(AT_FDCWD, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (root_fd < 0) return ErrnoStatus(errno, "cannot open folder", root);
+  const int fd = Walk(root_fd, Behind(root, path), kFolderFlags);
+  if (fd < 0) {
+    const int error = errno;
+    ::close(root_fd);
+    // O_DIRECTORY with O_NOFOLLOW says ENOTDIR of a link.
+    if (error == ELOOP || error == ENOTDIR) return LeadsOut(path, root);
+    return ErrnoStatus(error, "cannot open folder", path);
+  }
+  return Folder(root, path, root_fd, fd);
+}
+
+Folder::Folder(Folder&& other) noexcept
+    : path_(std::move(other.path_)),
+      root_(std::move(other.root_)),
+      root_fd_(std::exchange(other.root_fd_, -1)),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+Folder::~Folder() {
+  if (root_fd_ >= 0) ::close(root_fd_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::StatusOr<InputFile> Folder::Open(std::string_view name) const {
+  const std::string path = JoinPath(path_, name);
+  if (root_.empty()) return InputFile::Open(path);
+  int fd = OpenAt(fd_, std::string(name), kFileFlags);
+  for (int attempt = 0; fd < 0 && errno == ELOOP && attempt < kAttempts; ++attempt) {
+    // Where the link leads is found by its path, which proves nothing. The walk there is what keeps to the root.
+    std::error_code error;
+    const std::string target = std::filesystem::canonical(path, error).string();
+    if (error || !IsBeneath(root_, target) || target.size() == root_.size()) return LeadsOut(path, root_);
+    fd = Walk(root_fd_, Behind(root_, target), kFileFlags);
+  }
+  if (fd < 0 && errno == ELOOP) return LeadsOut(path, root_);
+  return InputFile::Adopt(fd, errno, path);
+}
+
+}  // namespace maxsim

@@ -1,0 +1,25 @@
+// Where memory that runs out stops being an exception: at the edges, so that it fails one request and not the process.
+// Nothing can be done inside gRPC, whose own threads have no handler for an exception and whose gpr_malloc aborts the
+// process, nor while a batch is scored, when a device may still be working in the memory that an exception would free.
+#pragma once
+
+#include <new>
+
+#include "absl/status/status.h"
+
+namespace maxsim {
+
+// RESOURCE_EXHAUSTED without RetryInfo. Allocates nothing after the first call.
+absl::Status NoMemory();
+
+// Runs `work`, which returns a Status or a StatusOr; std::bad_alloc becomes NoMemory().
+template <typename Work>
+auto Guarded(Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return NoMemory();
+  }
+}
+
+}  // namespace maxsim

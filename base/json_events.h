@@ -1,0 +1,164 @@
+// Base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the stack and,
+// of its interfaces, only the one of events takes linear time for every text. This base adds what the formats here need
+// on top: a bound on nesting, refusal of NUL bytes (the parser would take one as the end of the text), a question now
+// and then whether to go on, and the first error as a status. A subclass builds its result from the events and so
+// decides what is allocated: nothing is, for parts it does not keep.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/stop.h"
+#include "base/text.h"
+
+namespace maxsim {
+
+class JsonEvents {
+ public:
+  using Json = nlohmann::json;
+
+  virtual ~JsonEvents() = default;
+
+  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line
+  // and column. `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends
+  // the parser and is returned. It may be null: never.
+  absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr) {
+    if (text.find('\0') != std::string_view::npos) {
+      malformed_ = true;
+      return absl::InvalidArgumentError("a NUL byte in JSON text");
+    }
+    text_ = text;
+    next_ = slice_end_ = text.data();
+    stop_ = &stop;
+    const bool done = Json::sax_parse(Byte{this}, Byte{}, this);
+    if (!error_.ok()) return error_;
+    if (!done) return absl::InvalidArgumentError("malformed JSON");
+    return absl::OkStatus();
+  }
+
+  // The parser's interface.
+  bool null() { return Value("null"); }
+  bool boolean(bool value) { return OnBool(value); }
+  bool number_integer(Json::number_integer_t value) { return OnInteger(value); }
+  bool number_unsigned(Json::number_unsigned_t value) {
+    if (value > static_cast<uint64_t>(INT64_MAX)) return OnLargeInteger(value);
+    return OnInteger(static_cast<int64_t>(value));
+  }
+  bool number_float(Json::number_float_t value, const std::string& text) { return OnFloat(value); }
+  bool string(std::string& value) { return OnString(value); }
+  bool binary(Json::binary_t& value) { return Fail("binary value"); }
+  bool start_object(size_t) { return Enter() && OnStartObject(); }
+  bool key(std::string& value) { return OnKey(value); }
+  bool end_object() {
+    --depth_;
+    return OnEndObject();
+  }
+  bool start_array(size_t) { return Enter() && OnStartArray(); }
+  bool end_array() {
+    --depth_;
+    return OnEndArray();
+  }
+  bool parse_error(size_t position, const std::string& last_token, const Json::exception& error) {
+    // The parser's own text: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
+    std::string_view what = error.what();
+    if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+    if (shown_ == Text::kSecret) what = what.substr(0, what.find(':'));  // what comes behind quotes the text
+    constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
+    malformed_ = error_.ok();
+    return Fail(Cat("malformed JSON: ", Printable(what, kLongestQuote)));
+  }
+
+ protected:
+  // Whether errors may show what was parsed.
+  enum class Text {
+    kShown,   // it is that of whom the error is for
+    kSecret,  // it may be that of any file, because somebody named the wrong one
+  };
+
+  explicit JsonEvents(int max_depth, Text text = Text::kShown) : max_depth_(max_depth), shown_(text) {}
+
+  // Some milliseconds of parsing.
+  static constexpr size_t kStopBytes = size_t{64} << 10;
+
+  // Containers open at the moment; 1 inside the outermost one.
+  int depth() const { return depth_; }
+
+  // Bytes of the text that the parser has taken; in the events of a container, up to and with the bracket that they are
+  // about.
+  size_t position() const { return static_cast<size_t>(next_ - text_.data()); }
+
+  // True when the error is that the text is no JSON, rather than what a subclass refused.
+  bool malformed() const { return malformed_; }
+
+  // Records the error and stops the parser.
+  bool Fail(std::string_view message) {
+    if (error_.ok()) error_ = absl::InvalidArgumentError(std::string(message));
+    return false;
+  }
+
+  // A scalar value that no specific event takes: by default anything is fine.
+  virtual bool Value(std::string_view kind) { return true; }
+  virtual bool OnBool(bool value) { return Value("a boolean"); }
+  virtual bool OnInteger(int64_t value) { return Value("an integer"); }
+  virtual bool OnLargeInteger(uint64_t value) { return OnFloat(static_cast<double>(value)); }  // beyond INT64_MAX
+  virtual bool OnFloat(double value) { return Value("a number that is not a 64-bit integer"); }
+  virtual bool OnString(std::string& value) { return Value("a string"); }
+  virtual bool OnStartObject() { return true; }
+  virtual bool OnKey(std::string& key) { return true; }
+  virtual bool OnEndObject() { return true; }
+  virtual bool OnStartArray() { return true; }
+  virtual bool OnEndArray() { return true; }
+  // Records that the text is nested deeper than `max_depth`.
+  virtual bool FailTooDeep(int max_depth) { return Fail(Cat("JSON nested deeper than ", max_depth, " levels")); }
+
+ private:
+  // What the parser reads the text through. It ends where the text does, and where the parser is told to stop.
+  struct Byte {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = ptrdiff_t;
+    using pointer = const char*;
+    using reference = const char&;
+
+    reference operator*() const { return *events->next_; }
+    Byte& operator++() {
+      ++events->next_;
+      return *this;
+    }
+    // The parser compares with the end alone.
+    bool operator!=(const Byte&) const { return events->next_ != events->slice_end_ || events->NextSlice(); }
+    bool operator==(const Byte& end) const { return !(*this != end); }
+
+    JsonEvents* events = nullptr;
+  };
+
+  // Lets the parser have the next bytes of the text; false when there are none, or it must end.
+  bool NextSlice() {
+    const size_t left = text_.size() - position();
+    if (left == 0 || !error_.ok()) return false;
+    if (*stop_ != nullptr) error_ = (*stop_)();
+    slice_end_ += std::min(kStopBytes, left);
+    return error_.ok();
+  }
+
+  bool Enter() { return ++depth_ <= max_depth_ || FailTooDeep(max_depth_); }
+
+  const int max_depth_;
+  std::string_view text_;
+  const StopCheck* stop_ = nullptr;
+  const char* next_ = nullptr;
+  const char* slice_end_ = nullptr;  // the parser may read up to here
+  bool malformed_ = false;
+  const Text shown_;
+  int depth_ = 0;
+  absl::Status error_;
+};
+
+}  // namespace maxsim

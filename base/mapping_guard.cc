@@ -1,0 +1,119 @@
+#include "base/mapping_guard.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <mutex>
+
+namespace maxsim {
+namespace {
+
+struct sigaction previous_action;  // written once, before the handler is installed
+
+void PassOn(int signal, siginfo_t* info, void* context) {
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+    previous_action.sa_sigaction(signal, info, context);
+  } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+    previous_action.sa_handler(signal);
+  } else {
+    // The instruction runs again when the handler returns, and then does what it would have done.
+    ::sigaction(SIGBUS, &previous_action, nullptr);
+  }
+}
+
+}  // namespace
+
+// One guarded range. Ranges are never freed, because the handler may be walking over them; those of destroyed guards
+// are used again. `version` is odd while begin and end are written, so that the handler never takes one with another's
+// other end. The range that a thread faults in is none that is being written: it is mapped, and guarded, while it is
+// read.
+struct MappingGuard::Range {
+  std::atomic<uint32_t> version{0};
+  std::atomic<uintptr_t> begin{0};
+  std::atomic<uintptr_t> end{0};
+  std::atomic<bool> lost{false};
+  bool taken = false;     // guarded by ranges_mutex
+  Range* next = nullptr;  // constant once the range is in the list
+
+  void Set(uintptr_t new_begin, uintptr_t new_end) {
+    version.fetch_add(1);
+    begin.store(new_begin);
+    end.store(new_end);
+    version.fetch_add(1);
+  }
+
+  bool Holds(uintptr_t address, uintptr_t* found_begin, uintptr_t* found_end) const {
+    const uint32_t before = version.load();
+    *found_begin = begin.load();
+    *found_end = end.load();
+    return before % 2 == 0 && version.load() == before && address >= *found_begin && address < *found_end;
+  }
+
+  static std::mutex mutex;
+  static std::atomic<Range*> first;
+};
+
+std::mutex MappingGuard::Range::mutex;
+std::atomic<MappingGuard::Range*> MappingGuard::Range::first{nullptr};
+
+// Async-signal-safe: lock-free atomics and one system call.
+void MappingGuard::OnBusError(int signal, void* info, void* context) {
+  const int saved_errno = errno;
+  auto* const fault = static_cast<siginfo_t*>(info);
+  const auto address = reinterpret_cast<uintptr_t>(fault->si_addr);
+  for (Range* range = Range::first.load(); range != nullptr; range = range->next) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    if (!range->Holds(address, &begin, &end)) continue;
+    range->lost.store(true);
+    // All of it at once: a fault for each page of a large file would split its mapping until the kernel allows no more.
+    if (::mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+      break;
+    }
+    errno = saved_errno;
+    return;
+  }
+  PassOn(signal, fault, context);
+  errno = saved_errno;
+}
+
+MappingGuard::MappingGuard(void* data, size_t size)
+    : range_([] {
+        const std::lock_guard lock(Range::mutex);
+        Range* range = Range::first.load();
+        if (range == nullptr) {
+          struct sigaction action = {};
+          action.sa_sigaction = [](int signal, siginfo_t* info, void* context) { OnBusError(signal, info, context); };
+          // On the alternate stack of threads that have one, and without blocking a second thread's fault.
+          action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+          ::sigemptyset(&action.sa_mask);
+          ::sigaction(SIGBUS, nullptr, &previous_action);
+          ::sigaction(SIGBUS, &action, nullptr);
+        }
+        while (range != nullptr && range->taken) range = range->next;
+        if (range == nullptr) {
+          range = new Range;
+          range->next = Range::first.load();
+          Range::first.store(range);
+        }
+        range->taken = true;
+        return range;
+      }()) {
+  range_->lost.store(false);
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  range_->Set(begin, begin + size);
+}
+
+MappingGuard::~MappingGuard() {
+  range_->Set(0, 0);
+  const std::lock_guard lock(Range::mutex);
+  range_->taken = false;
+}
+
+bool MappingGuard::lost() const { return range_->lost.load(); }
+
+}  // namespace maxsim

@@ -1,0 +1,31 @@
+// What keeps a mapped file that shrinks, or a disk that cannot read it, from ending the process.
+//
+// Reading a mapped page whose bytes are gone raises SIGBUS. Inside a guarded range a handler puts zeros in the place of
+// the whole range and marks it as lost; reading goes on, and whoever reads must ask lost() afterwards, before it
+// believes what it made of the bytes. SIGBUS for any other address goes where it went before: by default it ends the
+// process. The JVM and systemd's journal treat their mapped files in the same way.
+#pragma once
+
+#include <cstddef>
+
+namespace maxsim {
+
+class MappingGuard {
+ public:
+  // Guards the mapping of `size` > 0 bytes at `data`, which starts at a page and must stay mapped until the guard is
+  // destroyed. The first one installs the handler. Thread-safe.
+  MappingGuard(void* data, size_t size);
+  ~MappingGuard();
+  MappingGuard(const MappingGuard&) = delete;
+  MappingGuard& operator=(const MappingGuard&) = delete;
+
+  // True once a page of the range could not be read: all of it is zeros from then on. Thread-safe.
+  bool lost() const;
+
+ private:
+  struct Range;
+  static void OnBusError(int signal, void* info, void* context);
+  Range* const range_;
+};
+
+}  // namespace maxsim

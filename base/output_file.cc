@@ -1,0 +1,141 @@
+#include "base/output_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "base/text.h"
+
+namespace maxsim {
+namespace {
+
+constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+constexpr int kLockAttempts = 1000;  // each but the last has met another build's end
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path, std::string temporary_path, int fd)
+    : path_(std::move(path)), temporary_path_(std::move(temporary_path)), fd_(fd) {
+  buffer_.reserve(kWriteBufferBytes);
+}
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
+  std::string temporary_path = Cat(path, kTemporarySuffix);
+  // O_EXCL: nothing that is there is opened, which for a pipe would wait for a reader, and for a link write elsewhere.
+  int fd = OpenRetrying(temporary_path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (fd < 0 && errno == EEXIST) {
+    struct stat info;
+    if (::lstat(temporary_path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+      return absl::FailedPreconditionError(
+          Cat("cannot create ", temporary_path, ": ", KindOf(info.st_mode), " of that name is in the way; remove it"));
+    }
+    ::unlink(temporary_path.c_str());
+    fd = OpenRetrying(temporary_path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  }
+  if (fd < 0) return ErrnoStatus(errno, "cannot create", temporary_path);
+  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary_path), fd));
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_path_.c_str());
+}
+
+absl::Status OutputFile::Write(const void* data, size_t count) {
+  if (count == 0) return absl::OkStatus();
+  checksum_.Update(data, count);
+  num_bytes_ += static_cast<int64_t>(count);
+  const char* bytes = static_cast<const char*>(data);
+  if (buffer_.size() + count > kWriteBufferBytes) {
+    if (absl::Status status = Flush(); !status.ok()) return status;
+  }
+  if (count >= kWriteBufferBytes) return WriteAll(bytes, count);
+  buffer_.insert(buffer_.end(), bytes, bytes + count);
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Flush() {
+  absl::Status status = WriteAll(buffer_.data(), buffer_.size());
+  buffer_.clear();
+  return status;
+}
+
+absl::Status OutputFile::WriteAll(const char* data, size_t count) {
+  while (count > 0) {
+    const ssize_t done = ::write(fd_, data, std::min(count, size_t{1} << 30));
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "cannot write", temporary_path_);
+    }
+    data += done;
+    count -= static_cast<size_t>(done);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  if (absl::Status status = Flush(); !status.ok()) return status;
+  if (::fsync(fd_) != 0) return ErrnoStatus(errno, "cannot synchronise", temporary_path_);
+  // Errors of close come after fsync succeeded: the bytes are on the disk.
+  ::close(std::exchange(fd_, -1));
+  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary_path_.c_str());
+    return ErrnoStatus(error, "cannot rename to", path_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncFolder(const std::string& folder) {
+  const int fd = OpenRetrying(folder, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return ErrnoStatus(errno, "cannot open folder", folder);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (result != 0) return ErrnoStatus(error, "cannot synchronise folder", folder);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
+  const std::string path = JoinPath(folder, kLockFileName);
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
+    const int fd = OpenRetrying(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
+      ::close(fd);
+      if (error != EWOULDBLOCK) return ErrnoStatus(error, "cannot lock", path);
+      return absl::FailedPreconditionError(Cat(folder, ": another build is writing to this folder"));
+    }
+    FolderLock lock(path, fd);
+    // Between the two calls the holder before may have removed the file: then the next one locks another.
+    if (lock.HasName()) return lock;
+  }
+  return absl::UnavailableError(Cat(path, ": removed as soon as it is there, ", kLockAttempts, " times"));
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+FolderLock::~FolderLock() {
+  if (fd_ < 0) return;
+  // While it is locked: nobody else takes a file of this name for theirs before it is gone.
+  if (HasName()) ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+bool FolderLock::HasName() const {
+  struct stat open_file;
+  struct stat named;
+  return ::fstat(fd_, &open_file) == 0 && ::lstat(path_.c_str(), &named) == 0 && open_file.st_dev == named.st_dev &&
+         open_file.st_ino == named.st_ino;
+}
+
+}  // namespace maxsim

@@ -1,0 +1,83 @@
+// How long reads and other long work are asked to give up.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+
+#include "absl/status/status.h"
+
+namespace maxsim {
+
+// Bytes that are read, hashed or checked between two looks at the signal: some milliseconds from memory, some tens of
+// milliseconds from most disks.
+inline constexpr size_t kStopBlockBytes = size_t{8} << 20;
+
+// Documents that are checked between two looks at the signal.
+inline constexpr int64_t kStopBlockDocuments = 1024;
+
+// Thread-safe. Once it is stopped it stays stopped.
+class StopSignal {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Never stops unless it is requested.
+  StopSignal() = default;
+  // Stops at `deadline` too, with DEADLINE_EXCEEDED.
+  explicit StopSignal(Clock::time_point deadline) : deadline_(deadline) {}
+  // Stops when the first of two others does. Each may be null, and else must outlive this one.
+  StopSignal(const StopSignal* first, const StopSignal* second) : first_(first), second_(second) {}
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  Clock::time_point deadline() const { return deadline_; }
+
+  // `reason` is CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE (the server shuts down). Only the first request counts.
+  void Request(absl::StatusCode reason) {
+    absl::StatusCode none = absl::StatusCode::kOk;
+    reason_.compare_exchange_strong(none, reason, std::memory_order_relaxed);
+  }
+
+  // OK, or what a read that gives up returns. Takes some tens of nanoseconds.
+  absl::Status status() const {
+    switch (reason()) {
+      case absl::StatusCode::kOk:
+        return absl::OkStatus();
+      case absl::StatusCode::kDeadlineExceeded:
+        return absl::DeadlineExceededError("stopped, because the call's deadline has passed");
+      case absl::StatusCode::kUnavailable:
+        return absl::UnavailableError("stopped, because the server shuts down");
+      default:
+        return absl::CancelledError("stopped, because the client gave up");
+    }
+  }
+
+  bool stopped() const { return reason() != absl::StatusCode::kOk; }
+
+ private:
+  absl::StatusCode reason() const {
+    const absl::StatusCode reason = reason_.load(std::memory_order_relaxed);
+    if (reason != absl::StatusCode::kOk) return reason;
+    for (const StopSignal* other : {first_, second_}) {
+      if (other == nullptr) continue;
+      if (const absl::StatusCode of_other = other->reason(); of_other != absl::StatusCode::kOk) return of_other;
+    }
+    if (deadline_ != Clock::time_point::max() && Clock::now() >= deadline_) return absl::StatusCode::kDeadlineExceeded;
+    return absl::StatusCode::kOk;
+  }
+
+  std::atomic<absl::StatusCode> reason_{absl::StatusCode::kOk};
+  const Clock::time_point deadline_ = Clock::time_point::max();
+  const StopSignal* const first_ = nullptr;
+  const StopSignal* const second_ = nullptr;
+};
+
+// `stop` may be null: never.
+inline bool Stopped(const StopSignal* stop) { return stop != nullptr && stop->stopped(); }
+inline absl::Status StopStatus(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
+
+// Returns OK while a piece of work that takes long is to go on, else why it has to end.
+using StopCheck = std::function<absl::Status()>;
+
+}  // namespace maxsim

@@ -1,0 +1,49 @@
+// Text: UTF-8 and messages. Cat is absl::StrCat that also takes std::string_view, which is a type of its own beside
+// absl::string_view in some distributions' builds of abseil and the same type in others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace maxsim {
+
+template <typename T>
+decltype(auto) ForStrCat(const T& value) {
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    return absl::string_view(value.data(), value.size());
+  } else {
+    return (value);
+  }
+}
+
+template <typename... Args>
+std::string Cat(const Args&... args) {
+  return absl::StrCat(ForStrCat(args)...);
+}
+
+// INVALID_ARGUMENT with the arguments in a row as its message.
+template <typename... Args>
+absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(Cat(args...));
+}
+
+// True when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
+bool IsUtf8(std::string_view text);
+
+// At most `max_bytes` of untrusted text for a message: control characters are replaced, and every byte beyond ASCII
+// where the text is not UTF-8, so that the result is printable UTF-8.
+std::string Printable(std::string_view text, size_t max_bytes);
+
+// Printable text in quotation marks, shortened to fit into a line.
+std::string Quote(std::string_view text);
+
+// The same status with `prefix` before its message.
+absl::Status Prefix(std::string_view prefix, const absl::Status& status);
+
+}  // namespace maxsim

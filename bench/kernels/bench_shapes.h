@@ -1,0 +1,21 @@
+// The shapes that the CPU benchmark and bench/kernels/compare_maxsim_cpu.py both time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maxsim::bench {
+
+struct Shape {
+  std::string name;
+  int32_t num_query_tokens = 32;
+  int32_t dim = 128;
+  std::vector<int64_t> lengths;  // document tokens
+};
+
+// Names are "1x1000x32x300": queries, documents, query tokens, document tokens; "ragged" stands for lengths of mean 121
+// between 1 and 241.
+std::vector<Shape> CpuShapes();
+
+}  // namespace maxsim::bench

@@ -1,0 +1,158 @@
+// maxsim_bench_wire: a server whose answers cost nothing, to tell what gRPC takes of a request's way.
+//
+// The first time that a Rerank comes, it is asked of the server at --target; the answer is kept, and from then on given
+// to every request of the same bytes. Its port is set up as maxsimd's, nothing is parsed, and no thread but gRPC's
+// takes part. The load tester, which sends the same few requests again and again, then measures gRPC, the sockets and
+// itself.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/options.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
+#include "server/grpc/grpc_port.h"
+#include "server/grpc/grpc_reranker.h"
+#include "server/grpc/message_buffer.h"
+#include "server/grpc/tls_certificates.h"
+#include "server/startup.h"
+#include "xxhash.h"
+
+namespace maxsim::bench {
+namespace {
+
+uint64_t HashOf(const grpc::ByteBuffer& message) {
+  grpc::Slice whole;  // a message comes in as many pieces as the wire happened to cut it into
+  if (!message.DumpToSingleSlice(&whole).ok()) return 0;
+  return XXH3_64bits(whole.begin(), whole.size());
+}
+
+// Answers by the bytes of their requests. Thread-safe.
+class Answers {
+ public:
+  std::optional<grpc::ByteBuffer> Find(uint64_t request) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = answers_.find(request);
+    if (found == answers_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  // Without its timings: nothing is scored when it is given again.
+  void Keep(uint64_t request, const grpc::ByteBuffer& answer) {
+    v1::RerankResponse parsed;
+    if (!rpc::ParseMessage(answer, parsed).ok()) return;
+    parsed.clear_timings();
+    const std::unique_lock lock(mutex_);
+    answers_.insert_or_assign(request, rpc::ToBuffer(parsed));
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  absl::flat_hash_map<uint64_t, grpc::ByteBuffer> answers_;  // guarded by mutex_
+};
+
+// Errors of the target go on to the client, and are not kept. Streams are UNIMPLEMENTED.
+class Replay final : public rpc::RawReranker {
+ public:
+  explicit Replay(const std::shared_ptr<grpc::Channel>& channel)
+      : stub_(channel), typed_(v1::Reranker::NewStub(channel)) {}
+
+  grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    const uint64_t hash = HashOf(*request);
+    if (std::optional<grpc::ByteBuffer> known = answers_.Find(hash)) {
+      *response = *std::move(known);
+      reactor->Finish(grpc::Status::OK);
+      return reactor;
+    }
+    auto call = std::make_shared<grpc::ClientContext>();
+    call->set_deadline(context->deadline());
+    stub_.UnaryCall(call.get(), "/maxsim.v1.Reranker/Rerank", {}, request, response,
+                    [this, call, hash, response, reactor](const grpc::Status& status) {
+                      if (status.ok()) answers_.Keep(hash, *response);
+                      reactor->Finish(status);
+                    });
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest* request,
+                                    v1::GetInfoResponse* response) override {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    auto call = std::make_shared<grpc::ClientContext>();
+    call->set_deadline(context->deadline());
+    typed_->async()->GetInfo(call.get(), request, response,
+                             [call, reactor](const grpc::Status& status) { reactor->Finish(status); });
+    return reactor;
+  }
+
+ private:
+  grpc::GenericStub stub_;
+  const std::unique_ptr<v1::Reranker::Stub> typed_;
+  Answers answers_;
+};
+
+struct Options {
+  std::string target;
+  std::string address = "127.0.0.1:0";
+  std::string unix_socket;
+  std::string port_file;
+};
+
+absl::Status Serve(const Options& options) {
+  client::ClientOptions of_client;
+  of_client.target = options.target;
+  auto channels = client::MakeChannels(of_client);
+  if (!channels.ok()) return channels.status();
+  Replay replay(channels->front());
+  config::Config config;
+  config.grpc.address = options.address;
+  config.grpc.unix_socket = options.unix_socket;
+  if (!options.port_file.empty()) {
+    if (absl::Status status = PreparePortFile(options.port_file); !status.ok()) return status;
+  }
+  TlsCertificates certificates(config);
+  const auto opened = GrpcPort::Open(config, {.certificates = &certificates, .services = {&replay}});
+  if (!opened.ok()) return opened.status();
+  GrpcPort& port = **opened;
+  port.SetHealth(true);
+  std::printf("port %d, answers of %s\n", port.port(), options.target.c_str());
+  std::fflush(stdout);
+  if (!options.port_file.empty()) {
+    if (absl::Status status = WritePortFile(options.port_file, port.port(), 0); !status.ok()) return status;
+  }
+  port.Wait();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace maxsim::bench
+
+int main(int argc, char** argv) {
+  maxsim::bench::Options options;
+  CLI::App app("Answers as another server did before: what is left of a request's time is gRPC's. Ends by a signal.",
+               "maxsim_bench_wire");
+  app.add_option("--target", options.target, "HOST:PORT of the maxsimd whose answers are kept")->required();
+  app.add_option("--address", options.address, "HOST:PORT to listen on, maxsimd's grpc.address; port 0: any")
+      ->capture_default_str();
+  app.add_option("--unix-socket", options.unix_socket,
+                 "listen on this Unix socket as well, maxsimd's grpc.unix_socket");
+  app.add_option("--port-file", options.port_file,
+                 "write the port to this file, maxsimd's server.port_file; it is left there");
+  CLI11_PARSE(app, argc, argv);
+  if (absl::Status status = maxsim::bench::Serve(options); !status.ok()) {
+    std::fprintf(stderr, "maxsim_bench_wire: %s\n", status.ToString().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,90 @@
+// Writes a collection's next generation: plans shards, streams tokens and payloads into them, publishes the manifest.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/build/sources.h"
+#include "collection/catalog.h"
+#include "collection/manifest.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::collection {
+
+inline constexpr int64_t kDefaultMaxShardBytes = int64_t{4} << 30;
+inline constexpr int64_t kMinMaxShardBytes = 8192;
+
+struct BuildOptions {
+  std::string folder{};  // created when it is not there
+  std::string name{};    // of the collection; "" takes the name of the one in the folder, or the folder's own name
+  ScalarType storage = ScalarType::kF16;
+  uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
+  int num_threads = 0;         // i8: that quantise; 0: one per core
+  // 0: the one after the published one. Else this one, which must be newer than what is published.
+  int64_t generation = 0;
+  // Lets the generation differ from the published one in what its clients rely on: the dimension, the type of ids, and
+  // that there are payloads.
+  bool allow_other_shape = false;
+  // Bound of a shard file's size. A document that is larger by itself gets a shard of its own.
+  int64_t max_shard_bytes = kDefaultMaxShardBytes;
+  std::string created_by = "maxsim-shard";
+};
+
+struct BuildProgress {
+  enum class Stage {
+    kReading,     // ids and payload sizes
+    kWriting,     // shards
+    kShardDone,   // one more is complete under its name
+    kPublishing,  // all shards are complete; the manifest comes next
+    kPublished,   // only the removal of old files is left
+  };
+  Stage stage = Stage::kReading;
+  int64_t documents_done = 0;
+  int64_t documents_total = 0;
+  int64_t bytes_done = 0;   // written
+  int64_t bytes_total = 0;  // 0 while reading
+  int64_t shards_done = 0;
+  int64_t shards_total = 0;
+  // Published: why the folder could not be synchronised. What is published stays so, but a power failure may bring the
+  // generation before back.
+  absl::Status synchronised = absl::OkStatus();
+};
+
+// Called every few MiB. An error it returns ends the build, as does one from anywhere else.
+using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
+
+// Which documents go into which shard.
+struct ShardPlan {
+  int64_t first_document = 0;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  int64_t id_bytes = 0;
+  int64_t payload_bytes = 0;
+  int64_t num_bytes = 0;  // of the file
+};
+
+// Fills shards in document order, each up to `max_shard_bytes`.
+std::vector<ShardPlan> PlanShards(const Catalog& catalog, ScalarType storage, int64_t dim, int64_t max_shard_bytes);
+
+// "shard-000002-00000.safetensors".
+std::string ShardFileName(int64_t generation, int64_t index);
+
+// Builds and publishes the generation after the one in the folder (1 when there is none), or the one that the options
+// name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
+// catalog's lengths sum to tokens.num_tokens(); `payloads` may be null when the catalog has none. One build at a time
+// writes to a folder. When it fails before the manifest is renamed, the folder's generation is untouched and the files
+// of the failed one are removed, as is the folder where it was made for them; should the process die, the next build
+// removes the files. The files of the generation before stay, for readers that are about to open them; older ones are
+// removed. Once it is renamed the build has succeeded, whatever comes behind (BuildProgress::synchronised).
+// INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
+// FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
+// (BuildOptions::allow_other_shape), or too new a generation),
+// RESOURCE_EXHAUSTED (disk).
+absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
+                                         PayloadSource* payloads, const BuildObserver& observer = nullptr);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,65 @@
+// A JSON Lines file of documents, read line by line.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/file.h"
+#include "collection/build/sources.h"
+#include "collection/catalog.h"
+#include "collection/document_line.h"
+
+namespace maxsim::collection {
+
+// Lines of a text file, without their ends. Holds one block of the file.
+class LineReader {
+ public:
+  explicit LineReader(std::shared_ptr<const InputFile> file) : file_(std::move(file)) {}
+
+  // The next line, valid until the next call; nullopt at the end of the file. INVALID_ARGUMENT naming file and line
+  // when it is longer than kMaxLineBytes.
+  absl::StatusOr<std::optional<std::string_view>> Next();
+
+  // 1-based number of the line Next returned last.
+  int64_t line_number() const { return line_number_; }
+  // "docs.jsonl:17: ", for messages.
+  std::string Where() const;
+
+ private:
+  const std::shared_ptr<const InputFile> file_;
+  int64_t next_byte_ = 0;  // of the file, behind the buffer
+  std::string buffer_;
+  size_t at_ = 0;  // in the buffer
+  int64_t line_number_ = 0;
+};
+
+// Documents of a JSON Lines file. Empty lines may stand at its end only.
+class DocumentLineReader {
+ public:
+  // `id_type` as in ImportOptions.
+  DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type)
+      : lines_(std::move(file)), convert_(id_type.has_value()), id_type_(id_type) {}
+
+  // The next document, its id in the reader's type; nullopt at the end.
+  absl::StatusOr<std::optional<DocumentLine>> Next();
+
+  // Of the first document when none was given; only then nullopt before the first Next.
+  std::optional<IdType> id_type() const { return id_type_; }
+  std::string Where() const { return lines_.Where(); }
+
+ private:
+  absl::Status ToIdType(DocumentLine& document) const;
+
+  LineReader lines_;
+  const bool convert_;
+  std::optional<IdType> id_type_;
+};
+
+// The payloads of a JSON Lines file, in a pass of their own.
+std::unique_ptr<PayloadSource> ReadLinePayloads(std::shared_ptr<const InputFile> file);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,31 @@
+// Documents on their way into i8 storage: rotated and quantised, several at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace maxsim::collection {
+
+// `num_threads` >= 1, the caller's among them; fewer run where the system gives no more. The result does not depend on
+// their number.
+class DocumentQuantizer {
+ public:
+  DocumentQuantizer(int32_t dim, uint64_t rotation_seed, int num_threads)
+      : dim_(dim), rotation_seed_(rotation_seed), num_threads_(num_threads) {}
+
+  int num_threads() const { return num_threads_; }
+
+  // Documents of `lengths` tokens, one after the other in `rows` [sum of lengths, dim], which are rotated in place:
+  // fills `elements` [sum of lengths, dim] and `scales` [lengths.size()]. Values must be finite and within
+  // kMaxAbsValue.
+  void Quantize(absl::Span<const int32_t> lengths, absl::Span<float> rows, int8_t* elements,
+                absl::Span<float> scales) const;
+
+ private:
+  const int32_t dim_;
+  const uint64_t rotation_seed_;
+  const int num_threads_;
+};
+
+}  // namespace maxsim::collection

@@ -1,0 +1,45 @@
+// Opens what a user brings (.npy, .npz, safetensors, JSON Lines) as the catalog and the sources of a build.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/build/builder.h"
+#include "collection/build/sources.h"
+#include "collection/catalog.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+struct ImportOptions {
+  // Either one archive ...
+  std::string input;  // .npz or safetensors, told apart by content
+  // ... or two .npy files.
+  std::string tokens;   // [T, d], f16, f32, f64, or i8 with scales
+  std::string lengths;  // [N], integers
+  std::string scales;   // of i8 tokens; see quantized_tokens.h
+  // JSON Lines, a document a line. Without it: the archive's ids, else 0 .. N - 1.
+  std::string ids;
+  // Type of the ids. nullopt takes that of the first line and refuses lines of the other. A given type converts: an
+  // integer to its decimal text, or decimal text to an integer.
+  std::optional<IdType> id_type;
+};
+
+// INVALID_ARGUMENT where the files that are named do not go together; opens none.
+absl::Status CheckImportOptions(const ImportOptions& options);
+
+struct Import {
+  std::unique_ptr<Catalog> catalog;
+  std::unique_ptr<TokenSource> tokens;
+  std::unique_ptr<PayloadSource> payloads;  // null when no document has a payload
+};
+
+// Quantised tokens (i8, F8_E4M3) come out as f32: `tokens` never has another type than f16, bf16, f32 and f64.
+// Reads lengths and ids whole and checks them; tokens and payloads stream while the build runs. The files must not
+// change until then. Every error names the file and the place in it. `observer` sees Stage::kReading.
+absl::StatusOr<Import> OpenImport(const ImportOptions& options, const BuildObserver& observer = nullptr);
+
+}  // namespace maxsim::collection

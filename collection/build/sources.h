@@ -1,0 +1,31 @@
+// Where a build takes its bulk data from. Both are read once, front to back, in document order.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "collection/element_type.h"
+
+namespace maxsim::collection {
+
+// Token vectors, [num_tokens, dim].
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  virtual ElementType type() const = 0;  // a floating-point type
+  virtual int64_t dim() const = 0;
+  virtual int64_t num_tokens() const = 0;
+  // The next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
+  virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
+};
+
+// Payloads: a JSON object, or "" where a document has none.
+class PayloadSource {
+ public:
+  virtual ~PayloadSource() = default;
+  // The next document's payload, valid until the next call.
+  virtual absl::StatusOr<std::string_view> Next() = 0;
+};
+
+}  // namespace maxsim::collection

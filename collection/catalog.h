@@ -1,0 +1,71 @@
+// What a builder knows of every document before it writes the first byte: token counts, ids, payload sizes. About 30
+// bytes a document with int64 ids; tokens and payloads are never held.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// A growing list of document ids, all different.
+class IdList {
+ public:
+  explicit IdList(IdType type);
+  // The set's functors point back into the object.
+  IdList(const IdList&) = delete;
+  IdList& operator=(const IdList&) = delete;
+
+  IdType type() const { return type_; }
+  int64_t size() const;
+
+  // Appends an id, of the matching type only. INVALID_ARGUMENT for an id that is empty, longer than kMaxIdBytes or not
+  // UTF-8; ALREADY_EXISTS, naming the ordinal that has it, for a duplicate. A refused id is not appended.
+  absl::Status Add(std::string_view id);
+  absl::Status Add(int64_t id);
+
+  std::string_view string_id(int64_t ordinal) const;
+  int64_t int_id(int64_t ordinal) const { return ints_[static_cast<size_t>(ordinal)]; }
+
+  // For messages: "\"abc\"" or "17".
+  std::string Format(int64_t ordinal) const;
+
+  // Bytes of an id as the shard stores it, without its offset.
+  int64_t num_bytes(int64_t ordinal) const;
+
+ private:
+  struct Hash {
+    const IdList* list;
+    size_t operator()(int64_t ordinal) const;
+  };
+  struct Equal {
+    const IdList* list;
+    bool operator()(int64_t a, int64_t b) const;
+  };
+  absl::Status Register();
+
+  const IdType type_;
+  std::vector<int64_t> ints_;
+  std::string bytes_;
+  std::vector<int64_t> offsets_ = {0};
+  absl::flat_hash_set<int64_t, Hash, Equal> ordinals_;  // hashed by the id they stand for
+};
+
+struct Catalog {
+  explicit Catalog(IdType type) : ids(type) {}
+
+  std::vector<int32_t> lengths;  // tokens of each document, 1 .. kMaxDocumentTokens
+  IdList ids;
+  std::vector<int32_t> payload_sizes;  // empty when no document has a payload
+
+  int64_t num_documents() const { return static_cast<int64_t>(lengths.size()); }
+  bool has_payloads() const { return !payload_sizes.empty(); }
+};
+
+}  // namespace maxsim::collection

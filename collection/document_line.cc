@@ -1,0 +1,148 @@
+#include "collection/document_line.h"
+
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/json_events.h"
+#include "base/text.h"
+#include "collection/shard_contents.h"
+
+namespace maxsim::collection {
+namespace {
+
+constexpr std::string_view kIdKey = "id";
+
+// Checks the line and takes the id from it; `id_member` is its place among the top-level members.
+class LineEvents : public JsonEvents {
+ public:
+  explicit LineEvents(DocumentLine* line) : JsonEvents(kMaxPayloadDepth), line_(line) {}
+
+  bool has_id() const { return id_member_ != kNone; }
+  size_t id_member() const { return id_member_; }
+
+ private:
+  static constexpr size_t kNone = ~size_t{0};
+
+  bool OnKey(std::string& key) override {
+    if (depth() != 1) return true;
+    if (keys_.find(key) != keys_.end()) return Fail(Cat("key ", Quote(key), " appears twice"));
+    at_id_ = key == kIdKey;
+    if (at_id_) id_member_ = keys_.size();
+    keys_.insert(std::move(key));
+    return true;
+  }
+  bool OnInteger(int64_t value) override {
+    if (depth() == 1 && at_id_) {
+      at_id_ = false;
+      line_->id_type = IdType::kInt64;
+      line_->int_id = value;
+      return true;
+    }
+    return Value("an integer");
+  }
+  bool OnString(std::string& value) override {
+    if (depth() == 1 && at_id_) {
+      at_id_ = false;
+      line_->id_type = IdType::kString;
+      line_->string_id = std::move(value);
+      return true;
+    }
+    return Value("a string");
+  }
+  bool Value(std::string_view kind) override {
+    if (depth() == 0) return Fail(Cat("a JSON object expected, not ", kind));
+    return RefuseId(kind);
+  }
+  bool OnStartObject() override { return depth() == 1 || RefuseId("an object"); }
+  bool OnStartArray() override {
+    if (depth() == 1) return Fail("a JSON object expected, not an array");
+    return RefuseId("an array");
+  }
+  bool RefuseId(std::string_view kind) {
+    if (at_id_) return Fail(Cat("\"id\": a string or a 64-bit integer expected, not ", kind));
+    return true;
+  }
+
+  DocumentLine* const line_;
+  std::unordered_set<std::string> keys_;
+  bool at_id_ = false;
+  size_t id_member_ = kNone;
+};
+
+// Accepts any JSON object.
+class ObjectEvents : public JsonEvents {
+ public:
+  ObjectEvents() : JsonEvents(kMaxPayloadDepth) {}
+
+ private:
+  bool Value(std::string_view kind) override { return depth() != 0 || Fail(Cat("a JSON object expected, not ", kind)); }
+  bool OnStartArray() override { return depth() != 1 || Fail("a JSON object expected, not an array"); }
+};
+
+// Copies a well-formed JSON object without its top-level member `omit`, a scalar, and without white space between
+// tokens. Numbers and strings keep their spelling, which writing out parsed values would not.
+std::string CompactWithout(std::string_view json, size_t omit) {
+  std::string compact;
+  compact.reserve(json.size());
+  int depth = 0;
+  size_t member = 0;
+  bool in_string = false;
+  for (size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    const bool kept = depth != 1 || member != omit;
+    if (in_string) {
+      if (kept) compact += c;
+      if (c == '\\') {
+        ++at;
+        if (kept) compact += json[at];
+      } else if (c == '"') {
+        in_string = false;
+      }
+      continue;
+    }
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
+    if (c == '}' || c == ']') --depth;
+    if (depth == 0) {
+      // The outermost brackets belong to no member; commas are written before each member but the first.
+      if (c == '}' && compact.back() == ',') compact.pop_back();
+      compact += c;
+    } else if (depth == 1 && c == ',') {
+      if (kept) compact += c;
+      ++member;
+    } else if (kept) {
+      compact += c;
+    }
+    if (c == '{' || c == '[') ++depth;
+    if (c == '"') in_string = true;
+  }
+  return compact;
+}
+
+}  // namespace
+
+absl::StatusOr<DocumentLine> ParseDocumentLine(std::string_view line) {
+  if (static_cast<int64_t>(line.size()) > kMaxLineBytes) {
+    return Invalid(line.size(), " bytes, the limit is ", kMaxLineBytes);
+  }
+  DocumentLine parsed;
+  LineEvents events(&parsed);
+  if (absl::Status status = events.Parse(line); !status.ok()) return status;
+  if (!events.has_id()) return Invalid("no \"id\"");
+  // The parser lets a byte order mark pass.
+  line.remove_prefix(line.find('{'));
+  parsed.payload = CompactWithout(line, events.id_member());
+  if (parsed.payload == "{}") parsed.payload.clear();
+  if (static_cast<int64_t>(parsed.payload.size()) > kMaxPayloadBytes) {
+    return Invalid("the fields beside \"id\" take ", parsed.payload.size(), " bytes, the limit is ", kMaxPayloadBytes);
+  }
+  return parsed;
+}
+
+absl::Status CheckPayload(std::string_view payload) {
+  if (payload.empty() || payload[0] != '{') return Invalid("a payload does not begin with '{'");
+  ObjectEvents events;
+  return events.Parse(payload);
+}
+
+}  // namespace maxsim::collection

@@ -1,0 +1,36 @@
+// One line of a JSON Lines file of documents: {"id": "doc-1", "title": "...", ...}. A pure parser.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// Lines longer than this are refused.
+inline constexpr int64_t kMaxLineBytes = int64_t{4} << 20;
+
+// Levels of arrays and objects in a line, the outermost object included.
+inline constexpr int kMaxPayloadDepth = 64;
+
+struct DocumentLine {
+  IdType id_type = IdType::kString;
+  std::string string_id;
+  int64_t int_id = 0;
+  // A JSON object with every field but "id", as written but for the white space between tokens; "" when "id" is alone.
+  std::string payload;
+};
+
+// `line` is one JSON object in UTF-8 with a top-level "id" that is a string or a 64-bit integer, no key twice at the
+// top level, and a payload of at most kMaxPayloadBytes. INVALID_ARGUMENT says what is wrong; ids are not checked
+// further.
+absl::StatusOr<DocumentLine> ParseDocumentLine(std::string_view line);
+
+// Checks that `payload` is a JSON object in UTF-8, nested at most kMaxPayloadDepth levels.
+absl::Status CheckPayload(std::string_view payload);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,34 @@
+// Element types of arrays that are imported: more than a shard can store.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "kernels/scalar_type.h"
+
+namespace maxsim::collection {
+
+enum class ElementType : uint8_t { kF16, kBF16, kF32, kF64, kF8E4M3, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
+
+// Lower-case: "f16", "i64", "f8_e4m3", ...
+std::string_view Name(ElementType type);
+size_t SizeOf(ElementType type);
+bool IsInteger(ElementType type);
+
+// The storage type with the same elements; nullopt for the others.
+std::optional<ScalarType> ToScalarType(ElementType type);
+
+std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype);
+
+// Element `idx` of an integer array (which need not be aligned); nullopt when it passes 2^63 - 1.
+std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t idx);
+
+// Exact; the two NaN encodings give NaN. (OCP 8-bit floating point, E4M3: no infinity, largest magnitude 448.)
+float F8E4M3ToF32(uint8_t bits);
+
+// Element `idx` of a floating-point array.
+double LoadFloat(ElementType type, const void* data, size_t idx);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,63 @@
+// A collection's files on this machine, scored by a backend without a server in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collection/evaluation/query_set.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::evaluation {
+
+// A document's ordinal in the collection (through the shards, in manifest order) and its score.
+struct ScoredDocument {
+  uint64_t ordinal = 0;
+  float score = 0;
+};
+
+// Not thread-safe. The files are mapped: memory is the page cache's, for the CPU backend.
+class ScoredCollection {
+ public:
+  // `backend` must outlive the object. Checksums are not looked at.
+  static absl::StatusOr<ScoredCollection> Open(const std::string& folder, Backend* backend);
+
+  const collection::Manifest& manifest() const { return manifest_; }
+
+  // The best `k` (1 .. kMaxTopK) documents for a query of `queries`, whose values are rounded as a server rounds them,
+  // in rank order.
+  absl::StatusOr<std::vector<ScoredDocument>> TopK(const QuerySet& queries, int64_t query, int32_t k);
+
+  // Scores of these documents, at most kMaxTopK, distinct and ascending: [ordinals.size()].
+  absl::StatusOr<std::vector<float>> Scores(const QuerySet& queries, int64_t query,
+                                            absl::Span<const uint64_t> ordinals);
+
+  std::string IdText(uint64_t ordinal) const;
+
+  // The first `max_tokens` token vectors of a document, in FP32: [.., dim]. Not of i8 documents, which are rotated.
+  std::vector<float> Rows(uint64_t ordinal, int64_t max_tokens) const;
+
+ private:
+  struct Part {
+    std::shared_ptr<const collection::Shard> shard;
+    std::unique_ptr<Documents> documents;
+    uint64_t first = 0;  // ordinal
+  };
+
+  const Part& PartOf(uint64_t ordinal) const;
+  // A query on one part; `ordinals` null: all of its documents.
+  absl::StatusOr<std::vector<Scored>> Run(const Part& part, const QuerySet& queries, int64_t query,
+                                          const std::vector<uint32_t>* ordinals, int32_t k);
+
+  collection::Manifest manifest_;
+  std::vector<Part> parts_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace maxsim::evaluation

@@ -1,0 +1,56 @@
+// What another storage type does to a collection's rankings.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/evaluation/judgements.h"
+#include "collection/evaluation/query_set.h"
+#include "collection/evaluation/scored_collection.h"
+
+namespace maxsim::evaluation {
+
+// Documents that a comparison of the heads of two rankings looks at, and depth of nDCG.
+inline constexpr int32_t kOverlapDepth = 100;
+inline constexpr int kNdcgDepth = 10;
+
+// Documents whose scores are correlated: of a larger collection that many are drawn.
+inline constexpr int64_t kMaxCorrelated = kMaxTopK;
+
+// Tokens of a query that is made of a document's own.
+inline constexpr int64_t kDrawnQueryTokens = 32;
+
+struct StorageComparisonOptions {
+  // nullptr: queries are the first tokens of documents of the first collection, which must not be i8 then.
+  const QuerySet* queries = nullptr;
+  int64_t sample = 32;  // queries, drawn at random; 0: all of `queries`
+  uint64_t seed = 0;    // of what is drawn
+  // Both, or neither: ids of the queries, and what they judge.
+  const std::vector<QueryText>* texts = nullptr;
+  const Judgements* judgements = nullptr;
+  // Called after some queries; an error ends the comparison. May be null.
+  std::function<absl::Status(int64_t done, int64_t total)> observer{};
+};
+
+struct StorageComparison {
+  int64_t num_queries = 0;
+  int64_t num_correlated = 0;  // documents
+  double mean_spearman = 0;    // over the queries
+  double least_spearman = 0;
+  int32_t overlap_depth = 0;  // kOverlapDepth, or all documents where there are fewer
+  double mean_overlap = 0;    // of the first overlap_depth documents, over the queries
+  int64_t num_judged = 0;     // queries with a relevant document; 0: the next two mean nothing
+  double ndcg_before = 0;     // at kNdcgDepth, over these queries
+  double ndcg_after = 0;
+};
+
+// Ranks all documents of both for each query. They hold the same documents in the same order: FAILED_PRECONDITION for
+// other numbers of documents or dimensions. INVALID_ARGUMENT for queries of another dimension.
+absl::StatusOr<StorageComparison> CompareStorage(ScoredCollection& before, ScoredCollection& after,
+                                                 const StorageComparisonOptions& options);
+
+}  // namespace maxsim::evaluation

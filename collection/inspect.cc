@@ -1,0 +1,107 @@
+#include "collection/inspect.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "collection/shard.h"
+#include "kernels/limits.h"
+
+namespace maxsim::collection {
+namespace {
+
+// The smallest length that at least `share` of the documents do not pass. `counts[n]` documents have n tokens.
+int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, double share) {
+  const auto wanted = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(num_documents) + 0.5));
+  int64_t seen = 0;
+  for (size_t length = 0; length < counts.size(); ++length) {
+    seen += counts[length];
+    if (seen >= wanted) return static_cast<int64_t>(length);
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
+  absl::StatusOr<Manifest> manifest = ReadManifest(folder);
+  if (!manifest.ok()) return manifest.status();
+  CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}};
+  std::vector<int64_t> counts(kMaxDocumentTokens + 1);
+  for (const ShardEntry& entry : summary.manifest.shards) {
+    absl::StatusOr<std::shared_ptr<const Shard>> shard =
+        Shard::Open(folder, summary.manifest, entry, Access::kMapped, /*check_checksum=*/false);
+    if (!shard.ok()) return shard.status();
+    const DocumentsView& documents = (*shard)->documents();
+    for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
+      ++counts[static_cast<size_t>(documents.offsets[idx + 1] - documents.offsets[idx])];
+    }
+    summary.num_bytes += entry.num_bytes;
+  }
+  const int64_t num_documents = summary.manifest.num_documents;
+  summary.token_bytes =
+      summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
+  if (num_documents > 0) {
+    summary.lengths = {Quantile(counts, num_documents, 0), Quantile(counts, num_documents, 0.5),
+                       static_cast<double>(summary.manifest.num_tokens) / static_cast<double>(num_documents),
+                       Quantile(counts, num_documents, 0.99), Quantile(counts, num_documents, 1)};
+  }
+  return summary;
+}
+
+std::string FormatTable(const CollectionSummary& summary) {
+  const Manifest& manifest = summary.manifest;
+  const LengthDistribution& lengths = summary.lengths;
+  std::string text;
+  const auto row = [&](std::string_view key, const std::string& value) {
+    absl::StrAppendFormat(&text, "%-14s%s\n", std::string(key), value);
+  };
+  row("collection", manifest.name);
+  row("folder", Printable(summary.folder, 4096));
+  row("generation", FormatCount(manifest.generation));
+  // Free text of whoever wrote the manifest; names of collections and files have been checked.
+  constexpr size_t kLongest = 80;
+  row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));
+  row("documents", FormatCount(manifest.num_documents));
+  row("tokens", FormatCount(manifest.num_tokens));
+  row("tokens/doc", Cat("min ", lengths.min, "  median ", lengths.median, "  mean ",
+                        absl::StrFormat("%.1f", lengths.mean), "  p99 ", lengths.p99, "  max ", lengths.max));
+  row("dimension", Cat(manifest.dim));
+  row("storage", manifest.storage == ScalarType::kI8
+                     ? Cat(Name(manifest.storage), " (one scale per document, ", kRotationKind, " rotation of seed ",
+                           manifest.rotation_seed, ")")
+                     : std::string(Name(manifest.storage)));
+  row("ids", std::string(Name(manifest.id_type)));
+  row("payloads", manifest.has_payloads ? "yes" : "no");
+  row("bytes", Cat(FormatBytes(summary.num_bytes), " (token vectors: ", FormatBytes(summary.token_bytes), ")"));
+
+  size_t width = 5;
+  for (const ShardEntry& entry : manifest.shards) width = std::max(width, entry.file.size());
+  const int pad = static_cast<int>(width);
+  absl::StrAppendFormat(&text, "\n%-*s %14s %14s %12s  %s\n", pad, "shard", "documents", "tokens", "bytes", "checksum");
+  for (const ShardEntry& entry : manifest.shards) {
+    absl::StrAppendFormat(&text, "%-*s %14s %14s %12s  %s\n", pad, entry.file, FormatCount(entry.num_documents),
+                          FormatCount(entry.num_tokens), FormatBytes(entry.num_bytes), entry.checksum);
+  }
+  return text;
+}
+
+std::string FormatJson(const CollectionSummary& summary) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(FormatManifest(summary.manifest));
+  json["folder"] = summary.folder;
+  json["num_bytes"] = summary.num_bytes;
+  json["token_bytes"] = summary.token_bytes;
+  json["tokens_per_document"] = {{"min", summary.lengths.min},
+                                 {"median", summary.lengths.median},
+                                 {"mean", summary.lengths.mean},
+                                 {"p99", summary.lengths.p99},
+                                 {"max", summary.lengths.max}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace maxsim::collection

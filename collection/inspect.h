@@ -1,0 +1,35 @@
+// What `maxsim-shard inspect` shows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// Tokens a document.
+struct LengthDistribution {
+  int64_t min = 0;
+  int64_t median = 0;
+  double mean = 0;
+  int64_t p99 = 0;
+  int64_t max = 0;
+};
+
+struct CollectionSummary {
+  std::string folder;
+  Manifest manifest;
+  int64_t num_bytes = 0;    // of all shard files
+  int64_t token_bytes = 0;  // of the token matrices among them
+  LengthDistribution lengths;
+};
+
+// Reads the manifest and every shard's structure; checksums and values are verify's.
+absl::StatusOr<CollectionSummary> Inspect(const std::string& folder);
+
+std::string FormatTable(const CollectionSummary& summary);
+std::string FormatJson(const CollectionSummary& summary);
+
+}  // namespace maxsim::collection

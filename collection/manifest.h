@@ -1,0 +1,83 @@
+// collection.json: what a collection is made of.
+//
+// A collection is a folder with a manifest and immutable shard files. Publishing a generation writes new shard files,
+// then replaces the manifest by a rename, so that a reader sees the old generation or the new one, never a mixture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+class Folder;
+}  // namespace maxsim
+
+namespace maxsim::collection {
+
+inline constexpr std::string_view kManifestFileName = "collection.json";
+
+enum class IdType : uint8_t { kString, kInt64 };
+
+std::string_view Name(IdType type);  // "string", "int64"
+
+// The rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
+inline constexpr std::string_view kRotationKind = "hadamard";
+
+// Shards of a collection, far more than a process can map by default.
+inline constexpr int64_t kMaxShards = 100'000;
+
+// Seeds end where JSON numbers stop being exact in every reader.
+inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
+
+// One shard file as the manifest names it.
+struct ShardEntry {
+  std::string file;  // name inside the collection's folder: no path separators
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  int64_t num_bytes = 0;  // of the file
+  std::string checksum;   // "xxh3-128:" and 32 hex digits, of the whole file
+};
+
+struct Manifest {
+  std::string name;
+  int64_t generation = 0;  // 1, 2, ...
+  int32_t dim = 0;
+  ScalarType storage = ScalarType::kF16;
+  uint64_t rotation_seed = 0;  // i8 only: up to kMaxRotationSeed
+  IdType id_type = IdType::kString;
+  bool has_payloads = false;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  std::string created_by;  // program and version
+  std::string created_at;  // RFC 3339, UTC
+  std::vector<ShardEntry> shards;
+};
+
+// Bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. 0 for an entry that
+// lies.
+int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
+
+// A collection's name is 1 to 128 of A-Z a-z 0-9 . _ -: INVALID_ARGUMENT for anything else.
+absl::Status CheckCollectionName(std::string_view name);
+
+// Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
+// `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.
+absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view origin);
+
+std::string FormatManifest(const Manifest& manifest);
+
+// NOT_FOUND when the folder holds no manifest. Errors tell nothing of what a file holds that is no manifest.
+absl::StatusOr<Manifest> ReadManifest(const Folder& folder);
+absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+
+// Writes to a temporary name, synchronises, and renames. After OK the generation is published; `synchronised` (may be
+// null) is then OK when the rename is on the disk too. Where it is not, the system may come back from a power failure
+// with the generation before, which is complete as well.
+absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised = nullptr);
+
+}  // namespace maxsim::collection

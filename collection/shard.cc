@@ -1,0 +1,236 @@
+#include "collection/shard.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/text.h"
+#include "collection/safetensors.h"
+#include "collection/shard_contents.h"
+
+namespace maxsim::collection {
+
+struct Shard::State {
+  std::string path;
+  FileBytes bytes;
+  ShardContents contents;
+  DocumentsView documents;
+  std::optional<InputFile> file;  // while it is mapped
+  int64_t host_bytes = 0;
+};
+
+namespace {
+
+// Bytes read at a time to hash a file.
+constexpr size_t kHashBlockBytes = size_t{4} << 20;
+
+absl::Status DataLoss(std::string_view path, std::string_view message) {
+  return absl::DataLossError(Cat(path, ": ", message));
+}
+
+std::string_view MessageOf(const absl::Status& status) {
+  return std::string_view(status.message().data(), status.message().size());
+}
+
+// Of a read or a look at a file that is in use.
+absl::Status AsDataLoss(const absl::Status& status) {
+  return status.ok() ? status : absl::DataLossError(status.message());
+}
+
+absl::StatusOr<std::string> HashBytes(const FileBytes& bytes, const StopSignal* stop) {
+  Checksum checksum;
+  for (size_t begin = 0; begin < bytes.size(); begin += kStopBlockBytes) {
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    checksum.Update(bytes.data() + begin, std::min(kStopBlockBytes, bytes.size() - begin));
+  }
+  return checksum.Format();
+}
+
+// Reads the file instead of mapping it: a disk that cannot is an error with its reason.
+absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* stop) {
+  Checksum checksum;
+  const auto size = static_cast<size_t>(file.size());
+  std::vector<char> block(std::min(kHashBlockBytes, size));
+  for (size_t begin = 0; begin < size; begin += block.size()) {
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    const size_t count = std::min(block.size(), size - begin);
+    if (absl::Status status = file.ReadAt(static_cast<int64_t>(begin), block.data(), count); !status.ok()) {
+      return status;
+    }
+    checksum.Update(block.data(), count);
+  }
+  return checksum.Format();
+}
+
+// A part of a file.
+struct ByteRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Whether the tokens that the parser found are those that are mapped: it reads the copy of the header, and the file may
+// have been written to since the header said what to map. Offsets and ids must never be mapped, where they could change
+// after they were checked.
+bool AreTokens(const ByteRange& mapped, const FileBytes& bytes, const ShardContents& contents) {
+  const auto num_bytes = contents.num_tokens * contents.dim * static_cast<int64_t>(SizeOf(contents.storage));
+  return contents.tokens == bytes.data() + mapped.begin && num_bytes == mapped.end - mapped.begin;
+}
+
+// Maps the tokens and copies everything else, by what the header says. Structure beyond that is the parser's, but for
+// how many tokens there are: memory was planned for what the entry leaves beside them.
+absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manifest, const ShardEntry& entry,
+                                    const StopSignal* stop, ByteRange* mapped) {
+  absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
+  if (absl::IsInvalidArgument(header.status())) return DataLoss(file.path(), MessageOf(header.status()));
+  if (!header.ok()) return header.status();
+  const SafetensorsTensor* tokens = header->Find(kTokens);
+  if (tokens == nullptr) return DataLoss(file.path(), "tensor \"tokens\" is missing");
+  // A small difference is left to who compares all of the header with the manifest, and says it better.
+  constexpr int64_t kSmallBytes = int64_t{1} << 20;
+  const int64_t beside = file.size() - tokens->num_bytes();
+  if (beside - BytesBesideTokens(manifest, entry) > kSmallBytes) {
+    return DataLoss(file.path(), Cat("tokens: ", tokens->num_bytes(), " bytes, but the manifest says ",
+                                     entry.num_tokens, " tokens of ", manifest.dim, " x ", Name(manifest.storage)));
+  }
+  *mapped = {tokens->begin, tokens->end};
+  return FileBytes::MapRange(file, tokens->begin, tokens->end, stop);
+}
+
+// The first difference between a shard and what the manifest says of it.
+std::optional<std::string> Difference(const ShardContents& shard, const Manifest& manifest, const ShardEntry& entry) {
+  const auto says = [](std::string_view what, const auto& value, const auto& expected) {
+    return Cat(what, ": ", value, ", but the manifest says ", expected);
+  };
+  if (shard.storage != manifest.storage) return says("storage", Name(shard.storage), Name(manifest.storage));
+  if (shard.rotation_seed != manifest.rotation_seed) {
+    return says("rotation seed", shard.rotation_seed, manifest.rotation_seed);
+  }
+  if (shard.dim != manifest.dim) return says("dim", shard.dim, manifest.dim);
+  if (shard.id_type != manifest.id_type) return says("id type", Name(shard.id_type), Name(manifest.id_type));
+  if (shard.has_payloads != manifest.has_payloads) {
+    return says("payloads", shard.has_payloads ? "present" : "absent", manifest.has_payloads ? "present" : "absent");
+  }
+  if (shard.num_documents != entry.num_documents) return says("documents", shard.num_documents, entry.num_documents);
+  if (shard.num_tokens != entry.num_tokens) return says("tokens", shard.num_tokens, entry.num_tokens);
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::Status CheckSize(const InputFile& file, const ShardEntry& entry) {
+  if (file.size() == entry.num_bytes) return absl::OkStatus();
+  return DataLoss(file.path(), Cat(file.size(), " bytes, but the manifest says ", entry.num_bytes));
+}
+
+Shard::Shard(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Shard::~Shard() = default;
+
+absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const Manifest& manifest,
+                                                   const ShardEntry& entry, Access access, bool check_checksum,
+                                                   const StopSignal* stop) {
+  std::string path = JoinPath(folder.path(), entry.file);
+  absl::StatusOr<InputFile> file = folder.Open(entry.file);
+  if (!file.ok()) return file.status();
+  if (absl::Status status = CheckSize(*file, entry); !status.ok()) return status;
+  std::optional<FileBytes> bytes;
+  std::string checksum;
+  if (access == Access::kCopied) {
+    absl::StatusOr<FileBytes> copy = FileBytes::Copy(*file, stop);
+    if (!copy.ok()) return copy.status();
+    bytes = *std::move(copy);
+    if (check_checksum) {
+      absl::StatusOr<std::string> found = HashBytes(*bytes, stop);
+      if (!found.ok()) return found.status();
+      checksum = *std::move(found);
+    }
+  } else if (check_checksum) {
+    absl::StatusOr<std::string> found = HashFile(*file, stop);
+    if (!found.ok()) return found.status();
+    checksum = *std::move(found);
+  }
+  if (check_checksum && checksum != entry.checksum) {
+    return DataLoss(path, Cat("checksum: ", checksum, ", but the manifest says ", entry.checksum));
+  }
+  ByteRange mapped;
+  if (access == Access::kMapped) {
+    absl::StatusOr<FileBytes> partly = MapTokens(*file, manifest, entry, stop, &mapped);
+    if (!partly.ok()) return partly.status();
+    bytes = *std::move(partly);
+  }
+  absl::StatusOr<ShardContents> contents = ParseShard(bytes->view(), stop);
+  if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+  if (!contents.ok()) return DataLoss(path, MessageOf(contents.status()));
+  if (std::optional<std::string> difference = Difference(*contents, manifest, entry)) {
+    return DataLoss(path, *difference);
+  }
+  if (access == Access::kMapped && !AreTokens(mapped, *bytes, *contents)) {
+    return DataLoss(path, "changed while it was in use: its header is not the one that it had");
+  }
+  auto state =
+      std::make_unique<State>(State{std::move(path), *std::move(bytes), *std::move(contents), {}, {}, entry.num_bytes});
+  state->documents = state->contents.documents();
+  if (access == Access::kMapped) {
+    state->file = *std::move(file);
+    state->host_bytes = BytesBesideTokens(manifest, entry);
+  }
+  auto shard = std::shared_ptr<Shard>(new Shard(std::move(state)));
+  if (access == Access::kMapped) {
+    shard->state_->documents.source = shard.get();
+    // What was hashed, copied and checked one after another was all the same file.
+    if (absl::Status status = shard->Check(); !status.ok()) return status;
+  }
+  return shard;
+}
+
+absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, const Manifest& manifest,
+                                                   const ShardEntry& entry, Access access, bool check_checksum) {
+  return Open(Folder(folder), manifest, entry, access, check_checksum);
+}
+
+// A file that fails is no device that is lost, which is what UNAVAILABLE would say to who scores from it.
+absl::Status Shard::Check() const {
+  if (!state_->file.has_value()) return absl::OkStatus();
+  if (absl::Status status = state_->file->CheckUnchanged(); !status.ok()) return AsDataLoss(status);
+  if (state_->bytes.lost()) return DataLoss(state_->path, "a part of it could not be read while it was in use");
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Read(const void* from, size_t num_bytes, void* to) const {
+  if (!state_->file.has_value()) return MemorySource::Read(from, num_bytes, to);
+  return AsDataLoss(state_->file->ReadAt(static_cast<const uint8_t*>(from) - state_->bytes.data(), to, num_bytes));
+}
+
+void Shard::ReleaseTokens() {
+  if (!state_->file.has_value()) return;
+  state_->documents.tokens = nullptr;
+  state_->documents.source = nullptr;
+  state_->contents.tokens = nullptr;
+  state_->bytes.Unmap();
+  state_->file.reset();
+}
+
+const DocumentsView& Shard::documents() const { return state_->documents; }
+IdType Shard::id_type() const { return state_->contents.id_type; }
+std::string_view Shard::string_id(int64_t ordinal) const { return state_->contents.string_id(ordinal); }
+int64_t Shard::int_id(int64_t ordinal) const { return state_->contents.ids[ordinal]; }
+ShardIds Shard::ids() const {
+  const ShardContents& contents = state_->contents;
+  ShardIds ids;
+  if (contents.id_type == IdType::kInt64) {
+    ids.ints = contents.ids.data();
+  } else {
+    ids.offsets = contents.id_offsets.data();
+    ids.bytes = contents.id_bytes.data();
+    ids.size = contents.id_size;
+  }
+  return ids;
+}
+std::string_view Shard::payload(int64_t ordinal) const { return state_->contents.payload(ordinal); }
+const std::string& Shard::path() const { return state_->path; }
+int64_t Shard::num_bytes() const { return static_cast<int64_t>(state_->bytes.size()); }
+int64_t Shard::host_bytes() const { return state_->host_bytes; }
+
+}  // namespace maxsim::collection

@@ -1,0 +1,95 @@
+// One shard file, opened for reading.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/manifest.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+class Folder;
+class InputFile;
+}  // namespace maxsim
+
+namespace maxsim::collection {
+
+// DATA_LOSS, naming the file, unless its size is the entry's.
+absl::Status CheckSize(const InputFile& file, const ShardEntry& entry);
+
+// How a shard's bytes are held while it is open.
+enum class Access {
+  kMapped,  // tokens memory-mapped and read on demand, the file kept open; everything else read into memory
+  kCopied,  // read whole into memory; the file is closed again
+};
+
+// Where a shard's ids lie, for who reads many of them. By the id type `ints` or the others are set.
+struct ShardIds {
+  const int64_t* ints = nullptr;     // [num_documents]
+  const int64_t* offsets = nullptr;  // [num_documents + 1]: id n is bytes offsets[n] .. offsets[n + 1]
+  const char* bytes = nullptr;
+  int64_t size = 0;  // of every string id, where they have equally many bytes; else 0
+};
+
+// An immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that accessors
+// cannot leave the file. Thread-safe. Token values are not looked at (see verifier.h).
+//
+// Files must not be changed while they are mapped. One that is all the same can change token values under whoever reads
+// them, and nothing else: ids, offsets and payloads are copies, a file that was truncated or cannot be read gives zeros
+// (mapping_guard.h), and Check() tells.
+class Shard final : public MemorySource {
+ public:
+  // Opens `folder`/`entry.file` and checks it against the entry and the manifest: sizes, counts, types. With
+  // `check_checksum` the whole file is read and hashed, and a difference is DATA_LOSS. NOT_FOUND, or DATA_LOSS naming
+  // the file, the field, the value and what was expected, or the system's error for a file that cannot be read.
+  // Ends with the status of `stop` (may be null) once that is stopped, which is looked at between blocks that are read,
+  // hashed or checked. Takes no more memory than the entry says: a file that asks for more is DATA_LOSS before it is
+  // read. One descriptor is open meanwhile, and stays so for kMapped.
+  static absl::StatusOr<std::shared_ptr<Shard>> Open(const Folder& folder, const Manifest& manifest,
+                                                     const ShardEntry& entry, Access access, bool check_checksum,
+                                                     const StopSignal* stop = nullptr);
+  static absl::StatusOr<std::shared_ptr<Shard>> Open(const std::string& folder, const Manifest& manifest,
+                                                     const ShardEntry& entry, Access access, bool check_checksum);
+  ~Shard() override;
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  // Valid as long as the shard lives. Tokens are 64-byte aligned.
+  const DocumentsView& documents() const;
+
+  IdType id_type() const;
+  // Only for the matching id type; `ordinal` < documents().num_documents.
+  std::string_view string_id(int64_t ordinal) const;
+  int64_t int_id(int64_t ordinal) const;
+  ShardIds ids() const;  // valid as long as the shard lives
+
+  // The document's payload, a JSON object, or "" where it has none.
+  std::string_view payload(int64_t ordinal) const;
+
+  // OK when tokens read so far were those of the opened file; DATA_LOSS, naming it, when it was written to or cannot be
+  // read. Always OK for kCopied.
+  absl::Status Check() const override;
+
+  // Of token bytes: reads the file where they are mapped from it. DATA_LOSS, naming it, when it cannot be read.
+  absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
+
+  // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null
+  // then, and Check() is OK. Before the shard is shared between threads.
+  void ReleaseTokens();
+
+  const std::string& path() const;
+  int64_t num_bytes() const;   // of the file
+  int64_t host_bytes() const;  // of memory that this holds: all of the file for kCopied, all but the tokens for kMapped
+
+ private:
+  struct State;
+  explicit Shard(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace maxsim::collection

@@ -1,0 +1,124 @@
+// The bytes of a shard file, checked and taken apart: a pure parser, shared by the reader, the verifier, the importer
+// and the fuzzer. The format is described in docs/shard-format.md.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/manifest.h"
+#include "kernels/maxsim.h"
+#include "kernels/quantize.h"
+
+namespace maxsim::collection {
+
+inline constexpr std::string_view kShardFormat = "maxsim-shard";
+inline constexpr std::string_view kShardFormatVersion = "1";
+
+// Tensor names.
+inline constexpr std::string_view kTokens = "tokens";                   // storage type [T, d]
+inline constexpr std::string_view kOffsets = "offsets";                 // I64 [N + 1]
+inline constexpr std::string_view kScales = "scales";                   // F32 [N], i8
+inline constexpr std::string_view kIds = "ids";                         // I64 [N], int64 ids
+inline constexpr std::string_view kIdOffsets = "id_offsets";            // I64 [N + 1], string ids
+inline constexpr std::string_view kIdBytes = "id_bytes";                // U8 [B], string ids
+inline constexpr std::string_view kPayloadOffsets = "payload_offsets";  // I64 [N + 1], optional
+inline constexpr std::string_view kPayloadBytes = "payload_bytes";      // U8 [P], optional
+
+// Readers need the tokens at a multiple of this, in the file and in memory.
+inline constexpr int64_t kTokenAlignment = 64;
+
+// Writers put them at a multiple of a page, so that a file can be read past the page cache straight to where it goes.
+inline constexpr int64_t kWriterAlignment = 4096;
+
+// Metadata of i8 shards, so that a file by itself says what its rows went through: kRotationKind and the seed in
+// decimal.
+inline constexpr std::string_view kRotationKey = "rotation";
+inline constexpr std::string_view kRotationSeedKey = "rotation_seed";
+
+// The largest scale of an i8 document: no value passes kMaxAbsValue.
+inline constexpr float kMaxScale = kMaxAbsValue / static_cast<float>(kMaxInt8);
+
+// Bytes of a document's payload.
+inline constexpr int64_t kMaxPayloadBytes = int64_t{1} << 20;
+
+// Little-endian numbers inside the file's bytes, or a copy of them where the file has them misaligned.
+template <typename T>
+class FileArray {
+ public:
+  FileArray() = default;
+  FileArray(const uint8_t* bytes, int64_t count) {
+    if (reinterpret_cast<uintptr_t>(bytes) % alignof(T) == 0) {
+      data_ = reinterpret_cast<const T*>(bytes);
+    } else {
+      copy_.resize(static_cast<size_t>(count));
+      std::memcpy(copy_.data(), bytes, copy_.size() * sizeof(T));
+    }
+  }
+  const T* data() const { return copy_.empty() ? data_ : copy_.data(); }
+  T operator[](int64_t idx) const { return data()[idx]; }
+
+ private:
+  const T* data_ = nullptr;
+  std::vector<T> copy_;
+};
+
+using Int64Array = FileArray<int64_t>;
+using FloatArray = FileArray<float>;
+
+// Everything points into the bytes that were parsed, which must outlive it.
+struct ShardContents {
+  ScalarType storage = ScalarType::kF16;
+  int32_t dim = 0;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  IdType id_type = IdType::kString;
+  bool has_payloads = false;
+
+  const uint8_t* tokens = nullptr;
+  Int64Array offsets;
+  int64_t document_tokens = 0;  // of every document, where they have equally many; else 0
+  FloatArray scales;            // i8 only
+  uint64_t rotation_seed = 0;   // i8 only
+  Int64Array ids;
+  Int64Array id_offsets;
+  std::string_view id_bytes;
+  int64_t id_size = 0;  // of every string id, where they have equally many bytes; else 0
+  Int64Array payload_offsets;
+  std::string_view payload_bytes;
+
+  DocumentsView documents() const {
+    return {.type = storage,
+            .dim = dim,
+            .num_documents = num_documents,
+            .tokens = tokens,
+            .offsets = offsets.data(),
+            .scales = scales.data(),
+            .rotation_seed = rotation_seed,
+            .document_tokens = document_tokens};
+  }
+  std::string_view string_id(int64_t ordinal) const {
+    const int64_t begin = id_offsets[ordinal];
+    return id_bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(id_offsets[ordinal + 1] - begin));
+  }
+  std::string_view payload(int64_t ordinal) const {
+    if (!has_payloads) return {};
+    const int64_t begin = payload_offsets[ordinal];
+    return payload_bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(payload_offsets[ordinal + 1] - begin));
+  }
+};
+
+// The seed of a rotation as metadata names it; INVALID_ARGUMENT for another kind, or a seed that is not a decimal
+// number up to kMaxRotationSeed.
+absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
+
+// Checks the whole structure: format marker, types, shapes, every offset, every scale, every id's length and encoding,
+// every payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is the whole file
+// and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was
+// expected. Ends with the status of `stop` (may be null) once that is stopped.
+absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop = nullptr);
+
+}  // namespace maxsim::collection

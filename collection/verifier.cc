@@ -1,0 +1,145 @@
+#include "collection/verifier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "collection/catalog.h"
+#include "collection/document_line.h"
+#include "collection/element_type.h"
+#include "collection/shard.h"
+#include "kernels/limits.h"
+
+namespace maxsim::collection {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const std::string& folder, const Manifest& manifest)
+      : folder_(folder), manifest_(manifest), ids_(manifest.id_type) {}
+
+  ShardReport VerifyShard(const ShardEntry& entry);
+  VerifyReport& report() { return report_; }
+
+ private:
+  void Problem(std::string problem) {
+    ++report_.num_problems;
+    if (report_.problems.size() < kMaxProblems) report_.problems.push_back(std::move(problem));
+  }
+  std::string Where(const Shard& shard, int64_t document) const;
+  void CheckValues(const Shard& shard);
+  void CheckIds(const Shard& shard);
+  void CheckPayloads(const Shard& shard);
+
+  const std::string& folder_;
+  const Manifest& manifest_;
+  IdList ids_;
+  VerifyReport report_;
+};
+
+std::string Verifier::Where(const Shard& shard, int64_t document) const {
+  return Cat(shard.path(), ": document ", document, ", id ",
+             shard.id_type() == IdType::kInt64 ? Cat(shard.int_id(document)) : Quote(shard.string_id(document)), ": ");
+}
+
+// What is wrong with an element that FindUnusableElement found.
+std::string DescribeUnusable(ScalarType storage, const void* data, size_t index) {
+  if (storage == ScalarType::kI8) return "-128 is not in -127 .. 127";
+  const ElementType type = storage == ScalarType::kF16    ? ElementType::kF16
+                           : storage == ScalarType::kBF16 ? ElementType::kBF16
+                                                          : ElementType::kF32;
+  const double value = LoadFloat(type, data, index);
+  return Cat(value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite");
+}
+
+void Verifier::CheckValues(const Shard& shard) {
+  const DocumentsView& documents = shard.documents();
+  const int64_t row_bytes = documents.dim * static_cast<int64_t>(SizeOf(documents.type));
+  for (int64_t document = 0; document < documents.num_documents; ++document) {
+    const int64_t first = documents.offsets[document];
+    const int64_t num_tokens = documents.offsets[document + 1] - first;
+    const char* data = static_cast<const char*>(documents.tokens) + first * row_bytes;
+    const std::optional<size_t> index =
+        FindUnusableElement(documents.type, data, static_cast<size_t>(num_tokens * documents.dim));
+    if (!index.has_value()) continue;
+    Problem(Cat(Where(shard, document), "token ", *index / documents.dim, ", column ", *index % documents.dim, ": ",
+                DescribeUnusable(documents.type, data, *index)));
+  }
+}
+
+void Verifier::CheckIds(const Shard& shard) {
+  for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
+    const absl::Status added =
+        shard.id_type() == IdType::kInt64 ? ids_.Add(shard.int_id(document)) : ids_.Add(shard.string_id(document));
+    if (added.ok()) continue;
+    Problem(Cat(shard.path(), ": document ", document, ": ", added.message(), " of those checked before"));
+  }
+}
+
+void Verifier::CheckPayloads(const Shard& shard) {
+  if (!manifest_.has_payloads) return;
+  for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
+    const std::string_view payload = shard.payload(document);
+    if (payload.empty()) continue;
+    if (absl::Status status = CheckPayload(payload); !status.ok()) {
+      Problem(Cat(Where(shard, document), "payload: ", status.message()));
+    }
+  }
+}
+
+ShardReport Verifier::VerifyShard(const ShardEntry& entry) {
+  const int64_t problems_before = report_.num_problems;
+  absl::StatusOr<std::shared_ptr<const Shard>> shard =
+      Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/true);
+  if (!shard.ok()) {
+    Problem(std::string(shard.status().message()));
+    // A wrong checksum, or a sector that cannot be read, says that something is wrong; the rest may say what.
+    const std::string first = std::string(shard.status().message());
+    if (absl::IsDataLoss(shard.status()) || absl::IsUnavailable(shard.status())) {
+      shard = Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/false);
+      if (!shard.ok() && std::string(shard.status().message()) != first) Problem(std::string(shard.status().message()));
+    }
+  }
+  ShardReport result{entry.file, entry.num_documents, entry.num_tokens, entry.num_bytes, 0};
+  if (shard.ok()) {
+    CheckValues(**shard);
+    CheckIds(**shard);
+    CheckPayloads(**shard);
+    if (absl::Status status = (*shard)->Check(); !status.ok()) Problem(std::string(status.message()));
+  }
+  result.num_problems = report_.num_problems - problems_before;
+  ++report_.num_shards;
+  report_.num_documents += entry.num_documents;
+  report_.num_tokens += entry.num_tokens;
+  report_.num_bytes += entry.num_bytes;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
+                                              const std::function<void(const ShardReport&)>& on_shard) {
+  absl::StatusOr<Manifest> manifest = ReadManifest(folder);
+  if (!manifest.ok()) return manifest.status();
+  Verifier verifier(folder, *manifest);
+  for (const ShardEntry& entry : manifest->shards) {
+    const ShardReport report = verifier.VerifyShard(entry);
+    if (on_shard != nullptr) on_shard(report);
+  }
+  return std::move(verifier.report());
+}
+
+std::string FormatLine(const ShardReport& report) {
+  return Cat(report.file, "  ", FormatCount(report.num_documents), " documents  ", FormatCount(report.num_tokens),
+             " tokens  ", FormatBytes(report.num_bytes), "  ",
+             report.num_problems == 0
+                 ? "ok"
+                 : Cat(report.num_problems, report.num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
+}
+
+}  // namespace maxsim::collection

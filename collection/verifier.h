@@ -1,0 +1,44 @@
+// Reads every byte of a collection and says everything that is wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// Problems that are kept as text; further ones are counted.
+inline constexpr size_t kMaxProblems = 100;
+
+struct ShardReport {
+  std::string file;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  int64_t num_bytes = 0;
+  int64_t num_problems = 0;
+};
+
+struct VerifyReport {
+  int64_t num_shards = 0;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  int64_t num_bytes = 0;
+  int64_t num_problems = 0;
+  std::vector<std::string> problems;  // the first kMaxProblems
+};
+
+// Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none
+// twice in the whole collection), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects).
+// Goes on after a problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all
+// ids in memory, tokens never. Fails only when there is no readable manifest.
+absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
+                                              const std::function<void(const ShardReport&)>& on_shard = nullptr);
+
+// "shard-000001-00000.safetensors  1,398 documents  174,339 tokens  32.10 MiB  ok".
+std::string FormatLine(const ShardReport& report);
+
+}  // namespace maxsim::collection

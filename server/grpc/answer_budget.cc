@@ -1,0 +1,82 @@
+#include "server/grpc/answer_budget.h"
+
+#include <grpc/grpc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "server/service/client_of.h"
+
+namespace maxsim::rpc {
+
+void AnswerBudget::ListLocked(Account& account) {
+  if (account.idx_ != kNotListed) return;
+  accounts_.push_back(&account);
+  account.idx_ = accounts_.size() - 1;
+  // By address: a name is the client's to choose, and a new one each time would make every call another's.
+  account.peer_ = service::ClientOf("", account.context_->peer());
+}
+
+void AnswerBudget::CloseLocked(Account& account) {
+  account.closed_ = true;
+  bytes_ -= std::exchange(account.bytes_, 0);
+  if (account.idx_ == kNotListed) return;
+  accounts_[account.idx_] = accounts_.back();
+  accounts_[account.idx_]->idx_ = account.idx_;
+  accounts_.pop_back();
+  account.idx_ = kNotListed;
+}
+
+AnswerBudget::Account& AnswerBudget::LargestLocked() const {
+  absl::flat_hash_map<uint64_t, uint64_t> by_peer;
+  for (const Account* account : accounts_) by_peer[account->peer_] += account->bytes_;
+  return **std::max_element(accounts_.begin(), accounts_.end(), [&](const Account* a, const Account* b) {
+    return std::pair(by_peer[a->peer_], a->bytes_) < std::pair(by_peer[b->peer_], b->bytes_);
+  });
+}
+
+void AnswerBudget::Account::Add(uint64_t bytes) {
+  std::vector<std::pair<grpc_call*, uint64_t>> ended;
+  {
+    const std::lock_guard lock(budget_->mutex_);
+    if (closed_) return;
+    budget_->ListLocked(*this);
+    bytes_ += bytes;
+    budget_->bytes_ += bytes;
+    while (budget_->max_bytes_ != 0 && budget_->bytes_ > budget_->max_bytes_) {
+      Account& largest = budget_->LargestLocked();
+      // Its call may be over at any moment from when the mutex is free.
+      grpc_call* const call = largest.context_->c_call();
+      grpc_call_ref(call);
+      ended.emplace_back(call, largest.bytes_);
+      budget_->CloseLocked(largest);
+    }
+    if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
+  }
+  for (const auto& [call, call_bytes] : ended) {
+    if (budget_->metrics_ != nullptr) budget_->metrics_->CountUnreadAnswersEnded();
+    const std::string message =
+        absl::StrCat("answers of ", call_bytes, " bytes waited to be read by this call, and at most ",
+                     budget_->max_bytes_, " (grpc.max_unread_answer_bytes) may in all calls");
+    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, message.c_str(), nullptr);
+    grpc_call_unref(call);
+  }
+}
+
+void AnswerBudget::Account::Remove(uint64_t bytes) {
+  const std::lock_guard lock(budget_->mutex_);
+  bytes = std::min(bytes, bytes_);
+  bytes_ -= bytes;
+  budget_->bytes_ -= bytes;
+  if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
+}
+
+void AnswerBudget::Account::Close() {
+  const std::lock_guard lock(budget_->mutex_);
+  budget_->CloseLocked(*this);
+  if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
+}
+
+}  // namespace maxsim::rpc

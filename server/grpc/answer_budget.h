@@ -1,0 +1,72 @@
+// Bounds the answers that wait for clients to read them. HTTP/2 lets a client take its time, and until then an answer
+// is the server's memory: of a stream every answer behind the one that gRPC is writing, of a unary call the only one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "grpcpp/server_context.h"
+#include "server/observability/metrics.h"
+
+namespace maxsim::rpc {
+
+// Thread-safe. Must outlive its accounts.
+class AnswerBudget {
+ public:
+  // No bound where `max_bytes` is 0. `metrics` may be null.
+  AnswerBudget(uint64_t max_bytes, Metrics* metrics) : max_bytes_(max_bytes), metrics_(metrics) {}
+  AnswerBudget(const AnswerBudget&) = delete;
+  AnswerBudget& operator=(const AnswerBudget&) = delete;
+
+  // The unread answers of one call.
+  class Account {
+   public:
+    // `context` must live until Close.
+    Account(AnswerBudget* budget, grpc::CallbackServerContext* context) : budget_(budget), context_(context) {}
+    ~Account() { Close(); }
+    Account(const Account&) = delete;
+    Account& operator=(const Account&) = delete;
+
+    // An answer of `bytes` is ready. Where all answers together pass the bound, the address that holds the most loses
+    // its largest call, until they do not: that call, which may be this one, ends with RESOURCE_EXHAUSTED. Its OnCancel
+    // may run on this thread before Add returns, so that no lock may be held that it takes.
+    void Add(uint64_t bytes);
+    // That many of them have been read.
+    void Remove(uint64_t bytes);
+    // All have been, or never will. Idempotent; later Adds count for nothing. To be called by OnDone at the latest.
+    void Close();
+
+   private:
+    friend class AnswerBudget;
+    AnswerBudget* const budget_;
+    grpc::CallbackServerContext* const context_;
+    // Guarded by the budget's mutex_.
+    uint64_t bytes_ = 0;
+    uint64_t peer_ = 0;        // whose they are, once listed
+    size_t idx_ = kNotListed;  // in accounts_
+    bool closed_ = false;      // or ended by the budget
+  };
+
+  // A stream that holds more than this is not read, for its answers are not either.
+  uint64_t max_stream_bytes() const { return max_bytes_ == 0 ? UINT64_MAX : max_bytes_ / 16; }
+
+ private:
+  static constexpr size_t kNotListed = SIZE_MAX;
+
+  // With the mutex held.
+  void ListLocked(Account& account);
+  void CloseLocked(Account& account);
+  Account& LargestLocked() const;
+
+  const uint64_t max_bytes_;
+  Metrics* const metrics_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  uint64_t bytes_ = 0;              // of all accounts
+  std::vector<Account*> accounts_;  // that hold something, or did
+};
+
+}  // namespace maxsim::rpc

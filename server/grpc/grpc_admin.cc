@@ -1,0 +1,144 @@
+#include "server/grpc/grpc_admin.h"
+
+#include <chrono>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "client/status.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/message_buffer.h"
+#include "server/observability/logging.h"
+#include "server/service/status.h"
+
+namespace maxsim::rpc {
+namespace {
+
+using Clock = StopSignal::Clock;
+
+// A client whose deadline passes gives up at that moment, which is somewhat before the server's own sense of it.
+constexpr std::chrono::milliseconds kDeadlineSlack{100};
+
+Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
+  const absl::Time deadline = DeadlineOf(context);
+  if (deadline == absl::InfiniteFuture()) return Clock::time_point::max();
+  return Clock::now() + absl::ToChronoNanoseconds(deadline - MonotonicNow());
+}
+
+// A call whose work ends soon when nobody waits for it any more.
+class ChangeCall final : public UnaryCall {
+ public:
+  ChangeCall(service::CallTracker* calls, Worker* worker, Clock::time_point deadline)
+      : UnaryCall(calls), worker_(worker), stop_(std::make_shared<StopSignal>(deadline)) {}
+
+  const std::shared_ptr<StopSignal>& stop() const { return stop_; }
+
+  void OnCancel() override {
+    const bool is_late = stop_->deadline() - Clock::now() < kDeadlineSlack;
+    stop_->Request(is_late ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kCancelled);
+    worker_->Withdraw(stop_.get());
+  }
+
+ private:
+  Worker* const worker_;
+  const std::shared_ptr<StopSignal> stop_;
+};
+
+}  // namespace
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* context, const char* method,
+                                                 Worker::Length length, const grpc::ByteBuffer& request,
+                                                 grpc::ByteBuffer* response, Work<Request, Response> work) {
+  const service::CallTracker::Call arriving(calls_);  // already while it is parsed
+  const absl::Time arrival = MonotonicNow();
+  Request parsed;
+  absl::Status status = Authenticate(*authenticator_, *context, service::Scope::kAdmin);
+  if (status.ok()) status = ParseMessage(request, parsed);
+  if (status.ok() && !accepts_changes_) {
+    status = absl::UnavailableError("the server is loading its configured collections");
+  }
+  auto* const call = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context));
+  grpc::ServerUnaryReactor* const reactor = call;
+  const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
+    metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
+    reactor->Finish(client::ToGrpcStatus(end));
+  };
+  if (!status.ok()) {
+    finish(status);
+    return reactor;
+  }
+  log::Write(spdlog::level::info, "admin_call",
+             {{"method", method}, {"name", parsed.name()}, {"peer", context->peer()}});
+  // After finish the reactor may be gone.
+  const std::shared_ptr<StopSignal> stop = call->stop();
+  std::string key = parsed.name();
+  worker_->Post(
+      std::move(key), length, stop,
+      [finish, parsed = std::move(parsed), response, stop, work = std::move(work)](const absl::Status& turn) mutable {
+        if (!turn.ok()) return finish(turn);
+        absl::Status done;
+        try {
+          Response answer;
+          done = work(parsed, answer, stop.get());
+          if (done.ok()) *response = ToBuffer(answer);
+        } catch (const std::bad_alloc&) {
+          done = absl::ResourceExhaustedError("out of memory");
+        }
+        finish(done);
+      });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::ListCollections(grpc::CallbackServerContext* context,
+                                                     const v1::ListCollectionsRequest*,
+                                                     v1::ListCollectionsResponse* response) {
+  const absl::Time arrival = MonotonicNow();
+  const absl::Status status = Authenticate(*authenticator_, *context, service::Scope::kAdmin);
+  if (status.ok()) {
+    for (v1::CollectionInfo& info : collections_->List()) *response->add_collections() = std::move(info);
+  }
+  metrics_->CountRequest("ListCollections", status.code(), MonotonicNow() - arrival);
+  auto* reactor = new UnaryCall(calls_);
+  reactor->Finish(client::ToGrpcStatus(status));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::LoadCollection(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::LoadCollectionRequest, v1::LoadCollectionResponse>(
+      context, "LoadCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer, const StopSignal* stop) {
+        auto info =
+            collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate(), stop);
+        if (!info.ok()) return info.status();
+        *answer.mutable_collection() = *std::move(info);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::ReloadCollection(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::ReloadCollectionRequest, v1::ReloadCollectionResponse>(
+      context, "ReloadCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer, const StopSignal* stop) {
+        bool changed = false;
+        auto info = collections_->Reload(wanted.name(), &changed, stop);
+        if (!info.ok()) return info.status();
+        *answer.mutable_collection() = *std::move(info);
+        answer.set_changed(changed);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::UnloadCollection(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::UnloadCollectionRequest, v1::UnloadCollectionResponse>(
+      context, "UnloadCollection", Worker::Length::kShort, *request, response,
+      [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&, const StopSignal* stop) {
+        return collections_->Unload(wanted.name(), stop);
+      });
+}
+
+}  // namespace maxsim::rpc

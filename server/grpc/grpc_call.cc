@@ -1,0 +1,54 @@
+#include "server/grpc/grpc_call.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/monotonic_clock.h"
+#include "server/service/client_of.h"
+#include "server/service/status.h"
+
+namespace maxsim::rpc {
+
+absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
+                          service::Scope scope) {
+  if (!authenticator.enabled(scope)) return absl::OkStatus();
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find("authorization");
+  return authenticator.Check(
+      it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size()), scope);
+}
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  // Not context.deadline(), which is a time of the wall clock, and in nanoseconds: 300 years from now overflow it.
+  const gpr_timespec deadline = context.raw_deadline();
+  return ToMonotonic(deadline, gpr_now(deadline.clock_type), MonotonicNow());
+}
+
+absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now) {
+  constexpr absl::Duration kNever = absl::Hours(24 * 365);
+  const gpr_timespec left = gpr_time_sub(deadline, grpc_now);
+  const absl::Duration time_left = absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+  return time_left > kNever ? absl::InfiniteFuture() : monotonic_now + time_left;
+}
+
+gpr_timespec FromNow(absl::Duration time) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(absl::ToInt64Nanoseconds(time), GPR_TIMESPAN));
+}
+
+uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string& key) {
+  if (!key.empty()) {
+    const auto& metadata = context.client_metadata();
+    const auto it = metadata.find(key);
+    if (it != metadata.end() && !it->second.empty()) {
+      return service::ClientOf(std::string_view(it->second.data(), it->second.size()), "");
+    }
+  }
+  return service::ClientOf("", context.peer());
+}
+
+void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context) {
+  if (const uint32_t ms = service::RetryDelayMs(status); ms > 0)
+    context.AddTrailingMetadata(service::kPushbackKey, absl::StrCat(ms));
+}
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,53 @@
+// What every gRPC handler does first and last: who calls, until when, and how an error leaves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpc/support/time.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/service/auth.h"
+#include "server/service/call_tracker.h"
+
+namespace maxsim::rpc {
+
+// A unary call's reactor: in progress for `tracker` until gRPC has let go of it, which is when it deletes itself. Made
+// with new; after Finish it may be gone.
+class UnaryCall : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryCall(service::CallTracker* tracker) : call_(tracker) {}
+  void OnDone() override { delete this; }
+
+ protected:
+  ~UnaryCall() override = default;
+
+ private:
+  service::CallTracker::Call call_;
+};
+
+// UNAUTHENTICATED unless the call's metadata carries a known token, PERMISSION_DENIED where it is not one for `scope`.
+absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
+                          service::Scope scope);
+
+// When the call must have been answered, as a time of MonotonicNow(). InfiniteFuture for a call without a deadline, and
+// for one whose deadline is more than a year away.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
+
+// The time of MonotonicNow() that is as far from `monotonic_now` as `deadline` is from `grpc_now`, which is one of the
+// same clock; InfiniteFuture for one that is more than a year away, gRPC's infinite future included.
+absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now);
+
+// The deadline for gRPC that is `time` away from now, on a clock that nobody sets.
+gpr_timespec FromNow(absl::Duration time);
+
+// Returns service::ClientOf of the metadata `key` ("" for none) and of the caller's address.
+uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string& key);
+
+// Adds the trailing metadata that goes with the status (a retry hint).
+void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context);
+
+}  // namespace maxsim::rpc

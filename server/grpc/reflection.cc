@@ -1,0 +1,218 @@
+#include "server/grpc/reflection.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/status.h"
+#include "google/protobuf/message.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/message_buffer.h"
+#include "server/service/status.h"
+
+namespace maxsim::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<std::string> WithPublicServices(std::vector<std::string> services) {
+  // gRPC's health service has no descriptor of its own. The linker leaves ours out unless something refers to it.
+  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
+  services.emplace_back(grpc::health::v1::Health::service_full_name());
+  services.emplace_back(grpc::reflection::v1::ServerReflection::service_full_name());
+  services.emplace_back(grpc::reflection::v1alpha::ServerReflection::service_full_name());
+  return services;
+}
+
+}  // namespace
+
+// Reading, answering and writing follow each other, so gRPC has one operation of the stream under way at a time; End
+// comes from other threads. gRPC's operations are started outside the mutex, because they may call back on the same
+// thread, and `starting_` keeps another thread from Finish meanwhile, after which gRPC may delete the call.
+class ReflectionStream : public Reflection::Reactor, public std::enable_shared_from_this<ReflectionStream> {
+ public:
+  ReflectionStream(grpc::CallbackServerContext* context, Reflection* reflection)
+      : context_(context), reflection_(reflection), call_(reflection->calls_) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    absl::Status admitted = Admit();
+    if (admitted.ok()) admitted = reflection_->Add(self_);
+    if (!admitted.ok()) return Conclude(client::ToGrpcStatus(admitted));
+    Proceed(Operation::kRead);
+  }
+
+  void OnReadDone(bool ok) override {
+    const std::shared_ptr<ReflectionStream> keep = self_;
+    if (!ok) return Conclude(grpc::Status::OK);
+    absl::Status status = Admit();
+    grpc::reflection::v1::ServerReflectionRequest request;
+    if (const size_t limit = reflection_->limits_.max_request_bytes; status.ok() && message_.Length() > limit) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat("the request has ", message_.Length(), " bytes, more than the limit ", limit));
+    }
+    if (status.ok()) status = ParseMessage(message_, request);
+    message_.Clear();
+    if (!status.ok()) return Conclude(client::ToGrpcStatus(status));
+    answer_ = ToBuffer(reflection_->descriptors_.Answer(request));
+    Proceed(Operation::kWrite);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::shared_ptr<ReflectionStream> keep = self_;
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+    }
+    if (!ok) return Conclude({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+    Proceed(Operation::kRead);
+  }
+
+  void OnCancel() override {
+    const std::shared_ptr<ReflectionStream> keep = self_;
+    Conclude({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+  }
+
+  void OnDone() override {
+    reflection_->Remove(self_);
+    call_.End();
+    const std::shared_ptr<ReflectionStream> last = std::move(self_);
+  }
+
+  bool IdleSince(Clock::time_point time) {
+    std::lock_guard lock(mutex_);
+    return last_request_ < time;
+  }
+
+  // Ends the stream with `status`, unless it has another end already. Where its client does not read the answer that is
+  // being written, the call is cancelled.
+  void End(const grpc::Status& status) {
+    bool is_writing = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      if (!end_.has_value()) end_ = status;
+      is_writing = writing_;
+      ++starting_;
+    }
+    if (is_writing) context_->TryCancel();
+    Started();
+  }
+
+ private:
+  enum class Operation { kRead, kWrite };
+
+  // For each request too: a stream may be open for longer than its token is good.
+  absl::Status Admit() const { return Authenticate(*reflection_->authenticator_, *context_, service::Scope::kSearch); }
+
+  // Starts the next operation, or ends the stream if that was decided meanwhile.
+  void Proceed(Operation operation) {
+    bool goes_on = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      goes_on = !end_.has_value();
+      if (goes_on && operation == Operation::kWrite) {
+        writing_ = true;
+        last_request_ = Clock::now();
+      }
+      ++starting_;
+    }
+    if (goes_on && operation == Operation::kRead) StartRead(&message_);
+    if (goes_on && operation == Operation::kWrite) StartWrite(&answer_);
+    Started();
+  }
+
+  void Conclude(const grpc::Status& status) {
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      if (!end_.has_value()) end_ = status;
+      ++starting_;
+    }
+    Started();
+  }
+
+  // The other side of ++starting_: finishes the call if it is to end and nothing is in the way.
+  void Started() {
+    grpc::Status status;
+    {
+      std::lock_guard lock(mutex_);
+      --starting_;
+      if (!end_.has_value() || finished_ || writing_ || starting_ > 0) return;
+      finished_ = true;
+      status = *end_;
+    }
+    Finish(status);
+  }
+
+  grpc::CallbackServerContext* const context_;
+  Reflection* const reflection_;
+  service::CallTracker::Call call_;
+  std::shared_ptr<ReflectionStream> self_;  // set before the first operation, cleared by OnDone
+  grpc::ByteBuffer message_;                // being read
+  grpc::ByteBuffer answer_;                 // being written
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  Clock::time_point last_request_ = Clock::now();
+  std::optional<grpc::Status> end_;  // how the stream ends, once that is known
+  int starting_ = 0;                 // threads between deciding on an operation and having started it
+  bool writing_ = false;
+  bool finished_ = false;  // Finish was called
+};
+
+Reflection::Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
+                       service::CallTracker* calls, Limits limits)
+    : descriptors_(WithPublicServices(std::move(services))),
+      authenticator_(authenticator),
+      calls_(calls),
+      limits_(limits) {}
+
+Reflection::Reactor* Reflection::Begin(grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<ReflectionStream>(context, this);
+  ReflectionStream* const reactor = stream.get();
+  reactor->Start();
+  return reactor;
+}
+
+absl::Status Reflection::Add(const std::shared_ptr<ReflectionStream>& stream) {
+  std::lock_guard lock(mutex_);
+  if (draining_) return absl::UnavailableError("the server is draining");
+  if (streams_.size() >= static_cast<size_t>(limits_.max_streams)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(streams_.size(), " reflection streams are open, and the limit is ", limits_.max_streams));
+  }
+  streams_.insert(stream);
+  return absl::OkStatus();
+}
+
+void Reflection::Remove(const std::shared_ptr<ReflectionStream>& stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+}
+
+std::vector<std::shared_ptr<ReflectionStream>> Reflection::OpenStreams() {
+  std::lock_guard lock(mutex_);
+  return {streams_.begin(), streams_.end()};
+}
+
+void Reflection::EndIdleStreams() {
+  const Clock::time_point oldest = Clock::now() - limits_.max_idle;
+  for (const std::shared_ptr<ReflectionStream>& stream : OpenStreams()) {
+    if (stream->IdleSince(oldest)) stream->End({grpc::StatusCode::UNAVAILABLE, "the reflection stream was idle"});
+  }
+}
+
+void Reflection::Drain() {
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  for (const std::shared_ptr<ReflectionStream>& stream : OpenStreams()) {
+    stream->End({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
+  }
+}
+
+}  // namespace maxsim::rpc

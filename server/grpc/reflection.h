@@ -1,0 +1,89 @@
+// grpc.reflection.v1 and v1alpha: tools such as grpcurl learn from it what the server offers. It takes no thread:
+// gRPC's own plugin keeps one for each open stream, as many as a client likes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "grpc/reflection/v1/reflection.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/grpc/service_descriptors.h"
+#include "server/service/auth.h"
+#include "server/service/call_tracker.h"
+
+namespace maxsim::rpc {
+
+class ReflectionStream;
+
+// What clients may take of reflection, all of them together.
+struct ReflectionLimits {
+  int max_streams = 64;             // open at a time; one more ends with RESOURCE_EXHAUSTED
+  size_t max_request_bytes = 4096;  // of one request; a longer one ends its stream with INVALID_ARGUMENT
+  std::chrono::steady_clock::duration max_idle = std::chrono::seconds(60);  // without a request; then UNAVAILABLE
+};
+
+// A stream has one request at a time under way: the next is read once the answer is written. Thread-safe.
+class Reflection {
+ public:
+  using Limits = ReflectionLimits;
+  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  // Describes `services` (full names), the health service and itself. Streams, and each of their requests, want a token
+  // for kSearch. All must outlive the gRPC server that services() are registered with; an open stream is a call in
+  // progress for `calls`.
+  Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
+             service::CallTracker* calls, Limits limits = {});
+
+  // To be registered with the gRPC server, which this must outlive.
+  std::vector<grpc::Service*> services() { return {&v1_, &v1alpha_}; }
+
+  // To be called now and then, so that idle streams end.
+  void EndIdleStreams();
+
+  // Ends the open streams, and those that come later, with UNAVAILABLE.
+  void Drain();
+
+ private:
+  friend class ReflectionStream;
+
+  // Both versions have the same messages under different names.
+  template <typename RawService>
+  class Version : public RawService {
+   public:
+    explicit Version(Reflection* reflection) : reflection_(reflection) {}
+    Reactor* ServerReflectionInfo(grpc::CallbackServerContext* context) override { return reflection_->Begin(context); }
+
+   private:
+    Reflection* const reflection_;
+  };
+  template <typename Api>
+  using RawServiceOf = typename Api::template WithRawCallbackMethod_ServerReflectionInfo<typename Api::Service>;
+
+  Reactor* Begin(grpc::CallbackServerContext* context);
+  absl::Status Add(const std::shared_ptr<ReflectionStream>& stream);
+  void Remove(const std::shared_ptr<ReflectionStream>& stream);
+  std::vector<std::shared_ptr<ReflectionStream>> OpenStreams();
+
+  const ServiceDescriptors descriptors_;
+  const service::Authenticator* const authenticator_;
+  service::CallTracker* const calls_;
+  const Limits limits_;
+  Version<RawServiceOf<grpc::reflection::v1::ServerReflection>> v1_{this};
+  Version<RawServiceOf<grpc::reflection::v1alpha::ServerReflection>> v1alpha_{this};
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  bool draining_ = false;
+  std::unordered_set<std::shared_ptr<ReflectionStream>> streams_;
+};
+
+}  // namespace maxsim::rpc

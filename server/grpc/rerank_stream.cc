@@ -1,0 +1,310 @@
+#include "server/grpc/rerank_stream.h"
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/monotonic_clock.h"
+#include "client/status.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/message_buffer.h"
+#include "server/service/status.h"
+
+namespace maxsim::rpc {
+namespace {
+
+grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<v1::RerankResponse> response) {
+  v1::RerankStreamResponse answer;
+  answer.set_request_id(request_id);
+  answer.set_code(static_cast<int32_t>(response.status().code()));
+  if (response.ok()) {
+    *answer.mutable_response() = *std::move(response);
+  } else {
+    answer.set_message(std::string(response.status().message()));
+    answer.set_retry_after_ms(service::RetryDelayMs(response.status()));
+  }
+  return ToBuffer(answer);
+}
+
+}  // namespace
+
+// Two threads may be in here: one of gRPC's (reads, writes, cancellation) and one of the scheduler's (answers). `self_`
+// keeps the object until gRPC is done with it; a request in flight keeps it beyond that.
+//
+// gRPC's operations are started outside the mutex: StartRead, StartWrite and Finish may call back on the same thread.
+// Each is started by the thread that set its flag (reading_, writing_, finished_) under the mutex, so never twice.
+class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                         public std::enable_shared_from_this<RerankStreamCall> {
+ public:
+  RerankStreamCall(grpc::CallbackServerContext* context, service::RerankService* service,
+                   std::function<absl::Status()> admit, uint64_t client, int max_in_flight, AnswerBudget* answers,
+                   StreamRegistry* registry, service::CallTracker* tracker)
+      : context_(context),
+        service_(service),
+        admit_(std::move(admit)),
+        client_(client),
+        max_in_flight_(max_in_flight),
+        max_unread_bytes_(answers->max_stream_bytes()),
+        registry_(registry),
+        deadline_(DeadlineOf(*context)),
+        call_(tracker),
+        account_(answers, context) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    if (const absl::Status admitted = admit_(); !admitted.ok()) {
+      {
+        std::lock_guard lock(mutex_);
+        finished_ = true;
+      }
+      return Finish(client::ToGrpcStatus(admitted));
+    }
+    if (registry_->Add(self_)) Drain();
+    Proceed();
+  }
+
+  void Drain() {
+    {
+      std::lock_guard lock(mutex_);
+      draining_ = true;
+    }
+    Proceed();
+  }
+
+  void OnReadDone(bool ok) override {
+    const absl::Time arrival = MonotonicNow();
+    const std::shared_ptr<RerankStreamCall> keep = self_;
+    const absl::Status admitted = ok ? admit_() : absl::OkStatus();
+    if (ok && admitted.ok() && Accept()) TakeRequest(arrival);
+    {
+      // Only now: the next read overwrites message_.
+      std::lock_guard lock(mutex_);
+      reading_ = false;
+      if (!ok) reads_done_ = true;
+      refused_.Update(admitted);
+    }
+    Proceed();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::shared_ptr<RerankStreamCall> keep = self_;
+    uint64_t bytes = 0;
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+      bytes = answers_.front().Length();
+      unread_bytes_ -= bytes;
+      answers_.pop_front();
+      --in_flight_;
+      if (!ok) BreakLocked();
+    }
+    account_.Remove(bytes);
+    Proceed();
+  }
+
+  void OnCancel() override {
+    const std::shared_ptr<RerankStreamCall> keep = self_;
+    cancelled_->store(true, std::memory_order_relaxed);
+    {
+      std::lock_guard lock(mutex_);
+      BreakLocked();
+    }
+    Proceed();
+  }
+
+  void OnDone() override {
+    registry_->Remove(self_);
+    // Not with the object, which a request in flight may keep.
+    call_.End();
+    account_.Close();
+    const std::shared_ptr<RerankStreamCall> last = std::move(self_);
+  }
+
+ private:
+  enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
+
+  // A request that was read while the stream was told to end still gets its answer; one after its end does not.
+  bool Accept() {
+    std::lock_guard lock(mutex_);
+    if (finished_) return false;
+    ++in_flight_;
+    return true;
+  }
+
+  // Nobody listens any more. The answer that is being written stays until gRPC has let go of it.
+  void BreakLocked() {
+    broken_ = true;
+    while (answers_.size() > (writing_ ? 1 : 0)) {
+      unread_bytes_ -= answers_.back().Length();
+      answers_.pop_back();
+    }
+  }
+
+  // Has the request that was read answered. Without memory for that the stream ends: there is none for an error either.
+  void TakeRequest(absl::Time arrival) {
+    try {
+      ParseAndRerank(arrival);
+    } catch (const std::bad_alloc&) {
+      context_->TryCancel();
+    }
+  }
+
+  void ParseAndRerank(absl::Time arrival) {
+    static constexpr char kMethod[] = "RerankStream";
+    v1::RerankRequest request;
+    const absl::Status parsed = ParseMessage(message_, request);
+    message_.Clear();
+    if (!parsed.ok()) {
+      service_->CountUnread(kMethod, arrival, parsed);
+      return Answer(ToStreamResponse("", parsed));
+    }
+    service_->Rerank(
+        request,
+        {.method = kMethod, .arrival = arrival, .deadline = deadline_, .client = client_, .cancelled = cancelled_},
+        [this, keep = self_, id = request.request_id()](absl::StatusOr<v1::RerankResponse> response) {
+          // On a thread of the scheduler, which no exception may leave.
+          try {
+            Answer(ToStreamResponse(id, std::move(response)));
+          } catch (const std::bad_alloc&) {
+            Abandon();
+          }
+        });
+  }
+
+  void Answer(grpc::ByteBuffer answer) {
+    const uint64_t bytes = answer.Length();
+    // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
+    account_.Add(bytes);
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_ || broken_) return;
+      answers_.push_back(std::move(answer));
+      unread_bytes_ += bytes;
+    }
+    Proceed();
+  }
+
+  // An answer is lost for want of memory. The client is not left to wait for it.
+  void Abandon() {
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      BreakLocked();
+    }
+    Proceed();
+  }
+
+  // Starts whatever can be started now: a write, a read, the end.
+  void Proceed() {
+    bool read = false;
+    const grpc::ByteBuffer* write = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      ++starting_;
+      if (!broken_ && !writing_ && !answers_.empty()) {
+        writing_ = true;
+        write = &answers_.front();
+      }
+      if (!broken_ && !reading_ && !reads_done_ && !draining_ && refused_.ok() && in_flight_ < max_in_flight_ &&
+          unread_bytes_ <= max_unread_bytes_) {
+        reading_ = true;
+        read = true;
+      }
+    }
+    if (write != nullptr) StartWrite(write);
+    if (read) StartRead(&message_);
+    End end = End::kNo;
+    absl::Status refused;
+    {
+      std::lock_guard lock(mutex_);
+      --starting_;
+      end = EndLocked();
+      refused = refused_;
+      finished_ = finished_ || end != End::kNo;
+    }
+    // After Finish gRPC may be done with this call at any moment.
+    if (end == End::kOk) Finish(grpc::Status::OK);
+    if (end == End::kRefused) Finish(client::ToGrpcStatus(refused));
+    if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
+    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+  }
+
+  // Whether, and how, the stream ends now. Not while another thread is about to start an operation: gRPC may delete the
+  // call after Finish, and that thread will come here itself.
+  End EndLocked() const {
+    if (finished_ || starting_ > 0 || writing_) return End::kNo;
+    if (broken_) return End::kCancelled;
+    if (in_flight_ > 0) return End::kNo;
+    if (!refused_.ok()) return End::kRefused;
+    if (reads_done_) return End::kOk;
+    return draining_ ? End::kDrained : End::kNo;
+  }
+
+  grpc::CallbackServerContext* const context_;  // until OnDone
+  service::RerankService* const service_;
+  const std::function<absl::Status()> admit_;
+  const uint64_t client_;
+  const int max_in_flight_;
+  const uint64_t max_unread_bytes_;
+  StreamRegistry* const registry_;
+  const absl::Time deadline_;
+  service::CallTracker::Call call_;
+  AnswerBudget::Account account_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
+  grpc::ByteBuffer message_;                // belongs to the one read at a time, and to its handling
+
+  std::mutex mutex_;
+  // Guarded by mutex_. A deque, so that the answer being written stays where it is.
+  std::deque<grpc::ByteBuffer> answers_;  // the front one is being written while writing_
+  uint64_t unread_bytes_ = 0;             // of answers_
+  int in_flight_ = 0;                     // read and not yet written
+  int starting_ = 0;                      // threads between deciding on an operation and having started it
+  bool reading_ = false;                  // a read is under way, or what it read is being handled
+  bool writing_ = false;
+  bool reads_done_ = false;  // the client has closed its side
+  bool draining_ = false;
+  absl::Status refused_;   // why no more is read
+  bool broken_ = false;    // cancelled, or a write failed: nobody listens
+  bool finished_ = false;  // Finish was called
+};
+
+bool StreamRegistry::Add(const std::shared_ptr<RerankStreamCall>& stream) {
+  std::lock_guard lock(mutex_);
+  streams_.insert(stream);
+  return draining_;
+}
+
+void StreamRegistry::Remove(const std::shared_ptr<RerankStreamCall>& stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+}
+
+void StreamRegistry::Drain() {
+  std::vector<std::shared_ptr<RerankStreamCall>> streams;
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+    streams.assign(streams_.begin(), streams_.end());
+  }
+  for (const std::shared_ptr<RerankStreamCall>& stream : streams) stream->Drain();
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
+    grpc::CallbackServerContext* context, service::RerankService* service, std::function<absl::Status()> admit,
+    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry,
+    service::CallTracker* tracker) {
+  auto stream = std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, answers,
+                                                   registry, tracker);
+  RerankStreamCall* const reactor = stream.get();
+  reactor->Start();
+  return reactor;
+}
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,47 @@
+// RerankStream: a pipeline of rerank requests over one call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
+#include "absl/status/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/grpc/answer_budget.h"
+#include "server/service/call_tracker.h"
+#include "server/service/rerank_service.h"
+
+namespace maxsim::rpc {
+
+class RerankStreamCall;
+
+// The open streams, so that they can be ended. Thread-safe.
+class StreamRegistry {
+ public:
+  // True when the registry is draining: the stream should end at once.
+  bool Add(const std::shared_ptr<RerankStreamCall>& stream);
+  void Remove(const std::shared_ptr<RerankStreamCall>& stream);
+  // Tells every stream, and those that come later, to end once its requests are answered.
+  void Drain();
+
+ private:
+  std::mutex mutex_;
+  bool draining_ = false;
+  std::unordered_set<std::shared_ptr<RerankStreamCall>> streams_;
+};
+
+// Serves one stream. At most `max_in_flight` requests are unanswered at a time; beyond that the stream is not read, and
+// HTTP/2 flow control holds the client back; so it does while answers of more than `answers`->max_stream_bytes() are
+// not read. Its requests are those of `client` (ClientOf). Answers are written in order of completion. An error of one
+// request is answered in the stream, that of a message which is no request without an id; the stream itself ends OK
+// when the client has closed its side and everything is answered, and with UNAVAILABLE when the registry drains.
+// `admit` is asked when the stream begins and for every request that it brings; what is not OK ends the stream once
+// earlier requests are answered. For `tracker` it is in progress until gRPC has let go of it.
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
+    grpc::CallbackServerContext* context, service::RerankService* service, std::function<absl::Status()> admit,
+    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker);
+
+}  // namespace maxsim::rpc

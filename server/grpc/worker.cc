@@ -1,0 +1,125 @@
+#include "server/grpc/worker.h"
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/thread_name.h"
+
+namespace maxsim::rpc {
+namespace {
+
+constexpr size_t kMaxThreads = Worker::kMaxLong + 1;  // one for short tasks alone
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+absl::Status TooMany() {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("more than ", Worker::kMaxWaiting, " changes of collections wait for their turn"));
+}
+
+}  // namespace
+
+Worker::Worker() {
+  const std::lock_guard lock(mutex_);
+  // Without the first one nothing would ever run: here a failure ends the start of the server.
+  threads_.emplace_back([this] { Run(); });
+}
+
+Worker::~Worker() {
+  Stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSignal> stop, Task task) {
+  absl::Status refused;
+  {
+    const std::lock_guard lock(mutex_);
+    // Under the lock: a signal that is stopped later meets the task in the queue when it is withdrawn.
+    refused = stopping_ ? Draining() : tasks_.size() >= kMaxWaiting ? TooMany() : StopStatus(stop.get());
+    if (refused.ok()) {
+      tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
+      StartThreadLocked();
+      wake_.notify_one();
+      return;
+    }
+  }
+  task(refused);
+}
+
+void Worker::Withdraw(const StopSignal* stop) {
+  Task task;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(tasks_.begin(), tasks_.end(), [&](const Waiting& waiting) { return waiting.stop.get() == stop; });
+    if (found == tasks_.end()) return;
+    task = std::move(found->task);
+    tasks_.erase(found);
+  }
+  task(stop->status());
+}
+
+void Worker::Stop() {
+  std::deque<Waiting> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    dropped = std::exchange(tasks_, {});
+  }
+  wake_.notify_all();
+  for (Waiting& waiting : dropped) waiting.task(Draining());
+}
+
+std::deque<Worker::Waiting>::iterator Worker::NextLocked() {
+  // Tasks of one key go one after another, so that only the first of them may go now.
+  std::set<std::string_view> passed;
+  for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
+    const bool has_room = task->length == Length::kShort || num_long_ < kMaxLong;
+    if (has_room && running_.count(task->key) == 0 && passed.count(task->key) == 0) return task;
+    passed.insert(task->key);
+  }
+  return tasks_.end();
+}
+
+void Worker::StartThreadLocked() {
+  if (stopping_ || num_idle_ > 0 || threads_.size() >= kMaxThreads || NextLocked() == tasks_.end()) return;
+  try {
+    threads_.emplace_back([this] { Run(); });
+  } catch (const std::system_error&) {
+  }
+}
+
+void Worker::Run() {
+  NameThisThread("worker");
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const auto next = NextLocked();
+    if (next == tasks_.end()) {
+      ++num_idle_;
+      wake_.wait(lock);
+      --num_idle_;
+      continue;
+    }
+    Waiting taken = std::move(*next);
+    tasks_.erase(next);
+    const std::string key = taken.key;
+    running_.insert(key);
+    num_long_ += taken.length == Length::kLong ? 1 : 0;
+    // Somebody else looks after what is left.
+    StartThreadLocked();
+    lock.unlock();
+    const Length length = taken.length;
+    taken.task(StopStatus(taken.stop.get()));
+    taken = {};
+    lock.lock();
+    running_.erase(key);
+    num_long_ -= length == Length::kLong ? 1 : 0;
+    // Its end may give more than one task its turn.
+    wake_.notify_all();
+  }
+}
+
+}  // namespace maxsim::rpc

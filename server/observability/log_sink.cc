@@ -1,0 +1,248 @@
+#include "server/observability/log_sink.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <condition_variable>
+#include <csignal>
+#include <ctime>
+#include <deque>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/thread_name.h"
+#include "server/observability/log_event.h"
+#include "spdlog/details/os.h"
+#include "spdlog/pattern_formatter.h"
+
+namespace maxsim::log {
+namespace {
+
+constexpr int kPollMs = 50;                            // how soon the writer notices that it is to give up
+constexpr std::chrono::milliseconds kGiveUpTime{500};  // for the writer to notice
+constexpr int kCrashWaitMs = 500;
+
+std::array<std::atomic<uint64_t>, 2> dropped_lines{};
+
+// As spdlog's own colours of levels, from trace to critical; a terminal shows them.
+constexpr std::array<std::string_view, 6> kColors = {"\033[37m",        "\033[36m",        "\033[32m",
+                                                     "\033[33m\033[1m", "\033[31m\033[1m", "\033[1m\033[41m"};
+constexpr std::string_view kColorEnd = "\033[m";
+
+}  // namespace
+
+uint64_t DroppedLines(DropReason reason) { return dropped_lines[static_cast<size_t>(reason)]; }
+void CountDroppedLine(DropReason reason) { ++dropped_lines[static_cast<size_t>(reason)]; }
+
+struct DescriptorSink::State {
+  State(int descriptor, size_t max_bytes)
+      : fd(descriptor),
+        max_queued_bytes(max_bytes),
+        in_color(isatty(descriptor) == 1 && spdlog::details::os::is_color_terminal()) {}
+
+  const int fd;
+  const size_t max_queued_bytes;
+  const bool in_color;
+  // Read by the handler of crashes without the mutex, which the crashed thread may hold.
+  std::atomic<uint64_t> num_queued{0};
+  std::atomic<uint64_t> num_done{0};  // written or dropped
+  std::atomic<bool> give_up{false};   // the process ends: what is still queued is lost
+
+  std::mutex mutex;
+  std::condition_variable work;  // for the writer
+  std::condition_variable done;  // num_done or `ended` changed
+  // Guarded by mutex.
+  std::unique_ptr<spdlog::formatter> formatter = std::make_unique<spdlog::pattern_formatter>();
+  std::deque<std::string> lines;
+  size_t queued_bytes = 0;
+  uint64_t num_left_out = 0;  // dropped since the last line that was written
+  bool stopping = false;
+  bool ended = false;           // the writer touches nothing any more
+  bool waited_in_vain = false;  // a flush did, and nothing was written since
+  std::thread writer;           // touched by the constructor and the destructor alone
+
+  // With the mutex held.
+  std::string Format(const spdlog::details::log_msg& message) {
+    spdlog::memory_buf_t text;
+    message.color_range_start = message.color_range_end = 0;
+    formatter->format(message, text);
+    const std::string_view line(text.data(), text.size());
+    const size_t begin = message.color_range_start;
+    const size_t end = message.color_range_end;
+    const auto level = static_cast<size_t>(message.level);
+    if (!in_color || end <= begin || end > line.size() || level >= kColors.size()) return std::string(line);
+    std::string colored(line.substr(0, begin));
+    colored.append(kColors[level]).append(line.substr(begin, end - begin)).append(kColorEnd).append(line.substr(end));
+    return colored;
+  }
+
+  // With the mutex held.
+  void Drop() {
+    CountDroppedLine(DropReason::kReader);
+    ++num_left_out;
+    ++num_done;
+  }
+
+  // With the mutex held: the next line, after one that says what is missing before it.
+  std::string Take() {
+    std::string text;
+    if (const uint64_t count = std::exchange(num_left_out, 0); count > 0) {
+      const std::string payload =
+          std::string("log_lines_dropped") + kRecordSeparator + "lines" + kUnitSeparator + std::to_string(count);
+      text = Format(spdlog::details::log_msg("", spdlog::level::warn, payload));
+    }
+    queued_bytes -= lines.front().size();
+    text += lines.front();
+    lines.pop_front();
+    return text;
+  }
+
+  // Called by the writer without the mutex. False when the text, or the rest of it, cannot be written.
+  bool WriteAll(std::string_view text) const {
+    while (!text.empty()) {
+      pollfd wanted{.fd = fd, .events = POLLOUT, .revents = 0};
+      const int ready = poll(&wanted, 1, kPollMs);
+      if (ready <= 0) {
+        if (give_up) return false;
+        continue;
+      }
+      const ssize_t size = write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+      if (size >= 0) {
+        text.remove_prefix(static_cast<size_t>(size));
+      } else if (errno == EAGAIN) {
+        // Somebody made the shared description non-blocking, and somebody else was faster.
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (give_up) return false;
+      } else if (errno != EINTR) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+namespace {
+
+struct CrashCounts {
+  const std::atomic<uint64_t>* num_queued = nullptr;
+  const std::atomic<uint64_t>* num_done = nullptr;
+};
+CrashCounts crash_counts;
+std::atomic<const CrashCounts*> crash_sink{nullptr};
+
+// Only what is safe in a handler of signals: the writer, another thread, goes on while this one sleeps. It may wait in
+// vain, where the crashed thread holds the mutex or is the writer.
+void OnCrash(int number) {
+  if (const CrashCounts* counts = crash_sink; counts != nullptr) {
+    for (int ms = 0; ms < kCrashWaitMs && *counts->num_done < *counts->num_queued; ++ms) {
+      const timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  raise(number);  // with the default action, once this handler has returned
+}
+
+}  // namespace
+
+DescriptorSink::DescriptorSink(int fd, const Options& options)
+    : flush_time_(options.flush_time), state_(std::make_shared<State>(fd, options.max_queued_bytes)) {
+  state_->writer = std::thread([state = state_] { Write(state); });
+}
+
+DescriptorSink::~DescriptorSink() {
+  if (const CrashCounts* counts = crash_sink; counts != nullptr && counts->num_done == &state_->num_done) {
+    crash_sink = nullptr;
+  }
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->work.notify_all();
+  const auto time = state_->waited_in_vain ? std::chrono::milliseconds(0) : flush_time_;
+  if (!state_->done.wait_for(lock, time, [this] { return state_->ended; })) {
+    state_->give_up = true;
+    state_->done.wait_for(lock, kGiveUpTime, [this] { return state_->ended; });
+  }
+  const bool ended = state_->ended;
+  lock.unlock();
+  if (ended) {
+    state_->writer.join();
+  } else {
+    state_->writer.detach();
+  }
+}
+
+void DescriptorSink::Write(const std::shared_ptr<State>& state) {
+  NameThisThread("log");
+  std::unique_lock lock(state->mutex);
+  while (!state->give_up) {
+    state->work.wait(lock, [&state] { return state->stopping || !state->lines.empty(); });
+    if (state->lines.empty()) break;
+    const std::string text = state->Take();
+    lock.unlock();
+    const bool written = state->WriteAll(text);
+    lock.lock();
+    if (written) {
+      ++state->num_done;
+      state->waited_in_vain = false;
+    } else {
+      state->Drop();
+    }
+    state->done.notify_all();
+  }
+  state->ended = true;
+  state->done.notify_all();
+}
+
+void DescriptorSink::log(const spdlog::details::log_msg& message) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    std::string line = state_->Format(message);
+    state_->queued_bytes += line.size();
+    state_->lines.push_back(std::move(line));
+    ++state_->num_queued;
+    while (state_->queued_bytes > state_->max_queued_bytes && state_->lines.size() > 1) {
+      state_->queued_bytes -= state_->lines.front().size();
+      state_->lines.pop_front();
+      state_->Drop();
+    }
+  }
+  state_->work.notify_one();
+}
+
+void DescriptorSink::flush() {
+  std::unique_lock lock(state_->mutex);
+  const uint64_t target = state_->num_queued;
+  const bool written = state_->done.wait_for(lock, flush_time_, [&] { return state_->num_done >= target; });
+  if (!written) state_->waited_in_vain = true;
+}
+
+void DescriptorSink::set_pattern(const std::string& pattern) {
+  set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern));
+}
+
+void DescriptorSink::set_formatter(std::unique_ptr<spdlog::formatter> formatter) {
+  const std::lock_guard lock(state_->mutex);
+  state_->formatter = std::move(formatter);
+}
+
+void DescriptorSink::FlushOnCrash() {
+  crash_counts = {.num_queued = &state_->num_queued, .num_done = &state_->num_done};
+  crash_sink = &crash_counts;
+  for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    struct sigaction old {};
+    // A sanitizer's or a test framework's handler says more than ours.
+    if (sigaction(number, nullptr, &old) != 0 || old.sa_handler != SIG_DFL) continue;
+    struct sigaction action {};
+    action.sa_handler = OnCrash;
+    action.sa_flags = SA_RESETHAND;
+    sigaction(number, &action, nullptr);
+  }
+}
+
+}  // namespace maxsim::log

@@ -1,0 +1,179 @@
+#include "server/observability/logging.h"
+
+#include <grpc/support/log.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "server/observability/log_limit.h"
+#include "server/observability/log_sink.h"
+#include "spdlog/pattern_formatter.h"
+
+// Later releases of protobuf log through Abseil, and have no such header.
+#if __has_include("google/protobuf/stubs/logging.h")
+#include "google/protobuf/stubs/logging.h"
+#define MAXSIM_PROTOBUF_LOGS 1
+#endif
+
+namespace maxsim::log {
+namespace {
+
+struct Split {
+  std::string_view message;
+  std::vector<std::pair<std::string_view, std::string_view>> fields;
+  std::string_view table;
+};
+
+Split SplitPayload(std::string_view payload) {
+  Split split;
+  if (const size_t group = payload.find(kGroupSeparator); group != std::string_view::npos) {
+    split.table = payload.substr(group + 1);
+    payload = payload.substr(0, group);
+  }
+  size_t end = std::min(payload.find(kRecordSeparator), payload.size());
+  split.message = payload.substr(0, end);
+  while (end < payload.size()) {
+    payload.remove_prefix(end + 1);
+    end = std::min(payload.find(kRecordSeparator), payload.size());
+    const std::string_view field = payload.substr(0, end);
+    const size_t unit = field.find(kUnitSeparator);
+    if (unit != std::string_view::npos) split.fields.emplace_back(field.substr(0, unit), field.substr(unit + 1));
+  }
+  return split;
+}
+
+void Append(spdlog::memory_buf_t& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
+
+// Control characters other than a line's end would let a client's text rewrite the log; a value with spaces is quoted.
+void AppendText(spdlog::memory_buf_t& out, std::string_view text, bool may_quote) {
+  const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=\\") != std::string_view::npos);
+  if (quote) out.push_back('"');
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool control = (byte < 0x20 || byte == 0x7f) && !(letter == '\n' && !may_quote);
+    if (quote && (letter == '"' || letter == '\\')) out.push_back('\\');
+    out.push_back(control ? ' ' : letter);
+  }
+  if (quote) out.push_back('"');
+}
+
+std::unique_ptr<spdlog::pattern_formatter> Pattern(const char* pattern, spdlog::pattern_time_type time) {
+  return std::make_unique<spdlog::pattern_formatter>(pattern, time, "");
+}
+
+class Text : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const Split split = SplitPayload(std::string_view(message.payload.data(), message.payload.size()));
+    prefix_->format(message, out);
+    AppendText(out, split.message, /*may_quote=*/false);
+    for (const auto& [key, value] : split.fields) {
+      out.push_back(' ');
+      Append(out, key);
+      out.push_back('=');
+      AppendText(out, value, /*may_quote=*/true);
+    }
+    out.push_back('\n');
+    for (std::string_view rest = split.table; !rest.empty();) {
+      const size_t end = rest.find('\n');
+      Append(out, "    ");
+      AppendText(out, rest.substr(0, end), /*may_quote=*/false);
+      out.push_back('\n');
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Text>(); }
+
+ private:
+  std::unique_ptr<spdlog::pattern_formatter> prefix_ =
+      Pattern("%Y-%m-%d %H:%M:%S.%e %^%L%$ ", spdlog::pattern_time_type::local);
+};
+
+class Json : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const Split split = SplitPayload(std::string_view(message.payload.data(), message.payload.size()));
+    prefix_->format(message, out);
+    Append(out, JsonString(split.message));
+    for (const auto& [key, value] : split.fields) {
+      out.push_back(',');
+      Append(out, JsonString(key));
+      out.push_back(':');
+      Append(out, JsonString(value));
+    }
+    if (!split.table.empty()) {
+      Append(out, ",\"table\":");
+      Append(out, JsonString(split.table));
+    }
+    Append(out, "}\n");
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Json>(); }
+
+ private:
+  std::unique_ptr<spdlog::pattern_formatter> prefix_ =
+      Pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":)", spdlog::pattern_time_type::utc);
+};
+
+// gRPC's errors quote what clients sent, who need no token for it: a header of a megabyte would be a line of a
+// megabyte.
+constexpr size_t kMaxErrorBytes = 300;
+constexpr int kMaxErrorsPerSecond = 10;
+// An operator who asks for debug output wants it whole, but not without end.
+constexpr size_t kMaxDebugBytes = 4096;
+
+// What gRPC says before it aborts the process, and no client can make it say otherwise.
+bool IsAssertion(std::string_view message) { return message.substr(0, 16) == "assertion failed"; }
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  static LineLimit limit(kMaxErrorsPerSecond);
+  if (args->severity != GPR_LOG_SEVERITY_ERROR) {
+    if (DebugEnabled()) Write(spdlog::level::debug, Cut(args->message, kMaxDebugBytes), {{"from", "grpc"}});
+    return;
+  }
+  if (!spdlog::should_log(spdlog::level::warn)) return;
+  if (IsAssertion(args->message)) return Write(spdlog::level::critical, args->message, {{"from", "grpc"}});
+  const std::optional<uint64_t> left_out = limit.Take(LineLimit::Clock::now());
+  if (!left_out.has_value()) return;
+  const std::string message = Cut(args->message, kMaxErrorBytes);
+  if (*left_out == 0) return Write(spdlog::level::warn, message, {{"from", "grpc"}});
+  Write(spdlog::level::warn, message, {{"from", "grpc"}, {"left_out", std::to_string(*left_out)}});
+}
+
+#ifdef MAXSIM_PROTOBUF_LOGS
+// Errors are of messages that cannot be parsed, whose sender is told; what is fatal is a fault of the program.
+void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
+  const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
+  if (spdlog::should_log(level)) Write(level, Cut(message, kMaxDebugBytes), {{"from", "protobuf"}});
+}
+#endif
+
+}  // namespace
+
+std::string JsonString(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::unique_ptr<spdlog::formatter> TextFormatter() { return std::make_unique<Text>(); }
+std::unique_ptr<spdlog::formatter> JsonFormatter() { return std::make_unique<Json>(); }
+
+void Flush() { spdlog::default_logger_raw()->flush(); }
+
+void Initialize(const std::string& level, const std::string& format) {
+  auto sink = std::make_shared<DescriptorSink>(STDERR_FILENO, DescriptorSink::Options());
+  sink->FlushOnCrash();
+  auto logger = std::make_shared<spdlog::logger>("maxsimd", std::move(sink));
+  logger->set_formatter(format == "json" ? JsonFormatter() : TextFormatter());
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::critical);  // what may be the last line; all others are written within moments
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(LogFromGrpc);
+#ifdef MAXSIM_PROTOBUF_LOGS
+  google::protobuf::SetLogHandler(LogFromProtobuf);
+#endif
+}
+
+}  // namespace maxsim::log

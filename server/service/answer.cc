@@ -1,0 +1,164 @@
+#include "server/service/answer.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/saturating.h"
+#include "server/service/status.h"
+
+namespace maxsim::service {
+namespace {
+
+// Bytes on the wire, rounded up: a score and a position, an integer id, a token match; and what a string takes beside
+// its own bytes.
+constexpr uint64_t kHitBytes = sizeof(float) + 10;
+constexpr uint64_t kIntIdBytes = 10;
+constexpr uint64_t kMatchBytes = sizeof(float) + 5;
+constexpr uint64_t kStringBytes = 6;
+
+absl::Status TooLarge(const std::string& path, const std::string& what, uint64_t bytes, const RequestLimits& limits,
+                      const char* advice) {
+  return InvalidField(path, absl::StrCat(what, " take ", bytes, " bytes, and an answer has at most ",
+                                         limits.max_answer_bytes, " (limits.max_answer_bytes); ", advice));
+}
+
+uint64_t MissingBytes(const ResolvedCandidates& candidates) {
+  uint64_t bytes = candidates.missing_int_ids.size() * kIntIdBytes;
+  for (const std::string& id : candidates.missing_string_ids) bytes += id.size() + kStringBytes;
+  return bytes;
+}
+
+// Of all queries. Those that share their candidates mostly stand together.
+uint64_t MissingBytes(const PendingAnswer& answer) {
+  uint64_t sum = 0;
+  uint64_t bytes = 0;
+  const ResolvedCandidates* last = nullptr;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    if (std::exchange(last, query.candidates.get()) != query.candidates.get()) bytes = MissingBytes(*query.candidates);
+    sum = SaturatingAdd(sum, bytes);
+  }
+  return sum;
+}
+
+void FillIds(const store::Collection& collection, const engine::JobQueryResult& scored, v1::QueryResult& result) {
+  if (collection.manifest().id_type == collection::IdType::kString) {
+    auto* ids = result.mutable_string_ids()->mutable_ids();
+    ids->Reserve(static_cast<int>(scored.hits.size()));
+    for (const engine::Hit& hit : scored.hits) {
+      const std::string_view id = collection.string_id(hit.ordinal);
+      ids->Add()->assign(id.data(), id.size());
+    }
+  } else {
+    auto* ids = result.mutable_int_ids()->mutable_ids();
+    ids->Reserve(static_cast<int>(scored.hits.size()));
+    for (const engine::Hit& hit : scored.hits) ids->Add(collection.int_id(hit.ordinal));
+  }
+}
+
+void FillAlignments(const engine::JobQueryResult& scored, v1::QueryResult& result) {
+  if (scored.hits.empty()) return;
+  const size_t num_tokens = scored.matches.size() / scored.hits.size();
+  for (size_t h = 0; h < scored.hits.size(); ++h) {
+    v1::Alignment& alignment = *result.add_alignments();
+    alignment.mutable_document_tokens()->Reserve(static_cast<int>(num_tokens));
+    alignment.mutable_similarities()->Reserve(static_cast<int>(num_tokens));
+    for (size_t t = 0; t < num_tokens; ++t) {
+      const TokenMatch& match = scored.matches[h * num_tokens + t];
+      alignment.add_document_tokens(static_cast<uint32_t>(match.document_token));
+      alignment.add_similarities(match.similarity);
+    }
+  }
+}
+
+void FillResult(const PendingAnswer& answer, const ResolvedCandidates& candidates, const engine::JobQueryResult& scored,
+                v1::QueryResult& result) {
+  const store::Collection& collection = *answer.collection;
+  if (!candidates.is_inline) FillIds(collection, scored, result);
+  const int count = static_cast<int>(scored.hits.size());
+  result.mutable_scores()->Reserve(count);
+  result.mutable_positions()->Reserve(count);
+  for (const engine::Hit& hit : scored.hits) {
+    result.add_scores(hit.score);
+    result.add_positions(hit.position);
+    if (!answer.return_payloads) continue;
+    const std::string_view payload = candidates.is_inline ? std::string_view() : collection.payload(hit.ordinal);
+    result.add_payloads(payload.data(), payload.size());
+  }
+  if (answer.return_alignments) FillAlignments(scored, result);
+  for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
+  for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
+  result.set_unavailable_documents(scored.num_unavailable);
+}
+
+}  // namespace
+
+uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
+  // A missing id's string, with what the allocator adds.
+  constexpr uint64_t kBytesPerString = sizeof(std::string) + 16;
+  uint64_t bytes = engine::JobBytes(job) + answer.queries.capacity() * sizeof(PendingAnswer::Query);
+  const ResolvedCandidates* last = nullptr;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    const ResolvedCandidates* const candidates = query.candidates.get();
+    if (std::exchange(last, candidates) == candidates) continue;  // queries that share theirs mostly stand together
+    bytes += sizeof(ResolvedCandidates) + candidates->missing_int_ids.capacity() * sizeof(int64_t);
+    for (const std::string& id : candidates->missing_string_ids) bytes += kBytesPerString + id.size();
+  }
+  return bytes;
+}
+
+absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits) {
+  const uint64_t bytes = MissingBytes(answer);
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  return TooLarge("candidates", "the unknown ids, which the answer repeats for every query,", bytes, limits,
+                  "send fewer of them, or fewer queries");
+}
+
+absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits) {
+  const uint64_t bytes = SaturatingMultiply(num_matches, kMatchBytes);
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  return TooLarge("return_alignments", absl::StrCat(num_matches, " token matches (top_k x query tokens)"), bytes,
+                  limits, "lower top_k");
+}
+
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result,
+                             const RequestLimits& limits) {
+  const bool has_strings = answer.collection->manifest().id_type == collection::IdType::kString;
+  uint64_t bytes = MissingBytes(answer);
+  uint64_t payload_bytes = 0;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    if (query.job_query < 0) continue;
+    const engine::JobQueryResult& scored = result.queries[static_cast<size_t>(query.job_query)];
+    bytes += scored.hits.size() * kHitBytes + scored.matches.size() * kMatchBytes;
+    if (query.candidates->is_inline) continue;
+    for (const engine::Hit& hit : scored.hits) {
+      bytes += has_strings ? answer.collection->string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
+      if (answer.return_payloads) payload_bytes += answer.collection->payload(hit.ordinal).size() + kStringBytes;
+    }
+  }
+  bytes += payload_bytes;
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  if (bytes - payload_bytes <= limits.max_answer_bytes) {
+    return TooLarge("return_payloads", "the results and their payloads", bytes, limits, "lower top_k");
+  }
+  return TooLarge("top_k", "the results of all queries", bytes, limits, "lower it, or send fewer queries");
+}
+
+v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result) {
+  static const engine::JobQueryResult kNothing;
+  v1::RerankResponse response;
+  response.set_request_id(answer.request_id);
+  response.set_generation(static_cast<uint64_t>(answer.collection->manifest().generation));
+  for (const PendingAnswer::Query& query : answer.queries) {
+    const engine::JobQueryResult& scored =
+        query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
+    FillResult(answer, *query.candidates, scored, *response.add_results());
+  }
+  v1::Timings& timings = *response.mutable_timings();
+  timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));
+  timings.set_copy_us(absl::ToDoubleMicroseconds(result.copy_time));
+  timings.set_kernel_us(absl::ToDoubleMicroseconds(result.kernel_time));
+  return response;
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,101 @@
+#include "server/service/auth.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+
+namespace maxsim::service {
+namespace {
+
+constexpr std::string_view kScheme = "bearer ";
+
+bool EqualInConstantTime(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  }
+  return difference == 0;
+}
+
+bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
+  bool known = false;
+  for (const std::string& candidate : tokens) known |= EqualInConstantTime(candidate, token);
+  return known;
+}
+
+}  // namespace
+
+absl::Status Authenticator::Load(TokenFile& wanted) {
+  if (wanted.path.empty()) return absl::OkStatus();
+  if (const std::string_view kind = OtherKind(wanted.path); !kind.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": it is ", std::string(kind), ", not a file"));
+  }
+  errno = 0;
+  std::ifstream file(wanted.path);
+  const auto unreadable = [&] {
+    const std::string message = absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": ", std::strerror(errno));
+    return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
+  };
+  if (!file) return unreadable();
+  std::vector<std::string> tokens;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    std::string token(absl::StripAsciiWhitespace(line));
+    if (token.empty() || token.front() == '#') continue;
+    // What no client could send: a header is visible ASCII.
+    if (std::any_of(token.begin(), token.end(), [](char c) { return c < 0x21 || c > 0x7e; })) {
+      return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, ":", number,
+                                                     ": a token holds only visible ASCII, and no spaces"));
+    }
+    tokens.push_back(std::move(token));
+  }
+  if (file.bad()) return unreadable();  // a folder, say
+  if (tokens.empty()) return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, " holds no token"));
+  std::lock_guard lock(mutex_);
+  wanted.tokens = std::move(tokens);
+  return absl::OkStatus();
+}
+
+absl::Status Authenticator::Load() {
+  absl::Status search = Load(search_);
+  absl::Status admin = Load(admin_);
+  if (search.ok()) return admin;
+  if (admin.ok()) return search;
+  return absl::Status(search.code(), absl::StrCat(search.message(), "; ", admin.message()));
+}
+
+size_t Authenticator::num_tokens(Scope scope) const {
+  std::lock_guard lock(mutex_);
+  return file_of(scope).tokens.size();
+}
+
+absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
+  if (!enabled(scope)) return absl::OkStatus();
+  const std::string scheme = absl::AsciiStrToLower(std::string(authorization.substr(0, kScheme.size())));
+  if (scheme != kScheme) {
+    return absl::UnauthenticatedError("the call carries no bearer token (metadata or header `authorization`)");
+  }
+  const std::string_view token = authorization.substr(kScheme.size());
+  bool may_search = false;
+  bool may_administer = false;
+  {
+    std::lock_guard lock(mutex_);
+    may_search = Holds(search_.tokens, token);
+    may_administer = Holds(admin_.tokens, token);
+  }
+  if (may_administer) return absl::OkStatus();
+  if (!may_search) return absl::UnauthenticatedError("the bearer token is not known");
+  if (scope == Scope::kSearch || admin_.path.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError("the bearer token may search; this call is for those of auth.admin_tokens_file");
+}
+
+}  // namespace maxsim::service

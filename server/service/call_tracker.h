@@ -1,0 +1,61 @@
+// Which calls are in progress, so that a server that stops knows when it may close its port: gRPC cuts off every call
+// that it has not finished by then, and those that arrive while it closes.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/time/time.h"
+
+namespace maxsim::service {
+
+// Thread-safe.
+class CallTracker {
+ public:
+  // A call in progress, from its construction until End or its destruction. The tracker must outlive it.
+  class Call {
+   public:
+    explicit Call(CallTracker* tracker) : tracker_(tracker), began_before_drain_(tracker->Begin()) {}
+    ~Call() { End(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    // Idempotent; not to be called from two threads.
+    void End() {
+      if (tracker_ != nullptr) tracker_->End(began_before_drain_);
+      tracker_ = nullptr;
+    }
+
+   private:
+    CallTracker* tracker_;
+    const bool began_before_drain_;
+  };
+
+  // Calls that are in progress now are told from those that come later.
+  void BeginDrain();
+
+  // Waits, `limit` at most, for the calls that were in progress at BeginDrain. Returns how many there still are.
+  int64_t WaitForEarlierCalls(absl::Duration limit);
+
+  // Waits, `limit` at most, until no call is in progress and none has begun or ended for `quiet`: the clients have
+  // noticed. False when it came to the limit.
+  bool WaitForQuiet(absl::Duration quiet, absl::Duration limit);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool Begin();
+  void End(bool began_before_drain);
+
+  std::mutex mutex_;
+  std::condition_variable idle_;  // one of the counts has come to 0
+  // Guarded by mutex_.
+  bool draining_ = false;
+  int64_t earlier_ = 0;  // in progress, begun before BeginDrain
+  int64_t later_ = 0;
+  Clock::time_point last_change_;  // of either count
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,37 @@
+// Candidates of a request: validation, and resolution of ids to collection ordinals.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/engine/job.h"
+#include "server/service/limits.h"
+#include "server/service/token_matrix.h"
+#include "server/store/collection.h"
+
+namespace maxsim::service {
+
+// The candidates of one query, or of several that share the request's.
+struct ResolvedCandidates {
+  std::shared_ptr<const engine::CandidateSet> set;
+  uint64_t num_documents = 0;
+  uint64_t num_tokens = 0;
+  bool is_inline = false;
+  // Ids that the collection does not hold, in request order, each once. One of the two, by the collection's id type.
+  std::vector<std::string> missing_string_ids;
+  std::vector<int64_t> missing_int_ids;
+};
+
+// A repeated id counts once, at its first position. INVALID_ARGUMENT for an empty or oversized list, an id that cannot
+// be one, ids of the wrong kind, an inline document of the wrong shape or values; NOT_FOUND for an unknown id when
+// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates".
+absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(const v1::Candidates& candidates,
+                                                                            const store::Collection& collection,
+                                                                            const RequestLimits& limits,
+                                                                            bool fail_on_missing, FieldPath path);
+
+}  // namespace maxsim::service

@@ -1,0 +1,80 @@
+// Loading, reloading and unloading collections, with what goes with it: the allowed folders and the metrics. The
+// store logs the outcomes.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/stop.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/observability/metrics.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::service {
+
+// Thread-safe. Calls block while shards load, and soon end with the status of `stop` (null: never) once that is
+// stopped.
+class CollectionAdmin {
+ public:
+  // All must outlive it.
+  CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
+                  std::vector<std::string> allowed_roots);
+
+  // For collections of the configuration: any path.
+  absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency,
+                                          store::Replication replication = store::Replication::kAuto);
+
+  // For clients: PERMISSION_DENIED for every path that is not certain to lie, symbolic links resolved, under an allowed
+  // root, so that nothing is learnt about other folders. The collection keeps the resolved path and the root, and its
+  // files are opened beneath that root, now and when it is reloaded (Folder). Without `replicate` it is copied
+  // to every device only where it is small (memory.replicate_below).
+  absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
+                                                   const std::string& residency, bool replicate,
+                                                   const StopSignal* stop = nullptr);
+
+  // `changed` must not be null.
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop = nullptr);
+
+  // Every collection, one after another, those that others are loading now last; the outcome of each is logged, and the
+  // first error returned.
+  absl::Status ReloadAll();
+
+  absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
+
+  std::vector<v1::CollectionInfo> List() const;
+
+  // Sets the gauges of collections and memory from what is loaded now.
+  void UpdateMetrics();
+
+ private:
+  // Counts a load or reload of a collection that is served now, and updates the gauges.
+  void CountLoad(const std::string& name, bool ok, absl::Duration duration);
+  absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
+  // A folder that clients may load, without symbolic links, and the allowed root that it lies under.
+  struct Allowed {
+    std::string path;
+    std::string root;
+  };
+  absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
+                                                 store::Residency residency, store::Replication replication,
+                                                 const StopSignal* stop);
+  // The allowed root that holds a path without links, itself without links; nullopt for one outside.
+  std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
+  absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
+
+  store::CollectionStore* const store_;
+  const store::DeviceSet* const devices_;
+  Metrics* const metrics_;
+  const std::vector<std::string> allowed_roots_;
+  std::mutex metrics_mutex_;
+  std::set<std::string> exported_;  // collections that have gauges; guarded by metrics_mutex_
+};
+
+}  // namespace maxsim::service

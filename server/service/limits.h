@@ -1,0 +1,36 @@
+// Limits on one request, as configured. GetInfo shows them; validation enforces them before anything is queued.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/limits.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::service {
+
+struct RequestLimits {
+  int64_t max_queries_per_request = 64;
+  int64_t max_query_tokens = maxsim::kMaxQueryTokens;  // of one query
+  int64_t max_document_tokens = 65536;                 // of one inline document; at most kMaxDocumentTokens
+  int64_t max_candidates_per_query = 1 << 20;          // listed ids, as sent; the whole collection is not bounded by it
+  int64_t max_inline_documents = 1024;                 // of one query
+  int64_t max_top_k = maxsim::kMaxTopK;
+  int64_t default_top_k = 10;
+  uint64_t max_request_work = uint64_t{1} << 40;    // token pairs, summed over the request's queries
+  int64_t max_alignments = 1 << 22;                 // top_k x query tokens, summed over a request that wants alignments
+  uint64_t max_request_bytes = uint64_t{64} << 20;  // of one message on the wire
+
+  // Of the message of one answer, from above: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
+  uint64_t max_answer_bytes = uint64_t{64} << 20;
+
+  // No key of its own: it follows from the engine's executor.
+  int64_t max_staged_bytes = ExecutorOptions{}.max_staged_bytes;  // of one inline document, as StagedBytes counts it
+};
+
+// Bytes of a request_id. Fixed: it is echoed, never stored.
+inline constexpr int64_t kMaxRequestIdBytes = 256;
+
+// Bytes of a collection's name: no longer one can be served (config::IsCollectionName), and errors repeat it.
+inline constexpr int64_t kMaxCollectionNameBytes = 128;
+
+}  // namespace maxsim::service

@@ -1,0 +1,51 @@
+// Which ordinals a list has named already.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace maxsim::service {
+
+// A set of ordinals that is begun anew for each list, at the cost of the list and not of the collection: a bit for each
+// document where those are soon cleared, else an open-addressing table whose entries carry the number
+// of their list, so that those of earlier lists are as good as empty. Not thread-safe: one a thread, to keep its
+// memory.
+class OrdinalSet {
+ public:
+  // Begins a list of at most `num_ordinals`, each below `end`, which is at most 2^40.
+  void Begin(size_t num_ordinals, uint64_t end);
+
+  // True the first time since Begin.
+  bool Insert(uint64_t ordinal) {
+    if (is_bitmap_) {
+      uint64_t& word = slots_[ordinal / 64];
+      const uint64_t bit = uint64_t{1} << ordinal % 64;
+      const bool is_new = (word & bit) == 0;
+      word |= bit;
+      return is_new;
+    }
+    const uint64_t entry = list_ << kOrdinalBits | ordinal;
+    // The high bits of the product are the well-mixed ones.
+    auto slot = static_cast<size_t>(ordinal * 0x9e3779b97f4a7c15u >> shift_);
+    while (slots_[slot] >> kOrdinalBits == list_) {
+      if (slots_[slot] == entry) return false;
+      slot = (slot + 1) & mask_;
+    }
+    slots_[slot] = entry;
+    return true;
+  }
+
+ private:
+  static constexpr int kOrdinalBits = 40;  // as in store::IdIndex
+
+  bool is_bitmap_ = false;
+  size_t bitmap_words_ = 0;  // that bitmaps have written since the last table
+  // The bitmap; or a power of two of entries, twice the list or more: the list's number, then the ordinal.
+  std::vector<uint64_t> slots_;
+  size_t mask_ = 0;
+  int shift_ = 64;
+  uint64_t list_ = 0;
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,26 @@
+#include "server/service/status.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/status.h"
+
+namespace maxsim::service {
+
+absl::Status InvalidField(std::string_view path, std::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(path), ": ", std::string(message)));
+}
+
+uint32_t RetryDelayMs(const absl::Status& status) {
+  const std::optional<absl::Duration> delay = client::RetryAfter(status);
+  if (!delay.has_value()) return 0;
+  return static_cast<uint32_t>(
+      std::min<int64_t>(absl::ToInt64Milliseconds(absl::Ceil(*delay, absl::Milliseconds(1))), UINT32_MAX));
+}
+
+std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+
+}  // namespace maxsim::service

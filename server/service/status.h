@@ -1,0 +1,24 @@
+// Errors of a request, whatever port it came to: which field is wrong, and when to try again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace maxsim::service {
+
+// Trailing metadata that gRPC's own retries obey: milliseconds as text.
+inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
+
+// Returns INVALID_ARGUMENT about one field of a request, "queries[3].weights" for example.
+absl::Status InvalidField(std::string_view path, std::string_view message);
+
+// Returns the milliseconds of the status's google.rpc.RetryInfo (client/status.h), rounded up; 0 when it has none.
+uint32_t RetryDelayMs(const absl::Status& status);
+
+// Returns "INVALID_ARGUMENT" and so on.
+std::string CodeName(absl::StatusCode code);
+
+}  // namespace maxsim::service

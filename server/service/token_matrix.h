@@ -1,0 +1,36 @@
+// Token matrices of a request: validation and conversion to the type that a collection is scored with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "kernels/scalar_type.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::service {
+
+// What a matrix has to be.
+struct TokenMatrixRules {
+  ScalarType storage = ScalarType::kF16;  // values are rounded to this type; not kI8
+  int32_t dim = 0;
+  int64_t max_tokens = 0;
+  std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"
+};
+
+// The path of a field in its request, such as "queries[3].tokens"; called only for messages.
+using FieldPath = absl::FunctionRef<std::string()>;
+
+// Everything but the values: dtype, rows, columns, size of data.
+absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path);
+
+// Appends the rows in the storage type. The shape must have been checked. INVALID_ARGUMENT for a value that is not
+// finite or beyond kMaxAbsValue, as sent or after rounding, naming its row and column.
+absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path,
+                        std::vector<std::byte>& rows);
+
+}  // namespace maxsim::service

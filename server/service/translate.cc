@@ -1,0 +1,193 @@
+#include "server/service/translate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/saturating.h"
+#include "kernels/limits.h"
+#include "server/service/status.h"
+#include "server/service/token_matrix.h"
+
+namespace maxsim::service {
+namespace {
+
+std::string QueryPath(int idx, const char* field) { return absl::StrCat("queries[", idx, "].", field); }
+
+absl::Status CheckWeights(const v1::Query& query, int idx) {
+  if (query.weights().empty()) return absl::OkStatus();
+  if (query.weights_size() != static_cast<int64_t>(query.tokens().num_tokens())) {
+    return InvalidField(QueryPath(idx, "weights"), absl::StrCat("has ", query.weights_size(), " weights for ",
+                                                                query.tokens().num_tokens(), " tokens"));
+  }
+  for (int i = 0; i < query.weights_size(); ++i) {
+    const float weight = query.weights(i);
+    if (std::isfinite(weight) && std::abs(weight) <= kMaxAbsWeight) continue;
+    return InvalidField(
+        absl::StrCat(QueryPath(idx, "weights"), "[", i, "]"),
+        absl::StrCat("is ", weight, "; weights must be finite and their magnitude at most ", kMaxAbsWeight));
+  }
+  return absl::OkStatus();
+}
+
+// Resolves each query's candidates; queries without their own share one resolution of the request's.
+absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
+                        const RequestLimits& limits, PendingAnswer& answer) {
+  const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
+  std::shared_ptr<const ResolvedCandidates> shared;
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const v1::Query& query = request.queries(i);
+    PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
+    if (query.has_candidates()) {
+      auto own = ResolveCandidates(query.candidates(), collection, limits, fail_on_missing,
+                                   [i] { return QueryPath(i, "candidates"); });
+      if (!own.ok()) return own.status();
+      pending.candidates = *std::move(own);
+      continue;
+    }
+    if (shared == nullptr) {
+      if (!request.has_candidates()) {
+        return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
+      }
+      auto resolved = ResolveCandidates(request.candidates(), collection, limits, fail_on_missing,
+                                        [] { return std::string("candidates"); });
+      if (!resolved.ok()) return resolved.status();
+      shared = *std::move(resolved);
+    }
+    pending.candidates = shared;
+  }
+  return absl::OkStatus();
+}
+
+// The request's price, as engine::ComputeWork would have it; and, where alignments are wanted, their number.
+absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top_k, const RequestLimits& limits,
+                                   const PendingAnswer& answer) {
+  uint64_t work = 0;
+  uint64_t matches = 0;
+  for (size_t i = 0; i < answer.queries.size(); ++i) {
+    const uint64_t tokens = request.queries(static_cast<int>(i)).tokens().num_tokens();
+    const ResolvedCandidates& candidates = *answer.queries[i].candidates;
+    work = SaturatingAdd(work, SaturatingMultiply(tokens, candidates.num_tokens));
+    matches += tokens * std::min<uint64_t>(static_cast<uint64_t>(top_k), candidates.num_documents);
+  }
+  if (work > limits.max_request_work) {
+    return InvalidField("queries",
+                        absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens), and at most ",
+                                     limits.max_request_work, " (limits.max_request_work) are accepted"));
+  }
+  if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
+    return InvalidField("return_alignments",
+                        absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
+                                     limits.max_alignments, " (limits.max_alignments) are accepted"));
+  }
+  if (request.return_alignments()) {
+    if (absl::Status status = CheckAlignments(matches, limits); !status.ok()) return status;
+  }
+  return work;
+}
+
+engine::Priority PriorityOf(v1::Priority priority) {
+  switch (priority) {
+    case v1::PRIORITY_LOW:
+      return engine::Priority::kLow;
+    case v1::PRIORITY_HIGH:
+      return engine::Priority::kHigh;
+    default:
+      return engine::Priority::kNormal;
+  }
+}
+
+// Converts the queries that have something to score, and remembers which they are.
+absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrixRules& rules, int32_t top_k,
+                             PendingAnswer& answer, engine::Job& job) {
+  job.queries.reserve(static_cast<size_t>(request.queries_size()));
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const v1::Query& query = request.queries(i);
+    PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
+    engine::JobQuery converted;
+    absl::Status status = AppendRows(
+        query.tokens(), rules, [i] { return QueryPath(i, "tokens"); }, converted.tokens);
+    if (!status.ok()) return status;
+    if (pending.candidates->num_documents == 0) continue;
+    converted.weights.assign(query.weights().begin(), query.weights().end());
+    converted.num_tokens = static_cast<int32_t>(query.tokens().num_tokens());
+    converted.top_k = top_k;
+    converted.want_alignments = request.return_alignments();
+    converted.candidates = pending.candidates->set;
+    pending.job_query = static_cast<int>(job.queries.size());
+    job.queries.push_back(std::move(converted));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits) {
+  if (request.request_id().size() > static_cast<size_t>(kMaxRequestIdBytes)) {
+    return InvalidField("request_id", absl::StrCat("has ", request.request_id().size(), " bytes, and at most ",
+                                                   kMaxRequestIdBytes, " are accepted"));
+  }
+  if (request.collection().empty()) return InvalidField("collection", "is empty");
+  if (request.collection().size() > static_cast<size_t>(kMaxCollectionNameBytes)) {
+    return InvalidField("collection", absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
+                                                   kMaxCollectionNameBytes, " are accepted"));
+  }
+  if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
+    return InvalidField(
+        "queries", absl::StrCat("has ", request.queries_size(), " queries, and 1 to ", limits.max_queries_per_request,
+                                " (limits.max_queries_per_request) are accepted"));
+  }
+  if (request.top_k() > limits.max_top_k) {
+    return InvalidField("top_k", absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k,
+                                              " (limits.max_top_k) is accepted"));
+  }
+  if (!v1::MissingPolicy_IsValid(request.missing_policy())) {
+    return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",
+                                                       static_cast<int>(v1::MissingPolicy_MAX), " are accepted"));
+  }
+  if (!v1::Priority_IsValid(request.priority())) {
+    return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
+                                                 static_cast<int>(v1::Priority_MAX), " are accepted"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
+                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
+  if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
+  const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
+                               .dim = collection->dim(),
+                               .max_tokens = limits.max_query_tokens,
+                               .limit_name = "limits.max_query_tokens"};
+  // From cheap to dear: shapes, then ids, then the price, and values last.
+  for (int i = 0; i < request.queries_size(); ++i) {
+    absl::Status status = CheckShape(request.queries(i).tokens(), rules, [i] { return QueryPath(i, "tokens"); });
+    if (status.ok()) status = CheckWeights(request.queries(i), i);
+    if (!status.ok()) return status;
+  }
+  Translated translated;
+  PendingAnswer& answer = translated.answer;
+  answer.request_id = request.request_id();
+  answer.return_payloads = request.return_payloads();
+  answer.return_alignments = request.return_alignments();
+  answer.queries.resize(static_cast<size_t>(request.queries_size()));
+  if (absl::Status status = ResolveAll(request, *collection, limits, answer); !status.ok()) return status;
+  if (absl::Status status = CheckMissing(answer, limits); !status.ok()) return status;
+  const auto top_k = static_cast<int32_t>(request.top_k() == 0 ? limits.default_top_k : request.top_k());
+  const absl::StatusOr<uint64_t> work = CheckWork(request, top_k, limits, answer);
+  if (!work.ok()) return work.status();
+
+  auto job = std::make_unique<engine::Job>();
+  if (absl::Status status = BuildJobQueries(request, rules, top_k, answer, *job); !status.ok()) return status;
+  answer.collection = collection;
+  if (job->queries.empty()) return translated;
+  job->collection = std::move(collection);
+  job->priority = PriorityOf(request.priority());
+  job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
+  job->work = *work;
+  translated.job = std::move(job);
+  return translated;
+}
+
+}  // namespace maxsim::service

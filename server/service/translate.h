@@ -1,0 +1,29 @@
+// RerankRequest -> engine::Job. Pure: no queue, no clock, no gRPC.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/engine/job.h"
+#include "server/service/answer.h"
+#include "server/service/limits.h"
+#include "server/store/collection.h"
+
+namespace maxsim::service {
+
+struct Translated {
+  std::unique_ptr<engine::Job> job;  // null when no query has anything to score
+  PendingAnswer answer;
+};
+
+// What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k or enum value,
+// or no collection's name.
+absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
+
+// Checks everything else and converts. The job's deadline, cancellation and `done` are the caller's to set.
+// INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL.
+absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
+                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
+
+}  // namespace maxsim::service

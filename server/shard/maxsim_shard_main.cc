@@ -1,3 +1,0 @@
-#include "server/shard/cli.h"
-
-int main(int argc, char** argv) { return maxsim::shard::RunCli(argc, argv); }

@@ -1,0 +1,264 @@
+// The programs together, as a user runs them: maxsim-shard builds a collection, maxsimd serves it, maxsimctl asks.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <tuple>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/service/tools/programs.h"
+#include "tests/support/sanitized.h"
+
+namespace maxsim::client {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Token matrices, texts and judgements of a collection and its queries.
+struct Data {
+  std::string folder, documents;
+  std::string operator/(const std::string& name) const { return folder + "/" + name; }
+};
+
+// The bundled collection, or nothing where the test does not run from the repository or a bundle.
+std::string DemoFolder() { return std::filesystem::exists("demo/tokens.npy") ? "demo" : ""; }
+
+std::string CranfieldFolder() {
+  const char* shared = std::getenv("MAXSIM_SHARED_DATA");
+  const std::string folder = std::string(shared != nullptr ? shared : "../shared/data") + "/cranfield";
+  return std::filesystem::exists(folder + "/tokens.npy") ? folder : "";
+}
+
+class CtlServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* program : {"maxsimd", "maxsimctl", "maxsim-shard"}) {
+      if (ProgramPath(program).empty())
+        GTEST_SKIP() << program << " has not been built (MAXSIM_BIN_DIR names its folder)";
+    }
+  }
+
+  void Build(const Data& data, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"build",
+                                          "--tokens",
+                                          data / "tokens.npy",
+                                          "--lengths",
+                                          data / "lengths.npy",
+                                          "--ids",
+                                          data / data.documents,
+                                          "--output",
+                                          collection_,
+                                          "--name",
+                                          "docs",
+                                          "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult built = RunProgram("maxsim-shard", arguments);
+    ASSERT_EQ(built.exit_code, 0) << built.err;
+  }
+
+  static ProgramResult Ctl(const ServerProcess& server, std::vector<std::string> arguments) {
+    return RunProgram("maxsimctl", arguments, {{"MAXSIM_SERVER", server.address()}});
+  }
+
+  // Arguments that name a data set's queries.
+  static std::vector<std::string> Queries(const Data& data, const std::string& command, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {command, "--query-lengths", data / "query_lengths.npy"};
+    arguments.push_back(command == "verify" || command == "evaluate" ? "--queries" : "--query");
+    arguments.push_back(data / "query_tokens.npy");
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  TemporaryFolder folder_;
+  const std::string collection_ = folder_ / "docs";
+};
+
+TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo, {"--max-shard-bytes", "1MiB"}));
+  const ServerProcess server({"docs=" + collection_});
+  ASSERT_TRUE(server.ready()) << server.Log();
+
+  ProgramResult run = Ctl(server, Queries(demo, "rerank", {"--all", "--payload", "--json", "--top-k", "5"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json answer = json::parse(run.out);
+  ASSERT_EQ(answer["results"].size(), 5);
+  const std::string best = answer["results"][0]["id"];
+  EXPECT_TRUE(answer["results"][0]["payload"].contains("text"));
+
+  // The same documents by id, worst first and one unknown: the same scores to the last bit.
+  std::string ids = "no-such-document";
+  for (int i = 4; i >= 0; --i) ids += "," + answer["results"][i]["id"].get<std::string>();
+  run = Ctl(server, Queries(demo, "rerank", {"--ids", ids, "--json"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json listed = json::parse(run.out);
+  EXPECT_EQ(listed["missing"], json::parse(R"(["no-such-document"])"));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(listed["results"][i]["id"], answer["results"][i]["id"]);
+    EXPECT_EQ(listed["results"][i]["score"], answer["results"][i]["score"]);
+    EXPECT_EQ(listed["results"][i]["position"], 5 - i) << "index in the list, after the unknown id";
+  }
+
+  run = Ctl(server, Queries(demo, "explain", {"--queries-jsonl", demo / "queries.jsonl", "--color", "always"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("document  " + best), HasSubstr("won of the score"), HasSubstr("\033[48;5;")));
+
+  // 0: the whole collection; of more than the 150 documents that there are, all are drawn.
+  for (const auto& [asked, drawn, results] : {std::tuple{"0", 0, 100}, {"40", 40, 40}, {"1000", 150, 100}}) {
+    run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", asked, "--json"}));
+    EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
+    const json report = json::parse(run.out);
+    EXPECT_EQ(report["queries"], 15);
+    EXPECT_LE(report["error_by_magnitude"], 1e-5);
+    EXPECT_EQ(report["overlap"], 1.0);
+    EXPECT_EQ(report["candidates"], drawn);
+    EXPECT_EQ(report["results"], 15 * results);
+  }
+  run = Ctl(server, Queries(demo, "evaluate",
+                            {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--reference"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("nDCG@10"));
+}
+
+TEST_F(CtlServerTest, TheBundledCollectionInI8) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  const std::string smaller = folder_ / "docs-i8";
+  ProgramResult run =
+      RunProgram("maxsim-shard", {"quantize", collection_, smaller, "--json", "--sample", "0", "--queries",
+                                  demo / "query_tokens.npy", "--query-lengths", demo / "query_lengths.npy",
+                                  "--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json quantized = json::parse(run.out);
+  EXPECT_GE(quantized["quality"]["spearman"], 0.9999);
+  const ServerProcess server({"docs=" + smaller});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_THAT(Ctl(server, {"info"}).out, HasSubstr("i8"));
+
+  for (const char* candidates : {"0", "40"}) {
+    run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", candidates, "--json"}));
+    EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
+    const json report = json::parse(run.out);
+    EXPECT_LE(report["error_by_magnitude"], 1e-5);
+    EXPECT_EQ(report["overlap"], 1.0);
+  }
+  run = Ctl(server, Queries(demo, "verify", {"--sample", "2"}));
+  EXPECT_THAT(run.out, HasSubstr("tokens of dimension 128 in i8")) << run.err;
+  run =
+      Ctl(server,
+          Queries(demo, "evaluate",
+                  {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--reference", "--json"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NEAR(json::parse(run.out)["server"]["nDCG@10"].get<double>(),
+              quantized["quality"]["ndcg"]["after"].get<double>(), 1e-9);
+  run = Ctl(server, Queries(demo, "explain", {"--queries-jsonl", demo / "queries.jsonl"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("the sum over 12 query tokens"));
+
+  // Its files are not those of the source, which has another storage.
+  run = Ctl(server, Queries(demo, "verify", {"--sample", "1", "--path", collection_}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("has storage i8"), HasSubstr("has f16")));
+}
+
+TEST_F(CtlServerTest, CollectionsComeReloadAndGo) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  const ServerProcess server({"docs=" + collection_}, {"--store.allowed_roots", folder_ / ""});
+  ASSERT_TRUE(server.ready()) << server.Log();
+
+  EXPECT_THAT(Ctl(server, {"reload", "docs"}).out, StartsWith("unchanged docs: generation 1"));
+  ASSERT_NO_FATAL_FAILURE(Build(demo));  // publishes generation 2
+  ProgramResult run = Ctl(server, Queries(demo, "verify", {"--sample", "1"}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("has generation 1"), HasSubstr("maxsimctl reload")));
+  EXPECT_THAT(Ctl(server, {"reload", "docs"}).out, StartsWith("reloaded docs: generation 2"));
+  EXPECT_EQ(Ctl(server, Queries(demo, "verify", {"--sample", "1"})).exit_code, 0);
+
+  run = Ctl(server, {"load", "docs", collection_});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, StartsWith("maxsimctl: ALREADY_EXISTS"));
+  EXPECT_EQ(Ctl(server, {"unload", "docs"}).exit_code, 0);
+  run = Ctl(server, {"collections"});
+  EXPECT_EQ(run.out, "no collections\n") << run.err;
+  run = Ctl(server, {"load", "docs", "/etc"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, StartsWith("maxsimctl: PERMISSION_DENIED"));
+  run = Ctl(server, Queries(demo, "rerank", {"--all", "--collection", "docs"}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("NOT_FOUND"));
+  EXPECT_THAT(Ctl(server, {"load", "docs", collection_}).out, StartsWith("loaded docs: generation 2"));
+  EXPECT_EQ(Ctl(server, Queries(demo, "verify", {"--sample", "1"})).exit_code, 0);
+}
+
+TEST_F(CtlServerTest, VerifyCatchesFilesThatDifferFromWhatIsServed) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  // The same shapes and ids with one document's vectors in another's place: byte-reversed halves of the token array.
+  const std::string other = folder_ / "other";
+  std::string tokens;
+  {
+    std::ifstream file(demo / "tokens.npy", std::ios::binary);
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    tokens = bytes.str();
+  }
+  const size_t half = (tokens.size() - 128) / 4 * 2;  // whole float16 elements after NumPy's 128-byte header
+  std::rotate(tokens.begin() + 128, tokens.begin() + 128 + static_cast<std::ptrdiff_t>(half), tokens.end());
+  std::ofstream(folder_ / "rotated.npy", std::ios::binary) << tokens;
+  const ProgramResult built =
+      RunProgram("maxsim-shard", {"build", "--tokens", folder_ / "rotated.npy", "--lengths", demo / "lengths.npy",
+                                  "--ids", demo / demo.documents, "--output", other, "--name", "docs", "--quiet"});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  const ServerProcess server({"docs=" + collection_});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const ProgramResult run = Ctl(server, Queries(demo, "verify", {"--sample", "2", "--path", other}));
+  EXPECT_EQ(run.exit_code, 1) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("the largest error"));
+}
+
+TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  const std::string cranfield = CranfieldFolder();
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  if (cranfield.empty())
+    GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  const ServerProcess server({"docs=" + collection_});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const ProgramResult run = Ctl(server, Queries(Data{cranfield, ""}, "rerank", {"--all"}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("96"), HasSubstr("128")));
+}
+
+TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
+  if (test::kSanitized)
+    GTEST_SKIP()
+        << "the FP64 reference takes minutes in a sanitized build; the bundled collection's test is the same code";
+  const Data cranfield{CranfieldFolder(), "docs.jsonl"};
+  if (cranfield.folder.empty())
+    GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";
+  ASSERT_NO_FATAL_FAILURE(Build(cranfield));
+  const ServerProcess server({"docs=" + collection_});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ProgramResult run = Ctl(server, Queries(cranfield, "verify", {"--sample", "12", "--top-k", "100"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
+  EXPECT_THAT(run.out, HasSubstr("100.000 % (1,200 of 1,200)"));
+  run = Ctl(server, Queries(cranfield, "evaluate",
+                            {"--queries-jsonl", cranfield / "queries.jsonl", "--qrels", cranfield / "qrels.tsv"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("nDCG@10     0.5218\n")) << "the FP64 scores of this encoding have it";
+}
+
+}  // namespace
+}  // namespace maxsim::client

@@ -1,0 +1,220 @@
+#include "tests/support/fake_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace maxsim::test {
+
+class FakeBackend::FakeDocuments : public Documents {
+ public:
+  FakeDocuments(const DocumentsView& view, MemoryNeed memory, std::shared_ptr<std::atomic<int64_t>> alive)
+      : view_(view), num_tokens_(view.num_tokens()), memory_(memory), alive_(std::move(alive)) {
+    if (alive_ != nullptr) ++*alive_;
+  }
+  ~FakeDocuments() override {
+    if (alive_ != nullptr) --*alive_;
+  }
+  ScalarType type() const override { return view_.type; }
+  int32_t dim() const override { return view_.dim; }
+  int64_t num_documents() const override { return view_.num_documents; }
+  int64_t num_tokens() const override { return num_tokens_; }
+  MemoryNeed memory() const override { return memory_; }
+
+ private:
+  const DocumentsView view_;
+  const int64_t num_tokens_;  // the view's offsets may go when the load is done
+  const MemoryNeed memory_;
+  const std::shared_ptr<std::atomic<int64_t>> alive_;
+};
+
+class FakeBackend::FakeExecutor : public Executor {
+ public:
+  explicit FakeExecutor(FakeBackend* backend) : backend_(*backend) {}
+
+  absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
+                    absl::Span<std::vector<Scored>> results, CallTimings* timings) override {
+    std::function<absl::Status(absl::Span<const Query>)> hook;
+    {
+      std::unique_lock lock(backend_.mutex_);
+      Call& call = backend_.calls_.emplace_back();
+      call.num_documents = documents.num_documents();
+      for (const Query& query : queries) {
+        call.query_tokens.push_back(query.num_tokens);
+        call.num_candidates.push_back(query.ordinals == nullptr ? documents.num_documents() : query.num_candidates);
+        call.ordinals.push_back(query.ordinals);
+      }
+      backend_.changed_.notify_all();
+      backend_.changed_.wait(lock, [this] { return !backend_.closed_; });
+      hook = backend_.on_top_k_;
+    }
+    if (hook != nullptr) {
+      if (absl::Status status = hook(queries); !status.ok()) return status;
+    }
+    for (size_t idx = 0; idx < queries.size(); ++idx) {
+      const Query& query = queries[idx];
+      const int64_t count = query.ordinals == nullptr ? documents.num_documents() : query.num_candidates;
+      std::vector<Scored>& scored = results[idx];
+      scored.clear();
+      for (int64_t position = 0; position < count; ++position) {
+        const auto ordinal = query.ordinals == nullptr ? position : static_cast<int64_t>(query.ordinals[position]);
+        scored.push_back({-static_cast<float>(ordinal), static_cast<uint32_t>(position)});
+      }
+      std::sort(scored.begin(), scored.end(), RanksBefore);
+      if (scored.size() > static_cast<size_t>(query.top_k)) scored.resize(static_cast<size_t>(query.top_k));
+    }
+    if (timings != nullptr) *timings = {.copy_seconds = 0.25, .kernel_seconds = 0.5};
+    return absl::OkStatus();
+  }
+
+  absl::Status Align(const Documents&, const Query&, absl::Span<const uint32_t>,
+                     absl::Span<TokenMatch> matches) override {
+    std::function<absl::Status()> hook;
+    {
+      const std::lock_guard lock(backend_.mutex_);
+      hook = backend_.on_align_;
+    }
+    if (hook != nullptr) {
+      if (absl::Status status = hook(); !status.ok()) return status;
+    }
+    std::fill(matches.begin(), matches.end(), TokenMatch{});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) override {
+    staged_ = std::make_unique<FakeDocuments>(documents, MemoryNeed{}, nullptr);
+    return staged_.get();
+  }
+
+ private:
+  FakeBackend& backend_;
+  std::unique_ptr<FakeDocuments> staged_;
+};
+
+void FakeBackend::SetFreeBytes(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  free_bytes_ = bytes;
+}
+
+void FakeBackend::SetBytesPerToken(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  bytes_per_token_ = bytes;
+}
+
+void FakeBackend::SetHealth(absl::Status health) {
+  const std::lock_guard lock(mutex_);
+  health_ = std::move(health);
+}
+
+void FakeBackend::FailLoads(absl::Status status) {
+  const std::lock_guard lock(mutex_);
+  load_status_ = std::move(status);
+}
+
+void FakeBackend::OnLoad(std::function<void()> hook) {
+  const std::lock_guard lock(mutex_);
+  on_load_ = std::move(hook);
+}
+
+void FakeBackend::OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook) {
+  const std::lock_guard lock(mutex_);
+  on_top_k_ = std::move(hook);
+}
+
+void FakeBackend::OnAlign(std::function<absl::Status()> hook) {
+  const std::lock_guard lock(mutex_);
+  on_align_ = std::move(hook);
+}
+
+void FakeBackend::FailExecutors(absl::Status status) {
+  const std::lock_guard lock(mutex_);
+  executor_status_ = std::move(status);
+}
+
+void FakeBackend::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void FakeBackend::Open() {
+  const std::lock_guard lock(mutex_);
+  closed_ = false;
+  changed_.notify_all();
+}
+
+bool FakeBackend::WaitForCalls(size_t count) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(10),
+                             [&] { return calls_.size() >= count; });
+}
+
+std::vector<FakeBackend::Call> FakeBackend::calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+
+int64_t FakeBackend::num_loads() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(loads_.size());
+}
+
+std::vector<FakeBackend::LoadCall> FakeBackend::loads() const {
+  const std::lock_guard lock(mutex_);
+  return loads_;
+}
+
+int64_t FakeBackend::num_documents_alive() const { return alive_->load(); }
+
+ExecutorOptions FakeBackend::executor_options() const {
+  const std::lock_guard lock(mutex_);
+  return executor_options_;
+}
+
+absl::StatusOr<size_t> FakeBackend::FreeBytes() const {
+  const std::lock_guard lock(mutex_);
+  return free_bytes_;
+}
+
+MemoryNeed FakeBackend::BytesNeeded(ScalarType, int32_t, int64_t, int64_t num_tokens, Tier tier) const {
+  const std::lock_guard lock(mutex_);
+  const uint64_t bytes = bytes_per_token_ * static_cast<uint64_t>(num_tokens);
+  switch (tier) {
+    case Tier::kDevice:
+      return {.device_bytes = bytes};
+    case Tier::kHost:
+      return {.host_bytes = bytes};
+    case Tier::kDisk:
+      return {};
+  }
+  return {};
+}
+
+absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView& documents, Tier tier,
+                                                             std::shared_ptr<const void>) {
+  std::function<void()> hook;
+  {
+    const std::lock_guard lock(mutex_);
+    loads_.push_back({tier, documents.num_documents});
+    hook = on_load_;
+  }
+  if (hook != nullptr) hook();
+  const MemoryNeed need =
+      BytesNeeded(documents.type, documents.dim, documents.num_documents, documents.num_tokens(), tier);
+  const std::lock_guard lock(mutex_);
+  if (!load_status_.ok()) return load_status_;
+  return std::make_unique<FakeDocuments>(documents, need, alive_);
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> FakeBackend::CreateExecutor(const ExecutorOptions& options) {
+  const std::lock_guard lock(mutex_);
+  executor_options_ = options;
+  if (!executor_status_.ok()) return executor_status_;
+  return std::make_unique<FakeExecutor>(this);
+}
+
+absl::Status FakeBackend::Health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
+}  // namespace maxsim::test

@@ -1,0 +1,128 @@
+// A maxsimd stand-in that answers what a test tells it to, over real gRPC on a free port.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/rerank.grpc.pb.h"
+
+namespace maxsim::test {
+
+// Handlers run on gRPC's threads and must be thread-safe. Set them before the first call.
+class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
+ public:
+  using RerankHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&)>;
+
+  // Listens on 127.0.0.1; port 0 picks a free one.
+  explicit FakeServer(int port = 0) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(static_cast<v1::Reranker::Service*>(this));
+    builder.RegisterService(static_cast<v1::Admin::Service*>(this));
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeServer() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
+  // The metadata `key` of the last call, whichever it was; "" without it.
+  std::string metadata(const std::string& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = metadata_.find(key);
+    return found == metadata_.end() ? "" : found->second;
+  }
+
+  RerankHandler on_rerank;
+  v1::GetInfoResponse info;
+  grpc::Status admin_status = grpc::Status::OK;
+  std::atomic<int> num_reranks{0};
+  std::atomic<int> num_admin_calls{0};
+
+  grpc::Status Rerank(grpc::ServerContext* context, const v1::RerankRequest* request,
+                      v1::RerankResponse* response) override {
+    ++num_reranks;
+    Note(*context);
+    response->set_request_id(request->request_id());
+    return on_rerank ? on_rerank(*context, *request, *response) : grpc::Status::OK;
+  }
+
+  grpc::Status RerankStream(grpc::ServerContext* context,
+                            grpc::ServerReaderWriter<v1::RerankStreamResponse, v1::RerankRequest>* stream) override {
+    v1::RerankRequest request;
+    while (stream->Read(&request)) {
+      v1::RerankStreamResponse answer;
+      answer.set_request_id(request.request_id());
+      const grpc::Status status = Rerank(context, &request, answer.mutable_response());
+      answer.set_code(status.error_code());
+      answer.set_message(status.error_message());
+      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) answer.set_retry_after_ms(25);
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetInfo(grpc::ServerContext* context, const v1::GetInfoRequest*,
+                       v1::GetInfoResponse* response) override {
+    Note(*context);
+    *response = info;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,
+                               v1::ListCollectionsResponse* response) override {
+    ++num_admin_calls;
+    Note(*context);
+    *response->mutable_collections() = info.collections();
+    return admin_status;
+  }
+  grpc::Status LoadCollection(grpc::ServerContext* context, const v1::LoadCollectionRequest* request,
+                              v1::LoadCollectionResponse* response) override {
+    ++num_admin_calls;
+    Note(*context);
+    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_path(request->path());
+    response->mutable_collection()->set_residency(request->residency());
+    return admin_status;
+  }
+  grpc::Status ReloadCollection(grpc::ServerContext* context, const v1::ReloadCollectionRequest* request,
+                                v1::ReloadCollectionResponse* response) override {
+    ++num_admin_calls;
+    Note(*context);
+    response->mutable_collection()->set_name(request->name());
+    response->set_changed(true);
+    return admin_status;
+  }
+  grpc::Status UnloadCollection(grpc::ServerContext* context, const v1::UnloadCollectionRequest*,
+                                v1::UnloadCollectionResponse*) override {
+    ++num_admin_calls;
+    Note(*context);
+    return admin_status;
+  }
+
+ private:
+  void Note(const grpc::ServerContext& context) {
+    const std::lock_guard lock(mutex_);
+    metadata_.clear();
+    for (const auto& [key, value] : context.client_metadata()) {
+      metadata_.emplace(std::string(key.data(), key.size()), std::string(value.data(), value.size()));
+    }
+  }
+
+  int port_ = 0;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> metadata_;  // guarded by mutex_
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace maxsim::test

@@ -1,0 +1,146 @@
+// A scheduler over a backend that the test controls. Jobs are told apart by the number of tokens of their one query.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "server/batching/scheduler.h"
+#include "server/engine/engine.h"
+#include "server/observability/metrics.h"
+#include "server/store/device_set.h"
+#include "tests/support/corpus.h"
+#include "tests/support/engine_fixture.h"
+#include "tests/support/fake_backend.h"
+
+namespace maxsim::batching {
+
+class SchedulerTest : public testing::Test {
+ protected:
+  static constexpr int64_t kNumDocuments = 10;
+
+  SchedulerTest() {
+    test::BuildCorpus(folder_.path(), test::SmallDocuments(1, kNumDocuments));
+    collection_ = test::LoadCorpus(folder_.path(), &backend_);
+    other_collection_ = test::LoadCorpus(folder_.path(), &backend_);
+  }
+
+  // Blocked lanes would keep the scheduler from ending.
+  ~SchedulerTest() override {
+    backend_.Open();
+    scheduler_ = nullptr;
+  }
+
+  void Start(SchedulerOptions options, int num_lanes = 1) {
+    scheduler_ = nullptr;
+    absl::StatusOr<std::unique_ptr<engine::Engine>> engine =
+        engine::Engine::Create(&devices_, {.num_lanes = num_lanes, .executor = {}});
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+    scheduler_ = std::make_unique<Scheduler>(engine_.get(), &metrics_, options);
+  }
+
+  std::unique_ptr<engine::Job> MakeJob(int32_t number) {
+    std::vector<engine::JobQuery> queries;
+    queries.push_back(engine::MakeJobQuery(test::MakeQuery(1, ScalarType::kF16, 16, number), engine::WholeCollection(),
+                                           static_cast<int32_t>(kNumDocuments)));
+    auto job = engine::MakeJob(collection_, std::move(queries));
+    job->done = [this, number](absl::StatusOr<engine::JobResult> result) {
+      const std::lock_guard lock(mutex_);
+      answers_[number].push_back(std::move(result));
+      answered_.notify_all();
+    };
+    return job;
+  }
+
+  absl::Status Submit(std::unique_ptr<engine::Job> job) { return scheduler_->Submit(job); }
+
+  // Submits job `number`; false when it was rejected.
+  bool Submit(int32_t number, engine::Priority priority = engine::Priority::kNormal,
+              absl::Time deadline = absl::InfiniteFuture()) {
+    auto job = MakeJob(number);
+    job->priority = priority;
+    job->deadline = deadline;
+    const absl::Status status = Submit(std::move(job));
+    EXPECT_TRUE(status.ok()) << status;
+    return status.ok();
+  }
+
+  // Closes the backend and occupies every lane with a job (numbers 1001 and up), so that what comes next must queue.
+  void OccupyLanes(int num_lanes = 1) {
+    backend_.Close();
+    const size_t before = backend_.calls().size();
+    for (int lane = 0; lane < num_lanes; ++lane) {
+      ASSERT_TRUE(Submit(1001 + lane));
+      ASSERT_TRUE(backend_.WaitForCalls(before + static_cast<size_t>(lane) + 1));
+    }
+  }
+
+  // The answer to a job; fails the test when there is none after 10 s.
+  absl::Status WaitFor(int32_t number) {
+    std::unique_lock lock(mutex_);
+    const bool there = answered_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(10),
+                                            [&] { return !answers_[number].empty(); });
+    EXPECT_TRUE(there) << "no answer to job " << number;
+    return there ? answers_[number].front().status() : absl::UnknownError("no answer");
+  }
+
+  bool Answered(int32_t number) {
+    const std::lock_guard lock(mutex_);
+    return !answers_[number].empty();
+  }
+
+  // Query tokens of every call from the `first` on: which jobs ran together.
+  std::vector<std::vector<int32_t>> Batches(size_t first) {
+    std::vector<std::vector<int32_t>> batches;
+    const auto calls = backend_.calls();
+    for (size_t idx = first; idx < calls.size(); ++idx) batches.push_back(calls[idx].query_tokens);
+    return batches;
+  }
+
+  // Polls until `condition` holds; false after 10 s.
+  static bool Eventually(const std::function<bool()>& condition) {
+    for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;
+         absl::SleepFor(absl::Milliseconds(1))) {
+      if (condition()) return true;
+    }
+    return condition();
+  }
+
+  // The line of a series in the metrics' text, "" when it is missing.
+  std::string Series(const std::string& prefix) const {
+    const std::string text = metrics_.Expose();
+    size_t begin = text.find("\n" + prefix);
+    if (begin == std::string::npos) return "";
+    ++begin;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+
+  const test::TemporaryFolder folder_;
+  test::FakeBackend backend_;
+  store::DeviceSet devices_{&backend_};
+  Metrics metrics_;
+  std::shared_ptr<const store::Collection> collection_;
+  std::shared_ptr<const store::Collection> other_collection_;  // the same documents, another generation
+
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  std::map<int32_t, std::vector<absl::StatusOr<engine::JobResult>>> answers_;
+
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace maxsim::batching

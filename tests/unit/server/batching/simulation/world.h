@@ -1,0 +1,135 @@
+// One life of a dispatcher: threads, clients, a device and its failures, all of them simulated. One thread runs it,
+// time is a number, and what happens when follows from a seed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/batching/dispatcher.h"
+#include "server/observability/metrics.h"
+#include "tests/unit/server/batching/simulation/ledger.h"
+
+namespace maxsim::batching {
+
+// What a world is like, drawn from its seed.
+struct WorldOptions {
+  SchedulerOptions scheduler;
+  int num_lanes = 1;
+  // Traffic.
+  uint64_t num_clients = 1;
+  bool one_collection = true;  // else each client has one of several
+  int price_shape = 0;         // prices: 0 alike, 1 uniform, 2 over many orders of magnitude
+  uint64_t price = 1000;
+  double load = 1;  // offered work over what the lanes can do
+  bool one_priority = false;
+  double deadline_share = 0;
+  double cancel_share = 0;
+  double caller_share = 0;  // of jobs that come by AcceptOrTake
+  // The device.
+  double work_per_second = 1e6;
+  double slow_share = 0;  // of batches: as a kernel that takes a hundred times as long
+  double fail_share = 0;  // of jobs
+  int64_t lost_at_step = -1;
+  // The end.
+  int64_t stop_at_step = 0;
+  absl::Duration stop_grace = absl::InfiniteDuration();
+  bool spurious_wakes = false;
+
+  static WorldOptions Draw(std::mt19937_64& random, int64_t num_steps);
+  std::string ToString() const;
+};
+
+// What has happened in how many worlds, so that a test can tell that a simulation came upon everything.
+struct Tally {
+  int64_t steps = 0;
+  int64_t jobs = 0;
+  std::array<int64_t, 17> answers{};  // by status code
+  std::array<int64_t, 17> refusals{};
+  int64_t displaced = 0;
+  int64_t by_callers = 0;  // batches
+  int64_t batches = 0;
+  uint64_t digest = 0;  // of all events in their order
+
+  std::string ToString() const;
+};
+
+class World {
+ public:
+  using Collections = std::vector<std::shared_ptr<const store::Collection>>;
+
+  // `collections`: at least one, and resident.
+  World(uint64_t seed, int64_t num_steps, const Collections& collections);
+
+  // Lives until everything has ended. "" or the first promise that was broken, with the step.
+  std::string Run(Tally* tally);
+
+ private:
+  using Wakes = Dispatcher::Wakes;
+  enum class State { kReady, kSleeping, kHoldingBack, kScoring, kAnswering, kIdle, kEnded };
+  struct Thread {
+    State state = State::kReady;
+    absl::Time at = absl::InfiniteFuture();  // when it runs next
+    bool notified = false;
+    Batch batch = {};
+    std::vector<DroppedJob> dropped = {};
+  };
+
+  // The one that is next to happen happens. False when there is none.
+  bool Step();
+  void StepLane(Thread& lane);
+  void StepCaller();
+  void StepReaper();
+  void StepAnswerer(Thread& answerer);
+  void StepStop();
+  void Arrive();
+  void CancelOne();
+  void Offer(bool by_caller);
+  std::unique_ptr<engine::Job> MakeJob();
+  void BeginScoring(Thread& thread, absl::Time thread_now);
+  void EndScoring(Thread& thread);
+  void Wake(const Wakes& wakes);
+  void AfterCall();
+  void CheckProgress();
+  bool Over() const;
+  void CheckCounts();
+
+  double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
+  bool Chance(double probability) { return Uniform() < probability; }
+  absl::Duration Latency();  // until a thread that is woken, or has something to do, runs
+  absl::Duration Exponential(absl::Duration mean);
+  uint64_t Price();
+  absl::Status health() const { return lost_ ? absl::UnavailableError("lost") : absl::OkStatus(); }
+  void Note(uint64_t event);
+
+  std::mt19937_64 random_;
+  const WorldOptions options_;
+  const Collections& collections_;
+  Metrics metrics_;
+  Dispatcher dispatcher_;
+  Ledger ledger_;
+  Tally tally_;
+  absl::Time now_ = absl::FromUnixSeconds(1'000'000);
+
+  std::vector<Thread> lanes_;
+  std::vector<Thread> answerers_;
+  Thread reaper_;
+  Thread caller_{.state = State::kIdle};  // the one that has a batch
+  Thread stop_{.state = State::kIdle};
+  std::vector<std::pair<absl::Time, Wakes>> in_flight_;  // between the lock and the notification
+  absl::Time next_arrival_;
+  absl::Time next_cancel_;
+  absl::Time stop_deadline_ = absl::InfiniteFuture();
+  int burst_ = 0;  // jobs that still come at once
+  bool stopping_ = false;
+  bool rest_failed_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace maxsim::batching

@@ -1,0 +1,156 @@
+// The HTTP transport when memory is refused: to a body that is too large for what is left, or to anything, by chance.
+#include <sys/prctl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/transport.h"
+#include "tests/support/raw_connection.h"
+
+namespace {
+
+constexpr size_t kAnySize = ~size_t{0};
+
+std::atomic<size_t> largest{kAnySize};  // allocation, in bytes; larger ones fail
+std::atomic<uint32_t> fails_one_in{0};  // of the transport's thread; 0: none
+std::atomic<uint32_t> num_failed{0};
+
+bool IsTransportThread() {
+  static thread_local const bool is_transport = [] {
+    char name[16] = {};
+    prctl(PR_GET_NAME, name);
+    return std::strcmp(name, "http") == 0;
+  }();
+  return is_transport;
+}
+
+bool Fails(size_t size) {
+  if (size > largest) return true;
+  const uint32_t one_in = fails_one_in;
+  if (one_in == 0 || !IsTransportThread()) return false;
+  static thread_local uint32_t state = 12345;
+  state = state * 1664525 + 1013904223;
+  return (state >> 8) % one_in == 0;
+}
+
+}  // namespace
+
+// Replacements for the whole program.
+void* operator new(size_t size) {
+  void* const memory = Fails(size) ? nullptr : std::malloc(size);
+  if (memory != nullptr) return memory;
+  ++num_failed;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace maxsim::http {
+namespace {
+
+using test::RawConnection;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Echoes bodies, from another thread.
+class EchoApplication final : public Application {
+ public:
+  ~EchoApplication() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  std::optional<Response> Begin(const Request& request) override {
+    if (request.method == "POST") return std::nullopt;
+    return Response{.content_type = "text/plain", .body = request.path};
+  }
+  void Handle(Request request, Reply reply) override {
+    threads_.emplace_back([request = std::move(request), reply = std::move(reply)]() mutable {
+      reply({.content_type = "text/plain", .body = std::move(request.body)});
+    });
+  }
+  Response Refuse(const Request& request, int status, const absl::Status& why) override {
+    return {.status = status, .content_type = "text/plain", .body = std::string(why.message())};
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+class HttpMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const absl::StatusOr<int> port = transport_.Start();
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *port;
+  }
+  void TearDown() override {
+    fails_one_in = 0;
+    largest = kAnySize;
+  }
+
+  static std::string Post(size_t bytes) {
+    return absl::StrCat("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes, "\r\n\r\n", std::string(bytes, 'b'));
+  }
+
+  EchoApplication application_;
+  Transport transport_{{.host = "127.0.0.1", .max_requests = 4, .body_timeout = absl::Seconds(2)}, &application_};
+  int port_ = 0;
+};
+
+TEST_F(HttpMemoryTest, ABodyThatThereIsNoMemoryForIsRefused) {
+  const std::string large = Post(1'000'000);
+  largest = 500'000;
+  RawConnection connection(port_);
+  connection.Send(large);
+  bool closed = false;
+  const std::string answer = connection.ReadToEnd(&closed);
+  largest = kAnySize;
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(answer, HasSubstr("no memory for the request"));
+  EXPECT_TRUE(closed);
+  RawConnection next(port_);
+  next.Send(large);
+  EXPECT_THAT(next.ReadAnswers(1), StartsWith("HTTP/1.1 200 "));
+}
+
+// Whatever fails, the transport goes on: every place for a request is free again, and the port accepts.
+TEST_F(HttpMemoryTest, AFailedAllocationCostsOneConnectionAtMost) {
+  int good = 0;
+  for (const uint32_t one_in : {3, 10, 30, 100}) {
+    for (int i = 0; i < 60; ++i) {
+      RawConnection connection(port_);
+      fails_one_in = one_in;
+      connection.Send(Post(30'000));
+      const std::string answer = connection.ReadAnswers(1, std::chrono::milliseconds(300));
+      fails_one_in = 0;
+      if (answer.substr(0, 12) == "HTTP/1.1 200") ++good;
+    }
+  }
+  EXPECT_GE(good, 1);
+  EXPECT_GE(num_failed, 50u);
+  // Four at a time are all that may be.
+  std::vector<RawConnection> connections;
+  for (int i = 0; i < 4; ++i) {
+    connections.emplace_back(port_);
+    connections.back().Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
+    EXPECT_THAT(connections.back().ReadAnswers(1), StartsWith("HTTP/1.1 100 "));
+  }
+  for (RawConnection& connection : connections) {
+    connection.Send("b");
+    EXPECT_THAT(connection.ReadAnswers(1), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::http

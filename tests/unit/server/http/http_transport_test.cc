@@ -1,0 +1,487 @@
+// Connections, framing, limits and time of the HTTP port, with an application that tests control.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/http/transport.h"
+#include "tests/support/raw_connection.h"
+
+namespace maxsim::http {
+namespace {
+
+using namespace std::chrono_literals;
+using test::RawConnection;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+using Clock = std::chrono::steady_clock;
+
+// GET is answered with its path; /closed-to-you refuses before the body; POST is echoed, at once or, to /held, when the
+// test says so.
+class EchoApplication final : public Application {
+ public:
+  std::optional<Response> Begin(const Request& request) override {
+    const std::lock_guard lock(mutex_);
+    begun_.push_back(absl::StrCat(request.method, " ", request.path));
+    if (request.path == "/closed-to-you") return Response{.status = 401, .content_type = "text/plain", .body = "no"};
+    if (request.method != "POST") return Response{.content_type = "text/plain", .body = request.path};
+    return std::nullopt;
+  }
+
+  void Handle(Request request, Reply reply) override {
+    if (request.path == "/held") {
+      const std::lock_guard lock(mutex_);
+      held_.push_back({std::move(request), std::move(reply)});
+      changed_.notify_all();
+      return;
+    }
+    reply({.content_type = "text/plain", .body = request.body});
+  }
+
+  Response Refuse(const Request& request, int status, const absl::Status& why) override {
+    return {.status = status, .content_type = "text/plain", .body = std::string(why.message()), .retry_after_s = 7};
+  }
+
+  // The requests that the application was shown.
+  std::vector<std::string> begun() const {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
+
+  bool WaitForHeld(size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 20s, [&] { return held_.size() == count; });
+  }
+
+  // Of the held request that came first.
+  std::shared_ptr<std::atomic<bool>> cancelled() {
+    const std::lock_guard lock(mutex_);
+    return held_.front().request.cancelled;
+  }
+
+  void AnswerHeld() {
+    std::vector<Held> held;
+    {
+      const std::lock_guard lock(mutex_);
+      held = std::move(held_);
+      held_.clear();
+    }
+    for (Held& one : held) {
+      one.request.body.resize(std::max(one.request.body.size(), answer_bytes_));
+      one.reply({.content_type = "text/plain", .body = one.request.body});
+    }
+  }
+
+  // Bodies of the answers to what is held are this long, at least.
+  void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
+
+ private:
+  struct Held {
+    Request request;
+    Reply reply;
+  };
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> begun_;
+  std::vector<Held> held_;
+  size_t answer_bytes_ = 0;
+};
+
+class HttpTransportTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    application_.AnswerHeld();
+    if (transport_ != nullptr) transport_->Stop(absl::Seconds(20));
+  }
+
+  void Serve(TransportOptions options = {}) {
+    options.host = "127.0.0.1";
+    options.max_body_bytes = 100'000;
+    transport_ = std::make_unique<Transport>(options, &application_);
+    const absl::StatusOr<int> port = transport_->Start();
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *port;
+  }
+
+  static std::string Post(const std::string& path, const std::string& body, const std::string& headers = "") {
+    return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\n", headers, "Content-Length: ", body.size(), "\r\n\r\n",
+                        body);
+  }
+  static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
+
+  // Sends the header of a request whose body of `size` bytes is to follow; true when the server waits for it.
+  static bool BeginBody(RawConnection& connection, const std::string& path, size_t size) {
+    connection.Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size,
+                                 "\r\nExpect: 100-continue\r\n\r\n"));
+    return absl::StartsWith(connection.ReadAnswers(1), "HTTP/1.1 100 ");
+  }
+
+  // Sends all of `bytes` on a new connection and returns what comes until the server closes it, which it must.
+  std::string Exchange(const std::string& bytes) {
+    RawConnection connection(port_);
+    connection.Send(bytes);
+    bool closed = false;
+    std::string text = connection.ReadToEnd(&closed);
+    EXPECT_TRUE(closed) << "the server keeps the connection open after " << text;
+    return text;
+  }
+
+  EchoApplication application_;
+  std::unique_ptr<Transport> transport_;
+  int port_ = 0;
+};
+
+TEST_F(HttpTransportTest, AConnectionServesManyRequestsInOrder) {
+  Serve();
+  RawConnection connection(port_);
+  // All at once: the answers come in the order of the requests.
+  connection.Send(Get("/a?query=1") + Post("/b", "body of b") + Post("/empty", "") + Get("/c"));
+  const std::string text = connection.ReadAnswers(4);
+  EXPECT_THAT(text, testing::MatchesRegex("HTTP/1.1 200 .*\r\n\r\n/aHTTP/1.1 200 .*\r\n\r\nbody of bHTTP/1.1 200 "
+                                          ".*Content-Length: 0.*\r\n\r\nHTTP/1.1 200 .*\r\n\r\n/c"));
+  EXPECT_THAT(application_.begun(), ElementsAre("GET /a", "POST /b", "POST /empty", "GET /c"));
+  // And one after another.
+  for (int i = 0; i < 100; ++i) {
+    connection.Send(Post("/b", absl::StrCat("number ", i)));
+    EXPECT_THAT(connection.ReadAnswers(1), HasSubstr(absl::StrCat("\r\n\r\nnumber ", i)));
+  }
+}
+
+TEST_F(HttpTransportTest, BodiesMayComeInChunksAndAfterAContinue) {
+  Serve();
+  RawConnection connection(port_);
+  connection.Send(
+      "POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n");
+  EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nabcde"));
+  connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  EXPECT_EQ(connection.ReadAnswers(1), "HTTP/1.1 100 Continue\r\n\r\n");
+  connection.Send("xyz");
+  EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nxyz"));
+  // Who is refused anyway need not send it.
+  connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
+  EXPECT_THAT(connection.ReadAnswers(1), StartsWith("HTTP/1.1 413 "));
+}
+
+TEST_F(HttpTransportTest, TheClientDecidesWhetherTheConnectionStays) {
+  Serve();
+  EXPECT_THAT(Exchange("GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(Exchange("GET /a HTTP/1.0\r\n\r\n"), testing::EndsWith("\r\n\r\n/a"));
+  RawConnection head(port_);
+  head.Send("HEAD /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  bool closed = false;
+  const std::string text = head.ReadToEnd(&closed);
+  EXPECT_THAT(text, HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(text, testing::EndsWith("\r\n\r\n"));
+}
+
+// The bytes after a refusal are a body, whatever they look like.
+TEST_F(HttpTransportTest, ARefusedBodyIsNeverTakenForARequest) {
+  Serve();
+  std::string smuggled;
+  while (smuggled.size() < 200'000) smuggled += Get("/smuggled");
+  EXPECT_THAT(Exchange(Post("/b", smuggled)), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(Exchange(Post("/closed-to-you", smuggled)), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(Exchange(absl::StrCat("GET /with-a-body HTTP/1.1\r\nHost: x\r\nContent-Length: ", smuggled.size(),
+                                    "\r\n\r\n", smuggled)),
+              StartsWith("HTTP/1.1 200 "));
+  // In chunks, found too large only on the way.
+  std::string chunks = "POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&chunks, "2710\r\n", smuggled.substr(0, 10'000), "\r\n");
+  EXPECT_THAT(Exchange(chunks + "0\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(application_.begun(), ElementsAre("POST /b", "POST /closed-to-you", "GET /with-a-body", "POST /b"));
+}
+
+TEST_F(HttpTransportTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
+  Serve({.linger_timeout = absl::Seconds(20)});
+  RawConnection connection(port_);
+  connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
+  // More than the sockets' buffers hold: the server takes it in, for a while, and never answers it.
+  std::string piece;
+  while (piece.size() < 100'000) piece += Get("/smuggled");
+  for (size_t sent = 0; sent < 20'000'000; sent += piece.size()) ASSERT_TRUE(connection.Send(piece));
+  bool closed = false;
+  const std::string text = connection.ReadToEnd(&closed);
+  EXPECT_TRUE(closed);
+  EXPECT_THAT(text, StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(text, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(text, HasSubstr("the body has 100000000 bytes, more than the limit 100000"));
+  EXPECT_THAT(application_.begun(), ElementsAre("POST /b"));
+}
+
+TEST_F(HttpTransportTest, ARefusalWithoutABodyKeepsTheConnection) {
+  Serve();
+  RawConnection connection(port_);
+  connection.Send(Post("/closed-to-you", "") + Get("/a"));
+  EXPECT_THAT(connection.ReadAnswers(2), HasSubstr("\r\n\r\n/a"));
+}
+
+// Where two readers could see two different ends of a request, neither is right.
+TEST_F(HttpTransportTest, AmbiguousFramingIsRefused) {
+  Serve();
+  const std::string tail = "\r\n0\r\n\r\n" + Get("/smuggled");
+  for (const std::string& headers : {std::string("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+                                     std::string("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
+                                     std::string("Content-Length: 5\r\nContent-Length: 6\r\n"),
+                                     std::string("Content-Length: 5\r\nContent-Length: 5\r\n"),
+                                     std::string("Content-Length: 5, 5\r\n"),
+                                     std::string("Content-Length: 5x\r\n"),
+                                     std::string("Content-Length: -5\r\n"),
+                                     std::string("Content-Length: +5\r\n"),
+                                     std::string("Content-Length: 0x5\r\n"),
+                                     std::string("Content-Length: 99999999999999999999\r\n"),
+                                     std::string("Content-Length : 5\r\n"),
+                                     std::string("Transfer-Encoding: gzip, chunked\r\n"),
+                                     std::string("Transfer-Encoding: chunked, gzip\r\n"),
+                                     std::string("Transfer-Encoding: chunked, chunked\r\n"),
+                                     std::string("Transfer-Encoding: identity\r\n"),
+                                     std::string("Transfer-Encoding: xchunked\r\n"),
+                                     std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"),
+                                     std::string("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"),
+                                     std::string("Transfer-Encoding\r\n"),
+                                     std::string("X: a\nContent-Length: 5\r\n"),
+                                     std::string("X: a\0b\r\n", 8)}) {
+    const std::string text = Exchange(absl::StrCat("POST /b HTTP/1.1\r\nHost: x\r\n", headers, tail));
+    EXPECT_THAT(text, StartsWith("HTTP/1.1 400 ")) << headers;
+    EXPECT_THAT(text, HasSubstr("Connection: close\r\n")) << headers;
+    EXPECT_THAT(text, Not(HasSubstr("HTTP/1.1 200"))) << headers;
+  }
+  for (const char* start : {"POST /b HTTP/1.0\r\nTransfer-Encoding: chunked\r\n", "POST /b HTTP/2.0\r\n", "POST /b\r\n",
+                            "P(ST /b HTTP/1.1\r\n", "POST  /b HTTP/1.1\r\n", "\x16\x03\x01 tls\r\n"}) {
+    EXPECT_THAT(Exchange(start + tail), testing::ContainsRegex("^HTTP/1.. 400 ")) << start;
+  }
+  EXPECT_THAT(application_.begun(), ElementsAre());
+}
+
+TEST_F(HttpTransportTest, HeadersAreBoundedTogether) {
+  Serve();
+  std::string many = "GET /a HTTP/1.1\r\n";
+  for (int i = 0; many.size() < 2 * kMaxHeaderBytes; ++i) absl::StrAppend(&many, "X-", i, ": y\r\n");
+  EXPECT_THAT(Exchange(many + "\r\n"), StartsWith("HTTP/1.1 431 "));
+  const std::string wide(kMaxHeaderBytes, 'w');
+  EXPECT_THAT(Exchange("GET /a HTTP/1.1\r\nX: " + wide + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(Exchange("GET /" + wide + " HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  // Without end.
+  RawConnection connection(port_);
+  connection.Send("GET /a HTTP/1.1\r\n");
+  for (int i = 0; i < 100'000 && connection.Send("X: y\r\n"); ++i) {
+  }
+  bool closed = false;
+  EXPECT_THAT(connection.ReadToEnd(&closed), StartsWith("HTTP/1.1 431 "));
+  EXPECT_TRUE(closed);
+  EXPECT_THAT(application_.begun(), ElementsAre());
+}
+
+TEST_F(HttpTransportTest, RequestsBeyondTheLimitAreRefusedAndOthersAnswered) {
+  Serve({.max_requests = 2, .slow_body = absl::InfiniteDuration()});
+  RawConnection first(port_);
+  first.Send(Post("/held", "first"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  RawConnection second(port_);
+  ASSERT_TRUE(BeginBody(second, "/held", 6));  // counts from here
+  const std::string refused = Exchange(Post("/held", "third"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 429 "));
+  EXPECT_THAT(refused, HasSubstr("Retry-After: 7\r\n"));
+  EXPECT_THAT(refused, HasSubstr("the limit of 2 requests at a time is reached"));
+  RawConnection probe(port_);
+  probe.Send(Get("/probe"));
+  EXPECT_THAT(probe.ReadAnswers(1), HasSubstr("\r\n\r\n/probe"));
+  second.Send("second");
+  ASSERT_TRUE(application_.WaitForHeld(2));
+  application_.AnswerHeld();
+  EXPECT_THAT(first.ReadAnswers(1), HasSubstr("\r\n\r\nfirst"));
+  EXPECT_THAT(second.ReadAnswers(1), HasSubstr("\r\n\r\nsecond"));
+  // Both places are free again, on connections old and new.
+  for (int i = 0; i < 10; ++i) {
+    first.Send(Post("/b", "again"));
+    EXPECT_THAT(first.ReadAnswers(1), HasSubstr("\r\n\r\nagain"));
+    RawConnection fresh(port_);
+    fresh.Send(Post("/b", "fresh"));
+    EXPECT_THAT(fresh.ReadAnswers(1), HasSubstr("\r\n\r\nfresh"));
+  }
+}
+
+TEST_F(HttpTransportTest, IdleAndSlowConnectionsGiveWayToNewOnes) {
+  Serve({.max_idle_connections = 8});
+  RawConnection waiting(port_);
+  waiting.Send(Post("/held", "waiting"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  std::vector<RawConnection> idle;
+  for (int i = 0; i < 100; ++i) {
+    idle.emplace_back(port_);
+    if (i % 2 == 0) idle.back().Send("GET /slow HTTP/1.1\r\nX:");
+    if (i % 10 != 0) continue;
+    RawConnection probe(port_);
+    probe.Send(Get("/probe"));
+    EXPECT_THAT(probe.ReadAnswers(1), HasSubstr("\r\n\r\n/probe"));
+  }
+  bool closed = false;
+  EXPECT_EQ(idle.front().ReadToEnd(&closed), "");
+  EXPECT_TRUE(closed) << "the first idle connection is still open";
+  application_.AnswerHeld();
+  EXPECT_THAT(waiting.ReadAnswers(1), HasSubstr("\r\n\r\nwaiting")) << "a request that waits is not idle";
+}
+
+TEST_F(HttpTransportTest, BodiesThatComeSlowlyGiveWayToNewRequests) {
+  Serve({.max_requests = 3, .slow_body = absl::Milliseconds(300)});
+  RawConnection waiting(port_);
+  waiting.Send(Post("/held", "waiting"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  RawConnection slow(port_);
+  ASSERT_TRUE(BeginBody(slow, "/b", 1000));
+  std::this_thread::sleep_for(350ms);
+  RawConnection coming(port_);
+  ASSERT_TRUE(BeginBody(coming, "/b", 6));
+  coming.Send("com");
+  RawConnection fresh(port_);
+  fresh.Send(Post("/b", "fresh"));
+  EXPECT_THAT(fresh.ReadAnswers(1), HasSubstr("\r\n\r\nfresh"));
+  bool closed = false;
+  EXPECT_EQ(slow.ReadToEnd(&closed), "") << "it gets no answer";
+  EXPECT_TRUE(closed);
+  coming.Send("ing");
+  EXPECT_THAT(coming.ReadAnswers(1), HasSubstr("\r\n\r\ncoming")) << "a body that came later keeps its place";
+  application_.AnswerHeld();
+  EXPECT_THAT(waiting.ReadAnswers(1), HasSubstr("\r\n\r\nwaiting")) << "what is being answered keeps its place";
+}
+
+// A byte now and then does not count as progress.
+TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
+  Serve({.max_requests = 1,
+         .idle_timeout = absl::Milliseconds(300),
+         .header_timeout = absl::Milliseconds(300),
+         .body_timeout = absl::Milliseconds(300)});
+  for (const char* start : {"", "GET /a HTTP/1.1\r\n", "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"}) {
+    RawConnection connection(port_);
+    connection.Send(start);
+    const Clock::time_point begin = Clock::now();
+    if (*start == '\0') {
+      bool closed = false;
+      connection.ReadToEnd(&closed);
+      EXPECT_TRUE(closed);
+    } else {
+      while (connection.Send("x") && Clock::now() - begin < 20s) std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_GE(Clock::now() - begin, 290ms) << start;
+    EXPECT_LT(Clock::now() - begin, 10s) << start;
+  }
+  // The one place for requests is free again; and an answer may take as long as it likes.
+  RawConnection connection(port_);
+  connection.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  std::this_thread::sleep_for(700ms);
+  application_.AnswerHeld();
+  EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nbody"));
+}
+
+TEST_F(HttpTransportTest, AClientThatHangsUpCancelsItsRequest) {
+  Serve();
+  for (const bool half : {false, true}) {
+    RawConnection connection(port_);
+    connection.Send(Post("/held", "body"));
+    ASSERT_TRUE(application_.WaitForHeld(1));
+    const std::shared_ptr<std::atomic<bool>> cancelled = application_.cancelled();
+    EXPECT_FALSE(*cancelled);
+    half ? connection.FinishSending() : connection.Close();
+    const Clock::time_point begin = Clock::now();
+    while (!*cancelled && Clock::now() - begin < 20s) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(*cancelled);
+    application_.AnswerHeld();
+  }
+  // The next request, sent early, is no hang-up.
+  RawConnection connection(port_);
+  connection.Send(Post("/held", "body") + Get("/next"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(*application_.cancelled());
+  application_.AnswerHeld();
+  EXPECT_THAT(connection.ReadAnswers(2), HasSubstr("\r\n\r\n/next"));
+}
+
+TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
+  Serve();
+  RawConnection idle(port_);
+  RawConnection half(port_);
+  half.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+  RawConnection waiting(port_);
+  waiting.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  std::thread stop([this] { transport_->Stop(absl::Seconds(20)); });
+  bool closed = false;
+  EXPECT_EQ(idle.ReadToEnd(&closed), "");
+  EXPECT_TRUE(closed);
+  EXPECT_EQ(half.ReadToEnd(&closed), "");
+  EXPECT_TRUE(closed);
+  EXPECT_FALSE(RawConnection(port_).connected()) << "the port is still open";
+  application_.AnswerHeld();
+  const std::string text = waiting.ReadToEnd(&closed);
+  EXPECT_TRUE(closed);
+  EXPECT_THAT(text, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(text, HasSubstr("\r\n\r\nbody"));
+  stop.join();
+}
+
+TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
+  Serve();
+  RawConnection deaf(port_);
+  // More than the sockets' buffers hold, so that the answer is not all sent.
+  deaf.SetReceiveBuffer(4096);
+  application_.set_answer_bytes(64 << 20);
+  deaf.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  application_.AnswerHeld();
+  RawConnection late(port_);
+  late.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  const Clock::time_point begin = Clock::now();
+  std::thread stop([this] { transport_->Stop(absl::Milliseconds(300)); });
+  std::this_thread::sleep_for(600ms);
+  // Answered after the grace: it has a second more.
+  application_.AnswerHeld();
+  stop.join();
+  EXPECT_GE(Clock::now() - begin, 300ms);
+  EXPECT_LT(Clock::now() - begin, 15s) << "the write timeout is 30 s";
+}
+
+TEST_F(HttpTransportTest, ManyClientsAtOnceAreServed) {
+  Serve({.max_requests = 100});
+  std::vector<std::thread> clients;
+  std::atomic<int> good = 0;
+  for (int c = 0; c < 100; ++c) {
+    clients.emplace_back([&, c] {
+      for (int i = 0; i < 5; ++i) {
+        RawConnection connection(port_);
+        for (int k = 0; k < 3; ++k) {
+          const std::string body = absl::StrCat("\r\n\r\n", c, ".", i, ".", k);
+          connection.Send(Post("/b", body));
+          if (connection.ReadAnswers(1).find(body) != std::string::npos) ++good;
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(good, 100 * 5 * 3);
+}
+
+TEST_F(HttpTransportTest, APortThatIsTakenIsUnavailable) {
+  Serve();
+  Transport second({.host = "127.0.0.1", .port = port_}, &application_);
+  const absl::Status status = second.Start().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), StartsWith(absl::StrCat("cannot listen on 127.0.0.1:", port_, ": ")));
+}
+
+}  // namespace
+}  // namespace maxsim::http

@@ -1,0 +1,167 @@
+#include "server/service/auth.h"
+
+#include <sys/stat.h>
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/corpus.h"
+
+namespace maxsim::service {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(AuthenticatorTest, WithoutAFileEveryoneMayCall) {
+  Authenticator authenticator("");
+  EXPECT_TRUE(authenticator.Load().ok());
+  EXPECT_FALSE(authenticator.enabled(Scope::kSearch));
+  EXPECT_FALSE(authenticator.enabled(Scope::kAdmin));
+  EXPECT_TRUE(authenticator.Check("", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("", Scope::kAdmin).ok());
+}
+
+TEST(AuthenticatorTest, OnlyTokensOfTheFileMayCall) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "# team a\nsecret-a\n\n  secret-b \r\n");
+  Authenticator authenticator(folder / "tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  EXPECT_TRUE(authenticator.Check("Bearer secret-a", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("bearer secret-b", Scope::kSearch).ok());
+  for (const char* wrong : {"", "Bearer", "Bearer ", "secret-a", "Basic secret-a", "Bearer secret-c",
+                            "Bearer secret-aa", "Bearer # team a", "Bearer secret-a "}) {
+    EXPECT_EQ(authenticator.Check(wrong, Scope::kSearch).code(), absl::StatusCode::kUnauthenticated) << wrong;
+  }
+}
+
+TEST(AuthenticatorTest, APipeInThePlaceOfTheFileIsNotWaitedFor) {
+  test::TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "tokens").c_str(), 0600), 0);
+  Authenticator authenticator(folder / "tokens");
+  EXPECT_EQ(authenticator.Load(), absl::InvalidArgumentError("auth.tokens_file: cannot read " + (folder / "tokens") +
+                                                             ": it is a pipe, not a file"));
+}
+
+TEST(AuthenticatorTest, WithoutTokensForAdministrationWhoMaySearchMayAdminister) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "secret\n");
+  Authenticator authenticator(folder / "tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  EXPECT_TRUE(authenticator.enabled(Scope::kAdmin));
+  EXPECT_TRUE(authenticator.Check("Bearer secret", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator.Check("Bearer wrong", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST(AuthenticatorTest, WithTokensForAdministrationOnlyThoseAdministerAndBothSearch) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "searcher\nboth\n");
+  test::WriteFile(folder / "admin_tokens", "# operators\noperator\nboth\n");
+  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  for (const char* searches : {"Bearer searcher", "Bearer operator", "Bearer both"}) {
+    EXPECT_TRUE(authenticator.Check(searches, Scope::kSearch).ok()) << searches;
+  }
+  EXPECT_TRUE(authenticator.Check("Bearer operator", Scope::kAdmin).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer both", Scope::kAdmin).ok());
+  const absl::Status denied = authenticator.Check("Bearer searcher", Scope::kAdmin);
+  EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(denied.message()), HasSubstr("auth.admin_tokens_file"));
+  EXPECT_THAT(std::string(denied.message()), Not(HasSubstr("searcher")));
+  for (const Scope scope : {Scope::kSearch, Scope::kAdmin}) {
+    EXPECT_EQ(authenticator.Check("", scope).code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_EQ(authenticator.Check("Bearer ", scope).code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_EQ(authenticator.Check("Bearer operator1", scope).code(), absl::StatusCode::kUnauthenticated);
+  }
+}
+
+TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "admin_tokens", "operator\n");
+  Authenticator authenticator("", folder / "admin_tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  EXPECT_FALSE(authenticator.enabled(Scope::kSearch));
+  EXPECT_TRUE(authenticator.enabled(Scope::kAdmin));
+  EXPECT_TRUE(authenticator.Check("", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer whatever", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator.Check("Bearer operator", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator.Check("", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+}
+
+// Both files, whose tokens are "searcher" and "operator" at first.
+class TokenFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Write("searcher\n", "operator\n");
+    ASSERT_TRUE(authenticator_.Load().ok());
+  }
+
+  void Write(const char* tokens, const char* admin_tokens) {
+    test::WriteFile(folder_ / "tokens", tokens);
+    test::WriteFile(folder_ / "admin_tokens", admin_tokens);
+  }
+
+  test::TemporaryFolder folder_;
+  Authenticator authenticator_{folder_ / "tokens", folder_ / "admin_tokens"};
+};
+
+TEST_F(TokenFilesTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
+  Write("# nothing\n", "successor\n");
+  const absl::Status status = authenticator_.Load();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("auth.tokens_file: "));
+  EXPECT_TRUE(authenticator_.Check("Bearer searcher", Scope::kSearch).ok());
+  EXPECT_TRUE(authenticator_.Check("Bearer successor", Scope::kAdmin).ok());
+  EXPECT_EQ(authenticator_.Check("Bearer operator", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+  Write("# nothing\n", "two words\n");
+  const std::string both(authenticator_.Load().message());
+  EXPECT_THAT(both, HasSubstr("auth.tokens_file: "));
+  EXPECT_THAT(both, HasSubstr("auth.admin_tokens_file: "));
+  EXPECT_THAT(both, HasSubstr("admin_tokens:1: a token holds only visible ASCII"));
+  EXPECT_THAT(both, Not(HasSubstr("two words")));
+}
+
+TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "tokens", "old\n");
+  Authenticator authenticator(folder / "tokens");
+  ASSERT_TRUE(authenticator.Load().ok());
+  test::WriteFile(folder / "tokens", "new\n");
+  ASSERT_TRUE(authenticator.Load().ok());
+  EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
+  EXPECT_FALSE(authenticator.Check("Bearer old", Scope::kSearch).ok());
+  test::WriteFile(folder / "tokens", "# nothing\n");
+  EXPECT_EQ(authenticator.Load().code(), absl::StatusCode::kInvalidArgument);
+  test::WriteFile(folder / "tokens", "fine\ntwo words\n");
+  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("tokens:2: a token holds only visible ASCII"));
+  EXPECT_TRUE(authenticator.Check("Bearer new", Scope::kSearch).ok());
+}
+
+TEST_F(TokenFilesTest, EachFileIsReadForItself) {
+  Write("searcher\nanother\n", "");
+  EXPECT_TRUE(authenticator_.Load(Scope::kSearch).ok());
+  EXPECT_THAT(std::string(authenticator_.Load(Scope::kAdmin).message()), HasSubstr("admin_tokens holds no token"));
+  EXPECT_EQ(authenticator_.num_tokens(Scope::kSearch), 2u);
+  EXPECT_EQ(authenticator_.num_tokens(Scope::kAdmin), 1u);
+  EXPECT_TRUE(authenticator_.has_file(Scope::kAdmin));
+  EXPECT_FALSE(Authenticator(folder_ / "tokens").has_file(Scope::kAdmin));
+}
+
+TEST(AuthenticatorTest, AFolderIsNoFile) {
+  test::TemporaryFolder folder;
+  Authenticator authenticator(folder.path());
+  EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("it is a folder, not a file"));
+}
+
+TEST(AuthenticatorTest, AFileThatIsNotThereIsNamed) {
+  Authenticator authenticator("/no/such/tokens");
+  const absl::Status status = authenticator.Load();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("auth.tokens_file: cannot read /no/such/tokens"));
+}
+
+}  // namespace
+}  // namespace maxsim::service

@@ -1,0 +1,97 @@
+#include "server/service/call_tracker.h"
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace maxsim::service {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+milliseconds Since(Clock::time_point begin) { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin); }
+
+TEST(CallTrackerTest, WithoutCallsNothingIsWaitedFor) {
+  CallTracker tracker;
+  tracker.BeginDrain();
+  const Clock::time_point begin = Clock::now();
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Minutes(1)), 0);
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(250), absl::Minutes(1)));
+  EXPECT_LT(Since(begin), milliseconds(10'000));
+}
+
+TEST(CallTrackerTest, AnEarlierCallIsWaitedForALaterOneIsNot) {
+  CallTracker tracker;
+  std::optional<CallTracker::Call> earlier(&tracker);
+  tracker.BeginDrain();
+  std::optional<CallTracker::Call> later(&tracker);
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Milliseconds(20)), 1);
+  EXPECT_EQ(tracker.WaitForEarlierCalls(-absl::InfiniteDuration()), 1);
+  std::thread ends([&] {
+    std::this_thread::sleep_for(milliseconds(30));
+    earlier.reset();
+  });
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::InfiniteDuration()), 0);
+  ends.join();
+  EXPECT_FALSE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::Milliseconds(20))) << "the later one is in progress";
+  later.reset();
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::Minutes(1)));
+}
+
+TEST(CallTrackerTest, QuietBeginsWithTheLastCallsEnd) {
+  CallTracker tracker;
+  tracker.BeginDrain();
+  std::thread clients([&] {
+    for (int i = 0; i < 5; ++i) {
+      CallTracker::Call call(&tracker);
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+  });
+  clients.join();
+  const Clock::time_point begin = Clock::now();
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(100), absl::Minutes(1)));
+  EXPECT_GE(Since(begin), milliseconds(50)) << "the last call ended a moment ago";
+}
+
+TEST(CallTrackerTest, ClientsThatNeverRestMeetTheLimit) {
+  CallTracker tracker;
+  tracker.BeginDrain();
+  CallTracker::Call call(&tracker);
+  const Clock::time_point begin = Clock::now();
+  EXPECT_FALSE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::Milliseconds(50)));
+  EXPECT_GE(Since(begin), milliseconds(50));
+}
+
+TEST(CallTrackerTest, ACallEndsOnce) {
+  CallTracker tracker;
+  {
+    CallTracker::Call call(&tracker);
+    tracker.BeginDrain();
+    call.End();
+    call.End();
+    EXPECT_EQ(tracker.WaitForEarlierCalls(absl::ZeroDuration()), 0);
+  }
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::ZeroDuration()), 0);
+}
+
+TEST(CallTrackerTest, ManyThreadsMayBeginAndEndCallsWhileOneWaits) {
+  CallTracker tracker;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) CallTracker::Call call(&tracker);
+    });
+  }
+  tracker.BeginDrain();
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Minutes(1)), 0);
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(1), absl::Minutes(1)));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::ZeroDuration()));
+}
+
+}  // namespace
+}  // namespace maxsim::service

@@ -1,0 +1,226 @@
+// Every way a request can be wrong, and the field, value and limit that the error names.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/service/translate.h"
+#include "tests/support/corpus.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/requests.h"
+
+namespace maxsim::service {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ValidationTest : public testing::Test {
+ protected:
+  static constexpr int32_t kDim = 16;
+
+  static void SetUpTestSuite() {
+    world_ = new World;
+    test::BuildCorpus(world_->folder / "strings", test::SmallDocuments(1, 20, ScalarType::kF16, kDim));
+    test::CorpusOptions ints;
+    ints.id_type = collection::IdType::kInt64;
+    test::BuildCorpus(world_->folder / "ints", test::SmallDocuments(1, 20, ScalarType::kF32, kDim), ints);
+    world_->strings = test::LoadCorpus(world_->folder / "strings", &world_->backend);
+    world_->ints = test::LoadCorpus(world_->folder / "ints", &world_->backend);
+  }
+  static void TearDownTestSuite() { delete world_; }
+
+  // Two valid queries of F32 tokens against three ids of the F16 collection.
+  static v1::RerankRequest Valid() {
+    v1::RerankRequest request =
+        test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF32, kDim, 4), {"doc-0", "doc-7", "doc-19"}, 3);
+    test::AddQuery(test::MakeQuery(3, ScalarType::kF32, kDim, 5), &request);
+    return request;
+  }
+
+  static absl::StatusOr<Translated> Run(const v1::RerankRequest& request, const RequestLimits& limits = {}) {
+    return Translate(request, world_->strings, limits);
+  }
+
+  // Applies `change` to a valid request and returns the error's text; fails the test unless it is INVALID_ARGUMENT.
+  static std::string Refused(const std::function<void(v1::RerankRequest*)>& change, const RequestLimits& limits = {}) {
+    v1::RerankRequest request = Valid();
+    change(&request);
+    const absl::Status status = Run(request, limits).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  }
+
+  struct World {
+    test::TemporaryFolder folder;
+    test::FakeBackend backend;
+    std::shared_ptr<const store::Collection> strings;
+    std::shared_ptr<const store::Collection> ints;
+  };
+  static World* world_;
+};
+ValidationTest::World* ValidationTest::world_ = nullptr;
+
+TEST_F(ValidationTest, TheValidRequestIsAccepted) {
+  const auto translated = Run(Valid());
+  ASSERT_TRUE(translated.ok()) << translated.status();
+  ASSERT_NE(translated->job, nullptr);
+  EXPECT_EQ(translated->job->queries.size(), 2u);
+}
+
+TEST_F(ValidationTest, TheEnvelopeIsChecked) {
+  EXPECT_EQ(Refused([](auto* r) { r->set_collection(std::string(129, 'x')); }),
+            "collection: has 129 bytes, and at most 128 are accepted");
+  EXPECT_EQ(Refused([](auto* r) { r->set_request_id(std::string(257, 'x')); }),
+            "request_id: has 257 bytes, and at most 256 are accepted");
+  EXPECT_EQ(Refused([](auto* r) { r->clear_collection(); }), "collection: is empty");
+  EXPECT_THAT(Refused([](auto* r) { r->clear_queries(); }), HasSubstr("queries: has 0 queries, and 1 to 64"));
+  EXPECT_THAT(Refused([](auto*) {}, {.max_queries_per_request = 1}),
+              AllOf(HasSubstr("queries: has 2 queries"), HasSubstr("limits.max_queries_per_request")));
+  EXPECT_THAT(Refused([](auto* r) { r->set_top_k(10001); }), HasSubstr("top_k: is 10001, and at most 10000"));
+  EXPECT_THAT(Refused([](auto* r) { r->set_missing_policy(static_cast<v1::MissingPolicy>(9)); }),
+              HasSubstr("missing_policy: is 9"));
+  EXPECT_THAT(Refused([](auto* r) { r->set_priority(static_cast<v1::Priority>(-1)); }), HasSubstr("priority: is -1"));
+  v1::RerankRequest longest = Valid();
+  longest.set_request_id(std::string(256, 'x'));
+  EXPECT_TRUE(Run(longest).ok());
+}
+
+TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
+  const auto tokens = [](v1::RerankRequest* r) { return r->mutable_queries(1)->mutable_tokens(); };
+  EXPECT_THAT(Refused([&](auto* r) { r->mutable_queries(1)->clear_tokens(); }),
+              HasSubstr("queries[1].tokens.dtype: is 0"));
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dtype(v1::DATA_TYPE_I8); }),
+              HasSubstr("queries[1].tokens.dtype: is 4"));
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dtype(static_cast<v1::DataType>(77)); }),
+              HasSubstr("dtype: is 77"));
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(0); }),
+              HasSubstr("queries[1].tokens.num_tokens: is 0, and 1 to 4096 (limits.max_query_tokens)"));
+  EXPECT_THAT(Refused([](auto*) {}, {.max_query_tokens = 4}),
+              HasSubstr("queries[1].tokens.num_tokens: is 5, and 1 to 4"));
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dim(17); }),
+              HasSubstr("queries[1].tokens.dim: is 17, and the collection's dimension is 16"));
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->pop_back(); }),
+              HasSubstr("queries[1].tokens.data: has 319 bytes, and num_tokens x dim elements are 320 bytes"));
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->push_back('x'); }), HasSubstr("has 321 bytes"));
+  // 2^32 - 1 tokens of 16 columns would be 2^38 bytes: refused by the limit, before any arithmetic can wrap.
+  EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(UINT32_MAX); }), HasSubstr("is 4294967295"));
+}
+
+TEST_F(ValidationTest, UnusableValuesNameTheirPlace) {
+  const auto with = [](size_t idx, float value) {
+    return [=](v1::RerankRequest* r) { test::SetElement(idx, value, r->mutable_queries(1)->mutable_tokens()); };
+  };
+  EXPECT_THAT(Refused(with(0, std::nanf(""))), HasSubstr("queries[1].tokens.data: holds nan at row 0, column 0"));
+  EXPECT_THAT(Refused(with(79, std::numeric_limits<float>::infinity())), HasSubstr("holds inf at row 4, column 15"));
+  EXPECT_THAT(Refused(with(18, -2e12F)),
+              HasSubstr("at row 1, column 2; values must be finite and their magnitude at most 1e+12"));
+  // Finite as sent, infinite in the collection's storage type.
+  EXPECT_THAT(Refused(with(18, 65520.0F)), AllOf(HasSubstr("holds 65520 at row 1, column 2"), HasSubstr("overflows"),
+                                                 HasSubstr("f16"), HasSubstr("65504")));
+  v1::RerankRequest largest = Valid();
+  test::SetElement(18, 65519.0F, largest.mutable_queries(1)->mutable_tokens());
+  EXPECT_TRUE(Run(largest).ok());
+}
+
+TEST_F(ValidationTest, WeightsMustMatchTheTokensAndBeUsable) {
+  const auto weights = [](std::vector<float> values) {
+    return
+        [=](v1::RerankRequest* r) { r->mutable_queries(0)->mutable_weights()->Assign(values.begin(), values.end()); };
+  };
+  EXPECT_EQ(Refused(weights({1, 1, 1})), "queries[0].weights: has 3 weights for 4 tokens");
+  EXPECT_THAT(Refused(weights({1, 1, 1, std::nanf("")})), HasSubstr("queries[0].weights[3]: is nan"));
+  EXPECT_THAT(Refused(weights({1, -1.1e6F, 1, 1})),
+              HasSubstr("queries[0].weights[1]: is -1.1e+06; weights must be finite"));
+  v1::RerankRequest request = Valid();
+  weights({0, -1e6F, 1e6F, 0.5F})(&request);
+  EXPECT_TRUE(Run(request).ok());
+}
+
+TEST_F(ValidationTest, CandidatesMustBeThereAndOfTheCollectionsKind) {
+  EXPECT_EQ(Refused([](auto* r) { r->clear_candidates(); }),
+            "candidates: is not set, and queries[0] names none itself");
+  EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->Clear(); }),
+              HasSubstr("candidates: names none of string_ids"));
+  EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->clear_ids(); }),
+              HasSubstr("candidates.string_ids.ids: has 0 ids"));
+  EXPECT_THAT(
+      Refused([](auto*) {}, {.max_candidates_per_query = 2}),
+      AllOf(HasSubstr("candidates.string_ids.ids: has 3 ids, and 1 to 2"), HasSubstr("max_candidates_per_query")));
+  EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_int_ids()->add_ids(1); }),
+              HasSubstr("candidates.int_ids: the ids of collection corpus are of type string"));
+  EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->set_ids(1, ""); }),
+              HasSubstr("candidates.string_ids.ids[1]: has 0 bytes, and 1 to 512"));
+  EXPECT_THAT(
+      Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->set_ids(2, std::string(513, 'x')); }),
+      HasSubstr("candidates.string_ids.ids[2]: has 513 bytes"));
+  EXPECT_THAT(Refused([](auto* r) { r->mutable_queries(1)->mutable_candidates()->mutable_string_ids(); }),
+              HasSubstr("queries[1].candidates.string_ids.ids: has 0 ids"));
+  v1::RerankRequest strings_for_ints = Valid();
+  const auto status = Translate(strings_for_ints, world_->ints, {}).status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("candidates.string_ids: the ids of collection corpus are of type int64"));
+}
+
+TEST_F(ValidationTest, InlineDocumentsAreCheckedLikeQueries) {
+  const auto with_documents = [](const std::function<void(v1::InlineDocuments*)>& change) {
+    return [=](v1::RerankRequest* r) {
+      auto* documents = r->mutable_candidates()->mutable_inline_documents();
+      for (int i = 0; i < 3; ++i) {
+        *documents->add_documents() = test::ToProto(test::RandomTokens(9, ScalarType::kF32, kDim, 2));
+      }
+      change(documents);
+    };
+  };
+  EXPECT_THAT(Refused(with_documents([](auto* d) { d->clear_documents(); })),
+              HasSubstr("candidates.inline_documents.documents: has 0 documents"));
+  // 2 tokens of 16 columns in the F16 collection are 64 bytes, in whatever type they are sent.
+  EXPECT_THAT(
+      Refused(with_documents([](auto*) {}), {.max_staged_bytes = 63}),
+      AllOf(HasSubstr("candidates.inline_documents.documents["), HasSubstr("].num_tokens: is "),
+            HasSubstr(" bytes in the collection's storage type f16, and at most 63 (engine.max_staged_bytes)")));
+  EXPECT_THAT(Refused(with_documents([](auto*) {}), {.max_inline_documents = 2}),
+              AllOf(HasSubstr("has 3 documents, and 1 to 2"), HasSubstr("limits.max_inline_documents")));
+  EXPECT_THAT(Refused(with_documents([](auto* d) { d->mutable_documents(2)->set_dim(8); })),
+              HasSubstr("candidates.inline_documents.documents[2].dim: is 8"));
+  EXPECT_THAT(Refused(with_documents([](auto*) {}), {.max_document_tokens = 1}),
+              AllOf(HasSubstr("documents[0].num_tokens: is 2"), HasSubstr("limits.max_document_tokens")));
+  EXPECT_THAT(Refused(with_documents([](auto* d) { test::SetElement(31, 1e9F, d->mutable_documents(1)); })),
+              AllOf(HasSubstr("documents[1].data: holds 1e+09 at row 1, column 15"), HasSubstr("overflows")));
+}
+
+TEST_F(ValidationTest, TheWorkOfARequestIsBoundedWithoutWrapping) {
+  const uint64_t tokens = world_->strings->num_tokens();
+  v1::RerankRequest whole = Valid();
+  whole.mutable_candidates()->mutable_whole_collection();
+  EXPECT_TRUE(Run(whole, {.max_request_work = 9 * tokens}).ok());
+  const absl::Status status = Run(whole, {.max_request_work = 9 * tokens - 1}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("queries: ask for " + std::to_string(9 * tokens)), HasSubstr("limits.max_request_work")));
+}
+
+TEST_F(ValidationTest, AlignmentsAreBounded) {
+  v1::RerankRequest request = Valid();
+  request.set_return_alignments(true);
+  EXPECT_TRUE(Run(request, {.max_alignments = 27}).ok());
+  const absl::Status status = Run(request, {.max_alignments = 26}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("return_alignments: asks for 27 token matches"));
+}
+
+TEST_F(ValidationTest, UnknownIdsFailOnlyWhenTheRequestSaysSo) {
+  v1::RerankRequest request = Valid();
+  request.mutable_candidates()->mutable_string_ids()->add_ids("nobody");
+  EXPECT_TRUE(Run(request).ok());
+  request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  const absl::Status status = Run(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("candidates: 1 of 4 ids are unknown, the first is \"nobody\""));
+}
+
+}  // namespace
+}  // namespace maxsim::service

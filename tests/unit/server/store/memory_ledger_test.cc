@@ -1,0 +1,189 @@
+#include "server/store/memory_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/support/fake_backend.h"
+
+namespace maxsim::store {
+namespace {
+
+using testing::HasSubstr;
+
+// Of the first device.
+MemoryDemand Bytes(uint64_t bytes) { return {.device_bytes = {bytes}}; }
+
+// A ledger of one device.
+struct OneDevice {
+  OneDevice(test::FakeBackend* backend, uint64_t budget, uint64_t reserve)
+      : devices(backend), ledger(&devices, {budget, reserve}, {}, nullptr) {}
+  uint64_t available() const { return ledger.Available().devices[0].available_bytes; }
+  absl::StatusOr<std::shared_ptr<Reservation>> Reserve(uint64_t bytes, std::string_view purpose) {
+    return ledger.Reserve(Bytes(bytes), purpose);
+  }
+  DeviceSet devices;
+  MemoryLedger ledger;
+};
+
+TEST(MemoryLedgerTest, WithoutABudgetWhatIsFreeLessTheReserveCanBeTaken) {
+  test::FakeBackend backend;
+  backend.SetFreeBytes(1000);
+  OneDevice ledger(&backend, 0, 100);
+  EXPECT_EQ(ledger.available(), 900u);
+  EXPECT_TRUE(ledger.Reserve(900, "a").ok());
+  const absl::Status status = ledger.Reserve(901, "collection a").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("collection a needs 901 bytes of cpu memory and 900 bytes can be taken"));
+}
+
+TEST(MemoryLedgerTest, ABudgetBoundsAllReservationsTogether) {
+  test::FakeBackend backend;
+  OneDevice ledger(&backend, 1000, 100);
+  auto first = ledger.Reserve(600, "a");
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(ledger.Reserve(401, "b").status().code(), absl::StatusCode::kResourceExhausted);
+  auto second = ledger.Reserve(400, "b");
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(ledger.available(), 0u);
+  *first = nullptr;
+  EXPECT_EQ(ledger.available(), 600u);
+}
+
+TEST(MemoryLedgerTest, ABudgetBeyondWhatIsFreeDoesNotHelp) {
+  test::FakeBackend backend;
+  backend.SetFreeBytes(500);
+  OneDevice ledger(&backend, 1000, 100);
+  EXPECT_EQ(ledger.Reserve(501, "a").status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(ledger.Reserve(500, "a").ok());
+}
+
+// Bytes that are reserved and not allocated yet look free to the backend: they must not be given out twice, and once
+// they are allocated they must not be counted twice.
+TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
+  test::FakeBackend backend;
+  backend.SetFreeBytes(1000);
+  OneDevice ledger(&backend, 0, 0);
+  auto reservation = ledger.Reserve(600, "a");
+  ASSERT_TRUE(reservation.ok());
+  EXPECT_EQ(ledger.available(), 400u);
+  backend.SetFreeBytes(700);  // 300 of the 600 are allocated
+  (*reservation)->Commit(Bytes(300));
+  EXPECT_EQ(ledger.available(), 400u);
+  backend.SetFreeBytes(400);
+  (*reservation)->Commit(Bytes(1000));  // more than there is: all of it
+  EXPECT_EQ(ledger.available(), 400u);
+  backend.SetFreeBytes(1000);
+  *reservation = nullptr;
+  EXPECT_EQ(ledger.available(), 1000u);
+}
+
+TEST(MemoryLedgerTest, AReservationMayOutliveTheLedger) {
+  test::FakeBackend backend;
+  std::shared_ptr<Reservation> reservation;
+  {
+    OneDevice ledger(&backend, 0, 0);
+    reservation = *ledger.Reserve(10, "a");
+  }
+  reservation->Commit(Bytes(5));
+  reservation = nullptr;
+}
+
+TEST(MemoryLedgerTest, ParallelReservationsNeverPassTheBudget) {
+  test::FakeBackend backend;
+  OneDevice ledger(&backend, 1000, 0);
+  std::atomic<uint64_t> held{0};
+  std::atomic<bool> passed{false};
+  std::vector<std::thread> threads;
+  for (uint64_t idx = 0; idx < 4; ++idx) {
+    threads.emplace_back([&, idx] {
+      for (int round = 0; round < 2000; ++round) {
+        const uint64_t bytes = 200 + 70 * idx;
+        auto reservation = ledger.Reserve(bytes, "a");
+        if (!reservation.ok()) continue;
+        if (held.fetch_add(bytes) + bytes > 1000) passed = true;
+        held.fetch_sub(bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(passed);
+  EXPECT_EQ(ledger.ledger.Available().devices[0].held_bytes, 0u);
+}
+
+// --- Several memories.
+
+class ManyMemoriesTest : public testing::Test {
+ protected:
+  ManyMemoriesTest() {
+    for (test::FakeBackend& backend : backends_) backend.SetFreeBytes(1000);
+  }
+
+  test::FakeBackend backends_[3] = {test::FakeBackend("cuda"), test::FakeBackend("cuda"), test::FakeBackend("cuda")};
+  DeviceSet devices_{{{&backends_[0], 4}, {&backends_[1], 5}, {&backends_[2], 7}}, OnDeviceLoss::kDegrade};
+};
+
+TEST_F(ManyMemoriesTest, AllOrNothingIsTaken) {
+  MemoryLedger ledger(&devices_, {0, 100}, {500, 0}, nullptr);
+  const absl::Status one = ledger.Reserve({{900, 900, 901}, 500}, "it").status();
+  EXPECT_EQ(one.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(one.message(), HasSubstr("it needs 901 bytes of cuda memory of device 7 and 900 bytes can be taken"));
+  const absl::Status host = ledger.Reserve({{900, 900, 900}, 501}, "it").status();
+  EXPECT_THAT(host.message(), HasSubstr("it needs 501 bytes of pinned host memory and 500 bytes can be taken"));
+  for (const auto& device : ledger.Available().devices) EXPECT_EQ(device.held_bytes, 0u);
+  auto all = ledger.Reserve({{900, 900, 900}, 500}, "it");
+  ASSERT_TRUE(all.ok()) << all.status();
+  for (const auto& device : ledger.Available().devices) EXPECT_EQ(device.available_bytes, 0u);
+  EXPECT_EQ(ledger.Available().host.available_bytes, 0u);
+  (*all)->Commit({{900, 0, 0}, 200});
+  EXPECT_EQ(ledger.Available().devices[0].pending_bytes, 0u);
+  EXPECT_EQ(ledger.Available().devices[1].pending_bytes, 900u);
+  EXPECT_EQ(ledger.Available().host.pending_bytes, 300u);
+  *all = nullptr;
+  for (const auto& device : ledger.Available().devices) EXPECT_EQ(device.available_bytes, 900u);
+  EXPECT_EQ(ledger.Available().host.available_bytes, 500u);
+}
+
+TEST_F(ManyMemoriesTest, NothingIsTakenOfALostDevice) {
+  MemoryLedger ledger(&devices_, {}, {}, nullptr);
+  devices_.Lose(1, absl::UnavailableError("Xid 79"));
+  EXPECT_EQ(ledger.Available().devices[1].available_bytes, 0u);
+  const absl::Status status = ledger.Reserve({{1, 1, 1}, 0}, "it").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "device 5: Xid 79");
+  EXPECT_TRUE(ledger.Reserve({{1, 0, 1}, 0}, "it").ok());
+}
+
+// Two that each need both memories, and room for one of them.
+TEST_F(ManyMemoriesTest, ParallelReservationsAreAtomicOverAllMemories) {
+  MemoryLedger ledger(&devices_, {100, 0}, {100, 0}, nullptr);
+  std::atomic<int> holders{0};
+  std::atomic<bool> both{false};
+  std::atomic<int> taken{0};
+  std::vector<std::thread> threads;
+  for (int idx = 0; idx < 4; ++idx) {
+    threads.emplace_back([&, idx] {
+      for (int round = 0; round < 1000; ++round) {
+        // All meet in one memory only.
+        MemoryDemand demand{{0, 0, 0}, 60};
+        demand.device_bytes[static_cast<size_t>(idx % 3)] = 60;
+        auto reservation = ledger.Reserve(demand, "a");
+        if (!reservation.ok()) continue;
+        ++taken;
+        if (holders.fetch_add(1) != 0) both = true;
+        holders.fetch_sub(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(both);
+  EXPECT_GT(taken, 0);
+  for (const auto& device : ledger.Available().devices) EXPECT_EQ(device.held_bytes, 0u);
+  EXPECT_EQ(ledger.Available().host.held_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace maxsim::store

@@ -1,0 +1,315 @@
+// The program as people call it: exit codes, messages, real data, and other people's tools on its files.
+#include "tools/maxsim-shard/cli.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "collection/npy.h"
+#include "collection/shard.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/run_shard.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/shard_fixture.h"
+
+namespace maxsim::shard_tool {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A Python with the modules, or "".
+std::string FindPython(const std::string& modules) {
+  const char* chosen = std::getenv("MAXSIM_PYTHON");
+  for (const std::string& python : {std::string(chosen != nullptr ? chosen : ""), std::string("python3")}) {
+    if (python.empty()) continue;
+    if (std::system(Cat(python, " -c 'import ", modules, "' > /dev/null 2>&1").c_str()) == 0) return python;
+  }
+  return "";
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  // Two documents of 2 and 1 tokens.
+  std::vector<std::string> BuildArguments() {
+    collection::WriteBytes(folder_.Path("tokens.npy"),
+                           collection::NpyBytes("<f4", "(3, 8)", collection::AsBytes(std::vector<float>(24, 0.5f))));
+    collection::WriteBytes(folder_.Path("lengths.npy"),
+                           collection::NpyBytes("<i8", "(2,)", collection::AsBytes<int64_t>({2, 1})));
+    collection::WriteBytes(folder_.Path("docs.jsonl"),
+                           "{\"id\":\"a\",\"title\":\"A\"}\n{\"id\":\"b\",\"title\":\"B\"}\n");
+    return {"build",
+            "--tokens",
+            folder_.Path("tokens.npy"),
+            "--lengths",
+            folder_.Path("lengths.npy"),
+            "--ids",
+            folder_.Path("docs.jsonl"),
+            "--output",
+            folder_.Path("out"),
+            "--name",
+            "two"};
+  }
+  collection::TemporaryFolder folder_;
+};
+
+TEST_F(CliTest, BuildsInspectsAndVerifies) {
+  const Outcome build = RunShard(BuildArguments());
+  EXPECT_EQ(build.code, 0) << build.err;
+  EXPECT_THAT(build.out,
+              AllOf(HasSubstr("generation 1 of \"two\": 2 documents, 3 tokens x 8 f16"), HasSubstr("1 shard")));
+  const Outcome inspect = RunShard({"inspect", folder_.Path("out")});
+  EXPECT_EQ(inspect.code, 0);
+  EXPECT_THAT(inspect.out, AllOf(HasSubstr("min 1  median 1  mean 1.5  p99 2  max 2"), HasSubstr("xxh3-128:")));
+  const auto json = nlohmann::json::parse(RunShard({"inspect", "--json", folder_.Path("out")}).out);
+  EXPECT_EQ(json["num_documents"], 2);
+  EXPECT_EQ(json["tokens_per_document"]["max"], 2);
+  EXPECT_EQ(json["shards"].size(), 1);
+  const Outcome verify = RunShard({"verify", folder_.Path("out")});
+  EXPECT_EQ(verify.code, 0);
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("no problem found"), Not(HasSubstr("read in 0"))));
+}
+
+TEST_F(CliTest, TheNextGenerationKeepsNameAndStorage) {
+  std::vector<std::string> arguments = BuildArguments();
+  arguments.insert(arguments.end(), {"--storage", "bf16"});
+  ASSERT_EQ(RunShard(arguments).code, 0);
+  arguments.resize(arguments.size() - 4);  // neither --name nor --storage
+  Outcome build = RunShard(arguments);
+  EXPECT_EQ(build.code, 0) << build.err;
+  EXPECT_THAT(build.out, HasSubstr("generation 2 of \"two\": 2 documents, 3 tokens x 8 bf16"));
+  arguments.insert(arguments.end(), {"--storage", "f32"});
+  build = RunShard(arguments);
+  EXPECT_THAT(build.out, HasSubstr("generation 3 of \"two\": 2 documents, 3 tokens x 8 f32"));
+}
+
+TEST_F(CliTest, QuietPrintsNothing) {
+  std::vector<std::string> arguments = BuildArguments();
+  arguments.push_back("--quiet");
+  const Outcome build = RunShard(arguments);
+  EXPECT_EQ(build.code, 0);
+  EXPECT_EQ(build.out + build.err, "");
+}
+
+TEST_F(CliTest, VerifyExitsWithOneAndSaysWhatIsWrong) {
+  ASSERT_EQ(RunShard(BuildArguments()).code, 0);
+  const std::string path = folder_.Path("out/shard-000001-00000.safetensors");
+  std::string bytes = collection::ReadBytes(path);
+  bytes[4096] = static_cast<char>(bytes[4096] ^ 1);
+  collection::WriteBytes(path, bytes);
+  const Outcome verify = RunShard({"verify", folder_.Path("out")});
+  EXPECT_EQ(verify.code, 1);
+  EXPECT_THAT(verify.err, AllOf(HasSubstr("problem: "), HasSubstr(path), HasSubstr("checksum")));
+  EXPECT_THAT(verify.out, HasSubstr("1 PROBLEM"));
+}
+
+TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
+  EXPECT_EQ(RunShard({}).code, 2);
+  EXPECT_EQ(RunShard({"bulid"}).code, 2);
+  EXPECT_THAT(RunShard({"bulid"}).err,
+              HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify and quantize (see --help)\n"));
+  EXPECT_EQ(RunShard({""}).code, 2);
+  EXPECT_EQ(RunShard({"inspect"}).code, 2);
+  const Outcome flag = RunShard({"build", "--token", "x"});
+  EXPECT_EQ(flag.code, 2);
+  std::vector<std::string> arguments = BuildArguments();
+  arguments.insert(arguments.end(), {"--id-type", "uuid"});
+  EXPECT_EQ(RunShard(arguments).code, 2);
+  EXPECT_EQ(flag.err, "maxsim-shard: there is no option --token (see maxsim-shard build --help)\n");
+  EXPECT_EQ(RunShard({"build"}).err, "maxsim-shard: --output is required (see maxsim-shard build --help)\n");
+  EXPECT_EQ(RunShard({"inspect", "folder", "more"}).err,
+            "maxsim-shard: \"more\" was not expected (see maxsim-shard inspect --help)\n");
+  const Outcome top = RunShard({"--help"});
+  EXPECT_EQ(top.code, 0);
+  EXPECT_THAT(top.out,
+              HasSubstr("Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong"));
+  const Outcome help = RunShard({"build", "--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* flag_name :
+       {"--tokens", "--lengths", "--scales", "--input", "--ids", "--output", "--name", "--storage", "--seed",
+        "--threads", "--id-type", "--max-shard-bytes", "4GiB", "--quiet"}) {
+    EXPECT_THAT(help.out, HasSubstr(flag_name));
+  }
+  EXPECT_THAT(RunShard({"--version"}).out, HasSubstr("maxsim-shard 0."));
+}
+
+TEST_F(CliTest, WhatTheCommandLineAloneShowsToBeWrongExitsWithTwo) {
+  const std::vector<std::string> whole = BuildArguments();
+  const auto error = [&](std::vector<std::string> arguments) {
+    const Outcome outcome = RunShard(arguments);
+    EXPECT_EQ(outcome.code, 2) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.err, AllOf(::testing::StartsWith("maxsim-shard: "),
+                                   ::testing::EndsWith(" (see maxsim-shard build --help)\n")));
+    return outcome.err;
+  };
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = whole;
+    arguments.resize(arguments.size() - 2);  // without --name
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return error(arguments);
+  };
+  EXPECT_THAT(with({"--bogus"}), HasSubstr("--bogus"));
+  EXPECT_THAT(with({"--seed", "-1"}), HasSubstr("--seed"));
+  EXPECT_THAT(with({"--storage", "fp16"}), HasSubstr("--storage: fp16 not in {f16,bf16,f32,i8}"));
+  EXPECT_THAT(with({"--storage", "f32", "--seed", "5"}), HasSubstr("--seed 5: only i8 is rotated"));
+  EXPECT_THAT(with({"--name", "a b"}), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
+  EXPECT_THAT(with({"--input", "x.npz"}),
+              HasSubstr("either --input, or --tokens together with --lengths, is expected"));
+  EXPECT_THAT(error({"build", "--output", "o", "--tokens", "t.npy"}), HasSubstr("either --input, or --tokens"));
+  EXPECT_THAT(error({"build", "--output", "o"}), HasSubstr("either --input, or --tokens"));
+  EXPECT_THAT(error({"build", "--output", "o", "--input", "x.npz", "--scales", "s.npy"}),
+              HasSubstr("--scales goes with"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("out")));
+}
+
+TEST_F(CliTest, SizesAreWrittenAsInMaxsimdsConfiguration) {
+  const auto build = [&](const std::string& size) {
+    std::vector<std::string> arguments = BuildArguments();
+    arguments.insert(arguments.end(), {"--max-shard-bytes", size});
+    return RunShard(arguments);
+  };
+  for (const char* size : {"8192", "8KiB", "10kB", "1.5GiB", "4 GB", "18446744073709551615"}) {
+    const Outcome outcome = build(size);
+    EXPECT_EQ(outcome.code, 0) << size << ": " << outcome.err;
+  }
+  for (const std::string size : {"4G", "4g", "4gb", "4Gi", "512M", "5X", "4 bananas", ""}) {
+    const Outcome outcome = build(size);
+    EXPECT_EQ(outcome.code, 2) << size;
+    EXPECT_THAT(outcome.err, HasSubstr(Cat("--max-shard-bytes: \"", size,
+                                           "\" is not a size (such as 512MiB, 4GiB, 10GB or 1048576)")));
+  }
+  for (const char* size : {"0", "8191"}) {
+    const Outcome outcome = build(size);
+    EXPECT_EQ(outcome.code, 2) << size;
+    EXPECT_THAT(outcome.err, HasSubstr("is too small; the least is 8192")) << size;
+  }
+}
+
+TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
+  const auto with = [&](const std::string& flag, const std::string& value) {
+    std::vector<std::string> arguments = BuildArguments();
+    const auto at = std::find(arguments.begin(), arguments.end(), flag);
+    if (at == arguments.end()) {
+      arguments.insert(arguments.end(), {flag, value});
+    } else {
+      *(at + 1) = value;
+    }
+    const Outcome outcome = RunShard(arguments);
+    EXPECT_EQ(outcome.code, 1) << flag;
+    return outcome.err;
+  };
+  EXPECT_THAT(with("--tokens", folder_.Path("none.npy")), HasSubstr("none.npy: No such file"));
+  std::filesystem::copy_file(folder_.Path("docs.jsonl"), folder_.Path("tokens.npz"));
+  EXPECT_THAT(with("--tokens", folder_.Path("tokens.npz")),
+              AllOf(HasSubstr("tokens.npz: not a .npy file"), HasSubstr("; give an archive as --input\n")));
+  EXPECT_THAT(with("--output", folder_.Path("tokens.npy")), HasSubstr("tokens.npy"));
+  EXPECT_THAT(with("--seed", "5"), HasSubstr("--seed 5: only i8 is rotated, and the storage is f16")) << "the input's";
+  EXPECT_EQ(RunShard({"inspect", folder_.Path("nowhere")}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("out/collection.json")));
+}
+
+TEST_F(CliTest, TheCranfieldCollectionBuildsInEveryStorageAndVerifies) {
+  const std::string data = collection::CranfieldFolder();
+  if (data.empty()) GTEST_SKIP() << "no Cranfield data: set MAXSIM_SHARED_DATA to the folder that holds cranfield/";
+  for (const std::string storage : {"f16", "bf16", "f32", "i8"}) {
+    // Half a minute where it is not optimised.
+    if (test::kSanitized && storage != "f16") continue;
+    const std::string out = folder_.Path(storage);
+    const Outcome build = RunShard({"build", "--tokens", JoinPath(data, "tokens.npy"), "--lengths",
+                                    JoinPath(data, "lengths.npy"), "--ids", JoinPath(data, "docs.jsonl"), "--output",
+                                    out, "--name", "cranfield", "--storage", storage, "--max-shard-bytes", "10MB"});
+    ASSERT_EQ(build.code, 0) << build.err;
+    const auto manifest = collection::ReadManifest(out);
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_EQ(manifest->num_documents, 1398);
+    EXPECT_EQ(manifest->num_tokens, 174339);
+    EXPECT_GE(manifest->shards.size(), 2);
+    EXPECT_EQ(RunShard({"verify", out}).code, 0);
+  }
+  // The stored F16 values are the input's own.
+  const auto input = collection::NpyFile::Open(JoinPath(data, "tokens.npy"));
+  ASSERT_TRUE(input.ok());
+  const auto manifest = *collection::ReadManifest(folder_.Path("f16"));
+  const char* expected = static_cast<const char*>(input->data());
+  for (const collection::ShardEntry& entry : manifest.shards) {
+    const auto shard =
+        *collection::Shard::Open(folder_.Path("f16"), manifest, entry, collection::Access::kMapped, false);
+    const auto count = static_cast<size_t>(entry.num_tokens * manifest.dim * 2);
+    ASSERT_EQ(std::string_view(static_cast<const char*>(shard->documents().tokens), count),
+              std::string_view(expected, count));
+    expected += count;
+  }
+}
+
+TEST_F(CliTest, PythonSafetensorsOpensAShard) {
+  const std::string python = FindPython("safetensors.numpy, numpy");
+  if (python.empty()) GTEST_SKIP() << "no Python with safetensors and numpy: set MAXSIM_PYTHON to one";
+  ASSERT_EQ(RunShard(BuildArguments()).code, 0);
+  collection::WriteBytes(folder_.Path("read.py"), R"(
+import sys, json
+from safetensors import safe_open
+from safetensors.numpy import load_file
+path = sys.argv[1]
+shard = load_file(path)
+assert shard["tokens"].shape == (3, 8) and shard["tokens"].dtype == "float16" and (shard["tokens"] == 0.5).all()
+assert shard["offsets"].tolist() == [0, 2, 3]
+ids = bytes(shard["id_bytes"]).decode()
+assert [ids[a:b] for a, b in zip(shard["id_offsets"], shard["id_offsets"][1:])] == ["a", "b"]
+payload = bytes(shard["payload_bytes"])[shard["payload_offsets"][1]:shard["payload_offsets"][2]]
+assert json.loads(payload) == {"title": "B"}
+with safe_open(path, "numpy") as file:
+    assert file.metadata() == {"format": "maxsim-shard", "format_version": "1"}
+)");
+  EXPECT_EQ(
+      std::system(
+          Cat(python, " ", folder_.Path("read.py"), " ", folder_.Path("out/shard-000001-00000.safetensors")).c_str()),
+      0);
+}
+
+// The example of docs/shard-format.md, with its output built into a collection; and NumPy's own archives.
+TEST_F(CliTest, WhatPythonWritesIsImported) {
+  const std::string python = FindPython("safetensors.numpy, numpy");
+  if (python.empty()) GTEST_SKIP() << "no Python with safetensors and numpy: set MAXSIM_PYTHON to one";
+  collection::WriteBytes(folder_.Path("write.py"), R"(
+import sys, os
+os.chdir(sys.argv[1])
+import numpy as np
+from safetensors.numpy import save_file
+docs = [np.full((n, 16), n / 8, np.float16) for n in (3, 1, 2)]
+save_file({"tokens": np.concatenate(docs), "lengths": np.array([len(d) for d in docs])}, "docs.safetensors")
+np.savez("stored.npz", tokens=np.concatenate(docs), lengths=[3, 1, 2], ids=[7, 8, 9])
+np.savez_compressed("deflated.npz", tokens=np.concatenate(docs).astype("f8"), lengths=np.array([3, 1, 2], "u4"), ids=[7, 8, 9])
+np.save("fortran.npy", np.asfortranarray(np.concatenate(docs)))
+np.save("big.npy", np.concatenate(docs).astype(">f4"))
+)");
+  ASSERT_EQ(std::system(Cat(python, " ", folder_.Path("write.py"), " ", folder_.path()).c_str()), 0);
+  for (const char* input : {"docs.safetensors", "stored.npz", "deflated.npz"}) {
+    const std::string out = folder_.Path(Cat("out-", input));
+    const Outcome build = RunShard({"build", "--input", folder_.Path(input), "--output", out, "--name", "py"});
+    ASSERT_EQ(build.code, 0) << build.err;
+    EXPECT_EQ(RunShard({"verify", out}).code, 0);
+    const auto manifest = *collection::ReadManifest(out);
+    const auto shard = *collection::Shard::Open(out, manifest, manifest.shards[0], collection::Access::kMapped, true);
+    EXPECT_EQ(shard->int_id(2), std::string(input) == "docs.safetensors" ? 2 : 9);
+    const auto* tokens = static_cast<const uint16_t*>(shard->documents().tokens);
+    EXPECT_EQ(F16ToF32(tokens[0]), 3 / 8.0f);
+    EXPECT_EQ(F16ToF32(tokens[3 * 16]), 1 / 8.0f);
+    EXPECT_EQ(F16ToF32(tokens[6 * 16 - 1]), 2 / 8.0f);
+  }
+  for (const auto& [file, message] : {std::pair("fortran.npy", "Fortran"), std::pair("big.npy", "big-endian")}) {
+    std::vector<std::string> arguments = BuildArguments();
+    arguments[2] = folder_.Path(file);
+    const Outcome build = RunShard(arguments);
+    EXPECT_EQ(build.code, 1);
+    EXPECT_THAT(build.err, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::shard_tool

@@ -1,0 +1,53 @@
+// Text for terminals: tables, widths, colours. Everything a server or a file supplied goes through Printable before it
+// is written, so that no payload can send control sequences to the terminal.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace maxsim::command_line {
+
+// `text` with control characters (and what is not UTF-8) replaced by spaces or '?'.
+std::string Printable(std::string_view text);
+
+// Terminal cells that printable text takes: its code points. Wide characters are counted as one.
+int Width(std::string_view text);
+
+// At most `width` cells, the last an ellipsis where something was cut.
+std::string Shorten(std::string_view text, int width);
+
+enum class Align { kLeft, kRight };
+
+// Rows of cells in columns of equal width, two spaces apart, a header above. Nothing trails the last column.
+class Table {
+ public:
+  struct Column {
+    std::string name;
+    Align align = Align::kLeft;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // As many cells as columns; a missing one is empty.
+  void AddRow(std::vector<std::string> cells);
+
+  // With `max_width` the last column is shortened so that no line is wider (it keeps 10 cells at least).
+  void Print(std::ostream& out, int max_width = 0) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Fixed decimals: Fixed(1.5, 4) is "1.5000".
+std::string Fixed(double value, int decimals);
+
+// Scientific with one decimal: "3.1e-07".
+std::string Scientific(double value);
+
+// `text` on a background between dark blue-black (heat 0) and bright yellow (heat 1), from the 256-colour palette.
+std::string Heated(std::string_view text, double heat);
+
+}  // namespace maxsim::command_line

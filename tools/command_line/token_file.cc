@@ -1,0 +1,27 @@
+#include "tools/command_line/token_file.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collection/evaluation/judgements.h"
+
+namespace maxsim::command_line {
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = evaluation::ReadWholeFile(path);
+  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("--token-file: ", text.status().message()));
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    const absl::string_view token = absl::StripAsciiWhitespace(line);
+    if (token.empty() || token.front() == '#') continue;
+    if (!std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; })) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--token-file: the token in '", path, "' holds a space or a byte beyond ASCII"));
+    }
+    return std::string(token);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' holds no token"));
+}
+
+}  // namespace maxsim::command_line

@@ -1,0 +1,14 @@
+// The bearer token that a command line sends.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace maxsim::command_line {
+
+// The first token of a file in the format of the server's auth.tokens_file: one per line, `#` begins a comment line.
+// Errors name the flag --token-file and the path.
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
+
+}  // namespace maxsim::command_line

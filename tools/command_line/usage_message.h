@@ -1,0 +1,26 @@
+// What is wrong with a command line, for the one line that the programs print.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace maxsim::command_line {
+
+// CLI11's message, but where something stands on the command line that `app`, or the subcommand it has parsed, does not
+// know, that comes first: CLI11 says of --quary that --query is required, and names what it does not know last to
+// first.
+inline std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error) {
+  const auto is = [&error](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
+  const bool may_be_misspelt = is(CLI::ExitCodes::RequiredError) || is(CLI::ExitCodes::RequiresError);
+  if (!may_be_misspelt && !is(CLI::ExitCodes::ExtrasError)) return error.what();
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const auto is_option = [](const std::string& argument) { return argument.size() > 1 && argument.front() == '-'; };
+  if (const auto option = std::find_if(unknown.begin(), unknown.end(), is_option); option != unknown.end()) {
+    return "there is no option " + *option;
+  }
+  return unknown.empty() ? error.what() : "\"" + unknown.front() + "\" was not expected";
+}
+
+}  // namespace maxsim::command_line

@@ -1,0 +1,263 @@
+#include "tools/maxsim-shard/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "collection/build/builder.h"
+#include "collection/build/import.h"
+#include "collection/inspect.h"
+#include "collection/manifest.h"
+#include "collection/verifier.h"
+#include "kernels/scalar_type.h"
+#include "maxsim_version.h"
+#include "tools/command_line/usage_message.h"
+#include "tools/maxsim-shard/cli_support.h"
+#include "tools/maxsim-shard/progress.h"
+#include "tools/maxsim-shard/quantize_cli.h"
+
+namespace maxsim::shard_tool {
+namespace {
+
+struct BuildArguments {
+  collection::ImportOptions import;
+  std::string id_type;
+  std::string output;
+  std::string name;
+  std::string storage;
+  int64_t seed = 0;
+  int threads = 0;
+  int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
+  bool allow_other_shape = false;
+  bool quiet = false;
+};
+
+// `there` is the storage of the collection that gets its next generation.
+ScalarType ChooseStorage(const std::string& asked, std::optional<ScalarType> there, collection::ElementType input) {
+  if (!asked.empty()) return *ScalarTypeFromName(asked);
+  return there.value_or(input == collection::ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16);
+}
+
+absl::Status CheckSeed(int64_t seed, ScalarType storage) {
+  if (seed == 0 || storage == ScalarType::kI8) return absl::OkStatus();
+  return Invalid("--seed ", seed, ": only i8 is rotated, and the storage is ", Name(storage));
+}
+
+// What the command line alone shows to be wrong.
+absl::Status CheckUsage(const BuildArguments& arguments) {
+  if (absl::Status status = collection::CheckImportOptions(arguments.import); !status.ok()) return status;
+  if (!arguments.name.empty()) {
+    if (absl::Status status = collection::CheckCollectionName(arguments.name); !status.ok())
+      return Prefix("--", status);
+  }
+  if (arguments.storage.empty()) return absl::OkStatus();
+  return CheckSeed(arguments.seed, *ScalarTypeFromName(arguments.storage));
+}
+
+// An archive given as --tokens is no .npy file.
+absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& status) {
+  const bool archive = absl::EndsWith(tokens, ".npz") || absl::EndsWith(tokens, ".safetensors");
+  if (!archive || !absl::StrContains(status.message(), "not a .npy file")) return status;
+  return absl::Status(status.code(), Cat(status.message(), "; give an archive as --input"));
+}
+
+absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, ProgressDisplay& display) {
+  collection::BuildOptions options;
+  options.folder = arguments.output;
+  options.name = arguments.name;
+  options.created_by = Cat("maxsim-shard ", kVersion);
+  options.max_shard_bytes = arguments.max_shard_bytes;
+  options.rotation_seed = static_cast<uint64_t>(arguments.seed);
+  options.num_threads = arguments.threads;
+  options.allow_other_shape = arguments.allow_other_shape;
+  collection::ImportOptions import_options = arguments.import;
+  if (!arguments.id_type.empty()) {
+    import_options.id_type = arguments.id_type == "int64" ? collection::IdType::kInt64 : collection::IdType::kString;
+  }
+  std::optional<ScalarType> there;
+  if (const absl::StatusOr<collection::Manifest> before = collection::ReadManifest(arguments.output); before.ok())
+    there = before->storage;
+  const collection::BuildObserver observer = [&](const collection::BuildProgress& progress) {
+    return ShowProgress(display, progress);
+  };
+  absl::StatusOr<collection::Import> import = collection::OpenImport(import_options, observer);
+  if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
+  options.storage = ChooseStorage(arguments.storage, there, import->tokens->type());
+  if (absl::Status status = CheckSeed(arguments.seed, options.storage); !status.ok()) return status;
+  return collection::BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
+}
+
+int RunBuild(const BuildArguments& arguments) {
+  CatchInterrupts();
+  const absl::Time began = MonotonicNow();
+  absl::StatusOr<collection::Manifest> manifest;
+  {
+    ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
+    manifest = Build(arguments, display);
+  }
+  if (!manifest.ok()) return Fail(manifest.status());
+  if (!arguments.quiet) {
+    std::printf("%s, %s\n", Describe(arguments.output, *manifest).c_str(), Elapsed(began).c_str());
+  }
+  return kExitOk;
+}
+
+int RunInspect(const std::string& folder, bool json) {
+  absl::StatusOr<collection::CollectionSummary> summary = collection::Inspect(folder);
+  if (!summary.ok()) return Fail(summary.status());
+  std::fputs(json ? collection::FormatJson(*summary).c_str() : collection::FormatTable(*summary).c_str(), stdout);
+  return kExitOk;
+}
+
+int RunVerify(const std::string& folder, bool quiet) {
+  const absl::Time began = MonotonicNow();
+  absl::StatusOr<collection::VerifyReport> report =
+      collection::VerifyCollection(folder, [&](const collection::ShardReport& shard) {
+        if (!quiet) std::printf("%s\n", collection::FormatLine(shard).c_str());
+        std::fflush(stdout);
+      });
+  if (!report.ok()) return Fail(report.status());
+  for (const std::string& problem : report->problems) std::fprintf(stderr, "problem: %s\n", problem.c_str());
+  if (report->num_problems > static_cast<int64_t>(report->problems.size())) {
+    std::fprintf(stderr, "problem: ... and %s more\n",
+                 FormatCount(report->num_problems - static_cast<int64_t>(report->problems.size())).c_str());
+  }
+  std::printf("%s: %s documents, %s tokens, %s in %s %s read in %s: %s\n", folder.c_str(),
+              FormatCount(report->num_documents).c_str(), FormatCount(report->num_tokens).c_str(),
+              FormatBytes(report->num_bytes).c_str(), FormatCount(report->num_shards).c_str(),
+              report->num_shards == 1 ? "shard" : "shards", Elapsed(began).c_str(),
+              report->num_problems == 0
+                  ? "no problem found"
+                  : Cat(report->num_problems, report->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
+  return report->num_problems == 0 ? kExitOk : kExitFailed;
+}
+
+// Descriptions are broken by hand: the library does not wrap lines.
+void AddBuild(CLI::App& app, BuildArguments& arguments) {
+  app.add_option("--tokens", arguments.import.tokens,
+                 "Token vectors of all documents, one after the other: NumPy array\n[T, d] of f16, f32, f64, or i8 "
+                 "with --scales")
+      ->type_name("FILE.npy");
+  app.add_option("--lengths", arguments.import.lengths, "Tokens of each document: NumPy array [N] of integers")
+      ->type_name("FILE.npy");
+  app.add_option(
+         "--scales", arguments.import.scales,
+         "Of i8 token vectors: what each document's [N], or each token's\n[T], are multiplied by; NumPy array of "
+         "f16, f32 or f64")
+      ->type_name("FILE.npy");
+  app.add_option("--input", arguments.import.input,
+                 "In place of --tokens and --lengths: an archive that holds\n\"tokens\" (f16, bf16, f32, f64, f8_e4m3, "
+                 "i8) and \"lengths\" [N]\nor \"offsets\" [N + 1], and may hold \"scales\" of f8_e4m3 and i8, and\n"
+                 "integer \"ids\" [N]")
+      ->type_name("FILE.npz|FILE.safetensors");
+  app.add_option(
+         "--ids", arguments.import.ids,
+         "JSON Lines, one document per line in the order of the lengths.\n\"id\" (a string or an integer) is the "
+         "id; all other fields are\nkept, and results can show them. Without it: the archive's\nids, or 0, 1, ...")
+      ->type_name("FILE.jsonl");
+  app.add_option("--output", arguments.output,
+                 "Folder of the collection; created, or given its next\ngeneration when it holds one")
+      ->type_name("DIR")
+      ->required();
+  app.add_option(
+         "--name", arguments.name,
+         "Name of the collection: A-Z a-z 0-9 . _ -\n(default: that of the collection there, or the folder's name)")
+      ->type_name("NAME");
+  app.add_option("--storage", arguments.storage,
+                 "How values are stored: f16, bf16 or f32, rounded to nearest, or\ni8, rotated and with a scale per "
+                 "document (default: that of the\ncollection there; else f16, or bf16 for BF16 input)")
+      ->check(CLI::IsMember({"f16", "bf16", "f32", "i8"}))
+      ->type_name("TYPE");
+  AddSeed(app, arguments.seed, "With --storage i8: seed");
+  AddThreads(app, arguments.threads, "With --storage i8: threads");
+  app.add_option(
+         "--id-type", arguments.id_type,
+         "Make all ids strings, or all 64-bit integers\n(default: as the first line has it; all lines must agree)")
+      ->check(CLI::IsMember({"string", "int64"}))
+      ->type_name("TYPE");
+  AddMaxShardBytes(app, arguments.max_shard_bytes);
+  AddAllowOtherShape(app, arguments.allow_other_shape);
+  app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
+  app.callback([&arguments] { RequireUsage(CheckUsage(arguments)); });
+}
+
+}  // namespace
+
+int RunCli(int argc, char** argv) {
+  CLI::App app{
+      "Builds, shows and checks maxsimd collections: folders of shard files with token embeddings, ids and payloads."};
+  app.name("maxsim-shard");
+  app.set_version_flag("--version", Cat("maxsim-shard ", kVersion, " (", kCommit, ")"));
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  maxsim-shard build --tokens tokens.npy --lengths lengths.npy --ids docs.jsonl --output wiki --name wiki\n"
+      "  maxsim-shard build --input corpus.safetensors --output wiki --storage bf16\n"
+      "  maxsim-shard inspect wiki\n"
+      "  maxsim-shard verify wiki\n"
+      "  maxsim-shard quantize wiki wiki-i8\n\n"
+      "Results go to standard output, progress and errors to standard error.\n"
+      "Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong; 130 interrupted.");
+
+  BuildArguments build_arguments;
+  CLI::App* build = app.add_subcommand("build", "Builds a collection, or the next generation of one");
+  AddBuild(*build, build_arguments);
+  build->footer(
+      "The new generation replaces the old one in one step when everything is on the disk; a build that fails or is\n"
+      "interrupted changes nothing. A running server takes it with: maxsimctl reload NAME");
+
+  std::string folder;
+  bool json = false;
+  CLI::App* inspect = app.add_subcommand("inspect", "Shows what a collection holds");
+  inspect->add_option("DIR", folder, "Folder of the collection")->required();
+  inspect->add_flag("--json", json, "Print JSON");
+
+  bool quiet = false;
+  CLI::App* verify =
+      app.add_subcommand("verify", "Reads everything and checks it: checksums, offsets, ids, values, payloads");
+  verify->add_option("DIR", folder, "Folder of the collection")->required();
+  verify->add_flag("--quiet", quiet, "Only the last line and problems");
+  verify->footer("Exit code 1 when a problem was found; each is a line on standard error.");
+
+  QuantizeArguments quantize_arguments;
+  CLI::App* quantize = app.add_subcommand(
+      "quantize", "Makes an i8 collection, of half the size, from one in f16, bf16 or f32, and measures what it costs");
+  AddQuantize(*quantize, quantize_arguments);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::vector<CLI::App*> commands = app.get_subcommands();
+    const std::vector<std::string> rest = app.remaining();
+    if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
+      std::fprintf(stderr,
+                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify and quantize (see --help)\n",
+                   rest.front().c_str());
+    } else {
+      const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
+      std::fprintf(stderr, "maxsim-shard: %s (see maxsim-shard %s--help)\n",
+                   command_line::UsageMessage(app, error).c_str(), command.c_str());
+    }
+    return kExitUsage;
+  }
+  try {
+    if (build->parsed()) return RunBuild(build_arguments);
+    if (inspect->parsed()) return RunInspect(folder, json);
+    if (quantize->parsed()) return RunQuantize(quantize_arguments);
+    return RunVerify(folder, quiet);
+  } catch (const std::bad_alloc&) {
+    return Fail(absl::ResourceExhaustedError("out of memory"));
+  }
+}
+
+}  // namespace maxsim::shard_tool

@@ -1,0 +1,50 @@
+// What the subcommands of maxsim-shard share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collection/manifest.h"
+#include "tools/maxsim-shard/progress.h"
+
+namespace maxsim::shard_tool {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInterrupted = 130;
+
+// After the first Ctrl-C (or SIGTERM) Interrupted() is true, so that what writes can clean up; a second one kills. A
+// file size limit becomes an error like a full disk.
+void CatchInterrupts();
+bool Interrupted();
+
+// Shows the progress of a build; CANCELLED when it is to end.
+absl::Status ShowProgress(ProgressDisplay& display, const collection::BuildProgress& progress);
+
+// Throws what CLI11 makes a wrong command line of, unless the status is OK: for a subcommand's callback.
+void RequireUsage(const absl::Status& status);
+
+// Prints the message and returns the exit code for it.
+int Fail(const absl::Status& status);
+
+// The time since then, for people.
+std::string Elapsed(absl::Time began);
+
+// "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
+std::string Describe(const std::string& folder, const collection::Manifest& manifest);
+
+// --seed and --threads; `what` begins their description.
+void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
+void AddThreads(CLI::App& app, int& threads, const std::string& what);
+
+// --max-shard-bytes (BuildOptions): a size as maxsimd's configuration has them.
+void AddMaxShardBytes(CLI::App& app, int64_t& bytes);
+
+// --allow-other-shape (BuildOptions).
+void AddAllowOtherShape(CLI::App& app, bool& allow);
+
+}  // namespace maxsim::shard_tool

@@ -1,0 +1,35 @@
+// maxsim-shard quantize.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "collection/build/builder.h"
+
+namespace maxsim::shard_tool {
+
+struct QuantizeArguments {
+  std::string source;
+  std::string target;
+  std::string name;
+  int64_t seed = 0;
+  int threads = 0;
+  int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
+  std::string queries;
+  std::string query_lengths;
+  std::string query_texts;
+  std::string judgements;
+  int64_t sample = 32;
+  bool allow_other_shape = false;
+  bool no_comparison = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+void AddQuantize(CLI::App& app, QuantizeArguments& arguments);
+
+// Returns the exit code.
+int RunQuantize(const QuantizeArguments& arguments);
+
+}  // namespace maxsim::shard_tool

@@ -1,0 +1,26 @@
+// The commands, one a file. Each function adds its subcommand to `app`; when it runs, it sets context.result. A usage
+// error that only the command can see is thrown as CLI::ValidationError, like CLI11's own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "tools/maxsimctl/context.h"
+
+namespace maxsim::ctl {
+
+// --query-lengths and --query-index, of the commands that ask with one query of a file.
+void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index);
+
+void AddRerank(CLI::App& app, Context& context);
+void AddExplain(CLI::App& app, Context& context);
+void AddInfo(CLI::App& app, Context& context);
+void AddCollections(CLI::App& app, Context& context);
+void AddLoad(CLI::App& app, Context& context);
+void AddReload(CLI::App& app, Context& context);
+void AddUnload(CLI::App& app, Context& context);
+void AddVerify(CLI::App& app, Context& context);
+void AddEvaluate(CLI::App& app, Context& context);
+
+}  // namespace maxsim::ctl

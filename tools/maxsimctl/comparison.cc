@@ -1,0 +1,45 @@
+#include "tools/maxsimctl/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace maxsim::ctl {
+namespace {
+
+// |difference| / scale; 0 for no difference, infinite where a difference has no scale or is not a number.
+double Relative(double difference, double scale) {
+  const double size = std::abs(difference);
+  if (size == 0) return 0;
+  const double relative = size / std::abs(scale);
+  return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+}
+
+}  // namespace
+
+void Comparison::Add(absl::Span<const Answered> answer, absl::Span<const ReferenceScore> truth, int32_t top_k) {
+  const std::vector<ReferenceHit> expected = ReferenceTopK(truth, top_k);
+  absl::flat_hash_set<uint64_t> wanted;
+  for (const ReferenceHit& hit : expected) wanted.insert(hit.position);
+  ++num_queries;
+  num_results += static_cast<int64_t>(answer.size());
+  num_expected += static_cast<int64_t>(expected.size());
+  for (size_t rank = 0; rank < answer.size(); ++rank) {
+    const Answered& hit = answer[rank];
+    const ReferenceScore& reference = truth[hit.position];
+    const double difference = static_cast<double>(hit.score) - reference.score;
+    error_by_magnitude = std::max(error_by_magnitude, Relative(difference, reference.magnitude));
+    if (reference.score != 0) error_by_score = std::max(error_by_score, Relative(difference, reference.score));
+    if (rank < expected.size() && expected[rank].position == hit.position) ++num_in_place;
+    if (rank > 0 && hit.score > answer[rank - 1].score) ++num_disordered;
+    if (wanted.erase(hit.position) == 1) {  // erased, so that a document that came twice counts once
+      ++num_shared;
+    } else if (!expected.empty() && expected.back().score - reference.score <= 2 * kErrorLimit * reference.magnitude) {
+      ++num_near_ties;
+    }
+  }
+}
+
+}  // namespace maxsim::ctl

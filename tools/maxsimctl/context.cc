@@ -1,0 +1,150 @@
+#include "tools/maxsimctl/context.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "collection/document_line.h"
+#include "tools/command_line/tls_flags.h"
+#include "tools/command_line/token_file.h"
+#include "tools/maxsimctl/describe.h"
+
+namespace maxsim::ctl {
+namespace {
+
+// What the user of a server that cannot be reached can do about it, judged by gRPC's words.
+const char* ReachHint(absl::string_view message, bool tls) {
+  if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
+  if (absl::StrContains(message, "DNS resolution")) return "is the name right?";
+  // gRPC tries no address where it can make no TLS context.
+  if (tls && absl::StrContains(message, "empty address list")) {
+    return "no root certificates could be read: name a file of them with --tls-ca";
+  }
+  if (tls && (absl::StrContains(message, "andshake") || absl::StrContains(message, "ertificate") ||
+              absl::StrContains(message, "peer name"))) {
+    return "does its certificate fit --tls-ca and --tls-server-name, and does the port speak TLS?";
+  }
+  if (absl::StrContains(message, "Socket closed") || absl::StrContains(message, "onnection reset")) {
+    return tls ? "does it want a client's certificate (--tls-cert and --tls-key)?" : "does it want --tls?";
+  }
+  return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
+}
+
+// Loading takes as long as the collection is large: --timeout lengthens it and does not shorten it.
+absl::Duration AdminTimeout(const GlobalOptions& options) {
+  return std::max(client::ClientOptions().admin_timeout, absl::Seconds(options.timeout_seconds));
+}
+
+}  // namespace
+
+bool Context::use_color() const {
+  if (options.color != "auto") return options.color == "always";
+  const char* no_color = environment_.getenv("NO_COLOR");
+  return environment_.out_is_terminal && (no_color == nullptr || *no_color == '\0');
+}
+
+absl::StatusOr<client::Client*> Context::Connect() {
+  if (client_ != nullptr) return client_.get();
+  client::ClientOptions client_options;
+  client_options.target = options.server;
+  // What one command asks belongs together: of several replicas it is one that answers all of it.
+  client_options.load_balancing = "pick_first";
+  client_options.timeout = absl::Seconds(options.timeout_seconds);
+  client_options.admin_timeout = AdminTimeout(options);
+  client_options.client_id = options.client_id;
+  client_options.client_key = options.client_key;
+  client_options.tls = options.tls;
+  if (!options.token_file.empty()) {
+    absl::StatusOr<std::string> token = command_line::ReadTokenFile(options.token_file);
+    if (!token.ok()) return token.status();
+    client_options.bearer_token = *std::move(token);
+  }
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(client_options);
+  if (!client.ok()) return command_line::NameTlsFlag(client.status());
+  client_ = *std::move(client);
+  return client_.get();
+}
+
+absl::Status Context::Explain(const absl::Status& status) const {
+  return Explain(status, absl::Seconds(options.timeout_seconds));
+}
+
+absl::Status Context::ExplainAdmin(const absl::Status& status) const { return Explain(status, AdminTimeout(options)); }
+
+absl::Status Context::Explain(const absl::Status& status, absl::Duration deadline) const {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      if (client_ != nullptr && client_->connected()) return status;
+      return absl::UnavailableError(absl::StrCat("cannot reach maxsimd at ", options.server, " (",
+                                                 ReachHint(status.message(), options.tls.enabled),
+                                                 "): ", status.message()));
+    // gRPC's own, for a service that is not there.
+    case absl::StatusCode::kUnimplemented:
+      return absl::UnimplementedError(absl::StrCat(
+          "the server at ", options.server, " has no such call; where admin.enabled is false it has none of Admin's",
+          status.message().empty() ? "" : absl::StrCat(": ", status.message())));
+    case absl::StatusCode::kUnauthenticated:
+      return absl::UnauthenticatedError(absl::StrCat(
+          status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::DeadlineExceededError(absl::StrCat("no answer from ", options.server, " within ",
+                                                      absl::ToDoubleSeconds(deadline),
+                                                      " s (see --timeout): ", status.message()));
+    default:
+      return status;
+  }
+}
+
+absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& name) {
+  absl::StatusOr<client::Client*> client = Connect();
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
+  if (!info.ok()) return Explain(info.status());
+  std::vector<std::string> names;
+  std::vector<const v1::CollectionInfo*> ready;
+  for (const v1::CollectionInfo& collection : info->collections()) {
+    if (collection.name() == name || (name.empty() && info->collections_size() == 1)) return collection;
+    const bool serves = collection.state() == v1::COLLECTION_STATE_READY;
+    if (serves) ready.push_back(&collection);
+    names.push_back(serves ? collection.name()
+                           : absl::StrCat(collection.name(), " (", StateName(collection.state()), ")"));
+  }
+  if (name.empty() && ready.size() == 1) return *ready.front();
+  if (names.empty()) return absl::NotFoundError(absl::StrCat("the server at ", options.server, " holds no collection"));
+  const std::string held = absl::StrCat("the server holds ", absl::StrJoin(names, ", "));
+  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat("--collection is needed: ", held));
+  return absl::NotFoundError(absl::StrCat("no collection '", name, "'; ", held));
+}
+
+void Context::Print(const Json& json) const {
+  out() << json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) << '\n';
+}
+
+double Shortest(float value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  double result = value;
+  if (error == std::errc()) std::from_chars(text, end, result);
+  return result;
+}
+
+Json PayloadJson(const std::string& payload) {
+  if (payload.empty()) return nullptr;
+  // Writing JSON takes a stack as deep as it is nested, and what the server sends may be anything.
+  if (!collection::CheckPayload(payload).ok()) return payload;
+  Json json = Json::parse(payload, nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? Json(payload) : json;
+}
+
+std::string PayloadText(const std::string& payload, const char* name) {
+  const Json json = PayloadJson(payload);
+  if (!json.is_object()) return "";
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace maxsim::ctl

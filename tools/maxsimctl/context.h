@@ -1,0 +1,72 @@
+// What every command shares: global options, the connection, and how errors and JSON are written.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "nlohmann/json.hpp"
+#include "tools/maxsimctl/ctl.h"
+
+namespace maxsim::ctl {
+
+using Json = nlohmann::ordered_json;
+
+struct GlobalOptions {
+  std::string server = "localhost:7070";
+  std::string token_file;
+  std::string client_id, client_key = client::ClientOptions().client_key;
+  double timeout_seconds = 60;
+  client::TlsOptions tls;
+  bool json = false;
+  std::string color = "auto";  // auto, always, never
+};
+
+class Context {
+ public:
+  explicit Context(const Environment& environment) : environment_(environment) {}
+
+  GlobalOptions options;
+  // What the command came to; set by the command that ran.
+  absl::Status result;
+
+  std::ostream& out() const { return environment_.out; }
+  std::ostream& err() const { return environment_.err; }
+  int columns() const { return environment_.columns; }
+  bool out_is_terminal() const { return environment_.out_is_terminal; }
+  bool use_color() const;
+
+  // The client for --server; made on the first call. Errors of the calls made through it go through Explain.
+  absl::StatusOr<client::Client*> Connect();
+
+  // Adds to a failed call's status what its user can do about it.
+  absl::Status Explain(const absl::Status& status) const;
+
+  // The same for load, reload and unload, whose deadline is another.
+  absl::Status ExplainAdmin(const absl::Status& status) const;
+
+  // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,
+  // and INVALID_ARGUMENT for an empty name where it has several, list the names it does have.
+  absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
+
+  void Print(const Json& json) const;
+
+ private:
+  absl::Status Explain(const absl::Status& status, absl::Duration deadline) const;
+
+  const Environment& environment_;
+  std::unique_ptr<client::Client> client_;
+};
+
+// A float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
+double Shortest(float value);
+
+// The payload as JSON, or as a JSON string when it is no object, or one that is nested too deep; null when empty.
+Json PayloadJson(const std::string& payload);
+
+// The payload's string field `name`, or "".
+std::string PayloadText(const std::string& payload, const char* name);
+
+}  // namespace maxsim::ctl

@@ -1,0 +1,132 @@
+#include "tools/maxsimctl/describe.h"
+
+#include "base/text.h"
+#include "base/units.h"
+#include "kernels/scalar_type.h"
+#include "tools/command_line/terminal.h"
+
+namespace maxsim::ctl {
+namespace {
+
+std::string Count(uint64_t count) { return FormatCount(static_cast<int64_t>(count)); }
+std::string Bytes(uint64_t bytes) { return FormatBytes(static_cast<int64_t>(bytes)); }
+
+// Where collections lie that are in several places; the others' residency says it all.
+void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
+  command_line::Table table({{"collection"},
+                             {"tier"},
+                             {"device", command_line::Align::kRight},
+                             {"shards", command_line::Align::kRight},
+                             {"size", command_line::Align::kRight},
+                             {"memory", command_line::Align::kRight}});
+  bool any = false;
+  for (const v1::CollectionInfo& c : collections) {
+    if (c.tiers_size() < 2) continue;
+    any = true;
+    for (const v1::TierInfo& tier : c.tiers()) {
+      table.AddRow({command_line::Printable(c.name()), command_line::Printable(tier.tier()),
+                    std::to_string(tier.device()), std::to_string(tier.num_shards()), Bytes(tier.token_bytes()),
+                    Bytes(tier.resident_bytes())});
+    }
+  }
+  if (!any) return;
+  context.out() << '\n';
+  table.Print(context.out());
+}
+
+}  // namespace
+
+std::string StateName(v1::CollectionState state) {
+  switch (state) {
+    case v1::COLLECTION_STATE_LOADING:
+      return "loading";
+    case v1::COLLECTION_STATE_READY:
+      return "ready";
+    case v1::COLLECTION_STATE_FAILED:
+      return "failed";
+    default:
+      return "unknown";
+  }
+}
+
+std::string StorageName(v1::DataType type) {
+  if (type < v1::DATA_TYPE_F32 || type > v1::DATA_TYPE_I8) return "unknown";
+  return std::string(Name(static_cast<ScalarType>(type)));
+}
+
+std::string IdTypeName(v1::IdType type) {
+  return type == v1::ID_TYPE_STRING ? "string" : type == v1::ID_TYPE_INT64 ? "int64" : "unknown";
+}
+
+Json ToJson(const v1::CollectionInfo& collection) {
+  Json json = {{"name", collection.name()},
+               {"state", StateName(collection.state())},
+               {"path", collection.path()},
+               {"generation", collection.generation()},
+               {"dim", collection.dim()},
+               {"storage", StorageName(collection.storage())},
+               {"id_type", IdTypeName(collection.id_type())},
+               {"num_documents", collection.num_documents()},
+               {"num_tokens", collection.num_tokens()},
+               {"num_shards", collection.num_shards()},
+               {"token_bytes", collection.token_bytes()},
+               {"resident_bytes", collection.resident_bytes()},
+               {"residency", collection.residency()},
+               {"has_payloads", collection.has_payloads()},
+               {"loaded_at_unix_seconds", collection.loaded_at_unix_seconds()}};
+  json["unavailable_documents"] = collection.unavailable_documents();
+  json["tiers"] = Json::array();
+  for (const v1::TierInfo& tier : collection.tiers()) {
+    json["tiers"].push_back({{"tier", tier.tier()},
+                             {"device", tier.device()},
+                             {"num_shards", tier.num_shards()},
+                             {"token_bytes", tier.token_bytes()},
+                             {"resident_bytes", tier.resident_bytes()}});
+  }
+  if (!collection.error().empty()) json["error"] = collection.error();
+  return json;
+}
+
+void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections,
+                      const Context& context) {
+  if (collections.empty()) {
+    context.out() << "no collections\n";
+    return;
+  }
+  command_line::Table table({{"collection"},
+                             {"state"},
+                             {"generation", command_line::Align::kRight},
+                             {"documents", command_line::Align::kRight},
+                             {"tokens", command_line::Align::kRight},
+                             {"dim", command_line::Align::kRight},
+                             {"storage"},
+                             {"ids"},
+                             {"shards", command_line::Align::kRight},
+                             {"size", command_line::Align::kRight},
+                             {"residency"},
+                             {"path"}});
+  for (const v1::CollectionInfo& c : collections) {
+    table.AddRow({command_line::Printable(c.name()), StateName(c.state()), std::to_string(c.generation()),
+                  Count(c.num_documents()), Count(c.num_tokens()), std::to_string(c.dim()), StorageName(c.storage()),
+                  IdTypeName(c.id_type()), std::to_string(c.num_shards()), Bytes(c.token_bytes()),
+                  command_line::Printable(c.residency()), command_line::Printable(c.path())});
+  }
+  table.Print(context.out());
+  PrintTiers(collections, context);
+  for (const v1::CollectionInfo& c : collections) {
+    if (c.unavailable_documents() > 0) {
+      context.err() << command_line::Printable(c.name()) << ": " << Count(c.unavailable_documents())
+                    << " documents cannot be scored: their device is lost\n";
+    }
+    if (!c.error().empty()) context.err() << command_line::Printable(c.name() + ": " + c.error()) << '\n';
+  }
+}
+
+std::string Summary(const v1::CollectionInfo& c) {
+  return command_line::Printable(Cat(c.name(), ": generation ", c.generation(), ", ", Count(c.num_documents()),
+                                     " documents, ", Count(c.num_tokens()), " tokens of dimension ", c.dim(), " in ",
+                                     StorageName(c.storage()), ", ", Bytes(c.token_bytes()), ", residency ",
+                                     c.residency()));
+}
+
+}  // namespace maxsim::ctl

@@ -1,0 +1,34 @@
+// How `maxsimctl explain` shows a score: which document token each query token matched, and how well. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maxsim::ctl {
+
+struct Explanation {
+  std::string query_label;     // id and text, or ""
+  std::string document_label;  // id and title
+  float score = 0;
+
+  // One a query token.
+  std::vector<uint32_t> matches;             // index of the document token
+  std::vector<float> similarities;           // before the weight
+  std::vector<float> weights;                // empty: all 1
+  std::vector<std::string> query_tokens;     // word pieces; empty: indices are shown
+  std::vector<std::string> document_tokens;  // word pieces; empty: indices are shown, and no heat map
+};
+
+struct ExplainStyle {
+  bool color = false;
+  bool by_contribution = false;  // largest weight x similarity first; otherwise the query's order
+  int columns = 100;             // the heat map's width
+};
+
+// With colour: a table whose similarities are bars on a heat scale, and the document's text with each word piece on a
+// background that shows how much of the score it won. Without: the same table in plain characters. Word pieces that
+// begin with "##" are joined to the one before.
+std::string RenderExplanation(const Explanation& explanation, const ExplainStyle& style);
+
+}  // namespace maxsim::ctl

@@ -1,0 +1,51 @@
+// Files that commands read: token matrices, ids, query texts, relevance judgements. Every error names the file, and the
+// line where there is one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collection/evaluation/judgements.h"
+#include "collection/evaluation/query_set.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::ctl {
+
+using evaluation::Judgements;
+using evaluation::ParseJudgements;
+using evaluation::ParseQueryTexts;
+using evaluation::QuerySet;
+using evaluation::QueryText;
+using evaluation::ReadWholeFile;
+
+// A query as it travels.
+v1::TokenMatrix QueryTokens(const QuerySet& queries, int64_t query);
+
+// A one-dimensional .npy of floating-point weights. INVALID_ARGUMENT unless it has `num_tokens` elements.
+absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, int32_t num_tokens);
+
+// Ids in a text, a line each; empty lines are skipped and a carriage return before the end of a line is dropped.
+std::vector<std::string> ParseIdLines(std::string_view text);
+
+// Ids between commas, blanks around each dropped.
+std::vector<std::string> ParseIdList(std::string_view text);
+
+// A file that can be read to its end, as ReadWholeFile; "-" reads standard input.
+absl::StatusOr<std::string> ReadText(const std::string& path);
+
+// Candidates of a collection with this kind of ids. INVALID_ARGUMENT naming an id that is not a 64-bit integer where
+// the collection has integers, or when there is none at all.
+absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type);
+
+// A file of query texts; "-" reads standard input.
+absl::StatusOr<std::vector<QueryText>> ReadQueryTexts(const std::string& path);
+
+// The payload's "tokens": the word piece of each document token. Empty where there are none.
+std::vector<std::string> PayloadTokens(const std::string& payload);
+
+}  // namespace maxsim::ctl

@@ -1,0 +1,22 @@
+// maxsimctl: the command line of maxsimd.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+
+#include "tools/maxsimctl/ctl.h"
+
+int main(int argc, char** argv) {
+  // `maxsimctl ... | head` ends with a message about the output, not with a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  maxsim::ctl::Environment environment{.out = std::cout, .err = std::cerr};
+  environment.out_is_terminal = isatty(STDOUT_FILENO) != 0;
+  environment.getenv = [](const char* name) -> const char* { return std::getenv(name); };
+  winsize size{};
+  if (environment.out_is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    environment.columns = size.ws_col;
+  }
+  return maxsim::ctl::RunCtl({argv + 1, argv + argc}, environment);
+}

@@ -1,0 +1,50 @@
+// A collection's files read on this machine, and FP64 scores computed from them: what the server's answers are compared
+// with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
+#include "kernels/reference.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "tools/maxsimctl/inputs.h"
+
+namespace maxsim::ctl {
+
+class Truth {
+ public:
+  // Opens the collection that lies at `path`. FAILED_PRECONDITION when it is not what the server serves as
+  // `collection`: another generation, dimension, storage or number of documents.
+  static absl::StatusOr<Truth> Open(const std::string& path, const v1::CollectionInfo& collection);
+
+  const collection::Manifest& manifest() const { return manifest_; }
+
+  // FP64 scores of one query of `queries`, rounded to the collection's storage first, with the documents of these
+  // ordinals (null: all), in their order. Ordinals count through the shards in the manifest's order.
+  std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
+                                     const std::vector<uint64_t>* ordinals) const;
+
+  // OK when the files that Scores read were whole and unchanged; to be asked before its scores are believed.
+  absl::Status Check() const;
+
+  std::string IdText(uint64_t ordinal) const;
+
+ private:
+  // The shard that holds a document, and its ordinal there.
+  std::pair<size_t, uint32_t> Locate(uint64_t ordinal) const;
+
+  collection::Manifest manifest_;
+  std::vector<std::shared_ptr<const collection::Shard>> shards_;
+  std::vector<uint64_t> first_;  // ordinal of each shard's first document, and the number of documents
+};
+
+}  // namespace maxsim::ctl
