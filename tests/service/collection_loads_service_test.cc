@@ -196,7 +196,7 @@ TEST_F(CollectionLoadsServiceTest, WhatDoesNotFitIsRefusedBeforeAByteIsRead) {
   const grpc::Status status =
       Loading(server_, "hole", folder_ / "hole", "host", std::chrono::milliseconds(kSoon)).Wait();
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("needs 4.0 TiB"));
+  EXPECT_THAT(status.error_message(), HasSubstr("needs 4.00 TiB"));
 }
 
 TEST_F(CollectionLoadsServiceTest, ALongLoadEndsWithTheServer) {
