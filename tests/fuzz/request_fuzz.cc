@@ -19,8 +19,8 @@ namespace maxsim::fuzz {
 namespace {
 
 // The contract's relative bound. It is one on FP32's normal numbers: below them a product loses bits, so many of the
-// smallest one at most as there are products, times the weights and the scales that come after. An INT8 collection's query
-// is rotated before, which loses bits in the same way, and its products multiply them by up to 127.
+// smallest one at most as there are products, times the weights and the scales that come after. An INT8 collection's
+// query is rotated before, which loses bits in the same way, and its products multiply them by up to 127.
 constexpr double kRelativeError = 1e-5;
 constexpr double kLargestI8 = 127;
 
@@ -28,7 +28,8 @@ double Tolerance(const ExpectedQuery& expected, size_t idx) {
   const test::RandomDocuments& documents = *expected.documents;
   double weights = static_cast<double>(expected.query.tokens.num_tokens());
   for (const float weight : expected.query.weights) weights += std::fabs(weight);
-  const double scale = documents.scales.empty() ? 1 : kLargestI8 * std::max(1.0f, documents.scales[expected.ordinals[idx]]);
+  const double scale =
+      documents.scales.empty() ? 1 : kLargestI8 * std::max(1.0f, documents.scales[expected.ordinals[idx]]);
   return kRelativeError * expected.scores[idx].magnitude + 1e-44 * (kRequestDim + 1) * weights * scale;
 }
 
