@@ -4,10 +4,11 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "collection/shard_contents.h"
@@ -19,6 +20,11 @@
 
 namespace maxsim::service {
 namespace {
+
+// The ids of a list that are unknown, each once. Not one of abseil's sets: those are left broken by an allocation that
+// throws (guard.h). The hash is seeded, so that no client can choose ids that collide.
+template <typename Id>
+using MissingIds = std::unordered_set<Id, absl::Hash<Id>>;
 
 absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath path, const char* field) {
   if (size >= 1 && size <= limits.max_candidates_per_query) return absl::OkStatus();
@@ -73,7 +79,7 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   absl::Status status = CheckIdKind(collection, collection::IdType::kString, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
   if (!status.ok()) return status;
-  absl::flat_hash_set<std::string> missing;
+  MissingIds<absl::string_view> missing;
   std::optional<size_t> wrong;  // the first id that no collection can hold: only unknown ones need be looked at for it
   const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
   ResolveList(ids, collection, set, resolved, [&](size_t i) {
@@ -99,7 +105,7 @@ absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collec
   absl::Status status = CheckIdKind(collection, collection::IdType::kInt64, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "int_ids");
   if (!status.ok()) return status;
-  absl::flat_hash_set<int64_t> missing;
+  MissingIds<int64_t> missing;
   const absl::Span<const int64_t> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
   ResolveList(ids, collection, set, resolved, [&](size_t i) {
     if (missing.insert(ids[i]).second) resolved.missing_int_ids.push_back(ids[i]);

@@ -82,5 +82,13 @@ TEST_F(MemoryServiceTest, ARequestThatNoMemoryIsLeftForFailsAloneAndIsCounted) {
   ExpectBoth(Request(100'000), grpc::OK, SIZE_MAX);
 }
 
+// A container that an exception left broken would end the process when it is destroyed.
+TEST_F(MemoryServiceTest, AListWhoseUnknownIdsOutgrowTheMemoryFailsAlone) {
+  for (const size_t bytes : {900'000, 1'500'000, 3'000'000}) {
+    ExpectBoth(Request(100'000), grpc::RESOURCE_EXHAUSTED, bytes);
+  }
+  ExpectBoth(Request(100'000), grpc::OK, SIZE_MAX);
+}
+
 }  // namespace
 }  // namespace maxsim::test
