@@ -26,11 +26,14 @@ INTRODUCTION = """# Kernels on one GPU
 
 Shapes are queries x documents x query tokens x document tokens; `lists:` gives every query its own candidates out of a
 ragged set, `shard:` scores a whole ragged set (lengths of passages: log-normal, 8 to 512, mean near 121), `topk:` is
-selection alone. *Ours* is the scoring on the device: medians, CUDA events, the cache flushed by reading 256 MB before
-each call. *Limit* is the larger of the bytes over the read limit and the operations over the multiply limit. *Best
-peer* is the fastest of all methods of the peers that can do the row, as called or as a CUDA graph's replay, timed in
-the same run on the same numbers; on rows of INT8 with equally long documents, of their 8-bit variants. *Error* is the
-largest one of sampled scores against FP64, relative to the score's magnitude.
+selection alone.
+
+- *Ours* is the scoring on the device: medians, CUDA events, the cache flushed by reading 256 MB before each call.
+- *Limit* is the larger of the bytes over the read limit and the operations over the multiply limit.
+- *Best peer* is the fastest of all methods of the peers that can do the row, as called or as a CUDA graph's replay, timed
+  in the same run on the same numbers; on rows of INT8 with equally long documents, of their 8-bit variants.
+- *Error* is the largest one of sampled scores against FP64, relative to the score's magnitude.
+
 [Measuring kernels](../internals/kernels-measuring.md) says how to run it again.
 """
 
