@@ -34,7 +34,19 @@ METRICS_BEGIN = "<!-- metrics of the code: series, type and help written by scri
 METRICS_END = "<!-- end of metrics -->\n"
 ERRORS = "docs/reference/errors.md"
 # What a reader of these pages types is to work as it stands.
-PAGES_WITH_COMMANDS = ["README.md", "CONTRIBUTING.md", "demo/README.md", "docs/start.md", "docs/use/*.md", "docs/operate/*.md"]
+PAGES_WITH_COMMANDS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "demo/README.md",
+    "docs/start.md",
+    "docs/use/*.md",
+    "docs/operate/*.md",
+]
+USERS_PAGES = ["docs/use/*.md", "docs/operate/*.md"]
+MONITORING = ["deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json"]
+# Names of libraries and programs that look like a metric's.
+NO_METRICS = {"maxsim_client", "maxsim_bench_front", "maxsim_bench_gpu"}
+NO_TEXTS = (".json", ".svg", ".html", ".npy", ".png")
 errors = []
 
 
@@ -148,7 +160,7 @@ def check_links():
                 fail(f"{path.relative_to(ROOT)}: {link}: no such heading")
     # What comments and texts name without a link.
     for path in tracked():
-        if path.suffix in (".json", ".svg", ".html", ".npy", ".png") or path.parts[len(ROOT.parts) :][:2] == ("docs", "lab"):
+        if path.suffix in NO_TEXTS or path.is_relative_to(ROOT / "docs" / "lab"):
             continue
         try:
             text = path.read_text()
@@ -255,11 +267,9 @@ def code_metrics():
 
 def check_metrics(fix):
     metrics = code_metrics()
-    for path in tracked("deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json", "docs/operate/*.md", "docs/use/*.md"):
+    for path in tracked(*MONITORING, *USERS_PAGES):
         for name in sorted(set(re.findall(r"\b(?:maxsim|process)_[a-z_]+\b", path.read_text()))):
-            if name in ("maxsim_client", "maxsim_bench_front", "maxsim_bench_gpu"):
-                continue
-            if name not in metrics and re.sub(r"_(bucket|sum|count)$", "", name) not in metrics:
+            if name not in NO_METRICS and not {name, re.sub(r"_(bucket|sum|count)$", "", name)} & metrics.keys():
                 fail(f"{path.relative_to(ROOT)}: no metric {name} in server/")
     parts = between(METRICS, METRICS_BEGIN, METRICS_END)
     if parts is None:
@@ -279,17 +289,19 @@ def check_reasons():
     reasons = set(re.findall(r'case Rejection::\w+:\s+return "(\w+)";', sources))
     if len(reasons) < 5:
         fail(f"found only {len(reasons)} reasons of rejections in server/")
-    described = set(re.findall(r"^\| `(\w+)` \|", (ROOT / METRICS).read_text().partition("## Reasons")[2], re.MULTILINE))
+    table = (ROOT / METRICS).read_text().partition("## Reasons")[2]
+    described = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     for reason in sorted(reasons ^ described):
         fail(f"{METRICS}: the reason {reason} is not both in the code and in the table of reasons")
-    for path in tracked("deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json", "docs/*.md"):
+    for path in tracked(*MONITORING, "docs/*.md"):
         for named in re.findall(r'reason=~?\\?"([\w|\\]+)', path.read_text()):
             for reason in sorted(set(re.split(r"[|\\]+", named)) - reasons - {""}):
                 fail(f"{path.relative_to(ROOT)}: maxsim_rejections_total has no reason {reason}")
 
 
 def check_error_codes():
-    source = next((text for text in (path.read_text() for path in tracked("server/*.cc")) if "int ToHttpCode(" in text), "")
+    sources = [path.read_text() for path in tracked("server/http/*.cc")]
+    source = next((text for text in sources if "int ToHttpCode(" in text), "")
     codes = {}
     for cases, number in re.findall(r"((?:case absl::StatusCode::k\w+:\s+)+)return (\d+);", source):
         for name in re.findall(r"::k(\w+):", cases):

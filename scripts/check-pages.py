@@ -99,7 +99,8 @@ def main():
             for word in HEX_WORD.findall(line):
                 words.setdefault(word, []).append((name, number))
     for commit in known_commits(words):
-        found += [(name, number, f'"{commit}" names a commit, which belongs into docs/lab') for name, number in words[commit]]
+        what = f'"{commit}" names a commit, which belongs into docs/lab'
+        found += [(name, number, what) for name, number in words[commit]]
     for name, number, what in sorted(set(found)):
         print(f"{name}:{number}: {what}", file=sys.stderr)
     if found:
