@@ -1,5 +1,5 @@
 // The bytes of a shard file, checked and taken apart: a pure parser, shared by the reader, the verifier, the importer
-// and the fuzzer. The format is described in docs/shard-format.md.
+// and the fuzzer. The format is described in docs/reference/formats.md.
 #pragma once
 
 #include <cstdint>

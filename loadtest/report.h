@@ -42,7 +42,7 @@ struct Report {
   bool failed() const { return sweep.has_value() ? sweep->best < 0 || whole.wrong > 0 : whole.errors > 0; }
 };
 
-// Durations in microseconds in members that end in _us, or are below one. docs/operations.md describes the members.
+// Durations in microseconds in members that end in _us, or are below one. docs/operate/load-test.md lists them.
 nlohmann::ordered_json ToJson(const Report& report);
 
 void PrintReport(const Report& report, std::ostream& out);

@@ -3,11 +3,14 @@
 
   scripts/check-docs.py BUILD_FOLDER [--fix]
 
-- README.md's table of configuration keys is what `maxsimd --help` lists (--fix rewrites it).
-- Links of the Markdown files to files of the repository lead somewhere.
+- docs/reference/keys.md has the keys that `maxsimd --help` lists (--fix writes them), and the comments of
+  config/maxsimd.yaml have their ranges.
+- docs/reference/metrics.md has the metrics of server/, with their types and help (--fix writes these), and every reason
+  of rejections. The dashboard and the alerts name no others.
+- docs/reference/errors.md has the HTTP status of every gRPC code.
+- Links and anchors of the Markdown files lead somewhere; pages that other files name exist.
+- Commands of the README and of the pages for newcomers and callers name files, programs and make targets that exist.
 - Every YAML and JSON file parses; every configuration among them is one that maxsimd accepts.
-- The dashboard and the alerts name only metrics that the server exports, and reasons of rejections that it has;
-  docs/operations.md describes every reason.
 
 Runs on the distribution's Python: python3-yaml is one of its packages.
 """
@@ -23,8 +26,27 @@ import tempfile
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE_BEGIN = "<!-- keys of `maxsimd --help`, written by scripts/check-docs.py --fix -->\n"
-TABLE_END = "<!-- end of keys -->\n"
+KEYS = "docs/reference/keys.md"
+KEYS_BEGIN = "<!-- keys of `maxsimd --help`, written by scripts/check-docs.py --fix -->\n"
+KEYS_END = "<!-- end of keys -->\n"
+METRICS = "docs/reference/metrics.md"
+METRICS_BEGIN = "<!-- metrics of the code: series, type and help written by scripts/check-docs.py --fix -->\n"
+METRICS_END = "<!-- end of metrics -->\n"
+ERRORS = "docs/reference/errors.md"
+# What a reader of these pages types is to work as it stands.
+PAGES_WITH_COMMANDS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "demo/README.md",
+    "docs/start.md",
+    "docs/use/*.md",
+    "docs/operate/*.md",
+]
+USERS_PAGES = ["docs/use/*.md", "docs/operate/*.md"]
+MONITORING = ["deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json"]
+# Names of libraries and programs that look like a metric's.
+NO_METRICS = {"maxsim_client", "maxsim_bench_front", "maxsim_bench_gpu"}
+NO_TEXTS = (".json", ".svg", ".html", ".npy", ".png")
 errors = []
 
 
@@ -39,40 +61,89 @@ def tracked(*patterns):
     return [path for path in paths if path.exists()]
 
 
-def key_table(help_text):
-    """The Markdown rows of the keys in maxsimd's --help."""
-    pattern = re.compile(r"^  --(\S+) <(.*?)>  \(default: (.*)\)  \[(\S+)\]\n +(.*)$", re.MULTILINE)
-    rows = ["| key | type | default, range | meaning |\n", "|---|---|---|---|\n"]
-    for name, kind, default, _, meaning in pattern.findall(help_text):
-        cells = [f"`{name}`", kind.replace("|", "\\|"), default.replace("|", "\\|"), meaning.replace("|", "\\|")]
-        rows.append("| " + " | ".join(cells) + " |\n")
-    return "".join(rows), len(rows) - 2
+def help_keys(maxsimd):
+    """The keys in maxsimd's --help, as (name, type, default and range, meaning)."""
+    text = subprocess.run([maxsimd, "--help"], capture_output=True, check=True, text=True).stdout
+    pattern = re.compile(r"^  --(\S+) <(.*?)>  \(default: (.*)\)  \[\S+\]\n +(.*)$", re.MULTILINE)
+    keys = pattern.findall(text)
+    if len(keys) < 20:
+        fail(f"found only {len(keys)} keys in the output of {maxsimd} --help")
+    return keys
 
 
-def check_key_table(maxsimd, fix):
-    help_text = subprocess.run([maxsimd, "--help"], capture_output=True, check=True, text=True).stdout
-    table, count = key_table(help_text)
-    if count < 20:
-        fail(f"found only {count} keys in the output of {maxsimd} --help")
-        return
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    begin, end = text.find(TABLE_BEGIN), text.find(TABLE_END)
-    if begin < 0 or end < begin:
-        fail("README.md: the marks around the table of keys are gone")
-        return
-    wanted = text[: begin + len(TABLE_BEGIN)] + "\n" + table + "\n" + text[end:]
-    if wanted == text:
+def escaped(cell):
+    return cell.replace("|", "\\|")
+
+
+def table_row(*cells):
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def between(name, begin, end):
+    """What stands before, between and after two marks of a page; None where they are gone."""
+    text = (ROOT / name).read_text()
+    first, last = text.find(begin), text.find(end)
+    if first < 0 or last < first:
+        fail(f"{name}: the marks around its table are gone")
+        return None
+    first += len(begin)
+    return text[:first], text[first:last], text[last:]
+
+
+def check_table(name, parts, wanted, fix, of_what):
+    before, present, after = parts
+    if present == wanted:
         return
     if fix:
-        readme.write_text(wanted)
-        print(f"docs: wrote {count} keys into README.md")
+        (ROOT / name).write_text(before + wanted + after)
+        print(f"docs: wrote {name}")
     else:
-        fail("README.md: the table of keys is not that of maxsimd --help; scripts/check-docs.py BUILD --fix writes it")
+        fail(f"{name}: the table is not that of {of_what}; scripts/check-docs.py BUILD --fix writes it")
 
 
-def anchor(heading):
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+def check_key_table(keys, fix):
+    parts = between(KEYS, KEYS_BEGIN, KEYS_END)
+    if parts is None:
+        return
+    table = "| key | type | default, range | meaning |\n|---|---|---|---|\n"
+    for name, kind, default, meaning in keys:
+        table += table_row(f"`{name}`", escaped(kind), escaped(default), escaped(meaning))
+    check_table(KEYS, parts, f"\n{table}\n", fix, "maxsimd --help")
+
+
+def check_example_ranges(keys):
+    """Holds the ranges in the comments of config/maxsimd.yaml against those of the keys."""
+    name = "config/maxsimd.yaml"
+    ranges = {}
+    for key, kind, default, _ in keys:
+        _, separator, bounds = default.partition("; ")
+        ranges[key] = bounds if separator else kind if re.fullmatch(r"\w+(\|\w+)+", kind) else ""
+    section, comment = "", []
+    for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+        stripped = line.strip()
+        if stripped.startswith("#"):
+            comment.append(stripped.lstrip("# "))
+            continue
+        key = re.match(r"( *)(\w+):", line)
+        if key and not key.group(1):
+            section = key.group(2)
+        elif key and f"{section}.{key.group(2)}" in ranges:
+            wanted = ranges[f"{section}.{key.group(2)}"]
+            said = re.search(r"\(((?:at least|numbers)? ?\S+(?: to \S+)?)\)$", " ".join(comment))
+            said = said.group(1) if said and re.search(r" to |^at least |\|", said.group(1)) else ""
+            if said != wanted:
+                fail(f"{name}:{number}: {section}.{key.group(2)}: its comment says ({said}), maxsimd --help ({wanted})")
+        comment = []
+
+
+def anchors(path):
+    """The anchors of a page's headings, as GitHub makes them: repeated ones have a number."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = []
+    for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE):
+        name = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        found.append(name if name not in found else f"{name}-{sum(1 for one in found if one.startswith(name))}")
+    return found
 
 
 def check_links():
@@ -85,10 +156,46 @@ def check_links():
             target = (path.parent / name).resolve() if name else path
             if not target.exists():
                 fail(f"{path.relative_to(ROOT)}: {link} leads nowhere")
-            elif section and target.suffix == ".md":
-                headings = re.findall(r"^#+ (.*)$", target.read_text(), flags=re.MULTILINE)
-                if section not in map(anchor, headings):
-                    fail(f"{path.relative_to(ROOT)}: {link}: no such heading")
+            elif section and target.suffix == ".md" and section not in anchors(target):
+                fail(f"{path.relative_to(ROOT)}: {link}: no such heading")
+    # What comments and texts name without a link.
+    for path in tracked():
+        if path.suffix in NO_TEXTS or path.is_relative_to(ROOT / "docs" / "lab"):
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        for page in sorted(set(re.findall(r"(?<![\w/.])(?:docs|kernels|demo|client|bench)/[\w/-]*\.md\b", text))):
+            if "YYYY" not in page and not (ROOT / page).exists():
+                fail(f"{path.relative_to(ROOT)}: names {page}, which is not there")
+
+
+def commands(text):
+    """The lines of a page's code: fenced as a shell's, or indented."""
+    fenced = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"(?:^\n(?:(?: {4,}|\t).*\n)+)", rest, flags=re.MULTILINE)
+    return [line for block in fenced + blocks for line in block.splitlines()]
+
+
+def check_commands(build):
+    folders = {path.relative_to(ROOT).parts[0] for path in tracked() if len(path.relative_to(ROOT).parts) > 1}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for path in tracked(*PAGES_WITH_COMMANDS):
+        name = path.relative_to(ROOT)
+        for line in commands(path.read_text()):
+            line = line.partition(" #")[0]
+            for program in re.findall(r"(?<![\w/])build/release/bin/([\w-]+)", line):
+                if not (build / "bin" / program).exists():
+                    fail(f"{name}: a command names the program {program}, which the build does not have")
+            for word in re.findall(r"(?<![\w/.=:-])\.?/?[\w.-]+/[\w./-]+", line):
+                word = word.removeprefix("./").rstrip(".")
+                if word.partition("/")[0] in folders and not word.startswith("-") and not (ROOT / word).exists():
+                    fail(f"{name}: a command names {word}, which is not there")
+            for target in re.findall(r"(?:^|&& |\$ )\s*(?:sudo )?make ([a-z-]+)", line):
+                if target not in targets:
+                    fail(f"{name}: a command makes {target}, which the Makefile does not have")
 
 
 def check_configuration(maxsimd, path):
@@ -129,43 +236,101 @@ def check_data_files(maxsimd):
                         fail(f"{name}: {key}: {problem}")
 
 
-def check_metrics():
-    exported = set()
+LITERALS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+
+
+def joined(literals):
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals))
+
+
+def code_metrics():
+    """The metrics of server/, in the order of the code: name to (type, help)."""
+    metrics = {}
     for path in tracked("server/*.cc"):
-        exported.update(re.findall(r'"((?:maxsim|process)_[a-z_]+)"', path.read_text()))
-    if len(exported) < 10:
-        fail(f"found only {len(exported)} metrics in server/")
-    for path in tracked("deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json"):
+        text = path.read_text()
+        found = []
+        for match in re.finditer(r"\bAdd(Counter|Gauge|Histogram)\([^,\"]*,\s*\"(\w+)\",\s*" + LITERALS, text):
+            found.append((match.start(), match[2], match[1].lower(), joined(match[3])))
+        for match in re.finditer(r'\bSeries\(\s*"(\w+)",\s*' + LITERALS + r",\s*MetricType::(\w+)", text):
+            found.append((match.start(), match[1], match[3].lower(), joined(match[2])))
+        single = r'\.name = "(\w+)";\s*\w+\.help = ' + LITERALS + r";\s*\w+\.type = [\w:]*MetricType::(\w+)"
+        for match in re.finditer(single, text):
+            found.append((match.start(), match[1], match[3].lower(), joined(match[2])))
+        for name in re.findall(r'"((?:maxsim|process)_[a-z_]+)"', text):
+            if name not in {one[1] for one in found}:
+                fail(f"{path.relative_to(ROOT)}: {name} is exported in a way that this script does not read")
+        metrics.update({name: (kind, text) for _, name, kind, text in sorted(found)})
+    if len(metrics) < 10:
+        fail(f"found only {len(metrics)} metrics in server/")
+    return metrics
+
+
+def check_metrics(fix):
+    metrics = code_metrics()
+    for path in tracked(*MONITORING, *USERS_PAGES):
         for name in sorted(set(re.findall(r"\b(?:maxsim|process)_[a-z_]+\b", path.read_text()))):
-            if name not in exported and re.sub(r"_(bucket|sum|count)$", "", name) not in exported:
+            if name not in NO_METRICS and not {name, re.sub(r"_(bucket|sum|count)$", "", name)} & metrics.keys():
                 fail(f"{path.relative_to(ROOT)}: no metric {name} in server/")
+    parts = between(METRICS, METRICS_BEGIN, METRICS_END)
+    if parts is None:
+        return
+    # Labels and notes are written by hand.
+    rows = re.findall(r"^\| `(\w+)` \|.*?\|(.*?)\|.*\|(.*?)\|$", parts[1], flags=re.MULTILINE)
+    by_hand = {name: (labels.strip(), notes.strip()) for name, labels, notes in rows}
+    table = "| series | type | labels | help | notes |\n|---|---|---|---|---|\n"
+    for name, (kind, text) in metrics.items():
+        labels, notes = by_hand.get(name, ("", ""))
+        table += table_row(f"`{name}`", kind, labels, escaped(text), notes).replace("  |", " |")
+    check_table(METRICS, parts, f"\n{table}\n", fix, "server/")
 
 
 def check_reasons():
-    source = (ROOT / "server/observability/metrics.cc").read_text()
-    reasons = set(re.findall(r'case Rejection::\w+:\s+return "(\w+)";', source))
+    sources = "".join(path.read_text() for path in tracked("server/*.cc"))
+    reasons = set(re.findall(r'case Rejection::\w+:\s+return "(\w+)";', sources))
     if len(reasons) < 5:
-        fail(f"found only {len(reasons)} reasons of rejections in server/observability/metrics.cc")
-    row = re.search(r"^\| `maxsim_rejections_total` .*$", (ROOT / "docs/operations.md").read_text(), re.MULTILINE)
-    for reason in sorted(reasons):
-        if not row or f"`{reason}`" not in row.group():
-            fail(f"docs/operations.md: maxsim_rejections_total has a reason {reason}, which its row does not describe")
-    for path in tracked("deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json", "docs/operations.md"):
-        for named in re.findall(r'reason=~?\\?"([\w|]+)', path.read_text()):
-            for reason in sorted(set(named.split("|")) - reasons):
+        fail(f"found only {len(reasons)} reasons of rejections in server/")
+    table = (ROOT / METRICS).read_text().partition("## Reasons")[2]
+    described = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    for reason in sorted(reasons ^ described):
+        fail(f"{METRICS}: the reason {reason} is not both in the code and in the table of reasons")
+    for path in tracked(*MONITORING, "docs/*.md"):
+        for named in re.findall(r'reason=~?\\?"([\w|\\]+)', path.read_text()):
+            for reason in sorted(set(re.split(r"[|\\]+", named)) - reasons - {""}):
                 fail(f"{path.relative_to(ROOT)}: maxsim_rejections_total has no reason {reason}")
+
+
+def check_error_codes():
+    sources = [path.read_text() for path in tracked("server/http/*.cc")]
+    source = next((text for text in sources if "int ToHttpCode(" in text), "")
+    codes = {}
+    for cases, number in re.findall(r"((?:case absl::StatusCode::k\w+:\s+)+)return (\d+);", source):
+        for name in re.findall(r"::k(\w+):", cases):
+            codes[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()] = number
+    if len(codes) < 10:
+        fail(f"found only {len(codes)} status codes in server/http")
+    otherwise = re.search(r"default:\s+return (\d+);", source)
+    described = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", (ROOT / ERRORS).read_text(), re.MULTILINE))
+    for code in sorted((codes.keys() | described.keys()) - {"OK"}):
+        wanted = codes.get(code, otherwise.group(1) if otherwise else "")
+        if described.get(code) != wanted:
+            fail(f"{ERRORS}: {code} is {described.get(code, 'absent')}, and {wanted} in the code")
 
 
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--fix"]
     if len(arguments) != 1:
         sys.exit(__doc__)
-    maxsimd = str(pathlib.Path(arguments[0]).resolve() / "bin" / "maxsimd")
-    check_key_table(maxsimd, "--fix" in sys.argv)
-    check_links()
-    check_data_files(maxsimd)
-    check_metrics()
+    build, fix = pathlib.Path(arguments[0]).resolve(), "--fix" in sys.argv
+    maxsimd = str(build / "bin" / "maxsimd")
+    keys = help_keys(maxsimd)
+    check_key_table(keys, fix)
+    check_example_ranges(keys)
+    check_metrics(fix)
     check_reasons()
+    check_error_codes()
+    check_links()
+    check_commands(build)
+    check_data_files(maxsimd)
     if errors:
         sys.exit(1)
     print("docs: in order")

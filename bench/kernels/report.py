@@ -26,12 +26,15 @@ INTRODUCTION = """# Kernels on one GPU
 
 Shapes are queries x documents x query tokens x document tokens; `lists:` gives every query its own candidates out of a
 ragged set, `shard:` scores a whole ragged set (lengths of passages: log-normal, 8 to 512, mean near 121), `topk:` is
-selection alone. *Ours* is the scoring on the device: medians, CUDA events, the cache flushed by reading 256 MB before
-each call. *Limit* is the larger of the bytes over the read limit and the operations over the multiply limit. *Best
-peer* is the fastest of all methods of the peers that can do the row, as called or as a CUDA graph's replay, timed in
-the same run on the same numbers; on rows of INT8 with equally long documents, of their 8-bit variants. *Error* is the
-largest one of sampled scores against FP64, relative to the score's magnitude.
-[kernels/README.md](../../kernels/README.md#measuring) says how to run it again.
+selection alone.
+
+- *Ours* is the scoring on the device: medians, CUDA events, the cache flushed by reading 256 MB before each call.
+- *Limit* is the larger of the bytes over the read limit and the operations over the multiply limit.
+- *Best peer* is the fastest of all methods of the peers that can do the row, as called or as a CUDA graph's replay, timed
+  in the same run on the same numbers; on rows of INT8 with equally long documents, of their 8-bit variants.
+- *Error* is the largest one of sampled scores against FP64, relative to the score's magnitude.
+
+[Measuring kernels](../internals/kernels-measuring.md) says how to run it again.
 """
 
 LIMIT, RATE, TIME, PEER, PEER_8, PEER_ANY = "x limit", "rate", "ms", "peer", "8-bit peer", "peer in any precision"
@@ -219,7 +222,7 @@ def sweep_lines(sweep):
         ]
     if "commit" in sweep:
         limits = ", ".join(f"{key} {value:,.0f}" for key, value in sweep["limits"].items() if key in SWEEP_LIMITS)
-        lines += ["", f"In a run of its own: commit {sweep['commit']}, {sweep['date']}, `{sweep['command']}`, {limits}."]
+        lines += ["", f"In a run of its own: {sweep['date']}, `{sweep['command']}`, {limits}."]
     return lines + [""]
 
 
@@ -227,8 +230,7 @@ def markdown(report, plot):
     limits = report["limits"]
     rows = report["rows"]
     lines = [
-        f"{report['device']}, driver {report['driver']}, commit {report['commit']}, {report['date']}, "
-        f"`{report['command']}`.",
+        f"{report['device']}, driver {report['driver']}, {report['date']}, `{report['command']}`.",
         "",
         "Limits measured in the same run: " + ", ".join(f"{key} {value:,.0f}" for key, value in limits.items()) + ".",
         "",

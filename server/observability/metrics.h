@@ -1,4 +1,4 @@
-// Every metric maxsimd exports, in one place. Names, labels and buckets are documented in docs/operations.md.
+// Every metric maxsimd exports, in one place. Names, labels and buckets are documented in docs/reference/metrics.md.
 #pragma once
 
 #include <cstddef>

@@ -43,8 +43,8 @@ class ContractRunner {
 // no position twice, and nothing left out that is clearly better than the last.
 void ExpectMatchesReference(const RandomDocuments& documents, const Query& query, const std::vector<Scored>& results);
 
-// Scores of a query's candidates among I8 documents, bit for bit: every operation is named in kernels/README.md and
-// none is left to a backend.
+// Scores of a query's candidates among I8 documents, bit for bit: every operation is named in
+// docs/internals/correctness.md and none is left to a backend.
 std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query& query);
 
 // Equal positions and equal score bits.

@@ -1,4 +1,4 @@
-"""Reads the collections that maxsimd reads: collection.json and safetensors shards (docs/shard-format.md)."""
+"""Reads the collections that maxsimd reads: collection.json and safetensors shards (docs/reference/formats.md)."""
 
 import json
 import pathlib

@@ -161,7 +161,7 @@ def make(result):
         "# Serving performance",
         "",
         f"{result['device']}, {result['cores']} cores, driver {result.get('driver') or 'none'}, "
-        f"{result['commit']}, {result['date']}. Server and load tester on the same machine, over the loopback.",
+        f"{result['date']}. Server and load tester on the same machine, over the loopback.",
         "Made from [serving.json](serving.json) by `bench/serving/cases/make_tables.py`; `bench/serving/cases/run_cases.py` measures.",
         "",
     ]

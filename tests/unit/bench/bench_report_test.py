@@ -136,7 +136,7 @@ class PageTest(unittest.TestCase):
         limits = {"read_gbs": 4400.0, "fp16_tflops": 860.0, "int8_tops": 1800.0, "h2d_gbs": 55.0}
         run = {"commit": "0123", "date": "2026-01-31", "limits": limits, "command": "compare_peers.py --sweep"}
         self.assertIn(
-            "In a run of its own: commit 0123, 2026-01-31, `compare_peers.py --sweep`, read_gbs 4,400, "
+            "In a run of its own: 2026-01-31, `compare_peers.py --sweep`, read_gbs 4,400, "
             "fp16_tflops 860, int8_tops 1,800.",
             report.sweep_lines({**swept, **run}),
         )

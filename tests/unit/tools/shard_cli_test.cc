@@ -272,7 +272,7 @@ with safe_open(path, "numpy") as file:
       0);
 }
 
-// The example of docs/shard-format.md, with its output built into a collection; and NumPy's own archives.
+// The example of docs/use/documents.md, with its output built into a collection; and NumPy's own archives.
 TEST_F(CliTest, WhatPythonWritesIsImported) {
   const std::string python = FindPython("safetensors.numpy, numpy");
   if (python.empty()) GTEST_SKIP() << "no Python with safetensors and numpy: set MAXSIM_PYTHON to one";

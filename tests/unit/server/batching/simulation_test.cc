@@ -1,5 +1,5 @@
-// The scheduler's decisions under simulated threads, clients and failures: the promises of docs/design.md hold in every
-// order of events that a seed leads to.
+// The scheduler's decisions under simulated threads, clients and failures: the promises of docs/internals/batching.md
+// hold in every order of events that a seed leads to.
 //
 //   MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test     for as long as one likes
 //   MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test          one world that failed

@@ -197,11 +197,11 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   EXPECT_EQ(json::parse(FormatRerankResponse("c", response))["unavailable_documents"], 9);
 }
 
-TEST(RerankJsonTest, TheReadmesAnswerIsWrittenAsTheServerWritesIt) {
-  std::ifstream readme("README.md");
-  ASSERT_TRUE(readme) << "tests run in the repository's root";
+TEST(RerankJsonTest, ThePagesAnswerIsWrittenAsTheServerWritesIt) {
+  std::ifstream page("docs/use/http.md");
+  ASSERT_TRUE(page) << "tests run in the repository's root";
   std::string line;
-  while (std::getline(readme, line) && line.rfind("{\"generation\":", 0) != 0) {
+  while (std::getline(page, line) && line.rfind("{\"generation\":", 0) != 0) {
   }
   const json shown = json::parse(line, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(shown.is_object()) << line;

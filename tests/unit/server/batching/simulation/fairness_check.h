@@ -15,9 +15,9 @@
 
 namespace maxsim::batching {
 
-// "Of two clients one may be ahead by some three of the largest jobs" (docs/design.md, who is served first), in every
-// stretch of time in which both have jobs of one priority waiting, on one collection. A turn is worth less than twice
-// the largest job that waits, and a client goes into a turn with less than one such job left of the last one and out of
+// "Of two clients one may be ahead by some three of the largest jobs" (docs/internals/batching.md), in every stretch of
+// time in which both have jobs of one priority waiting, on one collection. A turn is worth less than twice the largest
+// job that waits, and a client goes into a turn with less than one such job left of the last one and out of
 // it with as much: 2 + 2 x 1 of the largest.
 //
 // Clients on different collections share by turns only, for a batch takes what fits of one collection beyond its

@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""Checks the form of the Markdown pages: what a reader meets, not what the programs do (check-docs.py has that).
+
+  scripts/check-pages.py
+
+- README.md has at most 150 lines, kernels/README.md at most 80.
+- No paragraph has more than 900 characters. A list item and a row of a table count as paragraphs.
+- No commit is named, no list says what was tried. That is history, which docs/lab keeps.
+
+Pages of docs/lab are left out. Problems come as PAGE:LINE: what is wrong.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST_LINES = {"README.md": 150, "kernels/README.md": 80}
+MOST_CHARACTERS = 900
+
+FENCE = re.compile(r"^\s*(```|~~~)")
+LIST_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
+# Seven digits and more without a letter are numbers: a hash of a commit without one is known to git.
+HEX_WORD = re.compile(r"(?<![0-9A-Za-z_./#:-])[0-9a-f]{7,40}(?![0-9A-Za-z_-])")
+AT_HASH = re.compile(r"\b(?:at|since|commit|until|before)\s+`?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
+# "Tried: ...", "Tried on the wide tiles", "what was tried: ...": an account of attempts. "is tried by a test" is none.
+TRIED = re.compile(r"(?:^|[.:;*(]\s*)\**Tried\b|\b(?:were|was|been) tried\s*[:(]", re.MULTILINE)
+
+
+def pages():
+    output = subprocess.run(["git", "ls-files", "-z", "--", "*.md"], cwd=ROOT, capture_output=True, check=True).stdout
+    names = [name.decode() for name in output.split(b"\0") if name]
+    return [name for name in names if not name.startswith("docs/lab/") and (ROOT / name).exists()]
+
+
+def paragraphs(lines):
+    """Yields (number of its first line, text) of each paragraph, list item and table row outside of code."""
+    start, parts, in_fence, in_comment = 0, [], False, False
+    for number, line in enumerate([*lines, ""], 1):
+        fence = FENCE.match(line)
+        comment = in_comment or line.lstrip().startswith("<!--")
+        in_comment = comment and "-->" not in line
+        ends = not line.strip() or fence or in_fence or comment or line.startswith("#")
+        if parts and (ends or LIST_ITEM.match(line) or line.lstrip().startswith("|")):
+            yield start, " ".join(parts)
+            parts = []
+        if fence:
+            in_fence = not in_fence
+        if ends:
+            continue
+        if not parts:
+            # Indented lines that go on no paragraph are code.
+            if line.startswith("    ") and not LIST_ITEM.match(line):
+                continue
+            start = number
+        parts.append(line.strip())
+
+
+def known_commits(words):
+    """Those of the words that name a commit of this repository."""
+    words = sorted(words)
+    if not words:
+        return set()
+    output = subprocess.run(
+        ["git", "cat-file", "--batch-check=%(objecttype)"],
+        cwd=ROOT,
+        input="".join(f"{word}\n" for word in words),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    return {word for word, kind in zip(words, output) if kind == "commit"}
+
+
+def problems_of_lines(name, lines):
+    """Yields (line, what is wrong) for one page, but for commits."""
+    if len(lines) > MOST_LINES.get(name, len(lines)):
+        yield len(lines), f"has {len(lines)} lines, more than the limit {MOST_LINES[name]}"
+    for number, text in paragraphs(lines):
+        if len(text) > MOST_CHARACTERS:
+            yield number, f"a paragraph has {len(text)} characters, more than the limit {MOST_CHARACTERS}"
+        if TRIED.search(text):
+            yield number, "says what was tried, which belongs into docs/lab"
+    for number, line in enumerate(lines, 1):
+        if AT_HASH.search(line):
+            yield number, f'"{AT_HASH.search(line).group()}" names a commit, which belongs into docs/lab'
+
+
+def main():
+    if len(sys.argv) > 1:
+        sys.exit(__doc__)
+    found, words = [], {}
+    names = pages()
+    for name in names:
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        found += [(name, number, what) for number, what in problems_of_lines(name, lines)]
+        for number, line in enumerate(lines, 1):
+            for word in HEX_WORD.findall(line):
+                words.setdefault(word, []).append((name, number))
+    for commit in known_commits(words):
+        what = f'"{commit}" names a commit, which belongs into docs/lab'
+        found += [(name, number, what) for name, number in words[commit]]
+    for name, number, what in sorted(set(found)):
+        print(f"{name}:{number}: {what}", file=sys.stderr)
+    if found:
+        sys.exit(1)
+    print(f"pages: {len(names)} in order")
+
+
+if __name__ == "__main__":
+    main()
