@@ -43,7 +43,7 @@ program='
     }
   }
   END {
-    if (wrong) print "words: " wrong " comments lean on what stands before them: begin each with its own subject" > "/dev/stderr"
+    if (wrong) print "words: " wrong " comments lean on what stands before them: name the subject" > "/dev/stderr"
     exit wrong > 0
   }'
 printf '%s\0' "${files[@]}" | xargs -0 awk -v words="$words" "$program" || exit 1

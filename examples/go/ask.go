@@ -75,10 +75,11 @@ func ask(server, demo string, question int) error {
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	everything := &maxsimv1.Candidates_WholeCollection{WholeCollection: &maxsimv1.WholeCollection{}}
 	response, err := maxsimv1.NewRerankerClient(connection).Rerank(ctx, &maxsimv1.RerankRequest{
 		Collection:     "demo",
 		Queries:        []*maxsimv1.Query{{Tokens: tokens}},
-		Candidates:     &maxsimv1.Candidates{Kind: &maxsimv1.Candidates_WholeCollection{WholeCollection: &maxsimv1.WholeCollection{}}},
+		Candidates:     &maxsimv1.Candidates{Kind: everything},
 		TopK:           5,
 		ReturnPayloads: true,
 	})

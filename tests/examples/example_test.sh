@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs one of examples/ against a maxsimd of its own that serves the demo collection, and compares the ranked ids with
-# what maxsimctl says. Exits with 77, which CTest takes as "skipped", when a program that the example wants is not there.
+# what maxsimctl says. Exits with 77, which CTest takes as "skipped", when something that the example wants is missing.
 #
 #   example_test.sh NAME FOLDER_OF_THE_PROGRAMS [BUILD_FOLDER]
 #
