@@ -88,6 +88,8 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-clocks.sh
 	@scripts/check-words.sh
 	@scripts/check-docs.py $(BUILD)
+	@scripts/check-dashboard.py
+	@scripts/make-proto-reference.py --check
 	@scripts/check-tidy.sh
 
 reference: ## Write docs/reference/proto.md, and the API reference of client/ and kernels/maxsim.h into build/reference/html
