@@ -12,8 +12,11 @@ import numpy as np
 from maxsim_client import Client
 
 
+DEFAULTS = ["localhost:7070", "demo", "8"]
+
+
 def main():
-    server, demo, question = (sys.argv[1:] + ["localhost:7070", "demo", "8"][len(sys.argv) - 1 :])[:3]
+    server, demo, question = sys.argv[1:] + DEFAULTS[len(sys.argv) - 1 :]
     folder = pathlib.Path(demo)
     # The questions' token vectors stand one after another: float16 [192, 128], and int32 [15] says how many each has.
     vectors = np.load(folder / "query_tokens.npy")
