@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench bundle docker format \
-        check fuzz ci clean
+        check reference fuzz ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -86,8 +86,17 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-format.sh
 	@scripts/check-scripts.sh
 	@scripts/check-clocks.sh
+	@scripts/check-words.sh
 	@scripts/check-docs.py $(BUILD)
+	@scripts/check-dashboard.py
+	@scripts/make-proto-reference.py --check
 	@scripts/check-tidy.sh
+
+reference: ## Write docs/reference/proto.md, and the API reference of client/ and kernels/maxsim.h into build/reference/html
+	@scripts/setup.sh check
+	@scripts/make-proto-reference.py
+	@mkdir -p build/reference
+	@doxygen docs/Doxyfile
 
 fuzz: ## Fuzz the parsers (TARGET='request http' SECONDS=3600; default: all of tests/fuzz, 60 s each)
 	@scripts/setup.sh build check

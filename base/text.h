@@ -43,7 +43,7 @@ std::string Printable(std::string_view text, size_t max_bytes);
 // Printable text in quotation marks, shortened to fit into a line.
 std::string Quote(std::string_view text);
 
-// The same status with `prefix` before its message.
+// Returns `status` with `prefix` before its message.
 absl::Status Prefix(std::string_view prefix, const absl::Status& status);
 
 }  // namespace maxsim

@@ -32,7 +32,7 @@ foreach(flag IN LISTS GRPCPP_FLAGS)
     endif()
   endif()
 endforeach()
-# Of a library that is named several times the last counts, for static ones.
+# A static library that is named several times has to stand where it was named last.
 list(REVERSE libraries)
 list(REMOVE_DUPLICATES libraries)
 list(REVERSE libraries)

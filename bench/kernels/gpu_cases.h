@@ -29,7 +29,7 @@ struct GpuRow {
   double seconds = 0;         // scoring on the device; of a selection, that
   double select_seconds = 0;  // top 100 of each query, on the device
   double call_seconds = 0;    // the whole call
-  // Of a call without copies (else 0): what it starts on the device, from the first launch until the end is seen, as
+  // How long a call without copies (else 0) takes on the device, from the first launch until the end is seen: as
   // launches one by one and as one graph.
   double launches_seconds = 0;
   double graph_seconds = 0;

@@ -16,7 +16,7 @@ cudaError_t LaunchRead(const void* memory, size_t bytes, float* sink, cudaStream
 // *operations is what that comes to, two a product.
 cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* operations, cudaStream_t stream);
 
-// The same by wgmma, on compute capability 9.0 only: F16, BF16 or I8.
+// Does what LaunchMultiply does by wgmma, on compute capability 9.0 only: F16, BF16 or I8.
 cudaError_t LaunchWgmma(ScalarType type, int iterations, int num_sms, float* sink, double* operations,
                         cudaStream_t stream);
 

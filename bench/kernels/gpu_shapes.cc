@@ -19,7 +19,7 @@ namespace {
 
 constexpr int32_t kPassageMin = 8;
 constexpr int32_t kPassageMax = 512;
-// Of the logarithm of a passage's length.
+// Mean and deviation of the logarithm of a passage's length.
 constexpr double kPassageMean = 4.6;
 constexpr double kPassageDeviation = 0.62;
 
@@ -55,7 +55,7 @@ class Random {
   uint64_t state_;
 };
 
-// The same for every type and width of a shape (FNV-1a).
+// Returns one seed for every type and width of a shape (FNV-1a of its name).
 uint64_t SeedOf(const GpuCase& shape) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : shape.name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;

@@ -26,7 +26,7 @@ struct Sweep {
   int num_left_out = 0;               // for want of time
   std::string refusal;                // the first one's error
 
-  // Of the rows with a roofline above kSweepMinSeconds.
+  // These count the rows with a roofline above kSweepMinSeconds.
   int num_counted = 0;
   int num_close = 0;       // within kSweepCloseRatio
   double worst_ratio = 0;  // 0 when none counts

@@ -14,8 +14,8 @@ using PlainLoop = void (*)(const float* query, int64_t num_query_tokens, const f
 void PlainLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                      int64_t num_documents, int64_t dim, float* scores);
 
-// The same lines compiled with -O3 -ffast-math -mavx2 -mfma: the compiler may reorder the sum and use vectors. Needs a
-// processor with AVX2.
+// The lines of PlainLoopScores compiled with -O3 -ffast-math -mavx2 -mfma: the compiler may reorder the sum and use
+// vectors. Needs a processor with AVX2.
 void FastMathLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                         int64_t num_documents, int64_t dim, float* scores);
 

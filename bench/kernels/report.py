@@ -69,7 +69,7 @@ SWEEP_SHARE, SWEEP_WORST = 0.9, 2.5
 SWEEP_LIMITS = {"read_gbs", "fp16_tflops", "int8_tops"}
 
 TOP_KEYS = {"device", "driver", "commit", "command", "date", "limits", "rows"}
-# Of a sweep that was taken from another run: all of them, or none.
+# A sweep that comes from another run has all of these; one of this run has none.
 RUN_KEYS = {"commit", "command", "date", "limits"}
 ROW_KEYS = {"shape", "storage", "d", "ours_ms", "limit_ms", "tflops", "gbs", "max_rel_error", "peers"}
 

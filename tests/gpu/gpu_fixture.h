@@ -20,7 +20,7 @@ namespace maxsim::test {
 inline constexpr uint32_t kAnyTile = ~uint32_t{0};
 inline constexpr uint32_t kTilesOfLongCalls = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
 
-// The same for all executors of a backend, until it goes out of scope.
+// Allows all executors of a backend these tiles only, until it goes out of scope.
 class TilesAllowed {
  public:
   TilesAllowed(cuda::CudaBackend& backend, uint32_t tiles)

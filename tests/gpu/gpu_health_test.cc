@@ -54,7 +54,7 @@ TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
   const absl::Status first = executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr);
   EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first;
   EXPECT_THAT(std::string(first.message()), HasSubstr("CUDA: "));
-  // The same text for every later call, whichever it is.
+  // Every later call has that text, whichever it is.
   EXPECT_EQ(backend().Health(), first);
   EXPECT_EQ(executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr), first);
   EXPECT_EQ(executor->Stage(documents.view()).status(), first);

@@ -25,7 +25,7 @@ v1::RerankRequest SmallRequest() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
 }
 
-// The same over HTTP, more or less.
+// Returns about what SmallRequest asks, as a body for HTTP.
 std::string SmallBody() {
   return R"({"model":"corpus","documents":["doc-1"],"query":{"dtype":"f32","shape":[1,32],"data":")" +
          std::string(170, 'A') + "A=\"}}";

@@ -93,7 +93,7 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   const std::string best = answer["results"][0]["id"];
   EXPECT_TRUE(answer["results"][0]["payload"].contains("text"));
 
-  // The same documents by id, worst first and one unknown: the same scores to the last bit.
+  // Documents asked by id, worst first and one unknown, have these scores to the last bit.
   std::string ids = "no-such-document";
   for (int i = 4; i >= 0; --i) ids += "," + answer["results"][i]["id"].get<std::string>();
   run = Ctl(server, Queries(demo, "rerank", {"--ids", ids, "--json"}));
@@ -204,7 +204,7 @@ TEST_F(CtlServerTest, VerifyCatchesFilesThatDifferFromWhatIsServed) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
-  // The same shapes and ids with one document's vectors in another's place: byte-reversed halves of the token array.
+  // Shapes and ids stay, with one document's vectors in another's place: the halves of the token array are swapped.
   const std::string other = folder_ / "other";
   std::string tokens;
   {

@@ -47,7 +47,7 @@ TEST(RotateTest, KeepsLengthsAndInnerProducts) {
     const std::vector<float> b = Row(2, dim);
     const std::vector<float> rotated_a = Rotated(kSeed, a);
     const std::vector<float> rotated_b = Rotated(kSeed, b);
-    // Of unit length: absolute and relative are the same.
+    // The rows have unit length, so that absolute and relative errors are the same.
     EXPECT_NEAR(InnerProduct(rotated_a, rotated_a), InnerProduct(a, a), 2e-6);
     EXPECT_NEAR(InnerProduct(rotated_a, rotated_b), InnerProduct(a, b), 2e-6);
     EXPECT_NE(rotated_a, a);

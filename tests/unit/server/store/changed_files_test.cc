@@ -30,7 +30,7 @@ class ChangedFilesTest : public testing::Test {
 
   std::string Path(size_t shard) const { return folder_ / manifest_.shards[shard].file; }
 
-  // The same file, other bytes.
+  // Leaves the file what it is (its inode) and writes other bytes into it.
   static void WriteInPlace(const std::string& path, std::string_view bytes) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_TRUNC);
     ASSERT_GE(fd, 0);

@@ -67,7 +67,7 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
   EXPECT_EQ(*store.Find("a"), *loaded);
 }
 
-// Of lists out of documents that are equally long, everywhere or within each shard, and of others.
+// The documents are equally long everywhere, equally long within each shard, or neither.
 TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
   const std::vector<int64_t> all_alike(300, 5);
   std::vector<int64_t> last_longer = all_alike, halves = all_alike;

@@ -65,7 +65,7 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   }
   ASSERT_THAT((*loaded)->shares(), SizeIs(3));
   EXPECT_EQ((*loaded)->tiers(), "gpu");
-  // The same again, and the plan says so before.
+  // A second store places the collection as the first did, and the plan says so before.
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of the first device.
+// Returns a demand for memory of the first device.
 MemoryDemand Bytes(uint64_t bytes) { return {.device_bytes = {bytes}}; }
 
 // A ledger of one device.

@@ -95,7 +95,7 @@ TEST(PlacementTest, LargeShardsGoFirstToTheLeastLoadedDevice) {
   const Room room{.device_bytes = {1000, 1000}, .host_bytes = 0};
   EXPECT_EQ(Text(Place(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), room, false)), "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
   EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, room), "gpu@0 gpu@1 gpu@0 gpu@1");
-  // Of equally loaded ones, that with more room: other collections are there already.
+  // Among equally loaded devices the one with more room is taken: other collections are there already.
   EXPECT_EQ(PlaceAuto({5}, {.device_bytes = {10, 20, 20}, .host_bytes = 0}), "gpu@1");
 }
 

@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""Prints a header with its ordinary comments as Doxygen reads them: the filter of docs/Doxyfile.
+
+  scripts/doxygen-comments.py FILE
+
+The comment at the head of a file describes the file, one before a declaration the declaration, and one behind it, with
+what follows in the same column, the member it stands behind. Deeper lines of a comment are an example or a table.
+"""
+
+import pathlib
+import re
+import sys
+
+COMMENT = re.compile(r"^(?P<before>.*?)(?<![:/])//(?P<text>.*)$")
+ITEM = re.compile(r"^ *- ")
+DEEP = "   "
+
+
+def escaped(text):
+    """`text` without what Doxygen takes for commands, tags and links."""
+    # A range that ends a line, "1 ..", would be the end of a list.
+    return re.sub(r"([\\@<>#&]|(?<= )\.(?=\.)|(?<= \.)\.)", r"\\\1", text)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    column = None  # of a comment behind code in the line before
+    in_list = False
+    in_head = True
+    began = False
+    for line in pathlib.Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():
+        found = COMMENT.match(line)
+        if found is None:
+            column, in_list = None, False
+            in_head = in_head and not line.strip()
+            print(line)
+            continue
+        before, text = found.group("before"), found.group("text")
+        if before.strip():
+            column, in_head = len(before), False
+            print(f"{before}///<{escaped(text)}")
+            continue
+        if column == len(before):
+            print(f"{before}///<{escaped(text)}")
+            continue
+        column = None
+        if in_head and not began:
+            began = True
+            print("/// \\file")
+            print("///")
+        if not text.strip():
+            in_list = False
+        elif ITEM.match(text):
+            in_list = True
+        if text.startswith(DEEP) and not in_list:
+            # Markdown's code, in which nothing is escaped; a comment in it would end Doxygen's.
+            print(f"{before}///    {re.sub(r'/[*].*?[*]/', '', text)}")
+        else:
+            print(f"{before}///{escaped(text)}")
+
+
+if __name__ == "__main__":
+    main()

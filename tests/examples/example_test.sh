@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Runs one of examples/ against a maxsimd of its own that serves the demo collection, and compares the ranked ids with
+# what maxsimctl says. Exits with 77, which CTest takes as "skipped", when something that the example wants is missing.
+#
+#   example_test.sh NAME FOLDER_OF_THE_PROGRAMS [BUILD_FOLDER]
+#
+# With MAXSIM_INSTALL_EXAMPLES=1, and as root, the distribution's packages that are missing are installed before.
+set -euo pipefail
+
+name=$1
+programs=$(realpath "$2")
+build=${3:+$(realpath "$3")}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+scratch=$(mktemp -d)
+server_pid=
+question=8
+
+stop() {
+  if [ -n "$server_pid" ]; then
+    kill -TERM "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+  fi
+  rm -rf "$scratch"
+}
+trap stop EXIT
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+fail() {
+  echo "example_test: $*" >&2
+  exit 1
+}
+
+# Installs the packages of the examples where that is wanted; what cannot be installed is found missing afterwards.
+install_packages() {
+  if [ "${MAXSIM_INSTALL_EXAMPLES:-0}" = 1 ] && [ "$(id -u)" = 0 ]; then
+    "$root/scripts/setup.sh" examples >"$scratch/setup.log" 2>&1 || tail -n 1 "$scratch/setup.log"
+  fi
+}
+
+# prepare_NAME makes the example runnable; ask_NAME SERVER prints its answer.
+
+prepare_grpcurl() {
+  command -v grpcurl >/dev/null || skip "there is no grpcurl, which is no Debian package"
+}
+ask_grpcurl() {
+  "$root/examples/grpcurl/ask.sh" "$1" "$root/demo" $question
+}
+
+prepare_python() {
+  python=${MAXSIM_PYTHON:-python3}
+  local missing
+  missing=$("$python" -c 'import grpc, grpc_tools, numpy' 2>&1) ||
+    skip "$python lacks a package: $(tail -n 1 <<<"$missing") (MAXSIM_PYTHON names another)"
+  "$python" "$root/client/python/generate.py" "$scratch/stubs"
+}
+ask_python() {
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$scratch/stubs:$root/client/python" \
+    "$python" "$root/examples/python/ask.py" "$1" "$root/demo" $question
+}
+
+# The client library is installed into a folder of its own, and the example is built outside of the repository.
+prepare_cpp() {
+  [ -n "$build" ] || fail "cpp wants the build folder"
+  cmake --install "$build" --component client --prefix "$scratch/prefix" >/dev/null
+  cp -r "$root/examples/cpp" "$scratch/source"
+  cmake -S "$scratch/source" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/cmake.log" 2>&1 ||
+    { cat "$scratch/cmake.log" >&2; fail "the example is not configured"; }
+  cmake --build "$scratch/build" >"$scratch/cmake.log" 2>&1 ||
+    { cat "$scratch/cmake.log" >&2; fail "the example is not built"; }
+}
+ask_cpp() {
+  "$scratch/build/ask" "$1" "$root/demo" $question
+}
+
+# Compiled with Debian's packages of Go, which lie in a GOPATH: nothing is downloaded.
+prepare_go() {
+  local gopath=/usr/share/gocode program package
+  install_packages
+  for program in go protoc protoc-gen-go protoc-gen-go-grpc; do
+    command -v "$program" >/dev/null || skip "there is no $program (scripts/setup.sh examples installs it)"
+  done
+  for package in grpc protobuf; do
+    [ -d "$gopath/src/google.golang.org/$package" ] ||
+      skip "there is no google.golang.org/$package in $gopath (scripts/setup.sh examples installs it)"
+  done
+  mkdir -p "$scratch/go/src/example.com"
+  cp -r "$root/examples/go" "$scratch/go/src/example.com/ask"
+  (
+    cd "$scratch/go/src/example.com/ask"
+    ./generate.sh "$root/proto"
+    GO111MODULE=off GOPATH="$scratch/go:$gopath" GOCACHE="$scratch/go-cache" GOFLAGS='' go build -o "$scratch/ask" .
+  )
+}
+ask_go() {
+  "$scratch/ask" "$1" "$root/demo" $question
+}
+
+declare -F "prepare_$name" >/dev/null || fail "no example $name"
+"prepare_$name"
+
+"$root/demo/build.sh" --bin "$programs" --output "$scratch/collection"
+"$programs/maxsimd" --collection "demo=$scratch/collection" --backend cpu --grpc.address 127.0.0.1:0 \
+  --http.address 127.0.0.1:0 --server.port_file "$scratch/ports" --server.shutdown_delay 0s >"$scratch/log" 2>&1 &
+server_pid=$!
+for ((tenths = 0; tenths < 600; ++tenths)); do
+  [ ! -e "$scratch/ports" ] || break
+  kill -0 "$server_pid" 2>/dev/null || { cat "$scratch/log" >&2; fail "maxsimd ended before it was ready"; }
+  sleep 0.1
+done
+port=$(sed -n 's/.*"grpc_port": *\([0-9]*\).*/\1/p' "$scratch/ports")
+server=127.0.0.1:$port
+
+wanted=$("$programs/maxsimctl" --server "$server" rerank --collection demo --all --top-k 5 --json \
+  --query "$root/demo/query_tokens.npy" --query-lengths "$root/demo/query_lengths.npy" --query-index $question |
+  grep -oE '"id": *"[^"]*"' | cut -d '"' -f 4)
+[ "$(wc -l <<<"$wanted")" = 5 ] || fail "maxsimctl does not rank five documents: $wanted"
+
+answer=$("ask_$name" "$server") || fail "the example failed"
+echo "$answer"
+if [ "$name" = grpcurl ]; then
+  ranked=$(sed -n '/"stringIds"/,/]/p' <<<"$answer" | grep -oE '"[a-z]+-[0-9]+"' | tr -d '"')
+else
+  ranked=$(awk '{ print $2 }' <<<"$answer")
+fi
+[ "$ranked" = "$wanted" ] || fail "ranked $(tr '\n' ' ' <<<"$ranked")and not $(tr '\n' ' ' <<<"$wanted")"
+# No call of an example may leave the server worse.
+kill -0 "$server_pid" || fail "maxsimd has ended"
