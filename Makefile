@@ -87,7 +87,9 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-scripts.sh
 	@scripts/check-clocks.sh
 	@scripts/check-words.sh
+	@scripts/check-dependencies.py
 	@scripts/check-docs.py $(BUILD)
+	@scripts/check-pages.py
 	@scripts/check-dashboard.py
 	@scripts/make-proto-reference.py --check
 	@scripts/check-tidy.sh
