@@ -32,7 +32,7 @@ class CallMetadata {
 gpr_timespec ToGrpcTime(absl::Time time);
 
 // CompletionQueue::AsyncNext with a time of MonotonicNow(); InfiniteFuture blocks.
-grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
+grpc::CompletionQueue::NextStatus NextEvent(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
 
 // False where `buffer` is no such message. What `message` held is replaced, its memory kept.
 template <typename Message>

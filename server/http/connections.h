@@ -33,7 +33,7 @@ class Connections {
   };
   using List = std::list<Entry>;
   // Where a connection stands, from Add to Remove.
-  using Place = List::iterator;
+  using Position = List::iterator;
 
   // `on_removed` is called after a connection has left.
   Connections(TransportOptions options, Application* application, std::function<void()> on_removed);
@@ -44,14 +44,14 @@ class Connections {
   // Adds an idle connection, or throws std::bad_alloc (nothing else here that changes the lists can); where its peer,
   // or all together, have too many then, it closes the one that has been idle for longest, of this peer or else of the
   // peer that has most.
-  Place Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
+  Position Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
   // Takes an idle connection out; the caller may hold its last reference.
-  void Remove(const PeerKey& peer, Place place);
+  void Remove(const PeerKey& peer, Position position);
 
   // Gives an idle connection a request's slot; false when all are taken, and none by a body that comes slowly.
-  bool TakeSlot(const PeerKey& peer, Place place);
+  bool TakeSlot(const PeerKey& peer, Position position);
   // Back to the idle, as the one that became so last.
-  void ReturnSlot(const PeerKey& peer, Place place);
+  void ReturnSlot(const PeerKey& peer, Position position);
 
   // Closes the connection that has been idle for longest, of the peer that has most.
   void DropIdle();
@@ -60,8 +60,8 @@ class Connections {
   std::vector<std::shared_ptr<Connection>> All() const;
   size_t size() const { return num_idle_ + busy_.size(); }
 
-  bool draining = false;    // no connection gets another request
-  bool in_a_hurry = false;  // no answer has long to be read
+  bool draining = false;       // no connection gets another request
+  bool grace_is_over = false;  // no answer has long to be read
 
  private:
   struct Peer {

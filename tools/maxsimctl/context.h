@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/client.h"
 #include "nlohmann/json.hpp"
-#include "tools/maxsimctl/ctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 
@@ -38,14 +38,14 @@ class Context {
   bool out_is_terminal() const { return environment_.out_is_terminal; }
   bool use_color() const;
 
-  // The client for --server; made on the first call. Errors of the calls made through it go through Explain.
+  // The client for --server; made on the first call. Errors of the calls made through it go through AddAdvice.
   absl::StatusOr<client::Client*> Connect();
 
   // Adds to a failed call's status what its user can do about it.
-  absl::Status Explain(const absl::Status& status) const;
+  absl::Status AddAdvice(const absl::Status& status) const;
 
   // The same for load, reload and unload, whose deadline is another.
-  absl::Status ExplainAdmin(const absl::Status& status) const;
+  absl::Status AddAdminAdvice(const absl::Status& status) const;
 
   // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,
   // and INVALID_ARGUMENT for an empty name where it has several, list the names it does have.
@@ -54,7 +54,7 @@ class Context {
   void Print(const Json& json) const;
 
  private:
-  absl::Status Explain(const absl::Status& status, absl::Duration deadline) const;
+  absl::Status AddAdvice(const absl::Status& status, absl::Duration deadline) const;
 
   const Environment& environment_;
   std::unique_ptr<client::Client> client_;

@@ -1,5 +1,5 @@
+#include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/describe.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -18,7 +18,7 @@ absl::Status RunLoad(const LoadOptions& options, Context& context) {
   request.set_residency(options.residency);
   request.set_replicate(options.replicate);
   const absl::StatusOr<v1::LoadCollectionResponse> response = (*client)->LoadCollection(request);
-  if (!response.ok()) return context.ExplainAdmin(response.status());
+  if (!response.ok()) return context.AddAdminAdvice(response.status());
   if (context.options.json) {
     context.Print(ToJson(response->collection()));
   } else {

@@ -16,15 +16,15 @@
 #include "collection/shard.h"
 #include "kernels/reference.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tools/maxsimctl/inputs.h"
+#include "tools/maxsimctl/input_files.h"
 
 namespace maxsim::ctl {
 
-class Truth {
+class ReferenceScorer {
  public:
   // Opens the collection that lies at `path`. FAILED_PRECONDITION when it is not what the server serves as
   // `collection`: another generation, dimension, storage or number of documents.
-  static absl::StatusOr<Truth> Open(const std::string& path, const v1::CollectionInfo& collection);
+  static absl::StatusOr<ReferenceScorer> Open(const std::string& path, const v1::CollectionInfo& collection);
 
   const collection::Manifest& manifest() const { return manifest_; }
 
