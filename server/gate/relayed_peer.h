@@ -1,4 +1,4 @@
-// The address of a client whose connection is relayed (relay.h), as gRPC's peer() shows it. Pure.
+// The address of a client whose connection is relayed (relayed_connection.h), as gRPC's peer() shows it. Pure.
 #pragma once
 
 #include <algorithm>

@@ -59,7 +59,7 @@ class GrpcPort {
   GrpcPort(const config::Config& config, const config::Address& address, Dependencies dependencies);
   absl::Status Start(const config::Config& config);
   gate::GateDependencies ForGate();
-  void HandOver(int fd, std::string_view bytes, bool tls);
+  void HandOver(gate::OwnedFd fd, std::string_view bytes, bool tls);
   void CountRefusedCall(std::string_view path, const absl::Status& status);
   absl::Status ProbeHealth(absl::Duration limit);
 

@@ -13,7 +13,7 @@ namespace maxsim::gate {
 // gRPC closes a connection without telling anybody, and its descriptor's number is soon another file's. A socket's
 // inode is not given to another one that soon, so a connection is open for as long as its descriptor has the inode that
 // it had. Not thread-safe.
-class HandedOver {
+class GrpcConnections {
  public:
   // `fd` is a connected socket that the caller is about to give away; `peer` is whom it counts for, "" for nobody.
   void Add(int fd, const std::string& peer);
