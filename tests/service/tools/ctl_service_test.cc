@@ -456,6 +456,17 @@ TEST_F(CtlTest, LoadReloadUnload) {
   EXPECT_EQ(Run({"unload", "new"}).out, "unloaded new\n");
 }
 
+TEST_F(CtlTest, ALoadFromAnotherFolderNamesTheKeyToSet) {
+  server_.admin_status = grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
+                                      "path: /data/new is not under store.allowed_roots (/srv)");
+  const Outcome run = Run({"load", "new", "/data/new"});
+  EXPECT_EQ(run.code, kExitFailed);
+  EXPECT_THAT(run.err, HasSubstr("is not under store.allowed_roots (/srv); add a folder that holds it to "
+                                 "store.allowed_roots in the configuration of the server"));
+  server_.admin_status = grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "the bearer token may search");
+  EXPECT_THAT(Run({"load", "new", "/data/new"}).err, Not(HasSubstr("store.allowed_roots")));
+}
+
 TEST_F(CtlTest, ExplainColoursOnlyWhereItShould) {
   WriteFile("texts.jsonl", R"({"id": "q1", "text": "wings", "tokens": ["[CLS]", "wing"]})");
   const std::vector<std::string> arguments = {"explain",           "--query", Path("q.npy"), "--queries-jsonl",
