@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "grpcpp/server_context.h"
 #include "server/observability/metrics.h"
 
@@ -43,7 +43,7 @@ class AnswerBudget {
     friend class AnswerBudget;
     AnswerBudget* const budget_;
     grpc::CallbackServerContext* const context_;
-    // Guarded by the budget's mutex_.
+    // The budget's mutex_ guards what follows; clang cannot tell that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
     uint64_t peer_ = 0;        // whose they are, once listed
     size_t idx_ = kNotListed;  // in accounts_
@@ -56,17 +56,15 @@ class AnswerBudget {
  private:
   static constexpr size_t kNotListed = SIZE_MAX;
 
-  // With the mutex held.
-  void ListLocked(Account& account);
-  void CloseLocked(Account& account);
-  Account& LargestLocked() const;
+  void ListAccount(Account& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseAccount(Account& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Account& LargestAccount() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;
   Metrics* const metrics_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  uint64_t bytes_ = 0;              // of all accounts
-  std::vector<Account*> accounts_;  // that hold something, or did
+  Mutex mutex_;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all accounts
+  std::vector<Account*> accounts_ ABSL_GUARDED_BY(mutex_);  // that hold something, or did
 };
 
 }  // namespace maxsim::rpc

@@ -157,7 +157,7 @@ void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration
 }
 
 void CollectionAdmin::UpdateMetrics() {
-  std::lock_guard lock(metrics_mutex_);
+  MutexLock lock(&metrics_mutex_);
   std::set<std::string> gone = std::move(exported_);
   exported_.clear();
   double device = 0;

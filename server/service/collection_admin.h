@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/stop.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
@@ -73,8 +73,8 @@ class CollectionAdmin {
   const store::DeviceSet* const devices_;
   Metrics* const metrics_;
   const std::vector<std::string> allowed_roots_;
-  std::mutex metrics_mutex_;
-  std::set<std::string> exported_;  // collections that have gauges; guarded by metrics_mutex_
+  Mutex metrics_mutex_;
+  std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };
 
 }  // namespace maxsim::service
