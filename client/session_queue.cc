@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kRerankStreamMethod[] = "/maxsim.v1.Reranker/RerankStream";
 
-// The mutex is met by the two threads of this queue alone. gRPC's operations are started outside it: by the thread that
+// Only the two threads of this queue take the mutex. gRPC's operations are started outside it: by the thread that
 // set the flag of the operation under it, so never twice, and counted in `pending`, so that the stream outlives them.
 class SessionQueue final : public CallQueue {
  public:
@@ -126,7 +126,7 @@ class SessionQueue final : public CallQueue {
     return true;
   }
 
-  // True: `answer` is one.
+  // Returns true when `answer` holds one.
   bool Handle(const Operation& operation, bool ok, Answer& answer) {
     Stream& stream = *operation.stream;
     bool answered = false, read = false, write = false, finish = false;
@@ -160,7 +160,7 @@ class SessionQueue final : public CallQueue {
     return answered;
   }
 
-  // The answer that has been read. False for one to no request of ours, which is reported by the stream's end.
+  // Takes the answer that has been read. Returns false for one to no request of ours, which the stream's end reports.
   bool TakeAnswer(Stream& stream, Answer& answer) {
     uint64_t tag = 0;
     const bool parsed = ParseMessage(stream.incoming, message_) && absl::SimpleAtoi(message_.request_id(), &tag);
@@ -188,8 +188,8 @@ class SessionQueue final : public CallQueue {
 
   const CallMetadata metadata_;
   std::vector<grpc::GenericStub> stubs_;
-  size_t next_channel_ = 0;  // of the thread that starts
-  // Of the thread that takes answers:
+  size_t next_channel_ = 0;  // belongs to the thread that starts requests
+  // What follows, up to the next blank line, belongs to the thread that takes answers.
   std::deque<std::pair<uint64_t, absl::Status>> failed_;
   v1::RerankStreamResponse message_;
 

@@ -58,7 +58,7 @@ TokenCounts ParseTokens(const std::string& flag, const std::string& text) {
   return *std::move(counts);
 }
 
-// Flags that are turned into values once all are read.
+// The texts of flags that are parsed once all flags are read.
 struct UnparsedValues {
   std::string candidates = "1000", query_tokens = "32", document_tokens = "180", dtype = "f16";
   std::string mode = "closed", arrivals = "poisson", priority = "normal", check = "exact";

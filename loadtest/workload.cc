@@ -22,7 +22,7 @@ constexpr size_t kMinRequests = 4;
 // would take longer to make than to score.
 constexpr size_t kTableRows = 8192;
 
-// Seeds of what is drawn.
+// Streams of random numbers: each kind of thing that is drawn has one of its own.
 enum RandomStream : uint64_t { kTokenValues = 1, kQueryTokens, kDocumentTokens, kCandidateIds, kRanks };
 
 }  // namespace

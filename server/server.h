@@ -71,7 +71,8 @@ class Server {
 
   // OK, or why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
-  // A line for each device that is lost while the server goes on, and for each collection that misses documents since;
+  // Returns a line for each device that is lost while the server goes on, and for each collection that misses documents
+  // since;
   // "" while there is none.
   std::string Losses() const;
   // True once Start has made the server ready: from then on it has accepted requests.

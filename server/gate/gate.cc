@@ -40,7 +40,7 @@ namespace {
 namespace asio = boost::asio;
 using ErrorCodeOf = boost::system::error_code;
 
-// After an accept that failed, as for want of descriptors or memory.
+// The pause after an accept that failed, as for want of descriptors or memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -169,7 +169,7 @@ class Gate::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // There was no memory for one connection's bytes; its deadline will close it.
+        // One connection's bytes found no memory; its deadline will close it.
         log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
       }
     }
@@ -277,7 +277,7 @@ class Gate::Impl {
            grpc_connections_.size();
   }
 
-  // False where the connection of this peer must not be kept.
+  // Returns false where the connection of this peer must not be kept.
   bool MakeRoomOfPeer(const std::string& host) {
     if (options_.max_connections_per_peer == 0 || host.empty()) return true;
     const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
@@ -360,7 +360,7 @@ absl::Status Gate::Impl::Probe(absl::Duration limit) {
   } else if (own_v4.sin_addr.s_addr == htonl(INADDR_ANY)) {
     own_v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
-  // It comes from the address that it asks, so that the gate recognises it.
+  // The probe comes from the address that it asks, so that the gate recognises it.
   sockaddr_storage from = own;
   reinterpret_cast<sockaddr_in&>(from).sin_port = 0;  // at the same place for both families
   const OwnedFd fd(socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

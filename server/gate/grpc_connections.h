@@ -21,7 +21,7 @@ class GrpcConnections {
   // Forgets the connections that have been closed. Costs a system call each.
   void Sweep();
 
-  // As they were at the last Sweep, and what has been added since.
+  // These count the connections that were open at the last Sweep, and those added since.
   size_t size() const { return connections_.size(); }
   size_t of_peer(const std::string& peer) const;
 

@@ -46,16 +46,16 @@ class Http2Scanner {
 
   void Append(std::string_view bytes);
 
-  // The next unit, or nullopt where more bytes are needed. INVALID_ARGUMENT for what is not HTTP/2, RESOURCE_EXHAUSTED
-  // for what is beyond the limits above; after an error the connection is of no further use. A unit takes at most
-  // kMaxHeaderBlockBytes + kMaxFrameBytes of bytes that wait, whatever the client announces.
+  // Returns the next unit, or nullopt where more bytes are needed. INVALID_ARGUMENT for what is not HTTP/2,
+  // RESOURCE_EXHAUSTED for what is beyond the limits above; after an error the connection is of no further use. A unit
+  // takes at most kMaxHeaderBlockBytes + kMaxFrameBytes of bytes that wait, whatever the client announces.
   absl::StatusOr<std::optional<Http2Unit>> Next();
 
   // Gives away the bytes that have not come out as units.
   std::string TakeRest();
 
  private:
-  // The bytes that have not come out as units.
+  // Returns the bytes that have not come out as units.
   std::string_view waiting() const { return std::string_view(buffer_).substr(begin_); }
   std::string Take(size_t num_bytes);
   absl::StatusOr<std::optional<Http2Unit>> NextFrame();

@@ -195,7 +195,7 @@ void WaitingConnection::Relay() {
   const int family = peer_.host.empty() ? AF_UNIX : AF_INET6;
   OwnedFd fd = ReleaseSocket();
   if (fd.get() < 0) return;
-  // It scans what has come once more, for the dynamic table of HPACK.
+  // The relay scans what has come once more, for the dynamic table of HPACK.
   RelayedConnection::Start(&connections_, MakeSocket(connections_.loop, family, std::move(fd)), peer_, bytes_for_grpc_);
 }
 

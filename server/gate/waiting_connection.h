@@ -15,7 +15,7 @@ namespace maxsim::gate {
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
  public:
-  // What has to come before gRPC gets the connection.
+  // What a client has to send before gRPC gets the connection.
   enum class HandOverAfter { kFirstByte, kPreface, kAuthenticatedCall };
 
   WaitingConnection(GateConnections* connections, Socket socket, Peer peer, HandOverAfter hand_over_after);
@@ -56,7 +56,7 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   void SendGoawayAndClose(ErrorCode code);
   // Writes at once. Closes the connection where that does not fit into the socket: the client reads nothing.
   void Send(std::string_view bytes);
-  // Ends the connection then, in place of what was set before.
+  // Ends the connection after `time`, in place of the time that was set before.
   void ExpireAfter(std::chrono::nanoseconds time);
   void OnTimeout(Error error);
 

@@ -34,9 +34,10 @@ class AnswerBudget {
     // its largest call, until they do not: that call, which may be this one, ends with RESOURCE_EXHAUSTED. Its OnCancel
     // may run on this thread before Add returns, so that no lock may be held that it takes.
     void Add(uint64_t bytes);
-    // That many of them have been read.
+    // Says that `bytes` of the answers have been read.
     void Remove(uint64_t bytes);
-    // All have been, or never will. Idempotent; later Adds count for nothing. To be called by OnDone at the latest.
+    // Says that all answers have been read, or never will be. Idempotent; later Adds count for nothing. To be called by
+    // OnDone at the latest.
     void Close();
 
    private:

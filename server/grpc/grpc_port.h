@@ -45,8 +45,8 @@ class GrpcPort {
   // Sets the health of the whole server and of each service that is enabled.
   void SetHealth(bool serving);
 
-  // Whether a client could be served now: a connection to the port is accepted, and a call of the health service is
-  // answered, each within `limit`. UNAVAILABLE with the reason. One call at a time.
+  // Returns whether a client could be served now: a connection to the port is accepted, and a call of the health
+  // service is answered, each within `limit`. UNAVAILABLE with the reason. One call at a time.
   absl::Status Probe(absl::Duration limit);
 
   // Blocks until Shutdown.

@@ -167,7 +167,7 @@ grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(void* self,
   // asked of clients; where they are not, it gets a certificate that parses.
   const std::string& authorities =
       certificates.pem_.client_ca.empty() ? certificates.pem_.cert_chain : certificates.pem_.client_ca;
-  // It makes copies.
+  // gRPC copies what it is given.
   *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }

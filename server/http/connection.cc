@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using beast::http::field;
 
-// That an answer has to be read when the server is about to end.
+// The time a client has to read an answer when the server is about to end.
 constexpr absl::Duration kHurriedWrite = absl::Seconds(1);
 
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -250,7 +250,7 @@ void Connection::OnRequest() {
   request.body = reader_.TakeBody();
   request.arrival = MonotonicNow();
   request.cancelled = cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  // As long as the application makes it: its calls have deadlines of their own.
+  // The application takes as long as it likes: its calls have deadlines of their own.
   Enter(Phase::kHandling, absl::InfiniteDuration());
   WatchForHangup();
   connections_.application().Handle(std::move(request), [self = shared_from_this()](Response response) mutable {

@@ -32,7 +32,7 @@ class Connections {
     uint64_t turn = 0;  // when it became idle, counted
   };
   using List = std::list<Entry>;
-  // Where a connection stands, from Add to Remove.
+  // The list entry of a connection, from Add to Remove.
   using Position = List::iterator;
 
   // `on_removed` is called after a connection has left.
@@ -50,13 +50,13 @@ class Connections {
 
   // Gives an idle connection a request's slot; false when all are taken, and none by a body that comes slowly.
   bool TakeSlot(const PeerKey& peer, Position position);
-  // Back to the idle, as the one that became so last.
+  // Puts the connection back among the idle ones, as the one that became idle last.
   void ReturnSlot(const PeerKey& peer, Position position);
 
   // Closes the connection that has been idle for longest, of the peer that has most.
   void DropIdle();
 
-  // A copy, for what may close them.
+  // Returns a copy, for what may close them.
   std::vector<std::shared_ptr<Connection>> All() const;
   size_t size() const { return num_idle_ + busy_.size(); }
 

@@ -56,7 +56,7 @@ class RequestReader {
   // so, else when it is seen.
   Progress AcceptBody(uint64_t max_bytes);
 
-  // After kHeader. `body`, `arrival`, `peer` and `cancelled` are for others to set.
+  // Returns the request, after kHeader. `body`, `arrival`, `peer` and `cancelled` are for others to set.
   Request& request() { return request_; }
   bool is_head() const { return is_head_; }
   bool keep_alive() const { return keep_alive_; }
@@ -65,10 +65,10 @@ class RequestReader {
   unsigned version() const { return version_; }          // 11 is HTTP/1.1; it is, too, while the header is unknown
   size_t body_bytes() const { return parser_->get().body().size(); }
 
-  // After kComplete, once.
+  // Returns the body, once, after kComplete.
   std::string TakeBody() { return std::move(parser_->get().body()); }
 
-  // After kRefused.
+  // Returns why the request is refused, after kRefused.
   const Refusal& refusal() const { return refusal_; }
 
   // Gives back the memory of a body; of the rest, what is asked after kHeader can still be.

@@ -34,13 +34,13 @@ class Authenticator {
   // kAdmin is asked for. Takes the same time for every wrong token of a length.
   absl::Status Check(std::string_view authorization, Scope scope) const;
 
-  // Of a scope's file, as they are in force.
+  // Returns the number of tokens of a scope's file that are in force.
   size_t num_tokens(Scope scope) const;
 
-  // Whether there is a file for the scope.
+  // Returns whether there is a file for the scope.
   bool has_file(Scope scope) const { return !file_of(scope).path.empty(); }
 
-  // False where everyone may.
+  // Returns false where everyone may call what the scope is for.
   bool enabled(Scope scope) const {
     return !search_file_.path.empty() || (scope == Scope::kAdmin && !admin_file_.path.empty());
   }

@@ -320,7 +320,7 @@ TEST_F(GateServiceTest, HealthNeedsNoToken) {
   }
 }
 
-// As a client that watches the health of its server before it makes calls.
+// A client may watch the health of its server before it makes calls.
 TEST_F(GateServiceTest, CallsWithATokenFollowAHealthCheckOnTheSameConnection) {
   const auto running = ServeWithTokens();
   const auto channel = OwnChannel(*running);

@@ -160,8 +160,8 @@ TEST(ReflectionServiceTest, TheFileOfASymbolComesWithAllThatItImports) {
   RunningServer server;
   Stream<> stream(server.channel());
   for (const char* symbol :
-       {"maxsim.v1.Admin.LoadCollection", "maxsim.v1.Reranker", "grpc.health.v1.Health",
-        "grpc.health.v1.Health.Check", "maxsim.v1.RerankRequest.queries", "maxsim.v1.DATA_TYPE_F16", "grpc.reflection.v1alpha.ServerReflection",
+       {"maxsim.v1.Admin.LoadCollection", "maxsim.v1.Reranker", "grpc.health.v1.Health", "grpc.health.v1.Health.Check",
+        "maxsim.v1.RerankRequest.queries", "maxsim.v1.DATA_TYPE_F16", "grpc.reflection.v1alpha.ServerReflection",
         "grpc.reflection.v1.ServerReflectionRequest"}) {
     SCOPED_TRACE(symbol);
     const ServerReflectionResponse response = stream.AskForSymbol(symbol);

@@ -1,6 +1,6 @@
-#include "tools/maxsimctl/collection_view.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
 
 namespace maxsim::ctl {
@@ -18,8 +18,9 @@ absl::Status NameAllowedRoots(const absl::Status& status) {
     return status;
   }
   return absl::PermissionDeniedError(
-      absl::StrCat(status.message(), "; add a folder that holds it to store.allowed_roots in the configuration of the "
-                                     "server, and start it again"));
+      absl::StrCat(status.message(),
+                   "; add a folder that holds it to store.allowed_roots in the configuration of the "
+                   "server, and start it again"));
 }
 
 absl::Status RunLoad(const LoadOptions& options, Context& context) {

@@ -1,4 +1,4 @@
-// maxsimctl as a function, so that tests run it without a process.
+// The program maxsimctl as a function, so that tests run it without a process.
 #pragma once
 
 #include <functional>

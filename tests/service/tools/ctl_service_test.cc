@@ -457,8 +457,8 @@ TEST_F(CtlTest, LoadReloadUnload) {
 }
 
 TEST_F(CtlTest, ALoadFromAnotherFolderNamesTheKeyToSet) {
-  server_.admin_status = grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
-                                      "path: /data/new is not under store.allowed_roots (/srv)");
+  server_.admin_status =
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "path: /data/new is not under store.allowed_roots (/srv)");
   const Outcome run = Run({"load", "new", "/data/new"});
   EXPECT_EQ(run.code, kExitFailed);
   EXPECT_THAT(run.err, HasSubstr("is not under store.allowed_roots (/srv); add a folder that holds it to "

@@ -68,7 +68,7 @@ class EchoApplication final : public Application {
     return held_.size() == count;
   }
 
-  // Of the held request that came first.
+  // Returns the flag of the held request that came first.
   std::shared_ptr<std::atomic<bool>> cancelled() {
     const MutexLock lock(&mutex_);
     return held_.front().request.cancelled;
@@ -155,7 +155,7 @@ TEST_F(HttpTransportTest, AConnectionServesManyRequestsInOrder) {
   EXPECT_THAT(text, testing::MatchesRegex("HTTP/1.1 200 .*\r\n\r\n/aHTTP/1.1 200 .*\r\n\r\nbody of bHTTP/1.1 200 "
                                           ".*Content-Length: 0.*\r\n\r\nHTTP/1.1 200 .*\r\n\r\n/c"));
   EXPECT_THAT(application_.begun(), ElementsAre("GET /a", "POST /b", "POST /empty", "GET /c"));
-  // And one after another.
+  // Requests that come one after another are served too.
   for (int i = 0; i < 100; ++i) {
     connection.Send(Post("/b", absl::StrCat("number ", i)));
     EXPECT_THAT(connection.ReadAnswers(1), HasSubstr(absl::StrCat("\r\n\r\nnumber ", i)));
