@@ -21,7 +21,7 @@
 
 namespace maxsim {
 
-// The status for a failed system call: "<what> <path>: <strerror>". Where descriptors have run out it says
+// Returns the status for a failed system call: "<what> <path>: <strerror>". Where descriptors have run out it says
 // how many there are, and how to get more.
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 

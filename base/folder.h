@@ -16,11 +16,11 @@ class Folder {
   // The folder at `path`, wherever symbolic links lead: for paths that an operator named. Nothing is opened yet.
   explicit Folder(std::string path) : path_(std::move(path)) {}
 
-  // The folder at `path`, which lies in `root` or is `root`: both absolute and without symbolic links, "." and "..".
-  // Every file that Open returns lies beneath the folder that `root` named during this call, whatever is renamed, or
-  // replaced by a link, meanwhile: folders are opened one inside the other and held, so that what was checked is what
-  // is used. PERMISSION_DENIED when a link stands in the path, which then has been put there since it was resolved;
-  // NOT_FOUND. Holds two descriptors.
+  // Returns the folder at `path`, which lies in `root` or is `root`: both absolute and without symbolic links, "." and
+  // "..". Every file that Open returns lies beneath the folder that `root` named during this call, whatever is renamed,
+  // or replaced by a link, meanwhile: folders are opened one inside the other and held, so that what was checked is
+  // what is used. PERMISSION_DENIED when a link stands in the path, which then has been put there since it was
+  // resolved; NOT_FOUND. Holds two descriptors.
   static absl::StatusOr<Folder> OpenBeneath(const std::string& root, const std::string& path);
 
   Folder(Folder&& other) noexcept;
@@ -29,8 +29,8 @@ class Folder {
 
   const std::string& path() const { return path_; }
 
-  // A regular file of the folder. `name` is a plain file name. Beneath a root a symbolic link is followed where it
-  // leads to a file beneath that root; PERMISSION_DENIED, which says nothing of what is there, where it does not.
+  // Returns a regular file of the folder. `name` is a plain file name. Beneath a root a symbolic link is followed where
+  // it leads to a file beneath that root; PERMISSION_DENIED, which says nothing of what is there, where it does not.
   absl::StatusOr<InputFile> Open(std::string_view name) const;
 
  private:

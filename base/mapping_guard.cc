@@ -6,7 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace maxsim {
 namespace {
@@ -35,7 +36,7 @@ struct MappingGuard::Range {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
   std::atomic<bool> lost{false};
-  bool taken = false;     // guarded by ranges_mutex
+  bool taken ABSL_GUARDED_BY(mutex) = false;
   Range* next = nullptr;  // constant once the range is in the list
 
   void Set(uintptr_t new_begin, uintptr_t new_end) {
@@ -52,11 +53,11 @@ struct MappingGuard::Range {
     return before % 2 == 0 && version.load() == before && address >= *found_begin && address < *found_end;
   }
 
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::atomic<Range*> first;
 };
 
-std::mutex MappingGuard::Range::mutex;
+Mutex MappingGuard::Range::mutex;
 std::atomic<MappingGuard::Range*> MappingGuard::Range::first{nullptr};
 
 // Async-signal-safe: lock-free atomics and one system call.
@@ -83,7 +84,7 @@ void MappingGuard::OnBusError(int signal, void* info, void* context) {
 
 MappingGuard::MappingGuard(void* data, size_t size)
     : range_([] {
-        const std::lock_guard lock(Range::mutex);
+        const MutexLock lock(&Range::mutex);
         Range* range = Range::first.load();
         if (range == nullptr) {
           struct sigaction action = {};
@@ -110,7 +111,7 @@ MappingGuard::MappingGuard(void* data, size_t size)
 
 MappingGuard::~MappingGuard() {
   range_->Set(0, 0);
-  const std::lock_guard lock(Range::mutex);
+  const MutexLock lock(&Range::mutex);
   range_->taken = false;
 }
 

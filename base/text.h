@@ -36,14 +36,14 @@ absl::Status Invalid(const Args&... args) {
 // True when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
 bool IsUtf8(std::string_view text);
 
-// At most `max_bytes` of untrusted text for a message: control characters are replaced, and every byte beyond ASCII
-// where the text is not UTF-8, so that the result is printable UTF-8.
+// Returns at most `max_bytes` of untrusted text for a message: control characters are replaced, and every byte beyond
+// ASCII where the text is not UTF-8, so that the result is printable UTF-8.
 std::string Printable(std::string_view text, size_t max_bytes);
 
-// Printable text in quotation marks, shortened to fit into a line.
+// Returns printable text in quotation marks, shortened to fit into a line.
 std::string Quote(std::string_view text);
 
-// Returns `status` with `prefix` before its message.
+// Returns the status with `prefix` before its message.
 absl::Status Prefix(std::string_view prefix, const absl::Status& status);
 
 }  // namespace maxsim

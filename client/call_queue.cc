@@ -43,7 +43,7 @@ class UnaryQueue final : public CallQueue {
   Event Next(absl::Time deadline, Answer& answer) override {
     void* tag = nullptr;
     bool ok = false;
-    switch (NextOf(queue_, deadline, &tag, &ok)) {
+    switch (NextEvent(queue_, deadline, &tag, &ok)) {
       case grpc::CompletionQueue::TIMEOUT:
         return Event::kTimeout;
       case grpc::CompletionQueue::SHUTDOWN:
@@ -115,7 +115,7 @@ gpr_timespec ToGrpcTime(absl::Time time) {
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(time - MonotonicNow()), GPR_TIMESPAN));
 }
 
-grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok) {
+grpc::CompletionQueue::NextStatus NextEvent(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok) {
   if (deadline == absl::InfiniteFuture()) {
     return queue.Next(tag, ok) ? grpc::CompletionQueue::GOT_EVENT : grpc::CompletionQueue::SHUTDOWN;
   }

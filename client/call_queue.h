@@ -34,9 +34,9 @@ class EncodedRequest {
   explicit EncodedRequest(const v1::RerankRequest& request);
 
   size_t size_bytes() const { return slice_.size(); }
-  // The message, without copying it.
+  // Returns the message, without copying it.
   grpc::ByteBuffer Buffer() const;
-  // The same with this request_id, which must be one that the request has not set itself.
+  // Returns the message with this request_id, without copying the rest. The request must not have set one itself.
   grpc::ByteBuffer BufferWithId(std::string_view request_id) const;
 
  private:
@@ -78,14 +78,15 @@ class CallQueue {
   CallQueue() = default;
 };
 
-// One Rerank call a request, each bounded by options.timeout. `channels` may be shared by several queues and must not
-// be empty. Of `options`, timeout, bearer_token, client_id and client_key count.
+// Returns a queue that makes one Rerank call a request, each bounded by options.timeout. `channels` may be shared by
+// several queues and must not be empty. Of `options`, timeout, bearer_token, client_id and client_key count.
 std::unique_ptr<CallQueue> MakeCallQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                          const ClientOptions& options);
 
-// One RerankStream a channel, opened when the first request needs it, and again when it has ended. Requests have no
-// timeout of their own. A stream that ends answers what it had under way with its status (UNAVAILABLE if that is OK).
-// The server reads no more than `grpc.stream_in_flight` requests of a stream ahead of its answers; more wait here.
+// Returns a queue with one RerankStream a channel, opened when the first request needs it, and again when it has ended.
+// Requests have no timeout of their own. A stream that ends answers what it had under way with its status (UNAVAILABLE
+// if that is OK). The server reads no more than `grpc.stream_in_flight` requests of a stream ahead of its answers; more
+// wait here.
 std::unique_ptr<CallQueue> MakeSessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                             const ClientOptions& options);
 

@@ -21,18 +21,18 @@ class CallMetadata {
  public:
   explicit CallMetadata(const ClientOptions& options);
 
-  // Before the call begins.
+  // Adds the metadata to a call that has not begun.
   void AddTo(grpc::ClientContext& context) const;
 
  private:
   std::vector<std::pair<std::string, std::string>> entries_;
 };
 
-// A time of MonotonicNow() for gRPC, on a clock that nobody sets.
+// Returns a time of MonotonicNow() for gRPC, on a clock that nobody sets.
 gpr_timespec ToGrpcTime(absl::Time time);
 
 // CompletionQueue::AsyncNext with a time of MonotonicNow(); InfiniteFuture blocks.
-grpc::CompletionQueue::NextStatus NextOf(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
+grpc::CompletionQueue::NextStatus NextEvent(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
 
 // False where `buffer` is no such message. What `message` held is replaced, its memory kept.
 template <typename Message>

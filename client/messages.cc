@@ -9,12 +9,13 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "the wire carries little-endian elements as they lie in memory");
 
-v1::TokenMatrix FromMemory(ScalarType type, const void* values, size_t num_values, uint32_t dim) {
+v1::TokenMatrix FromMemory(v1::DataType type, const void* values, size_t num_values, size_t element_bytes,
+                           uint32_t dim) {
   v1::TokenMatrix tokens;
-  tokens.set_dtype(static_cast<v1::DataType>(type));
+  tokens.set_dtype(type);
   tokens.set_num_tokens(dim == 0 ? 0 : static_cast<uint32_t>(num_values / dim));
   tokens.set_dim(dim);
-  tokens.set_data(values, num_values * SizeOf(type));
+  tokens.set_data(values, num_values * element_bytes);
   return tokens;
 }
 
@@ -30,18 +31,18 @@ v1::Candidates FromStrings(absl::Span<const String> ids) {
 }  // namespace
 
 v1::TokenMatrix MakeTokens(absl::Span<const float> values, uint32_t dim) {
-  return FromMemory(ScalarType::kF32, values.data(), values.size(), dim);
+  return FromMemory(v1::DATA_TYPE_F32, values.data(), values.size(), sizeof(float), dim);
 }
 
-v1::TokenMatrix MakeTokens(ScalarType type, absl::Span<const uint16_t> values, uint32_t dim) {
+v1::TokenMatrix MakeTokens(v1::DataType type, absl::Span<const uint16_t> values, uint32_t dim) {
   // A type of another width would make the matrix claim more bytes than the span has.
-  if (SizeOf(type) != sizeof(uint16_t)) return {};
-  return FromMemory(type, values.data(), values.size(), dim);
+  if (type != v1::DATA_TYPE_F16 && type != v1::DATA_TYPE_BF16) return {};
+  return FromMemory(type, values.data(), values.size(), sizeof(uint16_t), dim);
 }
 
-v1::TokenMatrix MakeTokens(ScalarType type, uint32_t num_tokens, uint32_t dim, std::string bytes) {
+v1::TokenMatrix MakeTokens(v1::DataType type, uint32_t num_tokens, uint32_t dim, std::string bytes) {
   v1::TokenMatrix tokens;
-  tokens.set_dtype(static_cast<v1::DataType>(type));
+  tokens.set_dtype(type);
   tokens.set_num_tokens(num_tokens);
   tokens.set_dim(dim);
   tokens.set_data(std::move(bytes));

@@ -11,19 +11,19 @@
 #include <string_view>
 
 #include "absl/types/span.h"
-#include "kernels/scalar_type.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::client {
 
-// `values` is [num_tokens, dim] row-major; num_tokens = values.size() / dim. FP32:
+// Makes an FP32 matrix. `values` is [num_tokens, dim] row-major; num_tokens = values.size() / dim.
 v1::TokenMatrix MakeTokens(absl::Span<const float> values, uint32_t dim);
-// Elements of 16 bits, kF16 or kBF16:
-v1::TokenMatrix MakeTokens(ScalarType type, absl::Span<const uint16_t> values, uint32_t dim);
-// Raw little-endian bytes of any type:
-v1::TokenMatrix MakeTokens(ScalarType type, uint32_t num_tokens, uint32_t dim, std::string bytes);
+// Makes a matrix of 16-bit elements; `type` is DATA_TYPE_F16 or DATA_TYPE_BF16.
+v1::TokenMatrix MakeTokens(v1::DataType type, absl::Span<const uint16_t> values, uint32_t dim);
+// Makes a matrix of raw little-endian bytes of any type.
+v1::TokenMatrix MakeTokens(v1::DataType type, uint32_t num_tokens, uint32_t dim, std::string bytes);
 
-// A query of these tokens; `weights` is one a token, or empty. It has no candidates of its own: those of the request.
+// Makes a query of these tokens; `weights` is one a token, or empty. The query has no candidates of its own, so that
+// those of the request count.
 v1::Query MakeQuery(v1::TokenMatrix tokens, absl::Span<const float> weights = {});
 
 v1::Candidates StringCandidates(absl::Span<const std::string> ids);

@@ -35,7 +35,7 @@ struct ClientOptions {
 
   // Bound on one call, over all of its attempts and the waits between them.
   absl::Duration timeout = absl::Seconds(30);
-  // The same for LoadCollection, ReloadCollection and UnloadCollection, which answer when the work is done.
+  // Bound on one call of LoadCollection, ReloadCollection or UnloadCollection, which answer when the work is done.
   absl::Duration admin_timeout = absl::Minutes(10);
   RetryOptions retry;
 
@@ -65,7 +65,7 @@ absl::Status ValidateClientOptions(const ClientOptions& options);
 // without its key.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsOptions& options);
 
-// The arguments of every channel. No compression; gRPC's own retries are off, because client/retry.h is the
+// Returns the arguments of every channel. No compression; gRPC's own retries are off, because client/retry.h is the
 // one place that decides about them.
 grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options);
 

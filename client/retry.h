@@ -39,7 +39,7 @@ struct AttemptResult {
   std::optional<std::string> pushback_ms;  // value of the trailer kPushbackTrailer
 };
 
-// The trailer's value as a delay; nullopt means "do not retry" (negative, or not a number of milliseconds).
+// Returns the trailer's value as a delay; nullopt means "do not retry" (negative, or not a number of milliseconds).
 std::optional<absl::Duration> ParsePushback(std::string_view value);
 
 // The attempts of one call. Not thread-safe.
@@ -71,7 +71,7 @@ class Clock {
   static Clock& Real();
 };
 
-// A random number in [0, 1). Thread-safe.
+// Returns a random number in [0, 1). Thread-safe.
 double UniformRandom();
 
 // Runs `attempt` until its result is final, and returns that status. Blocks the calling thread between attempts.

@@ -30,7 +30,8 @@ class RerankSession {
   // Blocks for the next answer. False: the stream has ended, and Finish tells how.
   bool Receive(v1::RerankStreamResponse& response);
 
-  // The stream's own status, to be called once, after Receive has returned false. OK when the server ended it normally.
+  // Returns the stream's own status, to be called once, after Receive has returned false. OK when the server ended it
+  // normally.
   absl::Status Finish();
 
   // Ends the stream at once, from any thread.
@@ -48,7 +49,7 @@ class RerankSession {
   bool finished_ = false;
 };
 
-// The error that an answer of a session carries (with its retry hint as RetryInfo), or OK.
+// Returns the error that an answer of a session carries (with its retry hint as RetryInfo), or OK.
 absl::Status StatusOf(const v1::RerankStreamResponse& response);
 
 }  // namespace maxsim::client

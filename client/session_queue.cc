@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kRerankStreamMethod[] = "/maxsim.v1.Reranker/RerankStream";
 
-// The mutex is met by the two threads of this queue alone. gRPC's operations are started outside it: by the thread that
+// Only the two threads of this queue take the mutex. gRPC's operations are started outside it: by the thread that
 // set the flag of the operation under it, so never twice, and counted in `pending`, so that the stream outlives them.
 class SessionQueue final : public CallQueue {
  public:
@@ -37,18 +37,18 @@ class SessionQueue final : public CallQueue {
   }
 
   void Start(const EncodedRequest& request, uint64_t tag) override {
-    next_ = next_ + 1 < stubs_.size() ? next_ + 1 : 0;
+    next_channel_ = next_channel_ + 1 < stubs_.size() ? next_channel_ + 1 : 0;
     Stream* opened = nullptr;
     Stream* writer = nullptr;
     {
       absl::MutexLock lock(&mutex_);
-      if (streams_[next_] == nullptr) {
-        streams_[next_] = std::make_unique<Stream>(next_);
-        opened = streams_[next_].get();
+      if (streams_[next_channel_] == nullptr) {
+        streams_[next_channel_] = std::make_unique<Stream>(next_channel_);
+        opened = streams_[next_channel_].get();
         opened->pending = 1;
         ++num_streams_;
       }
-      Stream& stream = *streams_[next_];
+      Stream& stream = *streams_[next_channel_];
       stream.unanswered.insert(tag);
       stream.waiting.push_back(request.BufferWithId(absl::StrCat(tag)));
       if (TakeWrite(stream)) writer = &stream;
@@ -67,7 +67,7 @@ class SessionQueue final : public CallQueue {
       }
       void* tag = nullptr;
       bool ok = false;
-      switch (NextOf(queue_, deadline, &tag, &ok)) {
+      switch (NextEvent(queue_, deadline, &tag, &ok)) {
         case grpc::CompletionQueue::TIMEOUT:
           return Event::kTimeout;
         case grpc::CompletionQueue::SHUTDOWN:
@@ -90,17 +90,18 @@ class SessionQueue final : public CallQueue {
 
  private:
   struct Stream;
-  enum class Step { kOpen, kWrite, kRead, kFinish };
+  enum class OperationKind { kOpen, kWrite, kRead, kFinish };
   struct Operation {
     Stream* stream;
-    Step step;
+    OperationKind kind;
   };
   struct Stream {
     explicit Stream(size_t channel_idx) : channel(channel_idx) {}
     const size_t channel;
     grpc::ClientContext context;
     std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
-    Operation open{this, Step::kOpen}, write{this, Step::kWrite}, read{this, Step::kRead}, finish{this, Step::kFinish};
+    Operation open{this, OperationKind::kOpen}, write{this, OperationKind::kWrite}, read{this, OperationKind::kRead},
+        finish{this, OperationKind::kFinish};
     grpc::ByteBuffer outgoing, incoming;
     grpc::Status status;
     bool is_open = false, writing = false;
@@ -125,27 +126,27 @@ class SessionQueue final : public CallQueue {
     return true;
   }
 
-  // True: `answer` is one.
+  // Returns true when `answer` holds one.
   bool Handle(const Operation& operation, bool ok, Answer& answer) {
     Stream& stream = *operation.stream;
     bool answered = false, read = false, write = false, finish = false;
-    if (operation.step == Step::kRead && ok) answered = TakeAnswer(stream, answer);
+    if (operation.kind == OperationKind::kRead && ok) answered = TakeAnswer(stream, answer);
     {
       absl::MutexLock lock(&mutex_);
       --stream.pending;
-      switch (operation.step) {
-        case Step::kOpen:
+      switch (operation.kind) {
+        case OperationKind::kOpen:
           stream.is_open = read = ok;
           finish = !ok;
           break;
-        case Step::kWrite:
+        case OperationKind::kWrite:
           stream.writing = !ok;  // after a failure no write follows, and the read fails too
           break;
-        case Step::kRead:
+        case OperationKind::kRead:
           read = ok;
           finish = !ok;
           break;
-        case Step::kFinish:
+        case OperationKind::kFinish:
           break;
       }
       if (finish) stream.is_open = false;
@@ -159,7 +160,7 @@ class SessionQueue final : public CallQueue {
     return answered;
   }
 
-  // The answer that has been read. False for one to no request of ours, which is reported by the stream's end.
+  // Takes the answer that has been read. Returns false for one to no request of ours, which the stream's end reports.
   bool TakeAnswer(Stream& stream, Answer& answer) {
     uint64_t tag = 0;
     const bool parsed = ParseMessage(stream.incoming, message_) && absl::SimpleAtoi(message_.request_id(), &tag);
@@ -187,8 +188,8 @@ class SessionQueue final : public CallQueue {
 
   const CallMetadata metadata_;
   std::vector<grpc::GenericStub> stubs_;
-  size_t next_ = 0;  // of the thread that starts
-  // Of the thread that takes answers:
+  size_t next_channel_ = 0;  // belongs to the thread that starts requests
+  // What follows, up to the next blank line, belongs to the thread that takes answers.
   std::deque<std::pair<uint64_t, absl::Status>> failed_;
   v1::RerankStreamResponse message_;
 

@@ -20,7 +20,7 @@ inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.Retr
 absl::Status FromGrpcStatus(const grpc::Status& status);
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The delay of the status's RetryInfo; nullopt where it has none, or one that is negative or malformed.
+// Returns the delay of the status's RetryInfo; nullopt where it has none, or one that is negative or malformed.
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // Adds a RetryInfo to a status that is not OK, replacing one that is there.

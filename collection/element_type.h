@@ -17,18 +17,18 @@ std::string_view Name(ElementType type);
 size_t SizeOf(ElementType type);
 bool IsInteger(ElementType type);
 
-// The storage type with the same elements; nullopt for the others.
+// Returns the storage type with the same elements; nullopt for the others.
 std::optional<ScalarType> ToScalarType(ElementType type);
 
 std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype);
 
-// Element `idx` of an integer array (which need not be aligned); nullopt when it passes 2^63 - 1.
+// Returns the element `idx` of an integer array (which need not be aligned); nullopt when it passes 2^63 - 1.
 std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t idx);
 
 // Exact; the two NaN encodings give NaN. (OCP 8-bit floating point, E4M3: no infinity, largest magnitude 448.)
 float F8E4M3ToF32(uint8_t bits);
 
-// Element `idx` of a floating-point array.
+// Returns the element `idx` of a floating-point array.
 double LoadFloat(ElementType type, const void* data, size_t idx);
 
 }  // namespace maxsim::collection

@@ -42,7 +42,7 @@ class NpyFile {
   // [num_elements], 16-byte aligned at least in files that NumPy wrote, but not in every file.
   const void* data() const { return bytes_.data() + header_.data_begin; }
 
-  // The elements of an integer array of one dimension. INVALID_ARGUMENT naming the path for anything else.
+  // Returns the elements of an integer array of one dimension. INVALID_ARGUMENT naming the path for anything else.
   absl::StatusOr<std::vector<int64_t>> Integers() const;
 
  private:
@@ -53,7 +53,7 @@ class NpyFile {
   FileBytes bytes_;
 };
 
-// "[174339, 96]".
+// Returns a shape as text, such as "[174339, 96]".
 std::string FormatShape(const std::vector<int64_t>& shape);
 
 }  // namespace maxsim::collection

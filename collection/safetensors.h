@@ -57,8 +57,8 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
 // ranges that follow one another without gap or overlap and end with the file. INVALID_ARGUMENT names what is wrong.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes, int64_t file_size);
 
-// The length field and header of a file with these tensors in this order (`begin` and `end` are ignored), padded with
-// spaces so that the data section starts at a multiple of `alignment`. Fills in the tensors' ranges.
+// Returns the length field and header of a file with these tensors in this order (`begin` and `end` are ignored),
+// padded with spaces so that the data section starts at a multiple of `alignment`. Fills in the tensors' ranges.
 std::string FormatSafetensorsHeader(const std::vector<std::pair<std::string, std::string>>& metadata,
                                     std::vector<SafetensorsTensor>& tensors, int64_t alignment);
 

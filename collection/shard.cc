@@ -35,7 +35,7 @@ std::string_view MessageOf(const absl::Status& status) {
   return std::string_view(status.message().data(), status.message().size());
 }
 
-// Of a read or a look at a file that is in use.
+// Makes DATA_LOSS of the error of a file that is in use.
 absl::Status AsDataLoss(const absl::Status& status) {
   return status.ok() ? status : absl::DataLossError(status.message());
 }

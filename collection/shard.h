@@ -68,14 +68,14 @@ class Shard final : public MemorySource {
   int64_t int_id(int64_t ordinal) const;
   ShardIds ids() const;  // valid as long as the shard lives
 
-  // The document's payload, a JSON object, or "" where it has none.
+  // Returns the document's payload, a JSON object, or "" where it has none.
   std::string_view payload(int64_t ordinal) const;
 
   // OK when tokens read so far were those of the opened file; DATA_LOSS, naming it, when it was written to or cannot be
   // read. Always OK for kCopied.
   absl::Status Check() const override;
 
-  // Of token bytes: reads the file where they are mapped from it. DATA_LOSS, naming it, when it cannot be read.
+  // Reads token bytes, out of the file where they are mapped from it. DATA_LOSS, naming it, when it cannot be read.
   absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
 
   // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null

@@ -216,7 +216,7 @@ absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view s
     return Invalid("__metadata__.rotation: ", Quote(kind), ", expected \"", kRotationKind, "\"");
   }
   uint64_t value = 0;
-  // As a writer formats it: without sign, blanks or leading zeros.
+  // The seed is written without sign, blanks or leading zeros.
   if (!absl::SimpleAtoi(ForStrCat(seed), &value) || value > static_cast<uint64_t>(kMaxRotationSeed) ||
       Cat(value) != seed) {
     return Invalid("__metadata__.rotation_seed: ", Quote(seed), " is not an integer in 0 .. ", kMaxRotationSeed);

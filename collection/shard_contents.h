@@ -111,8 +111,8 @@ struct ShardContents {
   }
 };
 
-// The seed of a rotation as metadata names it; INVALID_ARGUMENT for another kind, or a seed that is not a decimal
-// number up to kMaxRotationSeed.
+// Returns the seed of a rotation as metadata names it; INVALID_ARGUMENT for another kind, or a seed that is not a
+// decimal number up to kMaxRotationSeed.
 absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
 
 // Checks the whole structure: format marker, types, shapes, every offset, every scale, every id's length and encoding,

@@ -21,13 +21,13 @@ struct Chart {
   std::vector<std::pair<double, std::string>> x_ticks;  // empty: chosen
 };
 
-// One <figure>. Empty where no line has a point.
+// Returns one <figure>. Empty where no line has a point.
 std::string DrawChart(const Chart& chart);
 
 // For text and attribute values of HTML and SVG; what is not UTF-8, or a control character, becomes '?'.
 std::string EscapeHtml(const std::string& text);
 
-// Three to eight round values that span [low, high].
+// Returns three to eight round values that span [low, high].
 std::vector<double> Ticks(double low, double high);
 
 }  // namespace maxsim::loadtest

@@ -58,8 +58,8 @@ TokenCounts ParseTokens(const std::string& flag, const std::string& text) {
   return *std::move(counts);
 }
 
-// Flags that are turned into values once all are read.
-struct Texts {
+// The texts of flags that are parsed once all flags are read.
+struct UnparsedValues {
   std::string candidates = "1000", query_tokens = "32", document_tokens = "180", dtype = "f16";
   std::string mode = "closed", arrivals = "poisson", priority = "normal", check = "exact";
   std::string id_prefix, target_p99, warmup = "2s", duration = "10s", timeout = "10s", late_after = "1ms";
@@ -67,9 +67,9 @@ struct Texts {
 };
 
 // The flags that were given, for those that have no use beside others.
-class Given {
+class GivenFlags {
  public:
-  explicit Given(const CLI::App& app) : app_(app) {}
+  explicit GivenFlags(const CLI::App& app) : app_(app) {}
   bool operator()(const std::string& flag) const { return app_.get_option(flag)->count() > 0; }
   void Refuse(const std::string& flag, const std::string& why) const {
     if ((*this)(flag)) Usage(flag, why);
@@ -79,7 +79,7 @@ class Given {
   const CLI::App& app_;
 };
 
-void AddServer(CLI::App& app, Options& options, Texts& texts) {
+void AddServer(CLI::App& app, Options& options, UnparsedValues& texts) {
   app.option_defaults()->group("Server");
   app.add_option(
          "--target", options.client.target,
@@ -112,7 +112,7 @@ void AddServer(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("NAME");
 }
 
-void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
+void AddWorkload(CLI::App& app, WorkloadOptions& workload, UnparsedValues& texts) {
   app.option_defaults()->group("Requests");
   app.add_option("--candidates", texts.candidates,
                  "Of each query: N distinct ids, all (the whole collection), or inline:N documents in the request")
@@ -173,7 +173,7 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, Texts& texts) {
       ->type_name("N");
 }
 
-void AddLoad(CLI::App& app, Options& options, Texts& texts) {
+void AddLoad(CLI::App& app, Options& options, UnparsedValues& texts) {
   LoadOptions& load = options.load;
   app.option_defaults()->group("Load");
   app.add_option("--mode", texts.mode, "closed or open")
@@ -229,7 +229,7 @@ void AddOutput(CLI::App& app, OutputOptions& output) {
   app.add_flag("--quiet", output.quiet, "No live progress");
 }
 
-void SetCandidates(const Given& given, const std::string& text, WorkloadOptions& workload) {
+void SetCandidates(const GivenFlags& given, const std::string& text, WorkloadOptions& workload) {
   constexpr absl::string_view kInline = "inline:";
   absl::string_view number = text;
   if (text == "all") {
@@ -257,7 +257,7 @@ void SetCandidates(const Given& given, const std::string& text, WorkloadOptions&
   for (const char* flag : {"--ids", "--int-ids", "--zipf"}) given.Refuse(flag, "is for --candidates N only");
 }
 
-void SetLoad(const Given& given, const Texts& texts, LoadOptions& load) {
+void SetLoad(const GivenFlags& given, const UnparsedValues& texts, LoadOptions& load) {
   if (texts.sweep) {
     if (given("--mode") && texts.mode == "closed") Usage("--sweep", "is an open loop; --mode closed has none");
     if (!given("--target-p99")) Usage("--sweep", "--target-p99 is needed");
@@ -284,8 +284,8 @@ void SetLoad(const Given& given, const Texts& texts, LoadOptions& load) {
   if (load.warmup + load.duration > kLongestRun) Usage("--duration", "with --warmup it must be at most 4h");
 }
 
-void SetValues(const CLI::App& app, const Texts& texts, Options& options) {
-  const Given given(app);
+void SetValues(const CLI::App& app, const UnparsedValues& texts, Options& options) {
+  const GivenFlags given(app);
   WorkloadOptions& workload = options.workload;
   SetCandidates(given, texts.candidates, workload);
   if (given("--id-prefix")) workload.id_prefix = texts.id_prefix;  // which may be empty
@@ -309,7 +309,7 @@ void SetValues(const CLI::App& app, const Texts& texts, Options& options) {
 std::optional<Options> ParseCommandLine(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                                         int& exit_code) {
   Options options;
-  Texts texts;
+  UnparsedValues texts;
   // A quarter of the processors for sending: the server, often on the same machine, needs the rest.
   options.load.threads = std::clamp(NumProcessors() / 4, 1, 8);
   options.command = absl::StrCat("maxsim-loadtest ", absl::StrJoin(arguments, " "));

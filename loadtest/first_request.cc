@@ -22,7 +22,7 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
                                     client::CallQueue& queue, const std::function<void(const absl::Status&)>& on_busy,
                                     const std::atomic<bool>& stop) {
   FirstRequestResult result;
-  const absl::Time give_up = MonotonicNow() + options.patience;
+  const absl::Time give_up = MonotonicNow() + options.busy_time_limit;
   while (true) {
     client::CallQueue::Answer answer;
     queue.Start(request.encoded(), static_cast<uint64_t>(result.sent));
@@ -41,7 +41,7 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
     if (next >= give_up) {
       result.status = absl::ResourceExhaustedError(
           absl::StrCat("the server is busy, asked ", result.sent, " times and waited for at most ",
-                       absl::FormatDuration(options.patience), ": ", answer.status.message()));
+                       absl::FormatDuration(options.busy_time_limit), ": ", answer.status.message()));
       return result;
     }
     for (absl::Time now = MonotonicNow(); now < next; now = MonotonicNow()) {

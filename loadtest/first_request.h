@@ -16,12 +16,12 @@ namespace maxsim::loadtest {
 struct FirstRequestOptions {
   absl::Duration timeout = absl::Seconds(10);  // of one attempt
   // A server that is busy is asked again for this long: others may be what it is busy with.
-  absl::Duration patience = absl::Seconds(30);
+  absl::Duration busy_time_limit = absl::Seconds(30);
 };
 
 struct FirstRequestResult {
   // OK: answered, and right. The server's status, or what is wrong with its answer; RESOURCE_EXHAUSTED too when it was
-  // still busy at the end of `patience`. CANCELLED: `stop` was set while it was waited for.
+  // still busy at the end of `busy_time_limit`. CANCELLED: `stop` was set while it was waited for.
   absl::Status status;
   int64_t sent = 0, rejected = 0;
 };

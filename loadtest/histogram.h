@@ -15,9 +15,9 @@ inline constexpr int kSubBucketBits = 8;
 inline constexpr int64_t kMaxLatencyNs = (int64_t{1} << 42) - 1;  // larger values count as this one
 inline constexpr size_t kNumBuckets = size_t{42 - kSubBucketBits + 1} << kSubBucketBits;
 
-// Of a value in [0, kMaxLatencyNs]; others are clamped.
+// Returns the bucket of a value in [0, kMaxLatencyNs]; others are clamped.
 size_t BucketOf(int64_t ns);
-// The largest value of a bucket.
+// Returns the largest value of a bucket.
 int64_t HighestOf(size_t bucket);
 
 // Not thread-safe.
@@ -33,8 +33,8 @@ class Histogram {
   int64_t count() const { return count_; }
   int64_t max_ns() const { return max_ns_; }
   double MeanNs() const { return count_ == 0 ? 0 : static_cast<double>(sum_ns_) / static_cast<double>(count_); }
-  // The smallest bucket's highest value at or below which a share `quantile` of the values lies (nearest rank), and
-  // never more than the maximum; 0 when empty.
+  // Returns the smallest bucket's highest value at or below which a share `quantile` of the values lies (nearest rank),
+  // and never more than the maximum; 0 when empty.
   int64_t PercentileNs(double quantile) const;
 
  private:

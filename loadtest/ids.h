@@ -13,9 +13,9 @@ namespace maxsim::loadtest {
 
 class IdSet {
  public:
-  // One id a line, of the collection's kind (strings where that is not known); empty lines are skipped. NOT_FOUND or
-  // INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has those,
-  // or both lines of one that is there twice: a server scores it once, so that its answers would be too short).
+  // Reads one id a line, of the collection's kind (strings where that is not known); empty lines are skipped. NOT_FOUND
+  // or INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has
+  // those, or both lines of one that is there twice: a server scores it once, so that its answers would be too short).
   static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
   // 0 .. count-1 as integers; with a prefix as strings: "doc-0", "doc-1", ...
   static IdSet Numbered(uint64_t count, const std::optional<std::string>& prefix);
@@ -23,7 +23,7 @@ class IdSet {
   uint64_t size() const { return size_; }
   v1::IdType type() const { return type_; }
 
-  // These ids, by their numbers below size(), as the candidates of a query.
+  // Returns the ids of these numbers below size() as the candidates of a query.
   v1::Candidates Candidates(const std::vector<uint64_t>& numbers) const;
 
   // True when hit `hit` of `result` names id `number`.
@@ -36,7 +36,7 @@ class IdSet {
   v1::IdType type_ = v1::ID_TYPE_INT64;
   uint64_t size_ = 0;
   std::string prefix_;
-  // Of a file; empty: numbered.
+  // Ids that a file named; both are empty where ids are numbered.
   std::vector<std::string> strings_;
   std::vector<int64_t> ints_;
 };

@@ -112,7 +112,7 @@ class Session {
 
   absl::Status Prepare() {
     absl::Time next_line = MonotonicNow() + absl::Seconds(1);
-    const auto go_on = [&](size_t num_prepared) {
+    const auto should_continue = [&](size_t num_prepared) {
       if (!options_.output.quiet && MonotonicNow() >= next_line) {
         environment_.err << "preparing requests: " << num_prepared << " so far, " << options_.workload.pool_requests
                          << " at most\n"
@@ -121,7 +121,7 @@ class Session {
       }
       return !environment_.stop;
     };
-    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_, go_on);
+    absl::StatusOr<std::unique_ptr<Workload>> workload = Workload::Prepare(options_.workload, info_, should_continue);
     if (!workload.ok()) return workload.status();
     workload_ = *std::move(workload);
     report_.workload = workload_->description();

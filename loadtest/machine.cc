@@ -17,7 +17,7 @@ namespace maxsim::loadtest {
 
 namespace {
 
-// Those that this process may use; none where the system does not say.
+// Returns the processors that this process may use; none where the system does not say.
 cpu_set_t Processors() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -21,11 +21,11 @@ struct MachineTicks {
 };
 MachineTicks ReadMachineTicks();
 
-// The same of the processors of the set, or of all where it is empty, out of what /proc/stat says. Zeros where it names
-// none of them.
+// Returns the ticks of the processors of the set, or of all where it is empty, out of what /proc/stat says. Zeros where
+// that names none of them.
 MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors);
 
-// The share that was used between two readings; -1 where they tell nothing.
+// Returns the share that was used between two readings; -1 where they tell nothing.
 double BusyShare(const MachineTicks& before, const MachineTicks& after);
 
 }  // namespace maxsim::loadtest

@@ -31,7 +31,7 @@ ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
 
 double ZipfRank::Weight(uint64_t rank) const { return std::exp(-exponent_ * std::log(static_cast<double>(rank))); }
 
-// Of one rank, as the integral has it.
+// Returns the weight of one rank in the integral's scale.
 double ZipfRank::RelativeWeight(double rank) const { return std::exp(-exponent_ * std::log(rank / scale_)) / scale_; }
 
 // Euler and Maclaurin: the integral, half of both ends, and a twelfth of the difference of their slopes. What is left
@@ -43,7 +43,7 @@ double ZipfRank::TotalWeight() const {
   return Weight(first_) * sum;
 }
 
-// Of x^-exponent, with a constant that lets exponent 1 join continuously: (x^(1-e) - 1) / (1 - e).
+// Returns the integral of x^-exponent, with a constant that lets exponent 1 join continuously: (x^(1-e) - 1) / (1 - e).
 double ZipfRank::Integral(double x) const {
   const double log_x = std::log(x);
   return ExpRatio((1 - exponent_) * log_x) * log_x;

@@ -60,15 +60,15 @@ class Popularity {
 
   uint64_t size() const { return n_; }
 
-  // `count` <= size() documents, one after the other, each from those that are left with their weights. In the order
-  // drawn. Takes time and memory for `count`, whatever size() and the exponent are.
+  // Draws `count` <= size() documents, one after the other, each from those that are left with their weights. They are
+  // in the order drawn. Takes time and memory for `count`, whatever size() and the exponent are.
   std::vector<uint64_t> SampleDistinct(uint64_t count, Random& random) const;
 
-  // The document of rank 1, 2, ...
+  // Returns the document of rank 1, 2, ...
   uint64_t DocumentOfRank(uint64_t rank) const { return permutation_(rank - 1); }
 
  private:
-  // The same for those that are missing in `documents`, by a way that no exponent makes long.
+  // Draws what `documents` lacks to `count`, by a way that no exponent makes long.
   void FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
               std::vector<uint64_t>& documents) const;
 

@@ -9,7 +9,7 @@
 
 namespace maxsim::loadtest {
 
-// A seed for part `stream` of what `seed` seeds (SplitMix64).
+// Returns a seed for part `stream` of what `seed` seeds (SplitMix64).
 inline uint64_t MixSeed(uint64_t seed, uint64_t stream) {
   uint64_t z = seed + (stream + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -47,7 +47,7 @@ nlohmann::ordered_json ToJson(const Report& report);
 
 void PrintReport(const Report& report, std::ostream& out);
 
-// A page by itself: style and drawings are in it, and no script.
+// Returns a page by itself: style and drawings are in it, and no script.
 std::string ToHtml(const Report& report);
 
 // "closed loop, 64 requests under way".
@@ -56,7 +56,7 @@ std::string DescribeLoad(const Report& report);
 // "RESOURCE_EXHAUSTED" for 8.
 std::string CodeName(size_t code);
 
-// A latency with the digits that matter: "213 us", "2.13 ms", "3.10 s".
+// Returns a latency with the digits that matter: "213 us", "2.13 ms", "3.10 s".
 std::string FormatUs(double us);
 
 // "188 (1.9 %)" of what was sent, "0".

@@ -43,7 +43,7 @@ struct RunResult {
   std::array<int64_t, kNumCodes> errors{};  // by code
   std::array<std::string, kNumCodes> first_error;
   Histogram latency, server_total, server_queue, copy, kernel;
-  // Of the whole run, warm-up included.
+  // These count the whole run, warm-up included.
   int64_t all_sent = 0, all_answered = 0, all_rejected = 0, all_errors = 0;
   int64_t all_wrong = 0;  // of the errors: answers that were wrong
 

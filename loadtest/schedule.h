@@ -17,7 +17,7 @@ class Schedule {
  public:
   Schedule(Arrivals arrivals, double rate, int part, int num_parts, uint64_t seed);
 
-  // The next intended send, in nanoseconds from the start of the run; never less than the one before.
+  // Returns the next intended send, in nanoseconds from the start of the run; never less than the one before.
   int64_t NextNs();
 
  private:

@@ -23,7 +23,7 @@ class Scrape {
 
   std::optional<double> Sum(const std::string& name) const;
   std::optional<double> Mean(const std::string& name) const;  // over its series
-  // The series with this label, "reason=\"queue_full\"".
+  // Returns the series with this label, "reason=\"queue_full\"".
   std::optional<double> WithLabel(const std::string& name, std::string_view label) const;
   // Is there a series whose name begins so?
   bool HasAny(std::string_view prefix) const;

@@ -44,7 +44,7 @@ class CpuMeter {
     ended_ = now_ns >= clock_.end_ns.load(std::memory_order_relaxed);
     next_look_ns_ = now_ns + kPollNs / 10;
   }
-  // The same, at most every 10 ms: reading a thread's clock is a system call.
+  // Looks at most every 10 ms: reading a thread's clock is a system call.
   void Glance(int64_t now_ns) {
     if (now_ns >= next_look_ns_) Look(now_ns);
   }

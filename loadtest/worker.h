@@ -67,7 +67,7 @@ class Worker {
   std::atomic<bool> sends_done_{false};
 };
 
-// The share of `total` that `part` of `num_parts` has: the first ones have one more where it does not divide.
+// Returns the share of `total` that `part` of `num_parts` has: the first ones have one more where it does not divide.
 inline int ShareOf(int total, int part, int num_parts) {
   return total / num_parts + (part < total % num_parts ? 1 : 0);
 }

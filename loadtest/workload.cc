@@ -22,8 +22,8 @@ constexpr size_t kMinRequests = 4;
 // would take longer to make than to score.
 constexpr size_t kTableRows = 8192;
 
-// Seeds of what is drawn.
-enum Stream : uint64_t { kTokenValues = 1, kQueryTokens, kDocumentTokens, kCandidateIds, kRanks };
+// Streams of random numbers: each kind of thing that is drawn has one of its own.
+enum RandomStream : uint64_t { kTokenValues = 1, kQueryTokens, kDocumentTokens, kCandidateIds, kRanks };
 
 }  // namespace
 
@@ -52,7 +52,7 @@ class TokenTable {
     std::string bytes;
     bytes.reserve(num_tokens * row_bytes);
     for (uint32_t i = 0; i < num_tokens; ++i) bytes.append(rows_, random.Below(kTableRows) * row_bytes, row_bytes);
-    return client::MakeTokens(type_, num_tokens, dim_, std::move(bytes));
+    return client::MakeTokens(static_cast<v1::DataType>(type_), num_tokens, dim_, std::move(bytes));
   }
 
  private:
@@ -91,7 +91,7 @@ class WorkloadBuilder {
         document_random_(MixSeed(options.seed, kDocumentTokens)),
         id_random_(MixSeed(options.seed, kCandidateIds)) {}
 
-  absl::StatusOr<std::unique_ptr<Workload>> Build(const Workload::GoOn& go_on) {
+  absl::StatusOr<std::unique_ptr<Workload>> Build(const Workload::ShouldContinue& should_continue) {
     if (absl::Status status = CheckLimits(); !status.ok()) return status;
     if (absl::Status status = ReadQueries(); !status.ok()) return status;
     if (absl::Status status = ReadIds(); !status.ok()) return status;
@@ -102,7 +102,7 @@ class WorkloadBuilder {
     while (workload_->size() < options_.pool_requests &&
            (workload_->size() < kMinRequests ||
             (workload_->total_bytes_ < options_.pool_bytes && drawn_ids < kMaxDrawnIds))) {
-      if (go_on && !go_on(workload_->size())) {
+      if (should_continue && !should_continue(workload_->size())) {
         return absl::CancelledError(
             Cat("ended when ", workload_->size(), " requests were prepared, before the clock starts"));
       }
@@ -200,7 +200,8 @@ class WorkloadBuilder {
   v1::TokenMatrix NextQuery() {
     if (!queries_.has_value()) return table_->Draw(options_.query_tokens.Sample(query_random_), query_random_);
     const int64_t query = next_query_++ % queries_->size();
-    return client::MakeTokens(queries_->type(), static_cast<uint32_t>(queries_->num_tokens(query)),
+    return client::MakeTokens(static_cast<v1::DataType>(queries_->type()),
+                              static_cast<uint32_t>(queries_->num_tokens(query)),
                               static_cast<uint32_t>(queries_->dim()), std::string(queries_->bytes(query)));
   }
 
@@ -268,10 +269,11 @@ class WorkloadBuilder {
 };
 
 absl::StatusOr<std::unique_ptr<Workload>> Workload::Prepare(const WorkloadOptions& options,
-                                                            const v1::GetInfoResponse& info, const GoOn& go_on) {
+                                                            const v1::GetInfoResponse& info,
+                                                            const ShouldContinue& should_continue) {
   absl::StatusOr<v1::CollectionInfo> collection = FindCollection(info, options.collection);
   if (!collection.ok()) return collection.status();
-  return WorkloadBuilder(options, info, *std::move(collection)).Build(go_on);
+  return WorkloadBuilder(options, info, *std::move(collection)).Build(should_continue);
 }
 
 }  // namespace maxsim::loadtest

@@ -51,13 +51,14 @@ class PreparedRequest {
 class Workload {
  public:
   // Called before each request is made, with how many there are; false ends the preparing.
-  using GoOn = std::function<bool(size_t num_prepared)>;
+  using ShouldContinue = std::function<bool(size_t num_prepared)>;
 
   // Reads the files, checks the options against what the server says of itself and of the collection, and prepares the
-  // requests. Errors name the flag, the value and the limit; CANCELLED when `go_on` (which may be null) says no.
+  // requests. Errors name the flag, the value and the limit; CANCELLED when `should_continue` (which may be null) says
+  // no.
   static absl::StatusOr<std::unique_ptr<Workload>> Prepare(const WorkloadOptions& options,
                                                            const v1::GetInfoResponse& info,
-                                                           const GoOn& go_on = nullptr);
+                                                           const ShouldContinue& should_continue = nullptr);
 
   size_t size() const { return requests_.size(); }
   const PreparedRequest& operator[](size_t idx) const { return *requests_[idx]; }

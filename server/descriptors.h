@@ -10,7 +10,7 @@ namespace maxsim {
 // Raises the process' soft limit to its hard one, which needs no privilege. Returns the limit in force.
 uint64_t RaiseDescriptorLimit();
 
-// The limit in force.
+// Returns the limit in force.
 uint64_t DescriptorLimit();
 
 // How the descriptors are to be shared out.
@@ -22,8 +22,8 @@ struct DescriptorPlan {
 // `num_open` descriptors are open already.
 DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit);
 
-// How many of `wanted` connections of the HTTP port fit below `limit`, for those with a request and for those without
-// one: an eighth of it at most, so that gRPC's and the collections' descriptors are left, and 4 in any case.
+// Returns how many of `wanted` connections of the HTTP port fit below `limit`, for those with a request and for those
+// without one: an eighth of it at most, so that gRPC's and the collections' descriptors are left, and 4 in any case.
 int FitHttpConnections(int wanted, uint64_t limit);
 
 // Descriptors that the process has open now.

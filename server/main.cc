@@ -10,12 +10,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/load.h"
@@ -50,14 +50,17 @@ class Signals {
 
   // `shutdown_limit` after a signal that stops the server the process ends with kExitOverdue.
   void Watch(maxsim::Server& server, std::chrono::nanoseconds shutdown_limit) {
-    server_ = &server;
+    {
+      const maxsim::MutexLock lock(&mutex_);
+      server_ = &server;
+    }
     shutdown_limit_ = shutdown_limit;
     thread_ = std::thread([this] { Loop(); });
   }
 
   // Must come before the watched server goes. The shutdown still has its limit.
   void Forget() {
-    const std::lock_guard lock(mutex_);
+    const maxsim::MutexLock lock(&mutex_);
     server_ = nullptr;
   }
 
@@ -83,7 +86,7 @@ class Signals {
       const int number = stopped_by == 0 ? Wait(std::nullopt) : Wait(stopped_at + shutdown_limit_);
       if (done_) return;
       if (number == kWakeUp) continue;  // somebody else's: it means nothing here
-      const std::lock_guard lock(mutex_);
+      const maxsim::MutexLock lock(&mutex_);
       if (number == 0) {
         ExitNow(kExitOverdue, "shutdown_overdue: the shutdown takes longer than it may: exit at once");
       }
@@ -126,8 +129,8 @@ class Signals {
 
   sigset_t set_;
   std::chrono::nanoseconds shutdown_limit_{};
-  std::mutex mutex_;
-  maxsim::Server* server_ = nullptr;  // guarded by mutex_
+  maxsim::Mutex mutex_;
+  maxsim::Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };

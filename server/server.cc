@@ -225,7 +225,7 @@ absl::Status Server::OpenPorts() {
 absl::Status Server::LoadCollections() {
   for (const config::CollectionConfig& collection : config_.collections) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (stop_requested_) return absl::CancelledError("stopped while loading");
       loading_ = collection.name;
     }
@@ -256,7 +256,7 @@ absl::Status Server::Start() {
   SetPhase(Phase::kServing);
   monitor_ = std::thread([this] { Monitor(); });
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     port_probe_ = std::make_unique<PortProbe>([this] { return grpc_->Probe(kProbeTime); }, kProbeInterval,
                                               [this](const absl::Status& status) { OnPortChange(status); });
   }
@@ -271,7 +271,7 @@ absl::Status Server::Start() {
 
 void Server::SetPhase(Phase phase) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (phase_ == phase) return;
     phase_ = phase;
     if (phase == Phase::kServing) has_served_ = true;
@@ -285,7 +285,7 @@ void Server::SetPhase(Phase phase) {
 }
 
 absl::Status Server::Readiness() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!device_.ok()) return device_;
   switch (phase_) {
     case Phase::kServing:
@@ -305,12 +305,12 @@ void Server::OnPortChange(const absl::Status& status) {
   } else {
     log::Write(spdlog::level::err, "port_does_not_answer", {{"error", std::string(status.message())}});
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (phase_ == Phase::kServing && device_.ok()) metrics_.SetReady(status.ok());
 }
 
 bool Server::has_served() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return has_served_;
 }
 
@@ -348,21 +348,21 @@ void Server::CheckDevices() {
   }
   if (health.ok()) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (!device_.ok()) return;
     device_ = absl::UnavailableError(absl::StrCat("the device is lost: ", health.message()));
   }
   log::Write(spdlog::level::err, "stopping", {{"reason", absl::StrCat("the device is lost: ", health.message())}});
   metrics_.SetReady(false);
   grpc_->SetHealth(false);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Server::Monitor() {
   NameThisThread("monitor");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   for (int tick = 0; !monitor_stop_; ++tick) {
-    lock.unlock();
+    lock.Unlock();
     CheckDevices();
     if (tick % kTicksPerTrim == 0) GiveMemoryBack();
     reflection_.EndIdleStreams();
@@ -374,19 +374,21 @@ void Server::Monitor() {
         }
       }
     }
-    lock.lock();
-    changed_.wait_for(lock, kHealthInterval, [this] { return monitor_stop_; });
+    lock.Lock();
+    const auto next_check = std::chrono::steady_clock::now() + kHealthInterval;
+    while (!monitor_stop_ && changed_.WaitUntil(lock, next_check)) {
+    }
   }
 }
 
 void Server::RequestStop(const std::string& reason) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (stop_requested_) return;
     stop_requested_ = true;
   }
   log::Write(spdlog::level::info, "stopping", {{"reason", reason}});
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Server::RequestReload() {
@@ -415,27 +417,29 @@ void Server::RequestReload() {
 int Server::Run() {
   bool lost = false;
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stop_requested_ || !device_.ok(); });
+    MutexLock lock(&mutex_);
+    while (!stop_requested_ && device_.ok()) changed_.Wait(lock);
     lost = !device_.ok();
   }
   Shutdown(lost ? absl::ZeroDuration() : config_.server.shutdown_delay,
            lost ? std::min(kDeviceLostGrace, config_.server.shutdown_grace) : config_.server.shutdown_grace);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return device_.ok() ? 0 : kExitDeviceLost;
 }
 
 void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (phase_ == Phase::kStopped) return;
   }
   // 1. Not ready, still serving. A device that is lost meanwhile ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::StrCat(absl::ToDoubleSeconds(delay))}});
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return !device_.ok(); });
+    MutexLock lock(&mutex_);
+    const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay);
+    while (device_.ok() && changed_.WaitUntil(lock, end)) {
+    }
   }
   // 2. Whatever was accepted is answered; what comes is refused.
   RemoveOwnPortFile();
@@ -453,10 +457,10 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   // HTTP goes last: probes and metrics are answered until everything else is done.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     monitor_stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (monitor_.joinable()) monitor_.join();
   SetPhase(Phase::kStopped);
   // A start that failed has said so.
@@ -465,7 +469,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
 }
 
 std::unique_ptr<PortProbe> Server::TakePortProbe() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return std::move(port_probe_);
 }
 

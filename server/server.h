@@ -2,9 +2,7 @@
 // follow each other on one thread.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "kernels/maxsim.h"
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
@@ -72,7 +71,8 @@ class Server {
 
   // OK, or why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
-  // A line for each device that is lost while the server goes on, and for each collection that misses documents since;
+  // Returns a line for each device that is lost while the server goes on, and for each collection that misses documents
+  // since;
   // "" while there is none.
   std::string Losses() const;
   // True once Start has made the server ready: from then on it has accepted requests.
@@ -124,16 +124,15 @@ class Server {
   int http_port_ = 0;
   bool port_file_written_ = false;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  Phase phase_ = Phase::kLoading;
-  std::string loading_;  // the collection being loaded
-  bool stop_requested_ = false;
-  bool has_served_ = false;
-  absl::Status device_;  // not OK once no device can answer any more
-  bool monitor_stop_ = false;
-  std::unique_ptr<PortProbe> port_probe_;  // while the server serves
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kLoading;
+  std::string loading_ ABSL_GUARDED_BY(mutex_);  // the collection being loaded
+  bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_served_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status device_ ABSL_GUARDED_BY(mutex_);  // not OK once no device can answer any more
+  bool monitor_stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<PortProbe> port_probe_ ABSL_GUARDED_BY(mutex_);  // while the server serves
 
   size_t num_alive_ = 0;  // devices, when the monitor last looked; its own
   std::unique_ptr<Nvml> nvml_;

@@ -21,8 +21,8 @@ struct NumberedBackend {
   int number = 0;
 };
 
-// The backends that the configuration asks for, one a device; auto takes CUDA where its first device works, and says in
-// one log line why not.
+// Returns the backends that the configuration asks for, one a device; auto takes CUDA where its first device works, and
+// says in one log line why not.
 absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config);
 
 // Scores a small query against documents of every shard, on every device that has copies, so that what is done once
@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
 absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens);
 
-// {"grpc_port": N, "http_port": N, "pid": N}, written to a temporary name and renamed: a reader sees all of it or none.
+// Writes {"grpc_port": N, "http_port": N, "pid": N} under a temporary name, and renames it: a reader sees all of it or
+// none.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
 // Removes an old file, and makes sure, before anything is loaded, that a new one can be written there.

@@ -24,7 +24,7 @@ struct ArrayInput {
   std::unique_ptr<ByteStream> bytes;  // stands at the first element
 };
 
-// The array of a .npy file.
+// Returns the array of a .npy file.
 absl::StatusOr<ArrayInput> OpenNpyArray(const std::string& path);
 
 // An archive of arrays: .npz or safetensors.
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& pat
 absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
                             absl::FunctionRef<absl::Status(int64_t idx, int64_t value)> take);
 
-// The same as a whole.
+// Reads an integer array of one dimension with `max_count` elements at most, as a whole.
 absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count);
 
 }  // namespace maxsim::collection

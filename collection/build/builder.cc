@@ -140,7 +140,7 @@ absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const Manife
   return Invalid(status.message(), "; it is the folder's, as none was given");
 }
 
-// That requests made for the published generation suit the new one.
+// Checks that requests made for the published generation suit the new one.
 absl::Status CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim, const Manifest& published) {
   if (published.generation == 0 || options.allow_other_shape) return absl::OkStatus();
   const auto differs = [&](const std::string& there, const std::string& here) {

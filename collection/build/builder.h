@@ -70,7 +70,7 @@ struct ShardPlan {
 // Fills shards in document order, each up to `max_shard_bytes`.
 std::vector<ShardPlan> PlanShards(const Catalog& catalog, ScalarType storage, int64_t dim, int64_t max_shard_bytes);
 
-// "shard-000002-00000.safetensors".
+// Returns a name such as "shard-000002-00000.safetensors".
 std::string ShardFileName(int64_t generation, int64_t index);
 
 // Builds and publishes the generation after the one in the folder (1 when there is none), or the one that the options

@@ -20,8 +20,8 @@ class LineReader {
  public:
   explicit LineReader(std::shared_ptr<const InputFile> file) : file_(std::move(file)) {}
 
-  // The next line, valid until the next call; nullopt at the end of the file. INVALID_ARGUMENT naming file and line
-  // when it is longer than kMaxLineBytes.
+  // Returns the next line, valid until the next call; nullopt at the end of the file. INVALID_ARGUMENT naming file and
+  // line when it is longer than kMaxLineBytes.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
   // 1-based number of the line Next returned last.
@@ -44,10 +44,10 @@ class DocumentLineReader {
   DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type)
       : lines_(std::move(file)), convert_(id_type.has_value()), id_type_(id_type) {}
 
-  // The next document, its id in the reader's type; nullopt at the end.
+  // Returns the next document, its id in the reader's type; nullopt at the end.
   absl::StatusOr<std::optional<DocumentLine>> Next();
 
-  // Of the first document when none was given; only then nullopt before the first Next.
+  // Returns the type that was given, or else that of the first document: then nullopt before the first Next.
   std::optional<IdType> id_type() const { return id_type_; }
   std::string Where() const { return lines_.Where(); }
 
@@ -59,7 +59,7 @@ class DocumentLineReader {
   std::optional<IdType> id_type_;
 };
 
-// The payloads of a JSON Lines file, in a pass of their own.
+// Returns the payloads of a JSON Lines file, in a pass of their own.
 std::unique_ptr<PayloadSource> ReadLinePayloads(std::shared_ptr<const InputFile> file);
 
 }  // namespace maxsim::collection

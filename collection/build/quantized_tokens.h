@@ -17,16 +17,16 @@ namespace maxsim::collection {
 bool IsQuantized(ElementType type);
 
 struct Quantization {
-  // Of a floating-point type, finite and 0 or more: one for each token [T] or [T, 1], for each document [N] or [N, 1],
-  // or one for all ([], [1]). i8 needs them; without them f8_e4m3 is taken as it is.
+  // Scales have a floating-point type, and are finite and 0 or more: one for each token [T] or [T, 1], one for each
+  // document [N] or [N, 1], or one for all ([], [1]). i8 needs them; without them f8_e4m3 is taken as it is.
   std::optional<ArrayInput> scales;
-  // Of the rotation that rows got before they were quantised; nullopt: none.
+  // The seed of the rotation that rows got before they were quantised; nullopt where they got none.
   std::optional<uint64_t> rotation_seed;
 };
 
-// A source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` (of the
-// documents, summing to T) must outlive the source. Scales are read along with the tokens, so that a wrong one is an
-// error of Next. INVALID_ARGUMENT for scales that are missing, or of another type or shape.
+// Returns a source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` (of
+// the documents, summing to T) must outlive the source. Scales are read along with the tokens, so that a wrong one is
+// an error of Next. INVALID_ARGUMENT for scales that are missing, or of another type or shape.
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput tokens, Quantization quantization,
                                                                  const std::vector<int32_t>& lengths);
 

@@ -21,7 +21,7 @@ struct TokenEncoding {
   int num_threads = 1;         // i8: that quantise
 };
 
-// Size of the file that WriteShard makes from a plan's counts.
+// Returns the size of the file that WriteShard makes from a plan's counts.
 int64_t ShardFileBytes(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads);
 
 // Documents and bytes written of the present shard so far.

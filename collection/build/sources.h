@@ -16,7 +16,7 @@ class TokenSource {
   virtual ElementType type() const = 0;  // a floating-point type
   virtual int64_t dim() const = 0;
   virtual int64_t num_tokens() const = 0;
-  // The next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
+  // Returns the next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
 };
 
@@ -24,7 +24,7 @@ class TokenSource {
 class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
-  // The next document's payload, valid until the next call.
+  // Returns the next document's payload, valid until the next call.
   virtual absl::StatusOr<std::string_view> Next() = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace maxsim::evaluation {
 
-// A file that can be read to its end; NOT_FOUND naming it and the reason otherwise, also for a folder.
+// Reads a file to its end. NOT_FOUND naming it and the reason where that cannot be done, also for a folder.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 // Strings of an object's array; empty unless all elements are.

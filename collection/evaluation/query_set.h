@@ -37,7 +37,7 @@ class QuerySet {
   // [num_tokens, dim] elements of type().
   std::string_view bytes(int64_t query) const;
 
-  // The query's elements rounded to `type`, as the server rounds them to QueryType of the collection's storage.
+  // Returns the query's elements rounded to `type`, as the server rounds them to QueryType of the collection's storage.
   std::string Rounded(int64_t query, ScalarType type) const;
 
   // OUT_OF_RANGE, with the option's name and the number there are, unless `index` is a query.

@@ -13,14 +13,15 @@ namespace maxsim::evaluation {
 // Grades of one query's judged documents; a document is relevant when its grade is more than 0.
 using Grades = std::map<std::string, double>;
 
-// Normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), ranks from 1, over that of
-// the best possible order of all judged documents. Grades below 0 gain nothing. 0 when nothing is relevant.
+// Returns the normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), ranks from 1,
+// over that of the best possible order of all judged documents. Grades below 0 gain nothing. 0 when nothing is
+// relevant.
 double NdcgAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
-// 1 / rank of the first relevant document among the first k, or 0.
+// Returns 1 / rank of the first relevant document among the first k, or 0.
 double ReciprocalRankAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
-// Relevant documents among the first k, over all relevant ones. 0 when nothing is relevant.
+// Returns relevant documents among the first k, over all relevant ones. 0 when nothing is relevant.
 double RecallAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
 bool HasRelevant(const Grades& grades);

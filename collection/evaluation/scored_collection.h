@@ -30,8 +30,8 @@ class ScoredCollection {
 
   const collection::Manifest& manifest() const { return manifest_; }
 
-  // The best `k` (1 .. kMaxTopK) documents for a query of `queries`, whose values are rounded as a server rounds them,
-  // in rank order.
+  // Returns the best `k` (1 .. kMaxTopK) documents for a query of `queries`, whose values are rounded as a server
+  // rounds them, in rank order.
   absl::StatusOr<std::vector<ScoredDocument>> TopK(const QuerySet& queries, int64_t query, int32_t k);
 
   // Scores of these documents, at most kMaxTopK, distinct and ascending: [ordinals.size()].
@@ -40,7 +40,8 @@ class ScoredCollection {
 
   std::string IdText(uint64_t ordinal) const;
 
-  // The first `max_tokens` token vectors of a document, in FP32: [.., dim]. Not of i8 documents, which are rotated.
+  // Returns the first `max_tokens` token vectors of a document, in FP32: [.., dim]. Not of i8 documents, which are
+  // rotated.
   std::vector<float> Rows(uint64_t ordinal, int64_t max_tokens) const;
 
  private:
@@ -51,7 +52,7 @@ class ScoredCollection {
   };
 
   const Part& PartOf(uint64_t ordinal) const;
-  // A query on one part; `ordinals` null: all of its documents.
+  // Runs a query on one part; `ordinals` null: all of its documents.
   absl::StatusOr<std::vector<Scored>> Run(const Part& part, const QuerySet& queries, int64_t query,
                                           const std::vector<uint32_t>* ordinals, int32_t k);
 

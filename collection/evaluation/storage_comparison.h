@@ -29,7 +29,7 @@ struct StorageComparisonOptions {
   const QuerySet* queries = nullptr;
   int64_t sample = 32;  // queries, drawn at random; 0: all of `queries`
   uint64_t seed = 0;    // of what is drawn
-  // Both, or neither: ids of the queries, and what they judge.
+  // The ids of the queries, and what they judge; both are there, or neither.
   const std::vector<QueryText>* texts = nullptr;
   const Judgements* judgements = nullptr;
   // Called after some queries; an error ends the comparison. May be null.

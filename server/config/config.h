@@ -113,7 +113,7 @@ struct Config {
 // naming the keys.
 absl::Status Validate(const Config& config);
 
-// What is valid and yet leaves the server more open than its keys may suggest: a line each.
+// Returns what is valid and yet leaves the server more open than its keys may suggest: a line each.
 std::vector<std::string> Warnings(const Config& config);
 
 // 1 to 128 of A-Z a-z 0-9 . _ - and not only dots.

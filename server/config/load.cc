@@ -65,7 +65,7 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
         absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
-  // It would be a server on defaults as well.
+  // An empty pipe would start a server with nothing but defaults.
   if (text->empty() && OtherKind(path) == "a pipe") {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe into which nobody writes"));
   }

@@ -34,7 +34,7 @@ using Environment = std::function<const char*(const char* name)>;
 absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
                             const std::vector<std::string>& names = {});
 
-// The names of the process' environment variables.
+// Returns the names of the process' environment variables.
 std::vector<std::string> EnvironmentNames();
 
 // Only the file's part of Load; `origin` opens error messages and stands in `origins`. Exposed for tests.
@@ -43,8 +43,8 @@ absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loade
 // What --help shows: every key with its flag, variable, type, range and default.
 std::string HelpText();
 
-// The configuration as a YAML file that Load reads back; values that are not the default carry their origin as a
-// comment.
+// Returns the configuration as a YAML file that Load reads back; values that are not the default carry their origin as
+// a comment.
 std::string ToYaml(const Loaded& loaded);
 
 }  // namespace maxsim::config

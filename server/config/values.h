@@ -33,8 +33,8 @@ struct Address {
 };
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
-// The one of `names` with the smallest edit distance to `name`, or "" when none is near (more than a third of its
-// letters away).
+// Returns the one of `names` with the smallest edit distance to `name`, or "" when none is near (more than a third of
+// its letters away).
 std::string Nearest(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace maxsim::config

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <list>
 #include <new>
 #include <thread>
 #include <utility>
@@ -26,10 +27,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/thread_name.h"
-#include "server/gate/handed_over.h"
+#include "server/gate/gate_connections.h"
+#include "server/gate/grpc_connections.h"
 #include "server/gate/listeners.h"
-#include "server/gate/relay.h"
-#include "server/gate/visitors.h"
+#include "server/gate/relayed_connection.h"
 #include "server/gate/waiting_connection.h"
 #include "server/observability/log_event.h"
 
@@ -39,7 +40,7 @@ namespace {
 namespace asio = boost::asio;
 using ErrorCodeOf = boost::system::error_code;
 
-// After an accept that failed, as for want of descriptors or memory.
+// The pause after an accept that failed, as for want of descriptors or memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -74,14 +75,14 @@ class Gate::Impl {
   Impl(GateOptions options, GateDependencies dependencies)
       : options_(std::move(options)),
         dependencies_(std::move(dependencies)),
-        visitors_{.loop = loop_,
-                  .options = options_,
-                  .dependencies = dependencies_,
-                  .hand_over =
-                      [this](int fd, const Peer& peer, std::string_view bytes, bool tls) {
-                        handed_over_.Add(fd, peer.host);
-                        dependencies_.hand_over(fd, bytes, tls);
-                      }},
+        connections_{.loop = loop_,
+                     .options = options_,
+                     .dependencies = dependencies_,
+                     .hand_over =
+                         [this](OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls) {
+                           grpc_connections_.Add(fd.get(), peer.host);
+                           dependencies_.hand_over(std::move(fd), bytes, tls);
+                         }},
         spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
   ~Impl() { Stop(); }
@@ -124,7 +125,8 @@ class Gate::Impl {
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
-      while (!visitors_.waiting.empty()) visitors_.waiting.front()->Close();
+      const std::list<std::shared_ptr<WaitingConnection>> waiting = connections_.waiting;  // which Drain may shorten
+      for (const auto& connection : waiting) connection->Drain();
       done.set_value();
     });
     done.get_future().wait();
@@ -135,8 +137,9 @@ class Gate::Impl {
     if (!thread_.joinable()) return;
     asio::post(loop_, [this] {
       sweep_timer_.cancel();
-      while (!visitors_.unproven.empty()) visitors_.unproven.front()->Close();
-      while (!visitors_.proven.empty()) visitors_.proven.front()->Close();
+      while (!connections_.waiting.empty()) connections_.waiting.front()->Close();
+      while (!connections_.unauthenticated.empty()) connections_.unauthenticated.front()->Close();
+      while (!connections_.authenticated.empty()) connections_.authenticated.front()->Close();
       work_.reset();
       loop_.stop();
     });
@@ -153,10 +156,10 @@ class Gate::Impl {
   };
 
   void AddListener(OwnedFd fd, bool tls) {
-    listeners_.push_back(
-        std::unique_ptr<Listener>(new Listener{.socket = asio::posix::stream_descriptor(loop_, fd.Release()),
-                                               .pause = asio::steady_timer(loop_),
-                                               .tls = tls}));
+    asio::posix::stream_descriptor socket(loop_, fd.get());
+    fd.Release();
+    listeners_.push_back(std::unique_ptr<Listener>(
+        new Listener{.socket = std::move(socket), .pause = asio::steady_timer(loop_), .tls = tls}));
   }
 
   void Run() {
@@ -166,7 +169,7 @@ class Gate::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // There was no memory for one connection's bytes; its deadline will close it.
+        // One connection's bytes found no memory; its deadline will close it.
         log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
       }
     }
@@ -230,14 +233,14 @@ class Gate::Impl {
 
   // Closes the connection that has waited longest; false where none waits.
   bool MakeRoom() {
-    if (!visitors_.waiting.empty()) {
-      visitors_.waiting.front()->Close();
-    } else if (!visitors_.unproven.empty()) {
-      visitors_.unproven.front()->Close();
+    if (!connections_.waiting.empty()) {
+      connections_.waiting.front()->Close();
+    } else if (!connections_.unauthenticated.empty()) {
+      connections_.unauthenticated.front()->Close();
     } else {
       return false;
     }
-    dependencies_.on_ended(Ending::kFull);
+    dependencies_.on_closed(CloseReason::kFull);
     return true;
   }
 
@@ -247,7 +250,7 @@ class Gate::Impl {
     spare_.Reset();
     OwnedFd(accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)).Reset();
     spare_.Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    dependencies_.on_ended(Ending::kFull);
+    dependencies_.on_closed(CloseReason::kFull);
   }
 
   void Admit(Accepted accepted, bool tls) {
@@ -256,48 +259,52 @@ class Gate::Impl {
     }
     if (num_open() >= static_cast<size_t>(options_.max_connections)) SweepOnDemand();
     if (num_open() >= static_cast<size_t>(options_.max_connections) && !MakeRoom()) {
-      return dependencies_.on_ended(Ending::kFull);
+      return dependencies_.on_closed(CloseReason::kFull);
     }
     if (!MakeRoomOfPeer(accepted.peer.host)) return;
-    using Wanted = WaitingConnection::Wanted;
-    const Wanted wanted = tls ? Wanted::kFirstByte : dependencies_.authenticate ? Wanted::kToken : Wanted::kPreface;
+    using HandOverAfter = WaitingConnection::HandOverAfter;
+    const HandOverAfter hand_over_after = tls                          ? HandOverAfter::kFirstByte
+                                          : dependencies_.authenticate ? HandOverAfter::kAuthenticatedCall
+                                                                       : HandOverAfter::kPreface;
     const int family = accepted.peer.host.empty() ? AF_UNIX : AF_INET6;
-    Socket socket = MakeSocket(loop_, family, accepted.fd.get());
-    accepted.fd.Release();  // Only now: an exception would have left it to nobody.
-    std::make_shared<WaitingConnection>(&visitors_, std::move(socket), std::move(accepted.peer), wanted)->Start();
+    Socket socket = MakeSocket(loop_, family, std::move(accepted.fd));
+    std::make_shared<WaitingConnection>(&connections_, std::move(socket), std::move(accepted.peer), hand_over_after)
+        ->Start();
   }
 
   size_t num_open() const {
-    return visitors_.waiting.size() + visitors_.unproven.size() + visitors_.proven.size() + handed_over_.size();
+    return connections_.waiting.size() + connections_.unauthenticated.size() + connections_.authenticated.size() +
+           grpc_connections_.size();
   }
 
-  // False where the connection of this peer must not be kept.
+  // Returns false where the connection of this peer must not be kept.
   bool MakeRoomOfPeer(const std::string& host) {
     if (options_.max_connections_per_peer == 0 || host.empty()) return true;
     const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
     if (OfPeer(host) < limit) return true;
     SweepOnDemand();
     if (OfPeer(host) < limit) return true;
-    dependencies_.on_ended(Ending::kPeerFull);
-    const auto oldest = std::find_if(visitors_.waiting.begin(), visitors_.waiting.end(),
+    dependencies_.on_closed(CloseReason::kPeerFull);
+    const auto oldest = std::find_if(connections_.waiting.begin(), connections_.waiting.end(),
                                      [&host](const auto& waiting) { return waiting->peer().host == host; });
-    if (oldest == visitors_.waiting.end()) return false;
+    if (oldest == connections_.waiting.end()) return false;
     (*oldest)->Close();
     return true;
   }
 
   size_t OfPeer(const std::string& host) const {
-    const auto is_of_peer = [&host](const auto& visitor) { return visitor->peer().host == host; };
-    return handed_over_.of_peer(host) + std::count_if(visitors_.waiting.begin(), visitors_.waiting.end(), is_of_peer) +
-           std::count_if(visitors_.unproven.begin(), visitors_.unproven.end(), is_of_peer) +
-           std::count_if(visitors_.proven.begin(), visitors_.proven.end(), is_of_peer);
+    const auto is_of_peer = [&host](const auto& connection) { return connection->peer().host == host; };
+    return grpc_connections_.of_peer(host) +
+           std::count_if(connections_.waiting.begin(), connections_.waiting.end(), is_of_peer) +
+           std::count_if(connections_.unauthenticated.begin(), connections_.unauthenticated.end(), is_of_peer) +
+           std::count_if(connections_.authenticated.begin(), connections_.authenticated.end(), is_of_peer);
   }
 
   void Sweep() {
-    handed_over_.Sweep();
-    dependencies_.on_counts({.waiting = visitors_.waiting.size(),
-                             .relayed = visitors_.unproven.size() + visitors_.proven.size(),
-                             .handed_over = handed_over_.size()});
+    grpc_connections_.Sweep();
+    dependencies_.on_counts({.waiting = connections_.waiting.size(),
+                             .relayed = connections_.unauthenticated.size() + connections_.authenticated.size(),
+                             .handed_over = grpc_connections_.size()});
     sweep_timer_.expires_after(kSweepInterval);
     sweep_timer_.async_wait([this](ErrorCodeOf error) {
       if (!error) Sweep();
@@ -309,7 +316,7 @@ class Gate::Impl {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_sweep_) return;
     next_sweep_ = now + kDemandedSweepInterval;
-    handed_over_.Sweep();
+    grpc_connections_.Sweep();
   }
 
   void RemoveSocketFile() {
@@ -325,8 +332,8 @@ class Gate::Impl {
   std::atomic<bool> stopped_accepting_{false};
   asio::steady_timer sweep_timer_{loop_};
   // Only the loop's thread uses what follows, up to the next blank line.
-  Visitors visitors_;
-  HandedOver handed_over_;
+  GateConnections connections_;
+  GrpcConnections grpc_connections_;
   OwnedFd spare_;
   std::chrono::steady_clock::time_point next_sweep_{};  // on demand
   int num_accept_errors_ = 0;
@@ -353,7 +360,7 @@ absl::Status Gate::Impl::Probe(absl::Duration limit) {
   } else if (own_v4.sin_addr.s_addr == htonl(INADDR_ANY)) {
     own_v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
-  // It comes from the address that it asks, so that the gate recognises it.
+  // The probe comes from the address that it asks, so that the gate recognises it.
   sockaddr_storage from = own;
   reinterpret_cast<sockaddr_in&>(from).sin_port = 0;  // at the same place for both families
   const OwnedFd fd(socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

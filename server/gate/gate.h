@@ -11,7 +11,8 @@
 // that was given away is gRPC's as if gRPC had accepted it: nothing lies between.
 //
 // Calls of grpc.health.v1.Health need no token. Where they come first the connection is relayed: gRPC serves it through
-// a socket pair, and the gate bounds calls, streams and bytes until a call carries a known token (relay.h).
+// a socket pair, and the gate bounds calls, streams and bytes until a call carries a known token
+// (relayed_connection.h).
 #pragma once
 
 #include <functional>
@@ -22,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/gate/owned_fd.h"
 
 namespace maxsim::gate {
 
@@ -34,18 +36,19 @@ struct GateOptions {
   // Open connections, those that gRPC has included. One more takes the place of the one that has waited longest for its
   // first call; where none waits it is closed at once.
   int max_connections = 8192;
-  int max_connections_per_peer = 0;  // the same of one IP address; 0 is no bound
+  int max_connections_per_peer = 0;   // bound on the open connections of one IP address; 0 is no bound
+  int max_concurrent_streams = 4096;  // what the gate's SETTINGS frame announces, as gRPC's will
   // Until a connection has made the call that gives it to gRPC. It ends with GOAWAY, after which clients of gRPC
   // connect again when they have a call to make.
   absl::Duration first_call_timeout = absl::Seconds(30);
 };
 
 // Why the gate has ended a connection, as the metrics name it.
-enum class Ending {
+enum class CloseReason {
   kFull,             // max_connections, or no descriptor is left
   kPeerFull,         // max_connections_per_peer
   kTimeout,          // first_call_timeout
-  kMalformed,        // no HTTP/2, or beyond the limits of http2_scanner.h and relay.h
+  kMalformed,        // no HTTP/2, or beyond the limits of http2_scanner.h and relayed_connection.h
   kUnauthenticated,  // its calls carried no known token
 };
 
@@ -59,12 +62,12 @@ struct GateCounts {
 struct GateDependencies {
   // Takes over a connected socket, which neither blocks nor survives exec, and what was read from it. `tls` is false
   // for a relayed one and for one of the Unix socket.
-  std::function<void(int fd, std::string_view bytes, bool tls)> hand_over;
+  std::function<void(OwnedFd fd, std::string_view bytes, bool tls)> hand_over;
   // Whether a call with this value of `authorization` ("" without one) may search; null where calls need no token.
   std::function<absl::Status(std::string_view authorization)> authenticate;
   // A call that was answered with UNAUTHENTICATED; `path` is "/package.Service/Method", as the client sent it.
   std::function<void(std::string_view path, const absl::Status& status)> on_refused_call;
-  std::function<void(Ending ending)> on_ended;
+  std::function<void(CloseReason reason)> on_closed;
   std::function<void(const GateCounts& counts)> on_counts;  // twice a second
 };
 
@@ -82,7 +85,8 @@ class Gate {
   // Begins to accept. Once, after Listen.
   void Start();
 
-  // Closes the sockets and the connections that wait; relayed ones go on until gRPC ends them. Idempotent.
+  // Closes the sockets. Connections that wait get GOAWAY in plain text, and are closed once their clients have hung up,
+  // soon, or by Stop; relayed ones go on until gRPC ends them. Idempotent.
   void StopAccepting();
 
   // StopAccepting, ends what is relayed, joins the thread. Idempotent.

@@ -60,7 +60,12 @@ std::string Frame(FrameType type, uint8_t flags, uint32_t stream_id, std::string
   return out;
 }
 
-std::string EmptySettings() { return Frame(FrameType::kSettings, 0, 0, ""); }
+std::string Settings(int max_concurrent_streams) {
+  std::string payload;
+  AppendBigEndian(kSettingsMaxConcurrentStreams, 2, payload);
+  AppendBigEndian(static_cast<uint32_t>(max_concurrent_streams), 4, payload);
+  return Frame(FrameType::kSettings, 0, 0, payload);
+}
 
 std::string PingAck(std::string_view payload) { return Frame(FrameType::kPing, kFlagAck, 0, payload); }
 

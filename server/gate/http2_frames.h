@@ -38,23 +38,28 @@ inline constexpr uint8_t kFlagEndHeaders = 0x4;  // of HEADERS and CONTINUATION
 inline constexpr uint8_t kFlagPadded = 0x8;      // of DATA and HEADERS
 inline constexpr uint8_t kFlagPriority = 0x20;   // of HEADERS
 
+// The identifier of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
+inline constexpr uint16_t kSettingsMaxConcurrentStreams = 3;
+
 enum class ErrorCode : uint32_t { kNoError = 0, kProtocolError = 1, kEnhanceYourCalm = 11 };
 
-// A whole frame; `payload` is at most kMaxFrameBytes long.
+// Returns a whole frame; `payload` is at most kMaxFrameBytes long.
 std::string Frame(FrameType type, uint8_t flags, uint32_t stream_id, std::string_view payload);
 
-// A server's first frame: SETTINGS that leaves everything at its initial value.
-std::string EmptySettings();
+// Returns a server's first frame: SETTINGS that bounds the streams which a client may have open at a time, and leaves
+// everything else at its initial value.
+std::string Settings(int max_concurrent_streams);
 
-// The answer to a PING of this 8-byte payload.
+// Returns the answer to a PING of this 8-byte payload.
 std::string PingAck(std::string_view payload);
 
 std::string WindowUpdate(uint32_t stream_id, uint32_t bytes);
 
 std::string Goaway(uint32_t last_stream_id, ErrorCode code);
 
-// A gRPC call's answer that is nothing but an error: one HEADERS frame with END_STREAM, and RST_STREAM(NO_ERROR), which
-// asks the client to send no more of its request. Uses no dynamic table of HPACK, so that it leaves none behind.
+// Returns a gRPC call's answer that is nothing but an error: one HEADERS frame with END_STREAM, and
+// RST_STREAM(NO_ERROR), which asks the client to send no more of its request. Uses no dynamic table of HPACK, so that
+// it leaves none behind.
 std::string RefusedCall(uint32_t stream_id, const absl::Status& status);
 
 }  // namespace maxsim::gate

@@ -58,22 +58,22 @@ void Http2Scanner::InflaterDeleter::operator()(nghttp2_hd_inflater* inflater) co
 
 Http2Scanner::~Http2Scanner() = default;
 
-absl::StatusOr<std::optional<Unit>> Http2Scanner::Next() {
+absl::StatusOr<std::optional<Http2Unit>> Http2Scanner::Next() {
   if (has_preface_) return NextFrame();
   const size_t seen = std::min(waiting().size(), kClientPreface.size());
   if (waiting().substr(0, seen) != kClientPreface.substr(0, seen)) {
     return Malformed("the connection does not begin with the preface of HTTP/2");
   }
-  if (seen < kClientPreface.size()) return std::optional<Unit>();
+  if (seen < kClientPreface.size()) return std::optional<Http2Unit>();
   has_preface_ = true;
-  Unit unit;
-  unit.kind = Unit::Kind::kPreface;
+  Http2Unit unit;
+  unit.kind = Http2Unit::Kind::kPreface;
   unit.bytes = Take(kClientPreface.size());
   return unit;
 }
 
-absl::StatusOr<std::optional<Unit>> Http2Scanner::NextFrame() {
-  if (waiting().size() < kFrameHeaderBytes) return std::optional<Unit>();
+absl::StatusOr<std::optional<Http2Unit>> Http2Scanner::NextFrame() {
+  if (waiting().size() < kFrameHeaderBytes) return std::optional<Http2Unit>();
   const FrameHeader header = ReadFrameHeader(waiting());
   if (header.length > kMaxFrameBytes) {
     return absl::ResourceExhaustedError(
@@ -81,25 +81,25 @@ absl::StatusOr<std::optional<Unit>> Http2Scanner::NextFrame() {
   }
   if (header.type == FrameType::kContinuation) return Malformed("a CONTINUATION frame without its HEADERS");
   if (header.type == FrameType::kPushPromise) return Malformed("a client may not send PUSH_PROMISE");
-  Unit unit;
+  Http2Unit unit;
   unit.type = header.type;
   unit.flags = header.flags;
   unit.stream_id = header.stream_id;
   if (header.type == FrameType::kHeaders) {
     absl::StatusOr<bool> taken = TakeHeaders(unit);
     if (!taken.ok()) return taken.status();
-    if (!*taken) return std::optional<Unit>();
+    if (!*taken) return std::optional<Http2Unit>();
     return unit;
   }
   const size_t size = kFrameHeaderBytes + header.length;
-  if (waiting().size() < size) return std::optional<Unit>();
+  if (waiting().size() < size) return std::optional<Http2Unit>();
   if (header.type == FrameType::kPing && header.length != 8)
     return Malformed("a PING frame whose payload is not 8 bytes");
   unit.bytes = Take(size);
   return unit;
 }
 
-absl::StatusOr<bool> Http2Scanner::TakeHeaders(Unit& unit) {
+absl::StatusOr<bool> Http2Scanner::TakeHeaders(Http2Unit& unit) {
   std::string block;
   size_t end = 0;
   for (int num_frames = 0;; ++num_frames) {
@@ -128,14 +128,14 @@ absl::StatusOr<bool> Http2Scanner::TakeHeaders(Unit& unit) {
   if (absl::Status status = Inflate(block, unit); !status.ok()) return status;
   // What comes on a stream that is open already is a call's trailers.
   if (unit.stream_id > last_stream_id_) {
-    unit.kind = Unit::Kind::kCall;
+    unit.kind = Http2Unit::Kind::kCall;
     last_stream_id_ = unit.stream_id;
   }
   unit.bytes = Take(end);
   return true;
 }
 
-absl::Status Http2Scanner::Inflate(std::string_view block, Unit& unit) {
+absl::Status Http2Scanner::Inflate(std::string_view block, Http2Unit& unit) {
   if (inflater_ == nullptr) {
     nghttp2_hd_inflater* inflater = nullptr;
     if (nghttp2_hd_inflate_new(&inflater) != 0) throw std::bad_alloc();

@@ -15,13 +15,14 @@ struct nghttp2_hd_inflater;
 
 namespace maxsim::gate {
 
-// What a client may send before it has proven itself. Honest clients stay far below: gRPC takes 8 KiB of metadata.
+// What a client may send before it has authenticated itself. Honest clients stay far below: gRPC takes 8 KiB of
+// metadata.
 inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS and CONTINUATION frames, as sent
 inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // the same unpacked, 32 bytes more a field (RFC 9113, 6.5.2)
 inline constexpr int kMaxContinuations = 16;               // of one block
 
 // The preface, a frame, or a HEADERS frame with the CONTINUATION frames that belong to it.
-struct Unit {
+struct Http2Unit {
   enum class Kind { kPreface, kFrame, kCall };
 
   Kind kind = Kind::kFrame;
@@ -45,22 +46,22 @@ class Http2Scanner {
 
   void Append(std::string_view bytes);
 
-  // The next unit, or nullopt where more bytes are needed. INVALID_ARGUMENT for what is not HTTP/2, RESOURCE_EXHAUSTED
-  // for what is beyond the limits above; after an error the connection is of no further use. A unit takes at most
-  // kMaxHeaderBlockBytes + kMaxFrameBytes of bytes that wait, whatever the client announces.
-  absl::StatusOr<std::optional<Unit>> Next();
+  // Returns the next unit, or nullopt where more bytes are needed. INVALID_ARGUMENT for what is not HTTP/2,
+  // RESOURCE_EXHAUSTED for what is beyond the limits above; after an error the connection is of no further use. A unit
+  // takes at most kMaxHeaderBlockBytes + kMaxFrameBytes of bytes that wait, whatever the client announces.
+  absl::StatusOr<std::optional<Http2Unit>> Next();
 
   // Gives away the bytes that have not come out as units.
   std::string TakeRest();
 
  private:
-  // The bytes that have not come out as units.
+  // Returns the bytes that have not come out as units.
   std::string_view waiting() const { return std::string_view(buffer_).substr(begin_); }
   std::string Take(size_t num_bytes);
-  absl::StatusOr<std::optional<Unit>> NextFrame();
+  absl::StatusOr<std::optional<Http2Unit>> NextFrame();
   // Takes the frames at the front of the buffer that make up a block of headers into `unit`.
-  absl::StatusOr<bool> TakeHeaders(Unit& unit);
-  absl::Status Inflate(std::string_view block, Unit& unit);
+  absl::StatusOr<bool> TakeHeaders(Http2Unit& unit);
+  absl::Status Inflate(std::string_view block, Http2Unit& unit);
 
   struct InflaterDeleter {
     void operator()(nghttp2_hd_inflater* inflater) const;

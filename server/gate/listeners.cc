@@ -60,18 +60,6 @@ bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "
 
 }  // namespace
 
-OwnedFd& OwnedFd::operator=(OwnedFd&& other) noexcept {
-  if (this != &other) Reset(other.Release());
-  return *this;
-}
-
-int OwnedFd::Release() { return std::exchange(fd_, -1); }
-
-void OwnedFd::Reset(int fd) {
-  if (fd_ >= 0) close(fd_);
-  fd_ = fd;
-}
-
 absl::StatusOr<TcpListeners> ListenOnTcp(const std::string& host, int port, const std::string& address) {
   static constexpr char kKey[] = "grpc.address";
   TcpListeners listeners;

@@ -5,25 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/gate/owned_fd.h"
 
 namespace maxsim::gate {
-
-// A descriptor that is closed with the object.
-class OwnedFd {
- public:
-  OwnedFd() = default;
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() { Reset(); }
-  OwnedFd(OwnedFd&& other) noexcept : fd_(other.Release()) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept;
-
-  int get() const { return fd_; }
-  int Release();
-  void Reset(int fd = -1);
-
- private:
-  int fd_ = -1;
-};
 
 struct TcpListeners {
   std::vector<OwnedFd> sockets;  // one an address of the host

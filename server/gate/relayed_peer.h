@@ -1,4 +1,4 @@
-// The address of a client whose connection is relayed (relay.h), as gRPC's peer() shows it. Pure.
+// The address of a client whose connection is relayed (relayed_connection.h), as gRPC's peer() shows it. Pure.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace maxsim::gate {
 // "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
 inline constexpr std::string_view kRelayedPeerPrefix = "unix-abstract:maxsim-relay/";
 
-// The IP address in such a text; "" where `peer` is another one.
+// Returns the IP address in such a text; "" where `peer` is another one.
 inline std::string_view RelayedHost(std::string_view peer) {
   if (peer.substr(0, kRelayedPeerPrefix.size()) != kRelayedPeerPrefix) return {};
   peer.remove_prefix(kRelayedPeerPrefix.size());

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/gate/relay.h"
+#include "server/gate/relayed_connection.h"
 
 namespace maxsim::gate {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 
 // Frames that a client may send beside its first call: SETTINGS, WINDOW_UPDATE, PRIORITY. Honest clients send some 100
 // bytes of them.
-constexpr size_t kMaxPassedOnBytes = 32 * 1024;
+constexpr size_t kMaxBytesForGrpc = 32 * 1024;
 // Calls without a known token that one connection may make. Each gets its answer.
 constexpr int kMaxRefusedCalls = 32;
 // Frames of any kind before the first call with a token. Each costs the gate's thread some microseconds; honest clients
@@ -26,21 +26,22 @@ constexpr size_t kMaxDroppedBytes = 128 * 1024;
 // How long a connection goes on after its first refused call, for those that are on their way.
 constexpr std::chrono::seconds kRefusedTime(2);
 // What a client has to read GOAWAY before the connection is closed.
-constexpr std::chrono::milliseconds kEndingTime(500);
+constexpr std::chrono::milliseconds kClosingTime(500);
 
 }  // namespace
 
-WaitingConnection::WaitingConnection(Visitors* visitors, Socket socket, Peer peer, Wanted wanted)
-    : visitors_(*visitors),
+WaitingConnection::WaitingConnection(GateConnections* connections, Socket socket, Peer peer,
+                                     HandOverAfter hand_over_after)
+    : connections_(*connections),
       socket_(std::move(socket)),
-      deadline_(visitors->loop),
+      deadline_(connections->loop),
       peer_(std::move(peer)),
-      wanted_(wanted) {}
+      hand_over_after_(hand_over_after) {}
 
 void WaitingConnection::Start() {
-  place_ = visitors_.waiting.insert(visitors_.waiting.end(), shared_from_this());
-  ExpireAfter(absl::ToChronoNanoseconds(visitors_.options.first_call_timeout));
-  if (wanted_ == Wanted::kFirstByte) {
+  list_position_ = connections_.waiting.insert(connections_.waiting.end(), shared_from_this());
+  ExpireAfter(absl::ToChronoNanoseconds(connections_.options.first_call_timeout));
+  if (hand_over_after_ == HandOverAfter::kFirstByte) {
     // The byte stays where it is: TLS is gRPC's.
     socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Error error) {
       if (self->state_ != State::kReading) return;
@@ -49,7 +50,9 @@ void WaitingConnection::Start() {
     return;
   }
   // A client may wait for the server's SETTINGS before it makes a call. Those of gRPC will follow.
-  if (wanted_ == Wanted::kToken) Send(EmptySettings());
+  if (hand_over_after_ == HandOverAfter::kAuthenticatedCall) {
+    Send(Settings(connections_.options.max_concurrent_streams));
+  }
   if (state_ == State::kReading) AwaitBytes();
 }
 
@@ -59,8 +62,8 @@ void WaitingConnection::Close() {
   deadline_.cancel();
   Error ignored;
   socket_.close(ignored);
-  const std::shared_ptr<WaitingConnection> self = std::move(*place_);  // The list may hold the last reference.
-  visitors_.waiting.erase(place_);
+  const std::shared_ptr<WaitingConnection> self = std::move(*list_position_);  // The list may hold the last reference.
+  connections_.waiting.erase(list_position_);
 }
 
 void WaitingConnection::AwaitBytes() {
@@ -71,13 +74,14 @@ void WaitingConnection::AwaitBytes() {
 }
 
 void WaitingConnection::Read() {
-  const ssize_t size = recv(socket_.native_handle(), visitors_.scratch.data(), visitors_.scratch.size(), MSG_DONTWAIT);
-  if (size > 0) return OnBytes(std::string_view(visitors_.scratch.data(), static_cast<size_t>(size)));
+  const ssize_t size =
+      recv(socket_.native_handle(), connections_.scratch.data(), connections_.scratch.size(), MSG_DONTWAIT);
+  if (size > 0) return OnBytes(std::string_view(connections_.scratch.data(), static_cast<size_t>(size)));
   size < 0 && (errno == EAGAIN || errno == EINTR) ? AwaitBytes() : Close();
 }
 
 void WaitingConnection::OnBytes(std::string_view bytes) {
-  if (state_ == State::kEnding) {
+  if (state_ == State::kClosing) {
     // What still comes is dropped, so that the client reads why before it meets a closed connection.
     num_dropped_bytes_ += bytes.size();
     return num_dropped_bytes_ > kMaxDroppedBytes ? Close() : AwaitBytes();
@@ -88,42 +92,42 @@ void WaitingConnection::OnBytes(std::string_view bytes) {
 
 bool WaitingConnection::Proceed() {
   while (true) {
-    absl::StatusOr<std::optional<Unit>> unit = scanner_.Next();
+    absl::StatusOr<std::optional<Http2Unit>> unit = scanner_.Next();
     if (!unit.ok()) {
-      End(Ending::kMalformed, ErrorCode::kProtocolError);
-      return state_ == State::kEnding;
+      End(CloseReason::kMalformed, ErrorCode::kProtocolError);
+      return state_ == State::kClosing;
     }
     if (!unit->has_value()) return true;
-    const bool is_preface = (*unit)->kind == Unit::Kind::kPreface;
-    const bool is_call = (*unit)->kind == Unit::Kind::kCall;
-    if (is_preface) passed_on_ += (*unit)->bytes;
-    if (is_preface && wanted_ == Wanted::kPreface) {
+    const bool is_preface = (*unit)->kind == Http2Unit::Kind::kPreface;
+    const bool is_call = (*unit)->kind == Http2Unit::Kind::kCall;
+    if (is_preface) bytes_for_grpc_ += (*unit)->bytes;
+    if (is_preface && hand_over_after_ == HandOverAfter::kPreface) {
       HandOver();
       return false;
     }
-    if (is_call && !OnCall(**unit)) return state_ == State::kEnding;
-    if (!is_call && !is_preface && !OnFrame(**unit)) return state_ == State::kEnding;
+    if (is_call && !OnCall(**unit)) return state_ == State::kClosing;
+    if (!is_call && !is_preface && !OnFrame(**unit)) return state_ == State::kClosing;
   }
 }
 
-bool WaitingConnection::OnCall(const Unit& unit) {
-  const absl::Status allowed = visitors_.dependencies.authenticate(unit.authorization);
+bool WaitingConnection::OnCall(const Http2Unit& unit) {
+  const absl::Status allowed = connections_.dependencies.authenticate(unit.authorization);
   const bool is_health = unit.path.compare(0, kHealthService.size(), kHealthService) == 0;
   if (!allowed.ok() && !is_health) return RefuseCall(unit, allowed);
   if (last_refused_ != 0) {
     // gRPC could not read this call: HPACK's table holds what the refused ones brought. The client makes it again on
     // another connection.
-    End(Ending::kUnauthenticated, ErrorCode::kNoError);
+    End(CloseReason::kUnauthenticated, ErrorCode::kNoError);
     return false;
   }
-  passed_on_ += unit.bytes;
-  allowed.ok() ? HandOver() : StartRelay();
+  bytes_for_grpc_ += unit.bytes;
+  allowed.ok() ? HandOver() : Relay();
   return false;
 }
 
-bool WaitingConnection::OnFrame(const Unit& unit) {
+bool WaitingConnection::OnFrame(const Http2Unit& unit) {
   if (++num_frames_ > kMaxFrames) {
-    End(Ending::kMalformed, ErrorCode::kEnhanceYourCalm);
+    End(CloseReason::kMalformed, ErrorCode::kEnhanceYourCalm);
     return false;
   }
   switch (unit.type) {
@@ -147,14 +151,14 @@ bool WaitingConnection::OnFrame(const Unit& unit) {
     default:
       break;
   }
-  passed_on_ += unit.bytes;
-  if (passed_on_.size() <= kMaxPassedOnBytes) return true;
-  End(Ending::kMalformed, ErrorCode::kEnhanceYourCalm);
+  bytes_for_grpc_ += unit.bytes;
+  if (bytes_for_grpc_.size() <= kMaxBytesForGrpc) return true;
+  End(CloseReason::kMalformed, ErrorCode::kEnhanceYourCalm);
   return false;
 }
 
-bool WaitingConnection::RefuseCall(const Unit& unit, const absl::Status& why) {
-  visitors_.dependencies.on_refused_call(unit.path, why);
+bool WaitingConnection::RefuseCall(const Http2Unit& unit, const absl::Status& why) {
+  connections_.dependencies.on_refused_call(unit.path, why);
   if (last_refused_ == 0) {
     // Calls that are on their way get their answers; new ones go to another connection, which a proxy shares among
     // clients: this one could not be given to gRPC any more.
@@ -164,45 +168,58 @@ bool WaitingConnection::RefuseCall(const Unit& unit, const absl::Status& why) {
   last_refused_ = unit.stream_id;
   Send(RefusedCall(unit.stream_id, why));
   if (++num_refused_ < kMaxRefusedCalls) return state_ == State::kReading;
-  End(Ending::kUnauthenticated, ErrorCode::kNoError);
+  End(CloseReason::kUnauthenticated, ErrorCode::kNoError);
   return false;
 }
 
-int WaitingConnection::GiveAway() {
+OwnedFd WaitingConnection::ReleaseSocket() {
   state_ = State::kClosed;
   deadline_.cancel();
-  visitors_.waiting.erase(place_);
-  passed_on_ += scanner_.TakeRest();
+  connections_.waiting.erase(list_position_);
+  bytes_for_grpc_ += scanner_.TakeRest();
   Error error;
   const int fd = socket_.release(error);
-  return error ? -1 : fd;
+  return OwnedFd(error ? -1 : fd);
 }
 
 void WaitingConnection::HandOver() {
   const std::shared_ptr<WaitingConnection> self = shared_from_this();  // The list may hold the last reference.
-  const int fd = GiveAway();
-  if (fd >= 0) visitors_.hand_over(fd, peer_, passed_on_, /*tls=*/wanted_ == Wanted::kFirstByte);
+  OwnedFd fd = ReleaseSocket();
+  if (fd.get() < 0) return;
+  connections_.hand_over(std::move(fd), peer_, bytes_for_grpc_,
+                         /*tls=*/hand_over_after_ == HandOverAfter::kFirstByte);
 }
 
-void WaitingConnection::StartRelay() {
-  const std::shared_ptr<WaitingConnection> self = shared_from_this();
+void WaitingConnection::Relay() {
+  const std::shared_ptr<WaitingConnection> self = shared_from_this();  // The list may hold the last reference.
   const int family = peer_.host.empty() ? AF_UNIX : AF_INET6;
-  const int fd = GiveAway();
-  if (fd < 0) return;
-  // It scans what has come once more, for the dynamic table of HPACK.
-  Relay::Start(&visitors_, MakeSocket(visitors_.loop, family, fd), peer_, passed_on_);
+  OwnedFd fd = ReleaseSocket();
+  if (fd.get() < 0) return;
+  // The relay scans what has come once more, for the dynamic table of HPACK.
+  RelayedConnection::Start(&connections_, MakeSocket(connections_.loop, family, std::move(fd)), peer_, bytes_for_grpc_);
 }
 
-void WaitingConnection::End(Ending ending, ErrorCode code) {
+void WaitingConnection::Drain() {
+  if (hand_over_after_ == HandOverAfter::kFirstByte) return Close();
+  // A server's first frame is SETTINGS.
+  if (hand_over_after_ == HandOverAfter::kPreface) Send(Settings(connections_.options.max_concurrent_streams));
+  SendGoawayAndClose(ErrorCode::kNoError);
+}
+
+void WaitingConnection::End(CloseReason reason, ErrorCode code) {
   if (state_ != State::kReading) return;
-  visitors_.dependencies.on_ended(ending);
-  if (wanted_ == Wanted::kToken) Send(Goaway(last_refused_, code));
+  connections_.dependencies.on_closed(reason);
+  hand_over_after_ == HandOverAfter::kAuthenticatedCall ? SendGoawayAndClose(code) : Close();
+}
+
+void WaitingConnection::SendGoawayAndClose(ErrorCode code) {
+  if (state_ != State::kReading) return;
+  Send(Goaway(last_refused_, code));
   if (state_ == State::kClosed) return;
-  if (wanted_ != Wanted::kToken) return Close();
-  state_ = State::kEnding;
+  state_ = State::kClosing;
   Error ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
-  ExpireAfter(kEndingTime);
+  ExpireAfter(kClosingTime);
 }
 
 void WaitingConnection::ExpireAfter(std::chrono::nanoseconds time) {
@@ -218,8 +235,8 @@ void WaitingConnection::Send(std::string_view bytes) {
 
 void WaitingConnection::OnTimeout(Error error) {
   if (error || state_ == State::kClosed) return;
-  if (state_ == State::kEnding) return Close();
-  End(last_refused_ == 0 ? Ending::kTimeout : Ending::kUnauthenticated, ErrorCode::kNoError);
+  if (state_ == State::kClosing) return Close();
+  End(last_refused_ == 0 ? CloseReason::kTimeout : CloseReason::kUnauthenticated, ErrorCode::kNoError);
 }
 
 }  // namespace maxsim::gate

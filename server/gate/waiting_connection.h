@@ -8,17 +8,17 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "server/gate/gate_connections.h"
 #include "server/gate/http2_scanner.h"
-#include "server/gate/visitors.h"
 
 namespace maxsim::gate {
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
  public:
-  // What has to come before gRPC gets the connection.
-  enum class Wanted { kFirstByte, kPreface, kToken };
+  // What a client has to send before gRPC gets the connection.
+  enum class HandOverAfter { kFirstByte, kPreface, kAuthenticatedCall };
 
-  WaitingConnection(Visitors* visitors, Socket socket, Peer peer, Wanted wanted);
+  WaitingConnection(GateConnections* connections, Socket socket, Peer peer, HandOverAfter hand_over_after);
 
   // Puts itself at the end of the list, and begins.
   void Start();
@@ -26,11 +26,15 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   // Closes at once. Idempotent.
   void Close();
 
+  // Sends GOAWAY, so that the client makes its calls elsewhere, and closes as SendGoawayAndClose does. A connection
+  // that gRPC is to encrypt is closed at once.
+  void Drain();
+
   const Peer& peer() const { return peer_; }
 
  private:
   using Error = boost::system::error_code;
-  enum class State { kReading, kEnding, kClosed };
+  enum class State { kReading, kClosing, kClosed };
 
   // Waits without a buffer of its own: most connections that wait send nothing.
   void AwaitBytes();
@@ -38,31 +42,34 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   void OnBytes(std::string_view bytes);
   // Looks at what has come; false once the connection is not this object's any more, or ends.
   bool Proceed();
-  bool OnCall(const Unit& unit);
-  bool OnFrame(const Unit& unit);
+  bool OnCall(const Http2Unit& unit);
+  bool OnFrame(const Http2Unit& unit);
   // Answers a call for want of a token; the connection may try again with another one.
-  bool RefuseCall(const Unit& unit, const absl::Status& why);
-  // Leaves the list; returns the socket's descriptor, or -1.
-  int GiveAway();
+  bool RefuseCall(const Http2Unit& unit, const absl::Status& why);
+  // Leaves the list. Returns the socket's descriptor, or none where the socket cannot give it away.
+  OwnedFd ReleaseSocket();
   void HandOver();
-  void StartRelay();
-  // Says GOAWAY, and closes when the client has read that, or after a moment.
-  void End(Ending ending, ErrorCode code);
+  void Relay();
+  // Counts the end of the connection, and ends it as SendGoawayAndClose does.
+  void End(CloseReason reason, ErrorCode code);
+  // Sends GOAWAY, and closes when the client has read that, or after a moment.
+  void SendGoawayAndClose(ErrorCode code);
   // Writes at once. Closes the connection where that does not fit into the socket: the client reads nothing.
   void Send(std::string_view bytes);
-  // Ends the connection then, in place of what was set before.
+  // Ends the connection after `time`, in place of the time that was set before.
   void ExpireAfter(std::chrono::nanoseconds time);
   void OnTimeout(Error error);
 
-  Visitors& visitors_;
+  GateConnections& connections_;
   Socket socket_;
   boost::asio::steady_timer deadline_;
   const Peer peer_;
-  const Wanted wanted_;
-  std::list<std::shared_ptr<WaitingConnection>>::iterator place_;
+  const HandOverAfter hand_over_after_;
+  std::list<std::shared_ptr<WaitingConnection>>::iterator list_position_;
   State state_ = State::kReading;
   Http2Scanner scanner_;
-  std::string passed_on_;  // what gRPC will read first: all that came but acknowledgements of the gate's own frames
+  std::string
+      bytes_for_grpc_;  // what gRPC will read first: all that came but acknowledgements of the gate's own frames
   bool settings_acknowledged_ = false;
   uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 without one
   int num_refused_ = 0;

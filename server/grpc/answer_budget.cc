@@ -11,7 +11,7 @@
 
 namespace maxsim::rpc {
 
-void AnswerBudget::ListLocked(Account& account) {
+void AnswerBudget::ListAccount(Account& account) {
   if (account.idx_ != kNotListed) return;
   accounts_.push_back(&account);
   account.idx_ = accounts_.size() - 1;
@@ -19,7 +19,7 @@ void AnswerBudget::ListLocked(Account& account) {
   account.peer_ = service::ClientOf("", account.context_->peer());
 }
 
-void AnswerBudget::CloseLocked(Account& account) {
+void AnswerBudget::CloseAccount(Account& account) {
   account.closed_ = true;
   bytes_ -= std::exchange(account.bytes_, 0);
   if (account.idx_ == kNotListed) return;
@@ -29,7 +29,7 @@ void AnswerBudget::CloseLocked(Account& account) {
   account.idx_ = kNotListed;
 }
 
-AnswerBudget::Account& AnswerBudget::LargestLocked() const {
+AnswerBudget::Account& AnswerBudget::LargestAccount() const {
   absl::flat_hash_map<uint64_t, uint64_t> by_peer;
   for (const Account* account : accounts_) by_peer[account->peer_] += account->bytes_;
   return **std::max_element(accounts_.begin(), accounts_.end(), [&](const Account* a, const Account* b) {
@@ -40,18 +40,18 @@ AnswerBudget::Account& AnswerBudget::LargestLocked() const {
 void AnswerBudget::Account::Add(uint64_t bytes) {
   std::vector<std::pair<grpc_call*, uint64_t>> ended;
   {
-    const std::lock_guard lock(budget_->mutex_);
+    const MutexLock lock(&budget_->mutex_);
     if (closed_) return;
-    budget_->ListLocked(*this);
+    budget_->ListAccount(*this);
     bytes_ += bytes;
     budget_->bytes_ += bytes;
     while (budget_->max_bytes_ != 0 && budget_->bytes_ > budget_->max_bytes_) {
-      Account& largest = budget_->LargestLocked();
+      Account& largest = budget_->LargestAccount();
       // Its call may be over at any moment from when the mutex is free.
       grpc_call* const call = largest.context_->c_call();
       grpc_call_ref(call);
       ended.emplace_back(call, largest.bytes_);
-      budget_->CloseLocked(largest);
+      budget_->CloseAccount(largest);
     }
     if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
   }
@@ -66,7 +66,7 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
 }
 
 void AnswerBudget::Account::Remove(uint64_t bytes) {
-  const std::lock_guard lock(budget_->mutex_);
+  const MutexLock lock(&budget_->mutex_);
   bytes = std::min(bytes, bytes_);
   bytes_ -= bytes;
   budget_->bytes_ -= bytes;
@@ -74,8 +74,8 @@ void AnswerBudget::Account::Remove(uint64_t bytes) {
 }
 
 void AnswerBudget::Account::Close() {
-  const std::lock_guard lock(budget_->mutex_);
-  budget_->CloseLocked(*this);
+  const MutexLock lock(&budget_->mutex_);
+  budget_->CloseAccount(*this);
   if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
 }
 

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "grpcpp/server_context.h"
 #include "server/observability/metrics.h"
 
@@ -34,16 +34,17 @@ class AnswerBudget {
     // its largest call, until they do not: that call, which may be this one, ends with RESOURCE_EXHAUSTED. Its OnCancel
     // may run on this thread before Add returns, so that no lock may be held that it takes.
     void Add(uint64_t bytes);
-    // That many of them have been read.
+    // Says that `bytes` of the answers have been read.
     void Remove(uint64_t bytes);
-    // All have been, or never will. Idempotent; later Adds count for nothing. To be called by OnDone at the latest.
+    // Says that all answers have been read, or never will be. Idempotent; later Adds count for nothing. To be called by
+    // OnDone at the latest.
     void Close();
 
    private:
     friend class AnswerBudget;
     AnswerBudget* const budget_;
     grpc::CallbackServerContext* const context_;
-    // Guarded by the budget's mutex_.
+    // The budget's mutex_ guards what follows; clang cannot tell that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
     uint64_t peer_ = 0;        // whose they are, once listed
     size_t idx_ = kNotListed;  // in accounts_
@@ -56,17 +57,15 @@ class AnswerBudget {
  private:
   static constexpr size_t kNotListed = SIZE_MAX;
 
-  // With the mutex held.
-  void ListLocked(Account& account);
-  void CloseLocked(Account& account);
-  Account& LargestLocked() const;
+  void ListAccount(Account& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseAccount(Account& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Account& LargestAccount() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;
   Metrics* const metrics_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  uint64_t bytes_ = 0;              // of all accounts
-  std::vector<Account*> accounts_;  // that hold something, or did
+  Mutex mutex_;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all accounts
+  std::vector<Account*> accounts_ ABSL_GUARDED_BY(mutex_);  // that hold something, or did
 };
 
 }  // namespace maxsim::rpc

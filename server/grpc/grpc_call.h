@@ -37,11 +37,11 @@ absl::Status Authenticate(const service::Authenticator& authenticator, const grp
 // for one whose deadline is more than a year away.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
 
-// The time of MonotonicNow() that is as far from `monotonic_now` as `deadline` is from `grpc_now`, which is one of the
-// same clock; InfiniteFuture for one that is more than a year away, gRPC's infinite future included.
+// Returns the time of MonotonicNow() that is as far from `monotonic_now` as `deadline` is from `grpc_now`, which is one
+// of the same clock; InfiniteFuture for one that is more than a year away, gRPC's infinite future included.
 absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now);
 
-// The deadline for gRPC that is `time` away from now, on a clock that nobody sets.
+// Returns the deadline for gRPC that is `time` away from now, on a clock that nobody sets.
 gpr_timespec FromNow(absl::Duration time);
 
 // Returns service::ClientOf of the metadata `key` ("" for none) and of the caller's address.

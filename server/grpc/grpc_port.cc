@@ -57,17 +57,17 @@ void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
   }
 }
 
-std::string_view NameOf(gate::Ending ending) {
-  switch (ending) {
-    case gate::Ending::kFull:
+std::string_view NameOf(gate::CloseReason reason) {
+  switch (reason) {
+    case gate::CloseReason::kFull:
       return "full";
-    case gate::Ending::kPeerFull:
+    case gate::CloseReason::kPeerFull:
       return "peer_full";
-    case gate::Ending::kTimeout:
+    case gate::CloseReason::kTimeout:
       return "timeout";
-    case gate::Ending::kMalformed:
+    case gate::CloseReason::kMalformed:
       return "malformed";
-    case gate::Ending::kUnauthenticated:
+    case gate::CloseReason::kUnauthenticated:
       return "unauthenticated";
   }
   return "other";
@@ -97,6 +97,7 @@ GrpcPort::GrpcPort(const config::Config& config, const config::Address& address,
                             .tls = dependencies_.certificates->enabled(),
                             .max_connections = config.grpc.max_connections,
                             .max_connections_per_peer = config.grpc.max_connections_per_peer,
+                            .max_concurrent_streams = config.grpc.max_concurrent_streams,
                             .first_call_timeout = config.grpc.first_call_timeout},
           ForGate())) {
   if (config.admin.enabled) health_names_.emplace_back(v1::Admin::service_full_name());
@@ -128,7 +129,9 @@ absl::Status GrpcPort::Start(const config::Config& config) {
 
 gate::GateDependencies GrpcPort::ForGate() {
   gate::GateDependencies of_gate;
-  of_gate.hand_over = [this](int fd, std::string_view bytes, bool tls) { HandOver(fd, bytes, tls); };
+  of_gate.hand_over = [this](gate::OwnedFd fd, std::string_view bytes, bool tls) {
+    HandOver(std::move(fd), bytes, tls);
+  };
   const service::Authenticator* const authenticator = dependencies_.authenticator;
   if (authenticator != nullptr && authenticator->enabled(service::Scope::kSearch)) {
     of_gate.authenticate = [authenticator](std::string_view authorization) {
@@ -138,8 +141,8 @@ gate::GateDependencies GrpcPort::ForGate() {
   of_gate.on_refused_call = [this](std::string_view path, const absl::Status& status) {
     CountRefusedCall(path, status);
   };
-  of_gate.on_ended = [this](gate::Ending ending) {
-    if (dependencies_.metrics != nullptr) dependencies_.metrics->CountEndedConnection(NameOf(ending));
+  of_gate.on_closed = [this](gate::CloseReason reason) {
+    if (dependencies_.metrics != nullptr) dependencies_.metrics->CountEndedConnection(NameOf(reason));
   };
   of_gate.on_counts = [this](const gate::GateCounts& counts) {
     if (dependencies_.metrics == nullptr) return;
@@ -150,13 +153,13 @@ gate::GateDependencies GrpcPort::ForGate() {
   return of_gate;
 }
 
-void GrpcPort::HandOver(int fd, std::string_view bytes, bool tls) {
+void GrpcPort::HandOver(gate::OwnedFd fd, std::string_view bytes, bool tls) {
   Acceptor::NewConnectionParameters connection;
-  connection.fd = fd;
   if (!bytes.empty()) {
     const grpc::Slice slice(bytes.data(), bytes.size());
     connection.read_buffer = grpc::ByteBuffer(&slice, 1);
   }
+  connection.fd = fd.Release();
   (tls ? encrypted_ : plain_)->HandleNewConnection(&connection);
 }
 

@@ -45,8 +45,8 @@ class GrpcPort {
   // Sets the health of the whole server and of each service that is enabled.
   void SetHealth(bool serving);
 
-  // Whether a client could be served now: a connection to the port is accepted, and a call of the health service is
-  // answered, each within `limit`. UNAVAILABLE with the reason. One call at a time.
+  // Returns whether a client could be served now: a connection to the port is accepted, and a call of the health
+  // service is answered, each within `limit`. UNAVAILABLE with the reason. One call at a time.
   absl::Status Probe(absl::Duration limit);
 
   // Blocks until Shutdown.
@@ -59,7 +59,7 @@ class GrpcPort {
   GrpcPort(const config::Config& config, const config::Address& address, Dependencies dependencies);
   absl::Status Start(const config::Config& config);
   gate::GateDependencies ForGate();
-  void HandOver(int fd, std::string_view bytes, bool tls);
+  void HandOver(gate::OwnedFd fd, std::string_view bytes, bool tls);
   void CountRefusedCall(std::string_view path, const absl::Status& status);
   absl::Status ProbeHealth(absl::Duration limit);
 

@@ -3,11 +3,11 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/saturating.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/message.h"
@@ -80,13 +80,14 @@ uint64_t ElementBytes(const FieldDescriptor& field) {
 
 class Shapes {
  public:
+  // Thread-safe.
   const Shape* Of(const Descriptor* type) {
-    const std::lock_guard lock(mutex_);
-    return OfLocked(type);
+    const MutexLock lock(&mutex_);
+    return FindOrMake(type);
   }
 
  private:
-  const Shape* OfLocked(const Descriptor* type) {
+  const Shape* FindOrMake(const Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::unique_ptr<Shape>& shape = shapes_[type];
     if (shape != nullptr) return shape.get();
     shape = std::make_unique<Shape>();
@@ -100,14 +101,14 @@ class Shapes {
     return made;
   }
 
-  Shape::Field Describe(const FieldDescriptor* field) {
+  Shape::Field Describe(const FieldDescriptor* field) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const uint64_t in_list = field->is_repeated() ? kPointerBytes * kGrowth : 0;
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE: {
         const Descriptor* const type = field->message_type();
         const uint64_t bytes =
             google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->SpaceUsedLong();
-        return {Shape::Field::Kind::kMessage, field, OfLocked(type), kBytes, bytes + kHeapBytes + in_list};
+        return {Shape::Field::Kind::kMessage, field, FindOrMake(type), kBytes, bytes + kHeapBytes + in_list};
       }
       case FieldDescriptor::CPPTYPE_STRING:
         return {Shape::Field::Kind::kString, field, nullptr, kBytes, kStringObjectBytes + in_list};
@@ -117,8 +118,8 @@ class Shapes {
     }
   }
 
-  std::mutex mutex_;
-  std::map<const Descriptor*, std::unique_ptr<Shape>> shapes_;
+  Mutex mutex_;
+  std::map<const Descriptor*, std::unique_ptr<Shape>> shapes_ ABSL_GUARDED_BY(mutex_);
 };
 
 class Walk {

@@ -20,7 +20,8 @@ inline constexpr uint64_t kParsedBytesPerByte = 6;
 // cannot come to 64 MiB. Time is linear in the number of fields and stops where the bound is passed. Thread-safe.
 absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor* type);
 
-// The bytes that CheckParsedMemory compares with its bound, of a message of any size: no less than protobuf takes.
+// Returns the bytes that CheckParsedMemory compares with its bound, of a message of any size: no less than protobuf
+// takes.
 uint64_t EstimateParsedBytes(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor* type);
 
 }  // namespace maxsim::rpc

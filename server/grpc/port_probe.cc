@@ -1,5 +1,6 @@
 #include "server/grpc/port_probe.h"
 
+#include <chrono>
 #include <utility>
 
 #include "base/thread_name.h"
@@ -12,35 +13,37 @@ PortProbe::PortProbe(std::function<absl::Status()> probe, absl::Duration interva
 
 PortProbe::~PortProbe() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   thread_.join();
 }
 
 absl::Status PortProbe::status() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return status_;
 }
 
 void PortProbe::Run() {
   NameThisThread("port-probe");
   int num_failures = 0;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
-    wake_.wait_for(lock, absl::ToChronoNanoseconds(interval_), [this] { return stopping_; });
+    const auto next_probe = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(interval_);
+    while (!stopping_ && wake_.WaitUntil(lock, next_probe)) {
+    }
     if (stopping_) return;
-    lock.unlock();
+    lock.Unlock();
     const absl::Status answer = probe_();
-    lock.lock();
+    lock.Lock();
     num_failures = answer.ok() ? 0 : num_failures + 1;
     const bool answers = num_failures < kFailures;
     if (answers == status_.ok()) continue;
     status_ = answers ? absl::OkStatus() : answer;
-    lock.unlock();
+    lock.Unlock();
     on_change_(answers ? absl::OkStatus() : answer);
-    lock.lock();
+    lock.Lock();
   }
 }
 

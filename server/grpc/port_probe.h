@@ -1,13 +1,12 @@
 // Asks again and again whether the gRPC port answers, so that readiness is what a client would find.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace maxsim {
 
@@ -33,11 +32,10 @@ class PortProbe {
   const std::function<absl::Status()> probe_;
   const absl::Duration interval_;
   const std::function<void(const absl::Status&)> on_change_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  bool stopping_ = false;
-  absl::Status status_;
+  mutable Mutex mutex_;
+  ConditionVariable wake_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "client/status.h"
 #include "google/protobuf/message.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -62,7 +63,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   void OnWriteDone(bool ok) override {
     const std::shared_ptr<ReflectionStream> keep = self_;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       writing_ = false;
     }
     if (!ok) return Conclude({grpc::StatusCode::CANCELLED, "the call was cancelled"});
@@ -81,7 +82,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   }
 
   bool IdleSince(Clock::time_point time) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return last_request_ < time;
   }
 
@@ -90,7 +91,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   void End(const grpc::Status& status) {
     bool is_writing = false;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (finished_) return;
       if (!end_.has_value()) end_ = status;
       is_writing = writing_;
@@ -110,7 +111,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   void Proceed(Operation operation) {
     bool goes_on = false;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (finished_) return;
       goes_on = !end_.has_value();
       if (goes_on && operation == Operation::kWrite) {
@@ -126,7 +127,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
 
   void Conclude(const grpc::Status& status) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (finished_) return;
       if (!end_.has_value()) end_ = status;
       ++starting_;
@@ -138,7 +139,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   void Started() {
     grpc::Status status;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       --starting_;
       if (!end_.has_value() || finished_ || writing_ || starting_ > 0) return;
       finished_ = true;
@@ -154,13 +155,12 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   grpc::ByteBuffer message_;                // being read
   grpc::ByteBuffer answer_;                 // being written
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  Clock::time_point last_request_ = Clock::now();
-  std::optional<grpc::Status> end_;  // how the stream ends, once that is known
-  int starting_ = 0;                 // threads between deciding on an operation and having started it
-  bool writing_ = false;
-  bool finished_ = false;  // Finish was called
+  Mutex mutex_;
+  Clock::time_point last_request_ ABSL_GUARDED_BY(mutex_) = Clock::now();
+  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);  // how the stream ends, once that is known
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;  // threads between deciding on an operation and having started it
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
 
 Reflection::Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
@@ -178,7 +178,7 @@ Reflection::Reactor* Reflection::Begin(grpc::CallbackServerContext* context) {
 }
 
 absl::Status Reflection::Add(const std::shared_ptr<ReflectionStream>& stream) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (draining_) return absl::UnavailableError("the server is draining");
   if (streams_.size() >= static_cast<size_t>(limits_.max_streams)) {
     return absl::ResourceExhaustedError(
@@ -189,12 +189,12 @@ absl::Status Reflection::Add(const std::shared_ptr<ReflectionStream>& stream) {
 }
 
 void Reflection::Remove(const std::shared_ptr<ReflectionStream>& stream) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   streams_.erase(stream);
 }
 
 std::vector<std::shared_ptr<ReflectionStream>> Reflection::OpenStreams() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return {streams_.begin(), streams_.end()};
 }
 
@@ -207,7 +207,7 @@ void Reflection::EndIdleStreams() {
 
 void Reflection::Drain() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     draining_ = true;
   }
   for (const std::shared_ptr<ReflectionStream>& stream : OpenStreams()) {

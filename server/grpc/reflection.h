@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "grpcpp/server_context.h"
@@ -80,10 +80,9 @@ class Reflection {
   Version<RawServiceOf<grpc::reflection::v1::ServerReflection>> v1_{this};
   Version<RawServiceOf<grpc::reflection::v1alpha::ServerReflection>> v1alpha_{this};
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  bool draining_ = false;
-  std::unordered_set<std::shared_ptr<ReflectionStream>> streams_;
+  Mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unordered_set<std::shared_ptr<ReflectionStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace maxsim::rpc

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/monotonic_clock.h"
+#include "base/mutex.h"
 #include "client/status.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/grpc/grpc_call.h"
@@ -59,7 +60,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     self_ = shared_from_this();
     if (const absl::Status admitted = admit_(); !admitted.ok()) {
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(&mutex_);
         finished_ = true;
       }
       return Finish(client::ToGrpcStatus(admitted));
@@ -70,7 +71,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void Drain() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       draining_ = true;
     }
     Proceed();
@@ -83,7 +84,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     if (ok && admitted.ok() && Accept()) TakeRequest(arrival);
     {
       // Only now: the next read overwrites message_.
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       reading_ = false;
       if (!ok) reads_done_ = true;
       refused_.Update(admitted);
@@ -95,13 +96,13 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     const std::shared_ptr<RerankStreamCall> keep = self_;
     uint64_t bytes = 0;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       writing_ = false;
       bytes = answers_.front().Length();
       unread_bytes_ -= bytes;
       answers_.pop_front();
       --in_flight_;
-      if (!ok) BreakLocked();
+      if (!ok) Break();
     }
     account_.Remove(bytes);
     Proceed();
@@ -111,8 +112,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     const std::shared_ptr<RerankStreamCall> keep = self_;
     cancelled_->store(true, std::memory_order_relaxed);
     {
-      std::lock_guard lock(mutex_);
-      BreakLocked();
+      MutexLock lock(&mutex_);
+      Break();
     }
     Proceed();
   }
@@ -130,14 +131,14 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   // A request that was read while the stream was told to end still gets its answer; one after its end does not.
   bool Accept() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (finished_) return false;
     ++in_flight_;
     return true;
   }
 
   // Nobody listens any more. The answer that is being written stays until gRPC has let go of it.
-  void BreakLocked() {
+  void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
     while (answers_.size() > (writing_ ? 1 : 0)) {
       unread_bytes_ -= answers_.back().Length();
@@ -181,7 +182,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
     account_.Add(bytes);
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (finished_ || broken_) return;
       answers_.push_back(std::move(answer));
       unread_bytes_ += bytes;
@@ -192,9 +193,9 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // An answer is lost for want of memory. The client is not left to wait for it.
   void Abandon() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (finished_) return;
-      BreakLocked();
+      Break();
     }
     Proceed();
   }
@@ -204,7 +205,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     bool read = false;
     const grpc::ByteBuffer* write = nullptr;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (finished_) return;
       ++starting_;
       if (!broken_ && !writing_ && !answers_.empty()) {
@@ -222,9 +223,9 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     End end = End::kNo;
     absl::Status refused;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       --starting_;
-      end = EndLocked();
+      end = DecideEnd();
       refused = refused_;
       finished_ = finished_ || end != End::kNo;
     }
@@ -237,7 +238,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   // Whether, and how, the stream ends now. Not while another thread is about to start an operation: gRPC may delete the
   // call after Finish, and that thread will come here itself.
-  End EndLocked() const {
+  End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || writing_) return End::kNo;
     if (broken_) return End::kCancelled;
     if (in_flight_ > 0) return End::kNo;
@@ -260,36 +261,36 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
   grpc::ByteBuffer message_;                // belongs to the one read at a time, and to its handling
 
-  std::mutex mutex_;
-  // Guarded by mutex_. A deque, so that the answer being written stays where it is.
-  std::deque<grpc::ByteBuffer> answers_;  // the front one is being written while writing_
-  uint64_t unread_bytes_ = 0;             // of answers_
-  int in_flight_ = 0;                     // read and not yet written
-  int starting_ = 0;                      // threads between deciding on an operation and having started it
-  bool reading_ = false;                  // a read is under way, or what it read is being handled
-  bool writing_ = false;
-  bool reads_done_ = false;  // the client has closed its side
-  bool draining_ = false;
-  absl::Status refused_;   // why no more is read
-  bool broken_ = false;    // cancelled, or a write failed: nobody listens
-  bool finished_ = false;  // Finish was called
+  Mutex mutex_;
+  // The front answer is being written while writing_; a deque leaves it where it is.
+  std::deque<grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);
+  uint64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of answers_
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;          // requests that were read, and whose answers are not written yet
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;           // threads between deciding on an operation and having started it
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;       // a read is under way, or what it read is being handled
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;  // the client has closed its side
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);   // why no more is read
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // the call was cancelled, or a write failed: nobody listens
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
 
 bool StreamRegistry::Add(const std::shared_ptr<RerankStreamCall>& stream) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   streams_.insert(stream);
   return draining_;
 }
 
 void StreamRegistry::Remove(const std::shared_ptr<RerankStreamCall>& stream) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   streams_.erase(stream);
 }
 
 void StreamRegistry::Drain() {
   std::vector<std::shared_ptr<RerankStreamCall>> streams;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     draining_ = true;
     streams.assign(streams_.begin(), streams_.end());
   }

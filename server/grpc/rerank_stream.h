@@ -3,10 +3,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -28,9 +28,9 @@ class StreamRegistry {
   void Drain();
 
  private:
-  std::mutex mutex_;
-  bool draining_ = false;
-  std::unordered_set<std::shared_ptr<RerankStreamCall>> streams_;
+  Mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unordered_set<std::shared_ptr<RerankStreamCall>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Serves one stream. At most `max_in_flight` requests are unanswered at a time; beyond that the stream is not read, and

@@ -22,8 +22,8 @@ class ServiceDescriptors {
   // all files that these import; no other file of the program can. A name without generated code is listed only.
   explicit ServiceDescriptors(std::vector<std::string> services);
 
-  // An answer of bounded size: one of the files and all that it imports, names, or an error_response (NOT_FOUND for
-  // what is not there, INVALID_ARGUMENT for a request that asks for nothing).
+  // Returns an answer of bounded size: one of the files and all that it imports, names, or an error_response (NOT_FOUND
+  // for what is not there, INVALID_ARGUMENT for a request that asks for nothing).
   grpc::reflection::v1::ServerReflectionResponse Answer(
       const grpc::reflection::v1::ServerReflectionRequest& request) const;
 
@@ -35,7 +35,7 @@ class ServiceDescriptors {
   void AddEnum(const google::protobuf::EnumDescriptor& enumeration);
   void AddField(const google::protobuf::FieldDescriptor& field);
 
-  // Null when it is not there.
+  // These return null for what is not there.
   File FindFile(const std::string& name) const;
   File FindSymbol(const std::string& name) const;
   File FindExtension(const std::string& type, int32_t number) const;

@@ -144,7 +144,7 @@ absl::StatusOr<bool> TlsCertificates::Load() {
   if (!enabled()) return false;
   auto pem = Read();
   if (!pem.ok()) return pem.status();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (pem_ == *pem) return false;
   pem_ = *std::move(pem);
   fetched_ = false;
@@ -160,14 +160,14 @@ std::shared_ptr<grpc::ServerCredentials> TlsCertificates::Credentials() {
 grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(void* self,
                                                                  grpc_ssl_server_certificate_config** config) {
   auto& certificates = *static_cast<TlsCertificates*>(self);
-  std::lock_guard lock(certificates.mutex_);
+  MutexLock lock(&certificates.mutex_);
   if (std::exchange(certificates.fetched_, true)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-  const Pem& pem = certificates.pem_;
-  const grpc_ssl_pem_key_cert_pair pair = {pem.private_key.c_str(), pem.cert_chain.c_str()};
+  const grpc_ssl_pem_key_cert_pair pair = {certificates.pem_.private_key.c_str(), certificates.pem_.cert_chain.c_str()};
   // gRPC (1.51) wants authorities here, whatever its documentation says, and looks at them only where certificates are
   // asked of clients; where they are not, it gets a certificate that parses.
-  const std::string& authorities = pem.client_ca.empty() ? pem.cert_chain : pem.client_ca;
-  // It makes copies.
+  const std::string& authorities =
+      certificates.pem_.client_ca.empty() ? certificates.pem_.cert_chain : certificates.pem_.client_ca;
+  // gRPC copies what it is given.
   *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }

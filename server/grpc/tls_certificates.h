@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "grpc/grpc_security.h"
 #include "grpcpp/security/server_credentials.h"
 #include "server/config/config.h"
@@ -49,10 +49,9 @@ class TlsCertificates {
   const std::string cert_file_;
   const std::string key_file_;
   const std::string client_ca_file_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  Pem pem_;
-  bool fetched_ = false;  // gRPC has what pem_ holds
+  Mutex mutex_;
+  Pem pem_ ABSL_GUARDED_BY(mutex_);
+  bool fetched_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has what pem_ holds
 };
 
 }  // namespace maxsim

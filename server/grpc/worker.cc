@@ -23,7 +23,7 @@ absl::Status TooMany() {
 }  // namespace
 
 Worker::Worker() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   // Without the first one nothing would ever run: here a failure ends the start of the server.
   threads_.emplace_back([this] { Run(); });
 }
@@ -36,13 +36,13 @@ Worker::~Worker() {
 void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSignal> stop, Task task) {
   absl::Status refused;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     // Under the lock: a signal that is stopped later meets the task in the queue when it is withdrawn.
     refused = stopping_ ? Draining() : tasks_.size() >= kMaxWaiting ? TooMany() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
-      StartThreadLocked();
-      wake_.notify_one();
+      StartThread();
+      wake_.NotifyOne();
       return;
     }
   }
@@ -52,7 +52,7 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
 void Worker::Withdraw(const StopSignal* stop) {
   Task task;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found =
         std::find_if(tasks_.begin(), tasks_.end(), [&](const Waiting& waiting) { return waiting.stop.get() == stop; });
     if (found == tasks_.end()) return;
@@ -65,15 +65,15 @@ void Worker::Withdraw(const StopSignal* stop) {
 void Worker::Stop() {
   std::deque<Waiting> dropped;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
     dropped = std::exchange(tasks_, {});
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   for (Waiting& waiting : dropped) waiting.task(Draining());
 }
 
-std::deque<Worker::Waiting>::iterator Worker::NextLocked() {
+std::deque<Worker::Waiting>::iterator Worker::NextTask() {
   // Tasks of one key go one after another, so that only the first of them may go now.
   std::set<std::string_view> passed;
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
@@ -84,8 +84,8 @@ std::deque<Worker::Waiting>::iterator Worker::NextLocked() {
   return tasks_.end();
 }
 
-void Worker::StartThreadLocked() {
-  if (stopping_ || num_idle_ > 0 || threads_.size() >= kMaxThreads || NextLocked() == tasks_.end()) return;
+void Worker::StartThread() {
+  if (stopping_ || num_idle_ > 0 || threads_.size() >= kMaxThreads || NextTask() == tasks_.end()) return;
   try {
     threads_.emplace_back([this] { Run(); });
   } catch (const std::system_error&) {
@@ -94,12 +94,12 @@ void Worker::StartThreadLocked() {
 
 void Worker::Run() {
   NameThisThread("worker");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stopping_) {
-    const auto next = NextLocked();
+    const auto next = NextTask();
     if (next == tasks_.end()) {
       ++num_idle_;
-      wake_.wait(lock);
+      wake_.Wait(lock);
       --num_idle_;
       continue;
     }
@@ -109,16 +109,16 @@ void Worker::Run() {
     running_.insert(key);
     num_long_ += taken.length == Length::kLong ? 1 : 0;
     // Somebody else looks after what is left.
-    StartThreadLocked();
-    lock.unlock();
+    StartThread();
+    lock.Unlock();
     const Length length = taken.length;
     taken.task(StopStatus(taken.stop.get()));
     taken = {};
-    lock.lock();
+    lock.Lock();
     running_.erase(key);
     num_long_ -= length == Length::kLong ? 1 : 0;
     // Its end may give more than one task its turn.
-    wake_.notify_all();
+    wake_.NotifyAll();
   }
 }
 

@@ -2,11 +2,9 @@
 // those of different keys side by side.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +12,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "base/stop.h"
 
 namespace maxsim::rpc {
@@ -60,20 +59,20 @@ class Worker {
   };
 
   void Run();
-  // The first task whose turn it is; the end when there is none.
-  std::deque<Waiting>::iterator NextLocked();
+  // Returns the first task whose turn it is, or the end when there is none.
+  std::deque<Waiting>::iterator NextTask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts another thread when more tasks have their turn than threads are idle. Where the system has no thread left,
   // those that are there do the work.
-  void StartThreadLocked();
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Waiting> tasks_;
-  std::set<std::string> running_;  // keys
-  size_t num_long_ = 0;            // that run
-  size_t num_idle_ = 0;            // threads
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  Mutex mutex_;
+  ConditionVariable wake_;
+  std::deque<Waiting> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> running_ ABSL_GUARDED_BY(mutex_);  // keys of the tasks that run
+  size_t num_long_ ABSL_GUARDED_BY(mutex_) = 0;            // long tasks that run
+  size_t num_idle_ ABSL_GUARDED_BY(mutex_) = 0;            // threads without a task
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace maxsim::rpc

@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using beast::http::field;
 
-// That an answer has to be read when the server is about to end.
+// The time a client has to read an answer when the server is about to end.
 constexpr absl::Duration kHurriedWrite = absl::Seconds(1);
 
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -94,7 +94,7 @@ void Connection::Start() {
   Error unknown;
   const auto remote = socket_.remote_endpoint(unknown);
   if (!unknown) peer_ = PeerKeyOf(remote.address());
-  place_ = connections_.Add(peer_, shared_from_this());
+  position_ = connections_.Add(peer_, shared_from_this());
   Guarded([this] { AwaitRequest(); });
 }
 
@@ -108,8 +108,8 @@ void Connection::Close() {
   ReturnSlot();
   // The list may hold the last reference.
   const std::shared_ptr<Connection> self = shared_from_this();
-  if (place_.has_value()) connections_.Remove(peer_, *place_);
-  place_.reset();
+  if (position_.has_value()) connections_.Remove(peer_, *position_);
+  position_.reset();
 }
 
 template <typename Work>
@@ -155,7 +155,7 @@ void Connection::EndGrace() {
 }
 
 void Connection::ReturnSlot() {
-  if (std::exchange(has_slot_, false)) connections_.ReturnSlot(peer_, *place_);
+  if (std::exchange(has_slot_, false)) connections_.ReturnSlot(peer_, *position_);
 }
 
 void Connection::Enter(Phase phase, absl::Duration limit) {
@@ -200,15 +200,15 @@ void Connection::ReceiveMore() {
   });
 }
 
-void Connection::Take(RequestReader::Step step) {
-  switch (step) {
-    case RequestReader::Step::kMore:
+void Connection::Take(RequestReader::Progress progress) {
+  switch (progress) {
+    case RequestReader::Progress::kMore:
       return ReceiveMore();
-    case RequestReader::Step::kHeader:
+    case RequestReader::Progress::kHeader:
       return OnHeader();
-    case RequestReader::Step::kComplete:
+    case RequestReader::Progress::kComplete:
       return OnRequest();
-    case RequestReader::Step::kRefused:
+    case RequestReader::Progress::kRefused:
       return Refuse(reader_.refusal().status, reader_.refusal().why);
   }
 }
@@ -227,16 +227,16 @@ void Connection::OnHeader() {
 void Connection::AcceptBody() {
   const TransportOptions& options = connections_.options();
   // What the header says of the length is looked at before a slot is taken.
-  const RequestReader::Step step = reader_.AcceptBody(options.max_body_bytes);
-  if (step == RequestReader::Step::kRefused) return Take(step);
-  has_slot_ = connections_.TakeSlot(peer_, *place_);
+  const RequestReader::Progress progress = reader_.AcceptBody(options.max_body_bytes);
+  if (progress == RequestReader::Progress::kRefused) return Take(progress);
+  has_slot_ = connections_.TakeSlot(peer_, *position_);
   if (!has_slot_) {
     return Refuse(429, absl::ResourceExhaustedError(
                            absl::StrCat("the limit of ", options.max_requests, " requests at a time is reached")));
   }
   Enter(Phase::kBody, options.body_timeout);
   body_began_ = std::chrono::steady_clock::now();
-  if (step == RequestReader::Step::kComplete || !reader_.wants_continue()) return Take(step);
+  if (progress == RequestReader::Progress::kComplete || !reader_.wants_continue()) return Take(progress);
   asio::async_write(socket_, asio::buffer(kContinue, sizeof(kContinue) - 1),
                     [self = shared_from_this()](Error error, size_t) {
                       if (self->phase_ == Phase::kClosed) return;
@@ -250,7 +250,7 @@ void Connection::OnRequest() {
   request.body = reader_.TakeBody();
   request.arrival = MonotonicNow();
   request.cancelled = cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  // As long as the application makes it: its calls have deadlines of their own.
+  // The application takes as long as it likes: its calls have deadlines of their own.
   Enter(Phase::kHandling, absl::InfiniteDuration());
   WatchForHangup();
   connections_.application().Handle(std::move(request), [self = shared_from_this()](Response response) mutable {
@@ -282,7 +282,7 @@ void Connection::Answer(Response response, bool more_to_come) {
   const bool is_head = reader_.is_head();
   reader_.End();
   const absl::Duration limit = connections_.options().write_timeout;
-  Enter(Phase::kWriting, connections_.in_a_hurry ? std::min(limit, kHurriedWrite) : limit);
+  Enter(Phase::kWriting, connections_.grace_is_over ? std::min(limit, kHurriedWrite) : limit);
   message_ = {};
   message_.version(reader_.version());
   message_.result(static_cast<unsigned>(response.status));

@@ -65,7 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void AwaitRequest();
   void BeginRequest();
   void ReceiveMore();
-  void Take(RequestReader::Step step);
+  void Take(RequestReader::Progress progress);
   void OnHeader();
   void AcceptBody();
   void ReceiveBody();
@@ -84,7 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer deadline_;
   Connections& connections_;
   PeerKey peer_{};
-  std::optional<Connections::Place> place_;  // among the connections
+  std::optional<Connections::Position> position_;  // in the lists of Connections
   bool has_slot_ = false;
   Phase phase_ = Phase::kIdle;
   std::chrono::steady_clock::time_point body_began_;  // the phase kBody

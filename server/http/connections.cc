@@ -25,11 +25,11 @@ PeerKey PeerKeyOf(const boost::asio::ip::address& address) {
 Connections::Connections(TransportOptions options, Application* application, std::function<void()> on_removed)
     : options_(std::move(options)), application_(application), on_removed_(std::move(on_removed)) {}
 
-Connections::Place Connections::Add(const PeerKey& key, std::shared_ptr<Connection> connection) {
+Connections::Position Connections::Add(const PeerKey& key, std::shared_ptr<Connection> connection) {
   List fresh;
   fresh.push_back({std::move(connection), next_turn_++});
   Peer& peer = peers_[key];
-  const Place place = fresh.begin();
+  const Position position = fresh.begin();
   peer.idle.splice(peer.idle.end(), fresh);
   ++peer.num_open;
   ++num_idle_;
@@ -40,19 +40,19 @@ Connections::Place Connections::Add(const PeerKey& key, std::shared_ptr<Connecti
     DropIdle();
   }
   Report();
-  return place;
+  return position;
 }
 
-void Connections::Remove(const PeerKey& key, Place place) {
+void Connections::Remove(const PeerKey& key, Position position) {
   const auto peer = peers_.find(key);
-  peer->second.idle.erase(place);
+  peer->second.idle.erase(position);
   if (--peer->second.num_open == 0) peers_.erase(peer);
   --num_idle_;
   Report();
   on_removed_();
 }
 
-bool Connections::TakeSlot(const PeerKey& key, Place place) {
+bool Connections::TakeSlot(const PeerKey& key, Position position) {
   if (busy_.size() >= static_cast<size_t>(options_.max_requests)) {
     const auto slow = std::find_if(busy_.begin(), busy_.end(), [this](const Entry& entry) {
       return entry.connection->ReceivingFor() > options_.slow_body;
@@ -61,15 +61,15 @@ bool Connections::TakeSlot(const PeerKey& key, Place place) {
     const std::shared_ptr<Connection> connection = slow->connection;
     connection->GiveWay();
   }
-  busy_.splice(busy_.end(), peers_.find(key)->second.idle, place);
+  busy_.splice(busy_.end(), peers_.find(key)->second.idle, position);
   --num_idle_;
   return true;
 }
 
-void Connections::ReturnSlot(const PeerKey& key, Place place) {
+void Connections::ReturnSlot(const PeerKey& key, Position position) {
   List& idle = peers_.find(key)->second.idle;
-  place->turn = next_turn_++;
-  idle.splice(idle.end(), busy_, place);
+  position->turn = next_turn_++;
+  idle.splice(idle.end(), busy_, position);
   ++num_idle_;
 }
 

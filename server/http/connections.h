@@ -32,8 +32,8 @@ class Connections {
     uint64_t turn = 0;  // when it became idle, counted
   };
   using List = std::list<Entry>;
-  // Where a connection stands, from Add to Remove.
-  using Place = List::iterator;
+  // The list entry of a connection, from Add to Remove.
+  using Position = List::iterator;
 
   // `on_removed` is called after a connection has left.
   Connections(TransportOptions options, Application* application, std::function<void()> on_removed);
@@ -44,24 +44,24 @@ class Connections {
   // Adds an idle connection, or throws std::bad_alloc (nothing else here that changes the lists can); where its peer,
   // or all together, have too many then, it closes the one that has been idle for longest, of this peer or else of the
   // peer that has most.
-  Place Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
+  Position Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
   // Takes an idle connection out; the caller may hold its last reference.
-  void Remove(const PeerKey& peer, Place place);
+  void Remove(const PeerKey& peer, Position position);
 
   // Gives an idle connection a request's slot; false when all are taken, and none by a body that comes slowly.
-  bool TakeSlot(const PeerKey& peer, Place place);
-  // Back to the idle, as the one that became so last.
-  void ReturnSlot(const PeerKey& peer, Place place);
+  bool TakeSlot(const PeerKey& peer, Position position);
+  // Puts the connection back among the idle ones, as the one that became idle last.
+  void ReturnSlot(const PeerKey& peer, Position position);
 
   // Closes the connection that has been idle for longest, of the peer that has most.
   void DropIdle();
 
-  // A copy, for what may close them.
+  // Returns a copy, for what may close them.
   std::vector<std::shared_ptr<Connection>> All() const;
   size_t size() const { return num_idle_ + busy_.size(); }
 
-  bool draining = false;    // no connection gets another request
-  bool in_a_hurry = false;  // no answer has long to be read
+  bool draining = false;       // no connection gets another request
+  bool grace_is_over = false;  // no answer has long to be read
 
  private:
   struct Peer {

@@ -183,7 +183,7 @@ class HttpServer::Impl final : private Application {
         })) {
       return std::nullopt;
     }
-    // It could unfold to any size.
+    // A compressed body could unfold to any size.
     return CountedError(415, absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
                         MonotonicNow());
   }

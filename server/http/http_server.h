@@ -23,7 +23,7 @@ struct HttpOptions {
   int max_concurrent_requests = 64;  // /v1/rerank calls
   uint64_t max_body_bytes = 0;
   absl::Duration request_timeout;  // zero: none
-  // As in TransportOptions, but that no time, zero, is no limit.
+  // These mean what they mean in TransportOptions, except that a time of zero is no limit.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
   absl::Duration idle_timeout = absl::Seconds(60);

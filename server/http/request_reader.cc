@@ -95,8 +95,8 @@ boost::asio::mutable_buffer RequestReader::Prepare() {
   return buffer_.prepare(std::min(wanted, kBufferBytes - buffer_.size()));
 }
 
-RequestReader::Step RequestReader::Advance() {
-  if (parser_->is_done()) return Step::kComplete;
+RequestReader::Progress RequestReader::Advance() {
+  if (parser_->is_done()) return Progress::kComplete;
   const bool in_header = !parser_->is_header_done();
   while (buffer_.size() > 0) {
     const auto bytes = buffer_.data();
@@ -107,16 +107,16 @@ RequestReader::Step RequestReader::Advance() {
     }
     buffer_.consume(used);
     if (error == beast::http::error::need_more) {
-      return buffer_.size() < kBufferBytes ? Step::kMore : RefuseFor(beast::http::error::buffer_overflow);
+      return buffer_.size() < kBufferBytes ? Progress::kMore : RefuseFor(beast::http::error::buffer_overflow);
     }
     if (error) return RefuseFor(error);
     if (in_header && parser_->is_header_done()) return TakeHeader();
-    if (parser_->is_done()) return Step::kComplete;
+    if (parser_->is_done()) return Progress::kComplete;
   }
-  return Step::kMore;
+  return Progress::kMore;
 }
 
-RequestReader::Step RequestReader::AcceptBody(uint64_t max_bytes) {
+RequestReader::Progress RequestReader::AcceptBody(uint64_t max_bytes) {
   if (const auto length = parser_->content_length(); length && *length > max_bytes) {
     return Refuse(413, absl::StrCat("the body has ", *length, " bytes, more than the limit ", max_bytes));
   }
@@ -126,12 +126,12 @@ RequestReader::Step RequestReader::AcceptBody(uint64_t max_bytes) {
   return Advance();
 }
 
-RequestReader::Step RequestReader::Refuse(int status, std::string why) {
+RequestReader::Progress RequestReader::Refuse(int status, std::string why) {
   refusal_ = {.status = status, .why = absl::InvalidArgumentError(why)};
-  return Step::kRefused;
+  return Progress::kRefused;
 }
 
-RequestReader::Step RequestReader::RefuseFor(const Error& error) {
+RequestReader::Progress RequestReader::RefuseFor(const Error& error) {
   if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
     return Refuse(431, absl::StrCat("the header is larger than the limit ", kMaxHeaderBytes, " bytes"));
   }
@@ -141,7 +141,7 @@ RequestReader::Step RequestReader::RefuseFor(const Error& error) {
   return Refuse(400, absl::StrCat("not a request that this server reads: ", error.message()));
 }
 
-RequestReader::Step RequestReader::TakeHeader() {
+RequestReader::Progress RequestReader::TakeHeader() {
   const auto& header = parser_->get();
   version_ = header.version();
   keep_alive_ = header.keep_alive();
@@ -156,7 +156,7 @@ RequestReader::Step RequestReader::TakeHeader() {
   if (status.ok()) status = CheckHost();
   if (status.ok()) status = CheckFraming();
   if (!status.ok()) return Refuse(400, std::string(status.message()));
-  return Step::kHeader;
+  return Progress::kHeader;
 }
 
 absl::Status RequestReader::TakeTarget() {

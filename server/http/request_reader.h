@@ -25,7 +25,7 @@ bool IsHost(std::string_view value);
 // after kHeader are all that may be called.
 class RequestReader {
  public:
-  enum class Step {
+  enum class Progress {
     kMore,      // more bytes are needed
     kHeader,    // the header is there: AcceptBody, or be done with the request
     kComplete,  // the body is there too
@@ -50,13 +50,13 @@ class RequestReader {
   void Commit(size_t size) { buffer_.commit(size); }
 
   // Takes what has been received as far as the next step.
-  Step Advance();
+  Progress Advance();
 
   // After kHeader: lets the body come, which is refused beyond `max_bytes`: at once (kRefused) where the header says
   // so, else when it is seen.
-  Step AcceptBody(uint64_t max_bytes);
+  Progress AcceptBody(uint64_t max_bytes);
 
-  // After kHeader. `body`, `arrival`, `peer` and `cancelled` are for others to set.
+  // Returns the request, after kHeader. `body`, `arrival`, `peer` and `cancelled` are for others to set.
   Request& request() { return request_; }
   bool is_head() const { return is_head_; }
   bool keep_alive() const { return keep_alive_; }
@@ -65,10 +65,10 @@ class RequestReader {
   unsigned version() const { return version_; }          // 11 is HTTP/1.1; it is, too, while the header is unknown
   size_t body_bytes() const { return parser_->get().body().size(); }
 
-  // After kComplete, once.
+  // Returns the body, once, after kComplete.
   std::string TakeBody() { return std::move(parser_->get().body()); }
 
-  // After kRefused.
+  // Returns why the request is refused, after kRefused.
   const Refusal& refusal() const { return refusal_; }
 
   // Gives back the memory of a body; of the rest, what is asked after kHeader can still be.
@@ -78,9 +78,9 @@ class RequestReader {
   using Error = boost::system::error_code;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  Step Refuse(int status, std::string why);
-  Step RefuseFor(const Error& error);
-  Step TakeHeader();
+  Progress Refuse(int status, std::string why);
+  Progress RefuseFor(const Error& error);
+  Progress TakeHeader();
   // INVALID_ARGUMENT for a request whose end, or whose address, could be read in two ways.
   absl::Status CheckFraming() const;
   absl::Status CheckHost() const;

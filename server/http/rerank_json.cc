@@ -21,7 +21,8 @@ using nlohmann::json;
 
 std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-// As it was stored: parsed and written anew, numbers would lose digits. One that is no JSON object becomes a string.
+// Appends a payload as it was stored: parsed and written anew, numbers would lose digits. A payload that is no JSON
+// object becomes a string.
 void AppendPayload(const std::string& payload, std::string& text) {
   if (payload.empty()) {
     text += "{}";

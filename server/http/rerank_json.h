@@ -34,13 +34,13 @@ absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, 
                                                  const StopCheck& stop);
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);
 
-// {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}.
+// Returns {"error": {"code": "INVALID_ARGUMENT", "message": "..."}}.
 std::string FormatError(const absl::Status& status);
 
-// The same of an error of RerankService: the field that its message names by the gRPC path is named as in the body.
+// Formats an error of RerankService: the field that its message names by the gRPC path is named as in the body.
 std::string FormatServiceError(const absl::Status& status);
 
-// {"collections": [{...}, ...]}.
+// Returns {"collections": [{...}, ...]}.
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections);
 
 }  // namespace maxsim::http

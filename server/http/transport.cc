@@ -57,7 +57,7 @@ class Transport::Impl {
       end_of_grace_.expires_after(absl::ToChronoNanoseconds(std::clamp(grace, absl::ZeroDuration(), kLongestGrace)));
       end_of_grace_.async_wait([this](ErrorCode error) {
         if (error) return;
-        connections_.in_a_hurry = true;
+        connections_.grace_is_over = true;
         connections_.application().EndGrace();
         for (const std::shared_ptr<Connection>& connection : connections_.All()) connection->EndGrace();
       });

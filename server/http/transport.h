@@ -55,7 +55,7 @@ class Application {
   // The grace of a stop is over: what Handle has is to be answered at once, for Stop waits for it. Called once at most.
   virtual void EndGrace() {}
 
-  // So many connections are open now.
+  // Says how many connections are open now.
   virtual void OnConnections(size_t num_open) {}
 
   // Words for what the transport refuses: 400, 413, 429, 431 or, for want of memory, 503. `request` is empty where it

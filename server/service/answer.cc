@@ -29,7 +29,7 @@ uint64_t MissingBytes(const ResolvedCandidates& candidates) {
   return bytes;
 }
 
-// Of all queries. Those that share their candidates mostly stand together.
+// Returns what the unknown ids of all queries take. Queries that share their candidates mostly stand together.
 uint64_t MissingBytes(const PendingAnswer& answer) {
   uint64_t sum = 0;
   uint64_t bytes = 0;

@@ -29,7 +29,7 @@ struct PendingAnswer {
   std::vector<Query> queries;  // as in the request
 };
 
-// Host memory that the job and what is kept for its answer hold, the request itself not counted.
+// Returns host memory that the job and what is kept for its answer hold, the request itself not counted.
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 
 // INVALID_ARGUMENT when what they would take of the answer's message is more than limits.max_answer_bytes: the ids that

@@ -33,7 +33,8 @@ bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
 
 }  // namespace
 
-absl::Status Authenticator::Load(TokenFile& wanted) {
+absl::Status Authenticator::Load(Scope scope) {
+  const TokenFile& wanted = file_of(scope);
   if (wanted.path.empty()) return absl::OkStatus();
   if (const std::string_view kind = OtherKind(wanted.path); !kind.empty()) {
     return absl::InvalidArgumentError(
@@ -60,22 +61,22 @@ absl::Status Authenticator::Load(TokenFile& wanted) {
   }
   if (file.bad()) return unreadable();  // a folder, say
   if (tokens.empty()) return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, " holds no token"));
-  std::lock_guard lock(mutex_);
-  wanted.tokens = std::move(tokens);
+  MutexLock lock(&mutex_);
+  (scope == Scope::kAdmin ? admin_tokens_ : search_tokens_) = std::move(tokens);
   return absl::OkStatus();
 }
 
 absl::Status Authenticator::Load() {
-  absl::Status search = Load(search_);
-  absl::Status admin = Load(admin_);
+  absl::Status search = Load(Scope::kSearch);
+  absl::Status admin = Load(Scope::kAdmin);
   if (search.ok()) return admin;
   if (admin.ok()) return search;
   return absl::Status(search.code(), absl::StrCat(search.message(), "; ", admin.message()));
 }
 
 size_t Authenticator::num_tokens(Scope scope) const {
-  std::lock_guard lock(mutex_);
-  return file_of(scope).tokens.size();
+  MutexLock lock(&mutex_);
+  return (scope == Scope::kAdmin ? admin_tokens_ : search_tokens_).size();
 }
 
 absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
@@ -88,13 +89,13 @@ absl::Status Authenticator::Check(std::string_view authorization, Scope scope) c
   bool may_search = false;
   bool may_administer = false;
   {
-    std::lock_guard lock(mutex_);
-    may_search = Holds(search_.tokens, token);
-    may_administer = Holds(admin_.tokens, token);
+    MutexLock lock(&mutex_);
+    may_search = Holds(search_tokens_, token);
+    may_administer = Holds(admin_tokens_, token);
   }
   if (may_administer) return absl::OkStatus();
   if (!may_search) return absl::UnauthenticatedError("the bearer token is not known");
-  if (scope == Scope::kSearch || admin_.path.empty()) return absl::OkStatus();
+  if (scope == Scope::kSearch || admin_file_.path.empty()) return absl::OkStatus();
   return absl::PermissionDeniedError("the bearer token may search; this call is for those of auth.admin_tokens_file");
 }
 

@@ -5,7 +5,7 @@
 namespace maxsim::service {
 namespace {
 
-// So that no time limit overflows the clock.
+// The longest time limit: a longer one might overflow the clock.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
 std::chrono::steady_clock::duration ToSteady(absl::Duration duration) {
@@ -15,41 +15,43 @@ std::chrono::steady_clock::duration ToSteady(absl::Duration duration) {
 }  // namespace
 
 bool CallTracker::Begin() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_change_ = Clock::now();
   ++(draining_ ? later_ : earlier_);
   return !draining_;
 }
 
 void CallTracker::End(bool began_before_drain) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_change_ = Clock::now();
   int64_t& count = began_before_drain ? earlier_ : later_;
   // Under the lock: whoever waits may destroy the tracker as soon as it has it.
-  if (--count == 0 && draining_) idle_.notify_all();
+  if (--count == 0 && draining_) idle_.NotifyAll();
 }
 
 void CallTracker::BeginDrain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   draining_ = true;
 }
 
 int64_t CallTracker::WaitForEarlierCalls(absl::Duration limit) {
-  std::unique_lock lock(mutex_);
-  idle_.wait_until(lock, Clock::now() + ToSteady(limit), [this] { return earlier_ == 0; });
+  MutexLock lock(&mutex_);
+  const Clock::time_point end = Clock::now() + ToSteady(limit);
+  while (earlier_ != 0 && idle_.WaitUntil(lock, end)) {
+  }
   return earlier_;
 }
 
 bool CallTracker::WaitForQuiet(absl::Duration quiet, absl::Duration limit) {
   const Clock::duration silence = ToSteady(quiet);
   const Clock::time_point end = Clock::now() + ToSteady(limit);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
     const Clock::time_point now = Clock::now();
     const bool idle = earlier_ + later_ == 0;
     if (idle && now - last_change_ >= silence) return true;
     if (now >= end) return false;
-    idle_.wait_until(lock, idle ? std::min(end, last_change_ + silence) : end);
+    idle_.WaitUntil(lock, idle ? std::min(end, last_change_ + silence) : end);
   }
 }
 

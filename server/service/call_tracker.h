@@ -3,11 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace maxsim::service {
 
@@ -49,13 +48,12 @@ class CallTracker {
   bool Begin();
   void End(bool began_before_drain);
 
-  std::mutex mutex_;
-  std::condition_variable idle_;  // one of the counts has come to 0
-  // Guarded by mutex_.
-  bool draining_ = false;
-  int64_t earlier_ = 0;  // in progress, begun before BeginDrain
-  int64_t later_ = 0;
-  Clock::time_point last_change_;  // of either count
+  Mutex mutex_;
+  ConditionVariable idle_;  // one of the counts has come to 0
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t earlier_ ABSL_GUARDED_BY(mutex_) = 0;            // calls in progress that began before BeginDrain
+  int64_t later_ ABSL_GUARDED_BY(mutex_) = 0;              // calls in progress that began after it
+  Clock::time_point last_change_ ABSL_GUARDED_BY(mutex_);  // of either count
 };
 
 }  // namespace maxsim::service

@@ -62,7 +62,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
   }
   if (error == std::errc::no_such_file_or_directory) {
-    // That it is not there may be said where its parent is allowed; not of a link, which may point anywhere.
+    // The answer may say that a folder is missing where its parent is allowed; but a link may point anywhere.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
@@ -157,7 +157,7 @@ void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration
 }
 
 void CollectionAdmin::UpdateMetrics() {
-  std::lock_guard lock(metrics_mutex_);
+  MutexLock lock(&metrics_mutex_);
   std::set<std::string> gone = std::move(exported_);
   exported_.clear();
   double device = 0;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/stop.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
@@ -27,14 +27,14 @@ class CollectionAdmin {
   CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
                   std::vector<std::string> allowed_roots);
 
-  // For collections of the configuration: any path.
+  // Loads a collection of the configuration, from any path.
   absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency,
                                           store::Replication replication = store::Replication::kAuto);
 
-  // For clients: PERMISSION_DENIED for every path that is not certain to lie, symbolic links resolved, under an allowed
-  // root, so that nothing is learnt about other folders. The collection keeps the resolved path and the root, and its
-  // files are opened beneath that root, now and when it is reloaded (Folder). Without `replicate` it is copied
-  // to every device only where it is small (memory.replicate_below).
+  // Loads a collection for a client: PERMISSION_DENIED for every path that is not certain to lie, symbolic links
+  // resolved, under an allowed root, so that nothing is learnt about other folders. The collection keeps the resolved
+  // path and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without
+  // `replicate` it is copied to every device only where it is small (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
                                                    const std::string& residency, bool replicate,
                                                    const StopSignal* stop = nullptr);
@@ -42,8 +42,8 @@ class CollectionAdmin {
   // `changed` must not be null.
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop = nullptr);
 
-  // Every collection, one after another, those that others are loading now last; the outcome of each is logged, and the
-  // first error returned.
+  // Reloads every collection, one after another, those that others are loading now last; the outcome of each is logged,
+  // and the first error returned.
   absl::Status ReloadAll();
 
   absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
@@ -65,7 +65,7 @@ class CollectionAdmin {
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
                                                  store::Residency residency, store::Replication replication,
                                                  const StopSignal* stop);
-  // The allowed root that holds a path without links, itself without links; nullopt for one outside.
+  // Returns the allowed root that holds a path without links, itself without links; nullopt for one outside.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
 
@@ -73,8 +73,8 @@ class CollectionAdmin {
   const store::DeviceSet* const devices_;
   Metrics* const metrics_;
   const std::vector<std::string> allowed_roots_;
-  std::mutex metrics_mutex_;
-  std::set<std::string> exported_;  // collections that have gauges; guarded by metrics_mutex_
+  Mutex metrics_mutex_;
+  std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };
 
 }  // namespace maxsim::service

@@ -20,7 +20,7 @@ struct RequestLimits {
   int64_t max_alignments = 1 << 22;                 // top_k x query tokens, summed over a request that wants alignments
   uint64_t max_request_bytes = uint64_t{64} << 20;  // of one message on the wire
 
-  // Of the message of one answer, from above: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
+  // Upper bound on the message of one answer: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
   // No key of its own: it follows from the engine's executor.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/fuzz/target.h"
-#include "tools/maxsimctl/inputs.h"
+#include "tools/maxsimctl/input_files.h"
 
 namespace maxsim::fuzz {
 namespace {

@@ -12,7 +12,7 @@ namespace maxsim::fuzz {
 namespace {
 
 struct Scanned {
-  std::vector<gate::Unit> units;
+  std::vector<gate::Http2Unit> units;
   absl::Status status;
   std::string rest;
 };
@@ -24,7 +24,7 @@ Scanned Scan(std::string_view bytes, size_t piece_bytes) {
     scanner.Append(bytes.substr(0, piece_bytes));
     bytes.remove_prefix(std::min(piece_bytes, bytes.size()));
     while (true) {
-      absl::StatusOr<std::optional<gate::Unit>> unit = scanner.Next();
+      absl::StatusOr<std::optional<gate::Http2Unit>> unit = scanner.Next();
       scanned.status = unit.status();
       if (!unit.ok()) return scanned;
       if (!unit->has_value()) break;
@@ -47,12 +47,12 @@ void FuzzHttp2(std::string_view input) {
   std::string all;
   uint32_t last_call = 0;
   for (size_t i = 0; i < whole.units.size(); ++i) {
-    const gate::Unit& unit = whole.units[i];
+    const gate::Http2Unit& unit = whole.units[i];
     Require(unit.bytes == cut.units[i].bytes && unit.path == cut.units[i].path &&
                 unit.authorization == cut.units[i].authorization && unit.kind == cut.units[i].kind,
             "a unit does not depend on how the bytes are cut");
     Require(unit.path.size() + unit.authorization.size() <= gate::kMaxHeaderListBytes, "headers keep to their limit");
-    if (unit.kind == gate::Unit::Kind::kCall) {
+    if (unit.kind == gate::Http2Unit::Kind::kCall) {
       Require(unit.stream_id > last_call && unit.stream_id % 2 == 1, "calls open streams in order");
       last_call = unit.stream_id;
     }

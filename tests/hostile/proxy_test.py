@@ -23,7 +23,7 @@ NGINX = find_nginx(pathlib.Path(sys.argv.pop(1)).resolve())
 SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
 MEMORY_MIB = 1024
-# Those that gRPC 1.51 has no bound for, and one that it has.
+# Floods that gRPC 1.51 has no bound for, and one that it has.
 FLOODS = ["continuation_flood", "indexed_headers", "rapid_resets", "announced_message"]
 
 

@@ -80,7 +80,7 @@ TEST_F(AllowedRootsServiceTest, AShardThatIsALinkOutIsNotLoaded) {
   EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr(shard));
   EXPECT_THAT(status.error_message(), Not(HasSubstr(outside_.path())));
-  // That the target is not there looks the same.
+  // A target that is not there looks the same.
   ReplaceByLink(root_ / "c/" + shard, outside_ / "nothing");
   EXPECT_EQ(Load("c", root_ / "c").error_message(), status.error_message());
 }

@@ -157,7 +157,7 @@ TEST_F(CollectionLoadsServiceTest, ALoadEndsSoonAfterItsClientGaveUp) {
   ASSERT_TRUE(WaitForLoading("hole"));
   hole.Cancel();
   EXPECT_EQ(hole.Wait().error_code(), grpc::CANCELLED);
-  // Those of one name run one after another: this one shows that the first is over.
+  // Loads of one name run one after another: this one shows that the first is over.
   const grpc::Status loaded = Load("hole");
   EXPECT_TRUE(loaded.ok()) << loaded.error_message();
   EXPECT_THAT(server_.server().metrics().Expose(),

@@ -126,7 +126,7 @@ class UnixSocketTest : public testing::Test {
     return address;
   }
 
-  // Makes a socket as another process would; nobody listens yet.
+  // The socket is as another process left it; nobody listens yet.
   int BoundSocket() const {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_un address = Address();

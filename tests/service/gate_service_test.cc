@@ -93,7 +93,12 @@ class RawConnection {
   bool ended_ = false;
 };
 
-std::string Begin() { return absl::StrCat(std::string(gate::kClientPreface), gate::EmptySettings()); }
+std::string ClientSettings() { return Frame(FrameType::kSettings, 0, 0, ""); }
+
+std::string Begin() { return absl::StrCat(std::string(gate::kClientPreface), ClientSettings()); }
+
+// What the gate sends first where calls need tokens: the bound on streams that gRPC will send too.
+std::string GateSettings() { return gate::Settings(config::Config().grpc.max_concurrent_streams); }
 
 std::shared_ptr<grpc::Channel> OwnChannel(const RunningServer& running) {
   grpc::ChannelArguments arguments;
@@ -238,7 +243,7 @@ TEST_F(GateServiceTest, AConnectionWithoutACallEndsAfterItsTime) {
   RawConnection polite(*running);
   polite.Send(Begin());
   // SETTINGS, and GOAWAY for none of the calls.
-  EXPECT_EQ(polite.ReadToEnd(), absl::StrCat(gate::EmptySettings(), gate::Goaway(0, gate::ErrorCode::kNoError)));
+  EXPECT_EQ(polite.ReadToEnd(), absl::StrCat(GateSettings(), gate::Goaway(0, gate::ErrorCode::kNoError)));
   silent.ReadToEnd();
   EXPECT_TRUE(silent.ended());
   EXPECT_TRUE(WaitForMetric(*running, "maxsim_grpc_connections_ended_total{reason=\"timeout\"}", 2));
@@ -247,6 +252,27 @@ TEST_F(GateServiceTest, AConnectionWithoutACallEndsAfterItsTime) {
   ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kLong));
   std::this_thread::sleep_for(500ms);
   EXPECT_TRUE(RerankWith(channel, "secret").ok());
+}
+
+TEST_F(GateServiceTest, TheFirstSettingsBoundStreamsAsGrpcsDo) {
+  const auto running = ServeWithTokens([](config::Config* c) {
+    c->grpc.max_concurrent_streams = 7;
+    c->grpc.first_call_timeout = absl::Milliseconds(200);
+  });
+  RawConnection client(*running);
+  EXPECT_EQ(client.ReadToEnd(), absl::StrCat(gate::Settings(7), gate::Goaway(0, gate::ErrorCode::kNoError)));
+}
+
+TEST_F(GateServiceTest, ConnectionsThatWaitAreToldWhenTheServerStops) {
+  const std::string told = absl::StrCat(GateSettings(), gate::Goaway(0, gate::ErrorCode::kNoError));
+  for (const bool with_tokens : {false, true}) {
+    const auto running = with_tokens ? ServeWithTokens(nullptr) : std::make_unique<RunningServer>();
+    RawConnection silent(*running);
+    ASSERT_TRUE(WaitForMetric(*running, "maxsim_grpc_connections{state=\"waiting\"}", 1));
+    EXPECT_EQ(running->Stop(), 0);
+    EXPECT_EQ(silent.ReadToEnd(), told) << (with_tokens ? "with tokens" : "without tokens");
+    EXPECT_TRUE(silent.ended());
+  }
 }
 
 TEST_F(GateServiceTest, PingsAreAnsweredBeforeTheFirstCall) {
@@ -294,7 +320,7 @@ TEST_F(GateServiceTest, HealthNeedsNoToken) {
   }
 }
 
-// As a client that watches the health of its server before it makes calls.
+// A client may watch the health of its server before it makes calls.
 TEST_F(GateServiceTest, CallsWithATokenFollowAHealthCheckOnTheSameConnection) {
   const auto running = ServeWithTokens();
   const auto channel = OwnChannel(*running);
@@ -335,7 +361,7 @@ TEST_F(GateServiceTest, FloodsWithoutATokenEndTheirConnection) {
        Frame(FrameType::kContinuation, 0, 1, std::string(gate::kMaxFrameBytes, '\x82'))},
       {"empty continuations", Begin() + Frame(FrameType::kHeaders, 0, 1, "\x82"),
        Frame(FrameType::kContinuation, 0, 1, "")},
-      {"settings", Begin(), gate::EmptySettings()},
+      {"settings", Begin(), ClientSettings()},
       {"window updates", Begin(), gate::WindowUpdate(0, 1)},
       {"continuations of a health check", Begin() + watch + Frame(FrameType::kHeaders, 0, 3, "\x82"),
        Frame(FrameType::kContinuation, 0, 3, std::string(gate::kMaxFrameBytes, '\x82'))},

@@ -64,7 +64,7 @@ TEST_F(HttpServiceTest, RerankAnswersAsGrpcDoes) {
   EXPECT_EQ(response["model"], "corpus");
   EXPECT_EQ(response["generation"], 1);
 
-  // A query that travels as bytes has the answer of one as numbers.
+  // This body holds the same values as bytes.
   json body = Body(query, {"doc-7", "nobody", "doc-3", "doc-7", "doc-150"}, 2);
   const v1::TokenMatrix matrix = ToProto(query.tokens);
   body["query"] = {{"dtype", "f16"}, {"shape", {6, kDim}}, {"data", absl::Base64Escape(matrix.data())}};

@@ -17,9 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/dynamic_message.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "grpcpp/completion_queue.h"
 #include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/server_builder.h"
 #include "server/grpc/reflection.h"
 #include "tests/service/server_fixture.h"
@@ -111,12 +114,53 @@ TEST(ReflectionServiceTest, BothVersionsListTheServices) {
   EXPECT_TRUE(alpha.End().ok());
 }
 
+// grpcurl has no .proto file of the health service: reflection has to be enough.
+TEST(ReflectionServiceTest, TheHealthServiceIsCalledByReflectionAlone) {
+  RunningServer server;
+  Stream<> stream(server.channel());
+  google::protobuf::DescriptorPool pool;
+  const ServerReflectionResponse reflected = stream.AskForSymbol("grpc.health.v1.Health");
+  for (const std::string& bytes : reflected.file_descriptor_response().file_descriptor_proto()) {
+    google::protobuf::FileDescriptorProto file;
+    ASSERT_TRUE(file.ParseFromString(bytes));
+    ASSERT_NE(pool.BuildFile(file), nullptr) << file.name();
+  }
+  const google::protobuf::MethodDescriptor* const check = pool.FindMethodByName("grpc.health.v1.Health.Check");
+  ASSERT_NE(check, nullptr);
+  google::protobuf::DynamicMessageFactory factory;
+  const std::unique_ptr<google::protobuf::Message> request(factory.GetPrototype(check->input_type())->New());
+  request->GetReflection()->SetString(request.get(), check->input_type()->FindFieldByName("service"),
+                                      "maxsim.v1.Reranker");
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kLong);
+  grpc::CompletionQueue queue;
+  grpc::GenericStub stub(server.channel());
+  const grpc::Slice slice(request->SerializeAsString());
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  const auto call =
+      stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  grpc::Slice bytes;
+  ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+  const std::unique_ptr<google::protobuf::Message> response(factory.GetPrototype(check->output_type())->New());
+  ASSERT_TRUE(response->ParseFromArray(bytes.begin(), static_cast<int>(bytes.size())));
+  const auto* const field = check->output_type()->FindFieldByName("status");
+  EXPECT_EQ(response->GetReflection()->GetEnum(*response, field)->name(), "SERVING");
+  EXPECT_TRUE(stream.End().ok());
+}
+
 // A tool builds its messages from nothing but these answers.
 TEST(ReflectionServiceTest, TheFileOfASymbolComesWithAllThatItImports) {
   RunningServer server;
   Stream<> stream(server.channel());
   for (const char* symbol :
-       {"maxsim.v1.Admin.LoadCollection", "maxsim.v1.Reranker", "grpc.health.v1.Health",
+       {"maxsim.v1.Admin.LoadCollection", "maxsim.v1.Reranker", "grpc.health.v1.Health", "grpc.health.v1.Health.Check",
         "maxsim.v1.RerankRequest.queries", "maxsim.v1.DATA_TYPE_F16", "grpc.reflection.v1alpha.ServerReflection",
         "grpc.reflection.v1.ServerReflectionRequest"}) {
     SCOPED_TRACE(symbol);

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "grpcpp/create_channel.h"
 #include "kernels/reference.h"
 #include "tests/service/server_fixture.h"
@@ -78,7 +78,7 @@ class Soak {
 
  private:
   void Fail(const std::string& what) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (!failed_.exchange(true)) ADD_FAILURE() << what << "; " << SeedTrace(TestSeed());
   }
 
@@ -230,7 +230,7 @@ class Soak {
   RandomDocuments other_;
   std::vector<KnownQuery> queries_;
   std::array<std::atomic<int64_t>, 17> codes_{};
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<bool> failed_{false};
 };
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/mutex.h"
 #include "client/client.h"
 #include "tests/service/server_fixture.h"
 
@@ -78,7 +78,7 @@ class Callers {
   }
 
   std::set<std::string> problems() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return problems_;
   }
 
@@ -88,7 +88,7 @@ class Callers {
     while (!stop_) {
       const std::string problem = call();
       if (problem.empty()) continue;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       problems_.insert(problem);
     }
   }
@@ -117,7 +117,7 @@ class Callers {
   std::atomic<bool> stop_{false};
   std::atomic<int> num_grpc_{0};
   std::atomic<int> num_http_{0};
-  std::mutex mutex_;
+  Mutex mutex_;
   std::set<std::string> problems_;
   std::vector<std::thread> threads_;
 };

@@ -1,7 +1,7 @@
 #include "tests/support/run_shard.h"
 
 #include "gtest/gtest.h"
-#include "tools/maxsim-shard/cli.h"
+#include "tools/maxsim-shard/commands.h"
 
 namespace maxsim::shard_tool {
 
@@ -13,7 +13,7 @@ Outcome RunShard(std::vector<std::string> arguments) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   Outcome outcome;
-  outcome.code = RunCli(static_cast<int>(arguments.size()), argv.data());
+  outcome.code = RunMaxsimShard(static_cast<int>(arguments.size()), argv.data());
   outcome.out = ::testing::internal::GetCapturedStdout();
   outcome.err = ::testing::internal::GetCapturedStderr();
   return outcome;

@@ -12,7 +12,7 @@ namespace maxsim::command_line {
 // would connect to another one.
 absl::StatusOr<std::string> ServerTarget(const std::string& text);
 
-// The same for CLI::Validator: replaces `text`, and returns "" or what is wrong with it.
+// Replaces `text` by its ServerTarget, and returns "" or what is wrong with it: for CLI::Validator.
 std::string TakeServerTarget(std::string& text);
 
 }  // namespace maxsim::command_line

@@ -13,10 +13,10 @@ namespace maxsim::command_line {
 // `text` with control characters (and what is not UTF-8) replaced by spaces or '?'.
 std::string Printable(std::string_view text);
 
-// Terminal cells that printable text takes: its code points. Wide characters are counted as one.
+// Returns the terminal cells that printable text takes: its code points. Wide characters are counted as one.
 int Width(std::string_view text);
 
-// At most `width` cells, the last an ellipsis where something was cut.
+// Returns at most `width` cells, the last an ellipsis where something was cut.
 std::string Shorten(std::string_view text, int width);
 
 enum class Align { kLeft, kRight };
@@ -30,7 +30,7 @@ class Table {
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // As many cells as columns; a missing one is empty.
+  // Adds a row of as many cells as columns; a missing one is empty.
   void AddRow(std::vector<std::string> cells);
 
   // With `max_width` the last column is shortened so that no line is wider (it keeps 10 cells at least).
@@ -41,10 +41,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Fixed decimals: Fixed(1.5, 4) is "1.5000".
+// Formats with fixed decimals: Fixed(1.5, 4) is "1.5000".
 std::string Fixed(double value, int decimals);
 
-// Scientific with one decimal: "3.1e-07".
+// Formats in scientific notation with one decimal: "3.1e-07".
 std::string Scientific(double value);
 
 // `text` on a background between dark blue-black (heat 0) and bright yellow (heat 1), from the 256-colour palette.

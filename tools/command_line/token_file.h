@@ -7,8 +7,8 @@
 
 namespace maxsim::command_line {
 
-// The first token of a file in the format of the server's auth.tokens_file: one per line, `#` begins a comment line.
-// Errors name the flag --token-file and the path.
+// Returns the first token of a file in the format of the server's auth.tokens_file: one per line, `#` begins a comment
+// line. Errors name the flag --token-file and the path.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 }  // namespace maxsim::command_line

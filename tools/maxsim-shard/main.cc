@@ -1,3 +1,3 @@
-#include "tools/maxsim-shard/cli.h"
+#include "tools/maxsim-shard/commands.h"
 
-int main(int argc, char** argv) { return maxsim::shard_tool::RunCli(argc, argv); }
+int main(int argc, char** argv) { return maxsim::shard_tool::RunMaxsimShard(argc, argv); }

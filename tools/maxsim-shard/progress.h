@@ -29,8 +29,8 @@ class ProgressDisplay {
 
   static std::string FormatComparison(int64_t done, int64_t total, double seconds, int bar_width);
 
-  // The text of one update: "writing  [=====>    ]  52%  726/1,398 documents  310.2 MB/s  0:12 left", `seconds` after
-  // the stage began. Public for its test.
+  // Returns the text of one update: "writing  [=====>    ]  52%  726/1,398 documents  310.2 MB/s  0:12 left", `seconds`
+  // after the stage began. Public for its test.
   static std::string Format(const collection::BuildProgress& progress, double seconds, int bar_width);
 
  private:

@@ -1,5 +1,5 @@
+#include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/describe.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -8,7 +8,7 @@ absl::Status RunCollections(Context& context) {
   const absl::StatusOr<client::Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<v1::ListCollectionsResponse> response = (*client)->ListCollections();
-  if (!response.ok()) return context.Explain(response.status());
+  if (!response.ok()) return context.AddAdvice(response.status());
   if (!context.options.json) {
     PrintCollections(response->collections(), context);
     return absl::OkStatus();

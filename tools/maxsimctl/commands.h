@@ -10,7 +10,7 @@
 
 namespace maxsim::ctl {
 
-// --query-lengths and --query-index, of the commands that ask with one query of a file.
+// Adds --query-lengths and --query-index to a command that asks with one query of a file.
 void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index);
 
 void AddRerank(CLI::App& app, Context& context);

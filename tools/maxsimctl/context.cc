@@ -11,7 +11,7 @@
 #include "collection/document_line.h"
 #include "tools/command_line/tls_flags.h"
 #include "tools/command_line/token_file.h"
-#include "tools/maxsimctl/describe.h"
+#include "tools/maxsimctl/collection_view.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -69,13 +69,15 @@ absl::StatusOr<client::Client*> Context::Connect() {
   return client_.get();
 }
 
-absl::Status Context::Explain(const absl::Status& status) const {
-  return Explain(status, absl::Seconds(options.timeout_seconds));
+absl::Status Context::AddAdvice(const absl::Status& status) const {
+  return AddAdvice(status, absl::Seconds(options.timeout_seconds));
 }
 
-absl::Status Context::ExplainAdmin(const absl::Status& status) const { return Explain(status, AdminTimeout(options)); }
+absl::Status Context::AddAdminAdvice(const absl::Status& status) const {
+  return AddAdvice(status, AdminTimeout(options));
+}
 
-absl::Status Context::Explain(const absl::Status& status, absl::Duration deadline) const {
+absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadline) const {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (client_ != nullptr && client_->connected()) return status;
@@ -103,7 +105,7 @@ absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& na
   absl::StatusOr<client::Client*> client = Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
-  if (!info.ok()) return Explain(info.status());
+  if (!info.ok()) return AddAdvice(info.status());
   std::vector<std::string> names;
   std::vector<const v1::CollectionInfo*> ready;
   for (const v1::CollectionInfo& collection : info->collections()) {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/client.h"
 #include "nlohmann/json.hpp"
-#include "tools/maxsimctl/ctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 
@@ -29,7 +29,7 @@ class Context {
   explicit Context(const Environment& environment) : environment_(environment) {}
 
   GlobalOptions options;
-  // What the command came to; set by the command that ran.
+  // The outcome of the command, set by the command that ran.
   absl::Status result;
 
   std::ostream& out() const { return environment_.out; }
@@ -38,35 +38,37 @@ class Context {
   bool out_is_terminal() const { return environment_.out_is_terminal; }
   bool use_color() const;
 
-  // The client for --server; made on the first call. Errors of the calls made through it go through Explain.
+  // Returns the client for --server, which the first call makes. Errors of the calls made through it go through
+  // AddAdvice.
   absl::StatusOr<client::Client*> Connect();
 
   // Adds to a failed call's status what its user can do about it.
-  absl::Status Explain(const absl::Status& status) const;
+  absl::Status AddAdvice(const absl::Status& status) const;
 
-  // The same for load, reload and unload, whose deadline is another.
-  absl::Status ExplainAdmin(const absl::Status& status) const;
+  // Does what AddAdvice does, for load, reload and unload, whose deadline is another.
+  absl::Status AddAdminAdvice(const absl::Status& status) const;
 
-  // The collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,
+  // Returns the collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,
   // and INVALID_ARGUMENT for an empty name where it has several, list the names it does have.
   absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
 
   void Print(const Json& json) const;
 
  private:
-  absl::Status Explain(const absl::Status& status, absl::Duration deadline) const;
+  absl::Status AddAdvice(const absl::Status& status, absl::Duration deadline) const;
 
   const Environment& environment_;
   std::unique_ptr<client::Client> client_;
 };
 
-// A float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
+// Returns a float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
 double Shortest(float value);
 
-// The payload as JSON, or as a JSON string when it is no object, or one that is nested too deep; null when empty.
+// Returns the payload as JSON, or as a JSON string when it is no object, or one that is nested too deep; null when
+// empty.
 Json PayloadJson(const std::string& payload);
 
-// The payload's string field `name`, or "".
+// Returns the payload's string field `name`, or "".
 std::string PayloadText(const std::string& payload, const char* name);
 
 }  // namespace maxsim::ctl

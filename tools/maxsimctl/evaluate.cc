@@ -6,9 +6,9 @@
 #include "collection/evaluation/ranking.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/inputs.h"
-#include "tools/maxsimctl/results.h"
-#include "tools/maxsimctl/truth.h"
+#include "tools/maxsimctl/input_files.h"
+#include "tools/maxsimctl/reference_scorer.h"
+#include "tools/maxsimctl/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<std::string>> ServerRanking(const Inputs& inputs, int
   *request.mutable_candidates() = client::WholeCollection();
   request.set_top_k(static_cast<uint32_t>(depth));
   const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
-  if (!response.ok()) return context.Explain(response.status());
+  if (!response.ok()) return context.AddAdvice(response.status());
   absl::Status sound = CheckResponse(request, *response);
   if (!sound.ok()) return sound;
   std::vector<std::string> ranking;
@@ -123,10 +123,11 @@ void RemarkUnknown(const Inputs& inputs, const v1::CollectionInfo& collection, C
   }
 }
 
-std::vector<std::string> ReferenceRanking(const Truth& truth, const Inputs& inputs, int64_t query, int depth) {
+std::vector<std::string> ReferenceRanking(const ReferenceScorer& scorer, const Inputs& inputs, int64_t query,
+                                          int depth) {
   std::vector<std::string> ranking;
-  for (const ReferenceHit& hit : ReferenceTopK(truth.Scores(inputs.queries, query, nullptr), depth)) {
-    ranking.push_back(truth.IdText(hit.position));
+  for (const ReferenceHit& hit : ReferenceTopK(scorer.Scores(inputs.queries, query, nullptr), depth)) {
+    ranking.push_back(scorer.IdText(hit.position));
   }
   return ranking;
 }
@@ -186,14 +187,15 @@ absl::Status RunEvaluate(const EvaluateOptions& options, Context& context) {
   if (!inputs.ok()) return inputs.status();
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
   if (!collection.ok()) return collection.status();
-  std::optional<Truth> truth;
+  std::optional<ReferenceScorer> scorer;
   if (options.reference) {
-    absl::StatusOr<Truth> opened = Truth::Open(options.path.empty() ? collection->path() : options.path, *collection);
+    absl::StatusOr<ReferenceScorer> opened =
+        ReferenceScorer::Open(options.path.empty() ? collection->path() : options.path, *collection);
     if (!opened.ok()) return opened.status();
-    truth = *std::move(opened);
-    if (inputs->queries.dim() != truth->manifest().dim) {
+    scorer = *std::move(opened);
+    if (inputs->queries.dim() != scorer->manifest().dim) {
       return Invalid(options.queries, ": the dimension is ", inputs->queries.dim(), ", and the collection's ",
-                     truth->manifest().dim);
+                     scorer->manifest().dim);
     }
   }
   Quality server, reference;
@@ -204,21 +206,21 @@ absl::Status RunEvaluate(const EvaluateOptions& options, Context& context) {
         ServerRanking(*inputs, query, options.depth, collection->name(), context);
     if (!ranking.ok()) return Prefix(Cat("query ", query, ": "), ranking.status());
     server.Add(*ranking, judged->second, options.k, options.depth);
-    if (!truth.has_value()) continue;
-    reference.Add(ReferenceRanking(*truth, *inputs, query, options.depth), judged->second, options.k, options.depth);
+    if (!scorer.has_value()) continue;
+    reference.Add(ReferenceRanking(*scorer, *inputs, query, options.depth), judged->second, options.k, options.depth);
   }
   if (server.num_queries == 0) {
     return Invalid("no query of ", options.query_texts, " has a relevant document in ", options.judgements);
   }
-  if (truth.has_value()) {
-    if (absl::Status unchanged = truth->Check(); !unchanged.ok()) return unchanged;
+  if (scorer.has_value()) {
+    if (absl::Status unchanged = scorer->Check(); !unchanged.ok()) return unchanged;
   }
   const Quality reference_mean = reference.Mean();
-  Report(server.Mean(), truth.has_value() ? std::optional(reference_mean) : std::nullopt, options, context);
+  Report(server.Mean(), scorer.has_value() ? std::optional(reference_mean) : std::nullopt, options, context);
   context.err() << Cat("means over ", server.num_queries, " of ", inputs->queries.size(),
                        " queries, those with a relevant document\n");
   RemarkUnknown(*inputs, *collection, context);
-  return truth.has_value() ? CheckEqual(server.Mean(), reference_mean, options) : absl::OkStatus();
+  return scorer.has_value() ? CheckEqual(server.Mean(), reference_mean, options) : absl::OkStatus();
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include "client/messages.h"
 #include "tools/maxsimctl/commands.h"
 #include "tools/maxsimctl/explain_view.h"
-#include "tools/maxsimctl/inputs.h"
-#include "tools/maxsimctl/results.h"
+#include "tools/maxsimctl/input_files.h"
+#include "tools/maxsimctl/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -15,19 +15,19 @@ struct ExplainOptions {
   int64_t query_index = 0;
 };
 
-struct Question {
+struct ExplainInputs {
   v1::RerankRequest request;
   QueryText text;  // empty where there is none
 };
 
-absl::StatusOr<Question> MakeQuestion(const ExplainOptions& options, Context& context) {
+absl::StatusOr<ExplainInputs> ReadExplainInputs(const ExplainOptions& options, Context& context) {
   const absl::StatusOr<QuerySet> queries = QuerySet::Read(options.query, options.query_lengths);
   if (!queries.ok()) return queries.status();
   absl::Status index_ok = queries->CheckIndex(options.query_index);
   if (!index_ok.ok()) return index_ok;
   const auto index = static_cast<size_t>(options.query_index);
   const int32_t num_tokens = queries->num_tokens(options.query_index);
-  Question question;
+  ExplainInputs inputs;
   if (!options.query_texts.empty()) {
     absl::StatusOr<std::vector<QueryText>> texts = ReadQueryTexts(options.query_texts);
     if (!texts.ok()) return texts.status();
@@ -35,7 +35,7 @@ absl::StatusOr<Question> MakeQuestion(const ExplainOptions& options, Context& co
       return Invalid(options.query_texts, " holds ", texts->size(), " queries, and ", options.query, " ",
                      queries->size());
     }
-    question.text = std::move((*texts)[index]);
+    inputs.text = std::move((*texts)[index]);
   }
   std::vector<float> weights;
   if (!options.weights.empty()) {
@@ -45,7 +45,7 @@ absl::StatusOr<Question> MakeQuestion(const ExplainOptions& options, Context& co
   }
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
   if (!collection.ok()) return collection.status();
-  v1::RerankRequest& request = question.request;
+  v1::RerankRequest& request = inputs.request;
   request.set_collection(collection->name());
   *request.add_queries() = client::MakeQuery(QueryTokens(*queries, options.query_index), weights);
   if (options.id.empty()) {
@@ -59,23 +59,23 @@ absl::StatusOr<Question> MakeQuestion(const ExplainOptions& options, Context& co
   request.set_top_k(1);
   request.set_return_payloads(true);
   request.set_return_alignments(true);
-  return question;
+  return inputs;
 }
 
-Explanation MakeExplanation(const Question& question, const v1::QueryResult& result, Context& context) {
+Explanation MakeExplanation(const ExplainInputs& inputs, const v1::QueryResult& result, Context& context) {
   const v1::Alignment& alignment = result.alignments(0);
   const std::string payload = result.payloads_size() > 0 ? result.payloads(0) : "";
   Explanation e;
-  e.query_label = question.text.id + (question.text.text.empty() ? "" : "  " + question.text.text);
+  e.query_label = inputs.text.id + (inputs.text.text.empty() ? "" : "  " + inputs.text.text);
   std::string title = PayloadText(payload, "title");
   if (title.empty()) title = PayloadText(payload, "text");
   e.document_label = IdText(result, 0) + (title.empty() ? "" : "  " + title);
   e.score = result.scores(0);
   e.matches.assign(alignment.document_tokens().begin(), alignment.document_tokens().end());
   e.similarities.assign(alignment.similarities().begin(), alignment.similarities().end());
-  const v1::Query& query = question.request.queries(0);
+  const v1::Query& query = inputs.request.queries(0);
   e.weights.assign(query.weights().begin(), query.weights().end());
-  e.query_tokens = question.text.tokens;
+  e.query_tokens = inputs.text.tokens;
   if (!e.query_tokens.empty() && e.query_tokens.size() != e.matches.size()) {
     context.err() << Cat("the query text has ", e.query_tokens.size(), " word pieces for ", e.matches.size(),
                          " vectors; showing positions\n");
@@ -92,20 +92,20 @@ Explanation MakeExplanation(const Question& question, const v1::QueryResult& res
 }
 
 absl::Status RunExplain(const ExplainOptions& options, Context& context) {
-  const absl::StatusOr<Question> question = MakeQuestion(options, context);
-  if (!question.ok()) return question.status();
+  const absl::StatusOr<ExplainInputs> inputs = ReadExplainInputs(options, context);
+  if (!inputs.ok()) return inputs.status();
   const absl::StatusOr<client::Client*> client = context.Connect();
   if (!client.ok()) return client.status();
-  const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(question->request);
-  if (!response.ok()) return context.Explain(response.status());
-  absl::Status sound = CheckResponse(question->request, *response);
+  const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(inputs->request);
+  if (!response.ok()) return context.AddAdvice(response.status());
+  absl::Status sound = CheckResponse(inputs->request, *response);
   if (!sound.ok()) return sound;
   if (NumHits(response->results(0)) != 1) return absl::NotFoundError("the server returned no document");
   if (context.options.json) {
     context.Print(ToJson(*response));
     return absl::OkStatus();
   }
-  const Explanation explanation = MakeExplanation(*question, response->results(0), context);
+  const Explanation explanation = MakeExplanation(*inputs, response->results(0), context);
   context.out() << RenderExplanation(
       explanation,
       {.color = context.use_color(), .by_contribution = options.order == "contribution", .columns = context.columns()});

@@ -1,8 +1,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "tools/command_line/terminal.h"
+#include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/describe.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -81,7 +81,7 @@ absl::Status RunInfo(Context& context) {
   const absl::StatusOr<client::Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<v1::GetInfoResponse> info = (*client)->GetInfo();
-  if (!info.ok()) return context.Explain(info.status());
+  if (!info.ok()) return context.AddAdvice(info.status());
   if (context.options.json) {
     context.Print(ServerJson(*info));
   } else {

@@ -1,5 +1,7 @@
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/describe.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -8,6 +10,18 @@ struct LoadOptions {
   std::string name, path, residency = "auto";
   bool replicate = false;
 };
+
+// Names the key that a refused path wants; the server only says which folders it has.
+absl::Status NameAllowedRoots(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kPermissionDenied ||
+      !absl::StrContains(status.message(), "store.allowed_roots")) {
+    return status;
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat(status.message(),
+                   "; add a folder that holds it to store.allowed_roots in the configuration of the "
+                   "server, and start it again"));
+}
 
 absl::Status RunLoad(const LoadOptions& options, Context& context) {
   const absl::StatusOr<client::Client*> client = context.Connect();
@@ -18,7 +32,7 @@ absl::Status RunLoad(const LoadOptions& options, Context& context) {
   request.set_residency(options.residency);
   request.set_replicate(options.replicate);
   const absl::StatusOr<v1::LoadCollectionResponse> response = (*client)->LoadCollection(request);
-  if (!response.ok()) return context.ExplainAdmin(response.status());
+  if (!response.ok()) return NameAllowedRoots(context.AddAdminAdvice(response.status()));
   if (context.options.json) {
     context.Print(ToJson(response->collection()));
   } else {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "tools/maxsimctl/ctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 int main(int argc, char** argv) {
   // `maxsimctl ... | head` ends with a message about the output, not with a signal.
@@ -18,5 +18,5 @@ int main(int argc, char** argv) {
   if (environment.out_is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     environment.columns = size.ws_col;
   }
-  return maxsim::ctl::RunCtl({argv + 1, argv + argc}, environment);
+  return maxsim::ctl::RunMaxsimctl({argv + 1, argv + argc}, environment);
 }

@@ -1,5 +1,5 @@
+#include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/describe.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -10,7 +10,7 @@ absl::Status RunReload(const std::string& name, Context& context) {
   v1::ReloadCollectionRequest request;
   request.set_name(name);
   const absl::StatusOr<v1::ReloadCollectionResponse> response = (*client)->ReloadCollection(request);
-  if (!response.ok()) return context.ExplainAdmin(response.status());
+  if (!response.ok()) return context.AddAdminAdvice(response.status());
   if (context.options.json) {
     context.Print({{"changed", response->changed()}, {"collection", ToJson(response->collection())}});
   } else {

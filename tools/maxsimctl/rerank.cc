@@ -8,8 +8,8 @@
 #include "kernels/limits.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/inputs.h"
-#include "tools/maxsimctl/results.h"
+#include "tools/maxsimctl/input_files.h"
+#include "tools/maxsimctl/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -119,7 +119,7 @@ absl::Status RunRerank(const RerankOptions& options, Context& context) {
   const absl::StatusOr<client::Client*> client = context.Connect();
   if (!client.ok()) return client.status();
   const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(*request);
-  if (!response.ok()) return context.Explain(response.status());
+  if (!response.ok()) return context.AddAdvice(response.status());
   absl::Status sound = CheckResponse(*request, *response);
   if (!sound.ok()) return sound;
   if (context.options.json) {

@@ -10,7 +10,7 @@ absl::Status RunUnload(const std::string& name, Context& context) {
   v1::UnloadCollectionRequest request;
   request.set_name(name);
   const absl::StatusOr<v1::UnloadCollectionResponse> response = (*client)->UnloadCollection(request);
-  if (!response.ok()) return context.ExplainAdmin(response.status());
+  if (!response.ok()) return context.AddAdminAdvice(response.status());
   if (context.options.json) {
     context.Print({{"unloaded", name}});
   } else {

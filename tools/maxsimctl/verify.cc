@@ -8,10 +8,10 @@
 #include "client/messages.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/comparison.h"
-#include "tools/maxsimctl/inputs.h"
-#include "tools/maxsimctl/results.h"
-#include "tools/maxsimctl/truth.h"
+#include "tools/maxsimctl/input_files.h"
+#include "tools/maxsimctl/reference_scorer.h"
+#include "tools/maxsimctl/rerank_response.h"
+#include "tools/maxsimctl/score_comparison.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -45,11 +45,11 @@ std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& ran
 
 class Verification {
  public:
-  Verification(const VerifyOptions& options, const QuerySet& queries, const Truth& truth,
+  Verification(const VerifyOptions& options, const QuerySet& queries, const ReferenceScorer& scorer,
                const v1::CollectionInfo& collection, client::Client& client)
-      : options_(options), queries_(queries), truth_(truth), collection_(collection), client_(client) {}
+      : options_(options), queries_(queries), scorer_(scorer), collection_(collection), client_(client) {}
 
-  absl::StatusOr<Comparison> RunVerify(Context& context) {
+  absl::StatusOr<ScoreComparison> RunVerify(Context& context) {
     std::mt19937_64 random(options_.seed);
     const auto num_queries = static_cast<uint64_t>(queries_.size());
     std::vector<uint64_t> sample =
@@ -76,20 +76,20 @@ class Verification {
       ordinals = Draw(collection_.num_documents(), static_cast<uint64_t>(options_.num_candidates), random);
       std::vector<std::string> ids;
       ids.reserve(ordinals.size());
-      for (const uint64_t ordinal : ordinals) ids.push_back(truth_.IdText(ordinal));
+      for (const uint64_t ordinal : ordinals) ids.push_back(scorer_.IdText(ordinal));
       absl::StatusOr<v1::Candidates> candidates = MakeCandidates(ids, collection_.id_type());
       if (!candidates.ok()) return candidates.status();
       *request.mutable_candidates() = *std::move(candidates);
     }
     const absl::StatusOr<v1::RerankResponse> response = client_.Rerank(request);
-    if (!response.ok()) return context.Explain(response.status());
+    if (!response.ok()) return context.AddAdvice(response.status());
     absl::Status sound = CheckResponse(request, *response);
     if (!sound.ok()) return sound;
     if (response->generation() != collection_.generation()) {
       return absl::AbortedError(Cat("the collection was reloaded meanwhile: generation ", response->generation()));
     }
-    const std::vector<ReferenceScore> scores = truth_.Scores(queries_, query, whole ? nullptr : &ordinals);
-    if (absl::Status unchanged = truth_.Check(); !unchanged.ok()) return unchanged;
+    const std::vector<ReferenceScore> scores = scorer_.Scores(queries_, query, whole ? nullptr : &ordinals);
+    if (absl::Status unchanged = scorer_.Check(); !unchanged.ok()) return unchanged;
     return Compare(response->results(0), scores, ordinals);
   }
 
@@ -104,13 +104,13 @@ class Verification {
       return absl::DataLossError(
           Cat("the server does not know document '", MissingIds(result)[0], "' of the files at --path"));
     }
-    std::vector<Answered> answer;
+    std::vector<ReturnedDocument> answer;
     for (int i = 0; i < NumHits(result); ++i) {
       const uint64_t position = result.positions(i);
       if (position >= scores.size()) {
         return absl::DataLossError(Cat("result ", i, " has position ", position, " of ", scores.size(), " candidates"));
       }
-      const std::string expected = truth_.IdText(ordinals.empty() ? position : ordinals[position]);
+      const std::string expected = scorer_.IdText(ordinals.empty() ? position : ordinals[position]);
       if (IdText(result, i) != expected) {
         return absl::DataLossError(Cat("result ", i, " at position ", position, " has id '", IdText(result, i),
                                        "'; the document there is '", expected, "'"));
@@ -123,13 +123,13 @@ class Verification {
 
   const VerifyOptions& options_;
   const QuerySet& queries_;
-  const Truth& truth_;
+  const ReferenceScorer& scorer_;
   const v1::CollectionInfo& collection_;
   client::Client& client_;
-  Comparison comparison_;
+  ScoreComparison comparison_;
 };
 
-absl::Status Verdict(const Comparison& c) {
+absl::Status Verdict(const ScoreComparison& c) {
   if (!(c.error_by_magnitude <= kErrorLimit)) {
     return absl::DataLossError(Cat("the largest error, ", command_line::Scientific(c.error_by_magnitude),
                                    " of the magnitude, passes ", command_line::Scientific(kErrorLimit)));
@@ -150,9 +150,9 @@ absl::Status Verdict(const Comparison& c) {
 }
 
 // `name` is the collection's on the server.
-void Report(const std::string& name, const Comparison& c, const VerifyOptions& options, const QuerySet& queries,
-            const Truth& truth, const Context& context) {
-  const collection::Manifest& manifest = truth.manifest();
+void Report(const std::string& name, const ScoreComparison& c, const VerifyOptions& options, const QuerySet& queries,
+            const ReferenceScorer& scorer, const Context& context) {
+  const collection::Manifest& manifest = scorer.manifest();
   const int64_t num_candidates = std::min(options.num_candidates, manifest.num_documents);
   if (context.options.json) {
     context.Print({{"collection", name},
@@ -199,18 +199,18 @@ absl::Status RunVerify(const VerifyOptions& options, Context& context) {
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
   if (!collection.ok()) return collection.status();
   const std::string path = options.path.empty() ? collection->path() : options.path;
-  const absl::StatusOr<Truth> truth = Truth::Open(path, *collection);
-  if (!truth.ok()) return truth.status();
-  if (queries->dim() != truth->manifest().dim) {
+  const absl::StatusOr<ReferenceScorer> scorer = ReferenceScorer::Open(path, *collection);
+  if (!scorer.ok()) return scorer.status();
+  if (queries->dim() != scorer->manifest().dim) {
     return Invalid(options.queries, ": the dimension is ", queries->dim(), ", and the collection's ",
-                   truth->manifest().dim);
+                   scorer->manifest().dim);
   }
   const absl::StatusOr<client::Client*> client = context.Connect();
   if (!client.ok()) return client.status();
-  const absl::StatusOr<Comparison> comparison =
-      Verification(options, *queries, *truth, *collection, **client).RunVerify(context);
+  const absl::StatusOr<ScoreComparison> comparison =
+      Verification(options, *queries, *scorer, *collection, **client).RunVerify(context);
   if (!comparison.ok()) return comparison.status();
-  Report(collection->name(), *comparison, options, *queries, *truth, context);
+  Report(collection->name(), *comparison, options, *queries, *scorer, context);
   return Verdict(*comparison);
 }
 

@@ -93,7 +93,7 @@ class Scorer:
                 block = torch.from_numpy(np.array(shard[first : first + LOAD_ROWS])).to(self.device)
                 part = slice(begin, begin + len(block))
                 if is_i8 and self.collection.storage != "i8":
-                    # As flash-maxsim's users do it: a scale a token.
+                    # Users of flash-maxsim quantise with one scale a token.
                     values = block.float()
                     largest = values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-8)
                     self.tokens[part] = (values / largest * 127).round().clamp(-127, 127).to(torch.int8)
@@ -250,7 +250,8 @@ class Scorer:
                 yield documents[part], None, None if scales is None else scales[part]
                 continue
             lengths = self.lengths[part]
-            # As long as the collection's longest: asking the device for the part's would wait for the device.
+            # Rows are as long as the collection's longest document: to ask for the part's longest is to wait for the
+            # device.
             rows = self.offsets[part, None] + torch.minimum(self.ramp[None, :], lengths[:, None] - 1)
             yield self.tokens[rows], lengths.int(), None if self.scales is None else self.scales[rows]
 

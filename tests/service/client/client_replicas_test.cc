@@ -1,12 +1,12 @@
 // A client of several servers: all get calls, and one that goes away costs none.
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "client/call_queue.h"
 #include "client/client.h"
 #include "gmock/gmock.h"
@@ -106,10 +106,10 @@ TEST_F(ClientReplicasTest, ACallQueueUsesAllToo) {
 // One address, as before there was a choice: one connection a channel, and a server that comes back is found.
 TEST(ClientOfOneServerTest, EachChannelIsOneConnection) {
   test::FakeServer server;
-  std::mutex mutex;
+  Mutex mutex;
   std::set<std::string> peers;
   server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     peers.insert(context.peer());
     return grpc::Status::OK;
   };

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "client/client.h"
 #include "client/messages.h"
 #include "client/status.h"
@@ -267,10 +267,10 @@ TEST(ClientServiceTest, ChangesOfCollectionsAreTriedOnce) {
 
 TEST(ClientServiceTest, ManyThreadsShareAClientOverSeveralConnections) {
   test::FakeServer server;
-  std::mutex mutex;
+  Mutex mutex;
   std::set<std::string> peers;
   server.on_rerank = [&](grpc::ServerContext& context, auto&, auto&) {
-    std::lock_guard lock(mutex);
+    MutexLock lock(&mutex);
     peers.insert(context.peer());
     return grpc::Status::OK;
   };

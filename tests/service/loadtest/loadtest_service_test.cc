@@ -55,7 +55,7 @@ class LoadtestServiceTest : public testing::Test {
     return Run(all);
   }
 
-  // Returns how many calls of `method` the server counts that ended with `code`.
+  // Returns the calls of `method` that ended with `code`, as the server counts them.
   int64_t Counted(const std::string& method, const std::string& code) const {
     const Scrape scrape(server_->server().metrics().Expose());
     return static_cast<int64_t>(

@@ -19,7 +19,7 @@
 #include "tests/support/fake_server.h"
 #include "tools/command_line/server_target.h"
 #include "tools/maxsimctl/context.h"
-#include "tools/maxsimctl/ctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -104,7 +104,7 @@ class CtlTest : public ::testing::Test {
     environment.out_is_terminal = terminal;
     environment.getenv = [no_color](const char* name) { return std::string(name) == "NO_COLOR" ? no_color : nullptr; };
     arguments.insert(arguments.begin(), {"--server", server_.target()});
-    const int code = RunCtl(arguments, environment);
+    const int code = RunMaxsimctl(arguments, environment);
     return {code, out.str(), err.str()};
   }
 
@@ -211,7 +211,8 @@ TEST_F(CtlTest, OfSeveralServersOneAnswersTheWholeCommand) {
   for (int i = 0; i < 5; ++i) {
     std::ostringstream out, err;
     const std::string both = "ipv4:" + server_.target() + "," + other.target();
-    ASSERT_EQ(RunCtl({"--server", both, "rerank", "--query", Path("q.npy"), "--all"}, {.out = out, .err = err}), 0)
+    ASSERT_EQ(RunMaxsimctl({"--server", both, "rerank", "--query", Path("q.npy"), "--all"}, {.out = out, .err = err}),
+              0)
         << err.str();
   }
   EXPECT_EQ(server_.num_reranks, 5);
@@ -306,7 +307,7 @@ TEST_F(CtlTest, AServerThatIsNotThereIsNamedWithAHint) {
   const Outcome run = Run({"--server", "127.0.0.1:1", "--timeout", "2", "info"});
   EXPECT_EQ(run.code, kExitUsage) << "--server twice";
   std::ostringstream out, err;
-  EXPECT_EQ(RunCtl({"--server", "127.0.0.1:1", "info"}, {.out = out, .err = err}), kExitFailed);
+  EXPECT_EQ(RunMaxsimctl({"--server", "127.0.0.1:1", "info"}, {.out = out, .err = err}), kExitFailed);
   EXPECT_THAT(err.str(),
               AllOf(HasSubstr("cannot reach maxsimd at 127.0.0.1:1"), HasSubstr("maxsimd --collection NAME=PATH")));
 }
@@ -314,7 +315,7 @@ TEST_F(CtlTest, AServerThatIsNotThereIsNamedWithAHint) {
 TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
   const auto error = [](std::vector<std::string> arguments) {
     std::ostringstream out, err;
-    RunCtl(arguments, {.out = out, .err = err});
+    RunMaxsimctl(arguments, {.out = out, .err = err});
     return err.str();
   };
   // TLS asked of a plain port, on a machine that may lack root certificates, and nothing to check a certificate by.
@@ -418,7 +419,7 @@ TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
             "maxsimctl: there is no option --frob (see maxsimctl --help and maxsimctl rerank --help)\n");
   EXPECT_EQ(Run({"--frob"}).err, "maxsimctl: there is no option --frob (see maxsimctl --help)\n");
   std::ostringstream out, err;
-  EXPECT_EQ(RunCtl({"--server", "http://gpu-1:7070", "info"}, {.out = out, .err = err}), kExitUsage);
+  EXPECT_EQ(RunMaxsimctl({"--server", "http://gpu-1:7070", "info"}, {.out = out, .err = err}), kExitUsage);
   EXPECT_THAT(err.str(),
               HasSubstr("maxsimctl: --server: \"http://gpu-1:7070\" is not HOST:PORT (see maxsimctl --help"));
 }
@@ -453,6 +454,17 @@ TEST_F(CtlTest, LoadReloadUnload) {
   EXPECT_EQ(json::parse(Run({"load", "new", "/data/new", "--json"}).out)["path"], "/data/new");
   EXPECT_THAT(Run({"reload", "new"}).out, StartsWith("reloaded new: "));
   EXPECT_EQ(Run({"unload", "new"}).out, "unloaded new\n");
+}
+
+TEST_F(CtlTest, ALoadFromAnotherFolderNamesTheKeyToSet) {
+  server_.admin_status =
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "path: /data/new is not under store.allowed_roots (/srv)");
+  const Outcome run = Run({"load", "new", "/data/new"});
+  EXPECT_EQ(run.code, kExitFailed);
+  EXPECT_THAT(run.err, HasSubstr("is not under store.allowed_roots (/srv); add a folder that holds it to "
+                                 "store.allowed_roots in the configuration of the server"));
+  server_.admin_status = grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "the bearer token may search");
+  EXPECT_THAT(Run({"load", "new", "/data/new"}).err, Not(HasSubstr("store.allowed_roots")));
 }
 
 TEST_F(CtlTest, ExplainColoursOnlyWhereItShould) {

@@ -29,10 +29,9 @@ TEST(MessagesTest, FloatsTravelAsTheyLieInMemory) {
 
 TEST(MessagesTest, HalvesKeepTheirType) {
   const std::vector<uint16_t> values = {0x3c00, 0xbc00, 0x0001, 0x7bff};
-  for (const auto& [type, wire] :
-       {std::pair{ScalarType::kF16, v1::DATA_TYPE_F16}, {ScalarType::kBF16, v1::DATA_TYPE_BF16}}) {
+  for (const v1::DataType type : {v1::DATA_TYPE_F16, v1::DATA_TYPE_BF16}) {
     const v1::TokenMatrix tokens = MakeTokens(type, values, 4);
-    EXPECT_EQ(tokens.dtype(), wire);
+    EXPECT_EQ(tokens.dtype(), type);
     EXPECT_EQ(tokens.num_tokens(), 1);
     EXPECT_EQ(tokens.data(), std::string("\x00\x3c\x00\xbc\x01\x00\xff\x7b", 8));
   }
@@ -40,9 +39,9 @@ TEST(MessagesTest, HalvesKeepTheirType) {
 
 TEST(MessagesTest, ContradictorySizesReadNothingBeyondTheSpan) {
   const std::vector<uint16_t> values(8);
-  EXPECT_TRUE(MakeTokens(ScalarType::kF32, values, 4).data().empty());  // would be twice the span's bytes
-  EXPECT_EQ(MakeTokens(ScalarType::kF16, values, 0).num_tokens(), 0);
-  const v1::TokenMatrix ragged = MakeTokens(ScalarType::kF16, values, 3);  // 8 values are not rows of 3
+  EXPECT_TRUE(MakeTokens(v1::DATA_TYPE_F32, values, 4).data().empty());  // would be twice the span's bytes
+  EXPECT_EQ(MakeTokens(v1::DATA_TYPE_F16, values, 0).num_tokens(), 0);
+  const v1::TokenMatrix ragged = MakeTokens(v1::DATA_TYPE_F16, values, 3);  // 8 values are not rows of 3
   EXPECT_EQ(ragged.data().size(), 16);
   EXPECT_NE(ragged.data().size(), ragged.num_tokens() * ragged.dim() * 2);  // the server refuses it
 }
@@ -50,7 +49,7 @@ TEST(MessagesTest, ContradictorySizesReadNothingBeyondTheSpan) {
 TEST(MessagesTest, AStringOfBytesIsMovedNotCopied) {
   std::string bytes(4096, 'x');
   const auto memory = reinterpret_cast<uintptr_t>(bytes.data());  // to be compared, and not read
-  v1::Query query = MakeQuery(MakeTokens(ScalarType::kF16, 16, 128, std::move(bytes)));
+  v1::Query query = MakeQuery(MakeTokens(v1::DATA_TYPE_F16, 16, 128, std::move(bytes)));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(query.tokens().data().data()), memory);
 }
 

@@ -69,7 +69,7 @@ TEST_F(FirstRequestTest, IsNotSentAgainWhereItWouldFailAgain) {
 
 TEST_F(FirstRequestTest, PatienceEnds) {
   const FirstRequestResult result =
-      Send([](int64_t) { return Busy(absl::ZeroDuration()); }, {.patience = absl::Milliseconds(150)});
+      Send([](int64_t) { return Busy(absl::ZeroDuration()); }, {.busy_time_limit = absl::Milliseconds(150)});
   EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr("the server is busy, asked "));
   EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr("at most 150ms: the queue is full"));
@@ -88,7 +88,8 @@ TEST_F(FirstRequestTest, StopEndsTheWaiting) {
     stop_ = true;
   });
   const absl::Time begin = absl::Now();
-  const FirstRequestResult result = Send([](int64_t) { return Busy(absl::Minutes(1)); }, {.patience = absl::Hours(1)});
+  const FirstRequestResult result =
+      Send([](int64_t) { return Busy(absl::Minutes(1)); }, {.busy_time_limit = absl::Hours(1)});
   stopper.join();
   EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
   EXPECT_LT(absl::Now() - begin, absl::Seconds(50));

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "client/call_queue.h"
 #include "gtest/gtest.h"
 #include "loadtest/worker.h"
@@ -69,7 +68,7 @@ class ModelQueue : public client::CallQueue {
   void Start(const client::EncodedRequest&, uint64_t tag) override {
     for (const int64_t until_ns = NowNs() + behaviour_.start_cost_ns; NowNs() < until_ns;) {
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     free_ns_ = std::max(free_ns_, NowNs()) + behaviour_.service_ns;
     if (free_ns_ >= behaviour_.stall_from_ns && free_ns_ < behaviour_.stall_until_ns) {
       free_ns_ = behaviour_.stall_until_ns;
@@ -78,12 +77,12 @@ class ModelQueue : public client::CallQueue {
     if (behaviour_.most_under_way != nullptr) {
       *behaviour_.most_under_way = std::max<int64_t>(*behaviour_.most_under_way, static_cast<int64_t>(waiting_.size()));
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   Event Next(absl::Time deadline, Answer& answer) override {
     const auto until = absl::ToChronoTime(deadline);
-    std::unique_lock lock(mutex_);
+    MutexLock lock(&mutex_);
     while (waiting_.empty() || waiting_.front().ready_ns > NowNs()) {
       if (closed_ && waiting_.empty()) return Event::kClosed;
       if (std::chrono::system_clock::now() >= until) return Event::kTimeout;
@@ -91,7 +90,7 @@ class ModelQueue : public client::CallQueue {
                              ? until
                              : std::chrono::system_clock::now() +
                                    std::chrono::nanoseconds(std::max<int64_t>(0, waiting_.front().ready_ns - NowNs()));
-      changed_.wait_until(lock, std::min(until, ready));
+      changed_.WaitUntil(lock, std::min(until, ready));
     }
     answer.tag = waiting_.front().tag;
     waiting_.pop_front();
@@ -106,9 +105,9 @@ class ModelQueue : public client::CallQueue {
   }
 
   void Close() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     closed_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
@@ -117,8 +116,8 @@ class ModelQueue : public client::CallQueue {
     int64_t ready_ns;
   };
   const Behaviour behaviour_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  ConditionVariable changed_;
   std::deque<Waiting> waiting_;
   int64_t free_ns_ = 0;
   int64_t num_answered_ = 0;

@@ -70,7 +70,7 @@ class QuantizeTest : public ::testing::Test {
     return std::filesystem::exists(folder_.Path(target + "/collection.json"));
   }
 
-  // That every document of `folder` is what QuantizeDocument makes of the collection's values.
+  // Expects that every document of `folder` is what QuantizeDocument makes of the collection's values.
   void ExpectQuantized(const std::string& folder, const Manifest& manifest, const SmallCollection& collection,
                        uint64_t seed) {
     std::vector<float> values = collection.Values();

@@ -61,7 +61,7 @@ Seen ReadAsClient(const std::string& bytes) {
 
 TEST(Http2FramesTest, ARefusedCallEndsWithItsStatus) {
   const absl::Status why = absl::UnauthenticatedError("no token: 100 % wrong\n");
-  const std::string bytes = absl::StrCat(EmptySettings(), RefusedCall(1, why), Goaway(1, ErrorCode::kNoError));
+  const std::string bytes = absl::StrCat(Settings(100), RefusedCall(1, why), Goaway(1, ErrorCode::kNoError));
   const Seen seen = ReadAsClient(bytes);
   EXPECT_EQ(seen.read, static_cast<ssize_t>(bytes.size()));
   EXPECT_EQ(seen.headers, (std::map<std::string, std::string>{{":status", "200"},
@@ -73,12 +73,16 @@ TEST(Http2FramesTest, ARefusedCallEndsWithItsStatus) {
 }
 
 TEST(Http2FramesTest, ALongMessageIsCutToOneFrame) {
-  const Seen seen = ReadAsClient(EmptySettings() + RefusedCall(1, absl::UnauthenticatedError(std::string(5000, '\n'))));
+  const Seen seen = ReadAsClient(Settings(100) + RefusedCall(1, absl::UnauthenticatedError(std::string(5000, '\n'))));
   EXPECT_EQ(seen.headers.at("grpc-message").size(), 3u * 1024);
 }
 
+TEST(Http2FramesTest, SettingsAnnounceTheBoundOnStreams) {
+  EXPECT_EQ(Settings(4096), Frame(FrameType::kSettings, 0, 0, std::string("\x00\x03\x00\x00\x10\x00", 6)));
+}
+
 TEST(Http2FramesTest, AcknowledgementsAndWindowsAreTaken) {
-  const std::string bytes = absl::StrCat(EmptySettings(), PingAck("12345678"), WindowUpdate(0, 65535));
+  const std::string bytes = absl::StrCat(Settings(100), PingAck("12345678"), WindowUpdate(0, 65535));
   EXPECT_EQ(ReadAsClient(bytes).read, static_cast<ssize_t>(bytes.size()));
 }
 

@@ -17,9 +17,9 @@ using testing::HasSubstr;
 
 // Every unit that comes out of `bytes`, given in pieces of the sizes that `next_size` returns; or the error.
 template <typename NextSize>
-absl::StatusOr<std::vector<Unit>> Scan(const std::string& bytes, NextSize next_size) {
+absl::StatusOr<std::vector<Http2Unit>> Scan(const std::string& bytes, NextSize next_size) {
   Http2Scanner scanner;
-  std::vector<Unit> units;
+  std::vector<Http2Unit> units;
   for (size_t begin = 0; begin < bytes.size();) {
     const size_t size = next_size();
     scanner.Append(bytes.substr(begin, size));
@@ -34,11 +34,11 @@ absl::StatusOr<std::vector<Unit>> Scan(const std::string& bytes, NextSize next_s
   return units;
 }
 
-absl::StatusOr<std::vector<Unit>> Scan(const std::string& bytes) {
+absl::StatusOr<std::vector<Http2Unit>> Scan(const std::string& bytes) {
   return Scan(bytes, [] { return size_t{1} << 30; });
 }
 
-std::string Begin() { return absl::StrCat(std::string(kClientPreface), EmptySettings()); }
+std::string Begin() { return absl::StrCat(std::string(kClientPreface), Frame(FrameType::kSettings, 0, 0, "")); }
 
 TEST(Http2ScannerTest, UnitsAreTheBytesThatCameHoweverTheyAreCut) {
   Packer packer;
@@ -55,9 +55,9 @@ TEST(Http2ScannerTest, UnitsAreTheBytesThatCameHoweverTheyAreCut) {
     ASSERT_TRUE(units.ok()) << units.status();
     std::string all;
     std::vector<std::string> calls;
-    for (const Unit& unit : *units) {
+    for (const Http2Unit& unit : *units) {
       all += unit.bytes;
-      if (unit.kind == Unit::Kind::kCall)
+      if (unit.kind == Http2Unit::Kind::kCall)
         calls.push_back(absl::StrCat(unit.stream_id, unit.path, " ", unit.authorization));
     }
     EXPECT_EQ(all, bytes);
@@ -159,7 +159,7 @@ TEST(Http2ScannerTest, AnyBytesAreAnErrorOrUnitsThatMakeUpTheBytes) {
     const auto units = Scan(bytes, [&] { return 1 + random() % 64; });
     if (!units.ok()) continue;
     std::string all;
-    for (const Unit& unit : *units) all += unit.bytes;
+    for (const Http2Unit& unit : *units) all += unit.bytes;
     EXPECT_EQ(all, bytes.substr(0, all.size()));
   }
 }

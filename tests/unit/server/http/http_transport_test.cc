@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/http/transport.h"
 #include "tests/support/raw_connection.h"
 
@@ -34,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 class EchoApplication final : public Application {
  public:
   std::optional<Response> Begin(const Request& request) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     begun_.push_back(absl::StrCat(request.method, " ", request.path));
     if (request.path == "/closed-to-you") return Response{.status = 401, .content_type = "text/plain", .body = "no"};
     if (request.method != "POST") return Response{.content_type = "text/plain", .body = request.path};
@@ -43,9 +42,9 @@ class EchoApplication final : public Application {
 
   void Handle(Request request, Reply reply) override {
     if (request.path == "/held") {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       held_.push_back({std::move(request), std::move(reply)});
-      changed_.notify_all();
+      changed_.NotifyAll();
       return;
     }
     reply({.content_type = "text/plain", .body = request.body});
@@ -57,25 +56,28 @@ class EchoApplication final : public Application {
 
   // The requests that the application was shown.
   std::vector<std::string> begun() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return begun_;
   }
 
   bool WaitForHeld(size_t count) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 20s, [&] { return held_.size() == count; });
+    MutexLock lock(&mutex_);
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (held_.size() != count && changed_.WaitUntil(lock, end)) {
+    }
+    return held_.size() == count;
   }
 
-  // Returns whether the held request that came first is cancelled.
+  // Returns the flag of the held request that came first.
   std::shared_ptr<std::atomic<bool>> cancelled() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return held_.front().request.cancelled;
   }
 
   void AnswerHeld() {
     std::vector<Held> held;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       held = std::move(held_);
       held_.clear();
     }
@@ -93,8 +95,8 @@ class EchoApplication final : public Application {
     Request request;
     Reply reply;
   };
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
   std::vector<std::string> begun_;
   std::vector<Held> held_;
   size_t answer_bytes_ = 0;
@@ -153,7 +155,7 @@ TEST_F(HttpTransportTest, AConnectionServesManyRequestsInOrder) {
   EXPECT_THAT(text, testing::MatchesRegex("HTTP/1.1 200 .*\r\n\r\n/aHTTP/1.1 200 .*\r\n\r\nbody of bHTTP/1.1 200 "
                                           ".*Content-Length: 0.*\r\n\r\nHTTP/1.1 200 .*\r\n\r\n/c"));
   EXPECT_THAT(application_.begun(), ElementsAre("GET /a", "POST /b", "POST /empty", "GET /c"));
-  // Requests that come one after another are answered as those that came at once.
+  // Requests that come one after another are served too.
   for (int i = 0; i < 100; ++i) {
     connection.Send(Post("/b", absl::StrCat("number ", i)));
     EXPECT_THAT(connection.ReadAnswers(1), HasSubstr(absl::StrCat("\r\n\r\nnumber ", i)));

@@ -27,24 +27,24 @@ std::vector<std::string> ReadAll(std::string_view bytes, const std::vector<size_
   reader.Begin();
   std::vector<std::string> seen;
   size_t piece = 0;
-  RequestReader::Step step = reader.Advance();
+  RequestReader::Progress progress = reader.Advance();
   while (true) {
-    if (step == RequestReader::Step::kMore) {
+    if (progress == RequestReader::Progress::kMore) {
       if (bytes.empty()) return seen;
       const auto room = reader.Prepare();
       const size_t size = std::min({room.size(), bytes.size(), pieces[std::min(piece++, pieces.size() - 1)]});
       std::memcpy(room.data(), bytes.data(), size);
       bytes.remove_prefix(size);
       reader.Commit(size);
-      step = reader.Advance();
-    } else if (step == RequestReader::Step::kHeader) {
-      step = reader.AcceptBody(max_body);
-    } else if (step == RequestReader::Step::kComplete) {
+      progress = reader.Advance();
+    } else if (progress == RequestReader::Progress::kHeader) {
+      progress = reader.AcceptBody(max_body);
+    } else if (progress == RequestReader::Progress::kComplete) {
       const Request& request = reader.request();
       seen.push_back(absl::StrCat(request.method, " ", request.path, " ", reader.TakeBody(),
                                   reader.wants_continue() ? " continue" : "", reader.keep_alive() ? "" : " close"));
       reader.Begin();
-      step = reader.Advance();
+      progress = reader.Advance();
     } else {
       seen.push_back(absl::StrCat(reader.refusal().status, " ", std::string(reader.refusal().why.message())));
       return seen;
@@ -107,7 +107,7 @@ TEST(RequestReaderTest, AllLinesOfAFieldCount) {
   const auto room = reader.Prepare();
   std::memcpy(room.data(), text.data(), text.size());
   reader.Commit(text.size());
-  ASSERT_EQ(reader.Advance(), RequestReader::Step::kHeader);
+  ASSERT_EQ(reader.Advance(), RequestReader::Progress::kHeader);
   EXPECT_EQ(reader.request().content_encoding, "identity, gzip");
   EXPECT_THAT(ReadAll(Get("Host: x\r\nAuthorization: a\r\nAuthorization: b\r\n")),
               ElementsAre("400 Authorization: appears twice"));

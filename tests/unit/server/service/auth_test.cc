@@ -91,7 +91,7 @@ TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
 }
 
-// Both files, whose tokens are "searcher" and "operator" at first.
+// Has both files, whose tokens are "searcher" and "operator" at first.
 class TokenFilesTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -153,7 +153,7 @@ TEST_F(TranslateTest, QueriesForI8AreF32) {
   }
 }
 
-// As they would be stored: the same elements and scales as in the collection.
+// Inline documents get the elements and scales that they would be stored with in the collection.
 TEST_F(TranslateTest, InlineDocumentsForI8AreQuantised) {
   Build(collection::IdType::kString, false, ScalarType::kI8);
   v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF32, kDim, 4), {}, 3);

@@ -1,5 +1,5 @@
-// A collection's files read on this machine, and FP64 scores computed from them: what the server's answers are compared
-// with.
+// FP64 reference scores, computed from a collection's files on this machine. The server's answers are compared with
+// them.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@
 #include "collection/shard.h"
 #include "kernels/reference.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tools/maxsimctl/inputs.h"
+#include "tools/maxsimctl/input_files.h"
 
 namespace maxsim::ctl {
 
-class Truth {
+class ReferenceScorer {
  public:
   // Opens the collection that lies at `path`. FAILED_PRECONDITION when it is not what the server serves as
   // `collection`: another generation, dimension, storage or number of documents.
-  static absl::StatusOr<Truth> Open(const std::string& path, const v1::CollectionInfo& collection);
+  static absl::StatusOr<ReferenceScorer> Open(const std::string& path, const v1::CollectionInfo& collection);
 
   const collection::Manifest& manifest() const { return manifest_; }
 
-  // FP64 scores of one query of `queries`, rounded to the collection's storage first, with the documents of these
-  // ordinals (null: all), in their order. Ordinals count through the shards in the manifest's order.
+  // Returns the FP64 scores of one query of `queries`, rounded to the collection's storage first, with the documents of
+  // these ordinals (null: all), in their order. Ordinals count through the shards in the manifest's order.
   std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
                                      const std::vector<uint64_t>* ordinals) const;
 
-  // OK when the files that Scores read were whole and unchanged; to be asked before its scores are believed.
+  // Returns OK when the files that Scores read were whole and unchanged. Ask before the scores are believed.
   absl::Status Check() const;
 
   std::string IdText(uint64_t ordinal) const;
 
  private:
-  // The shard that holds a document, and its ordinal there.
+  // Returns the index of the shard that holds a document, and the document's ordinal there.
   std::pair<size_t, uint32_t> Locate(uint64_t ordinal) const;
 
   collection::Manifest manifest_;

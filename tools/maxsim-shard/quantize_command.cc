@@ -1,4 +1,4 @@
-#include "tools/maxsim-shard/quantize_cli.h"
+#include "tools/maxsim-shard/quantize_command.h"
 
 #include <cstdio>
 #include <memory>
@@ -18,7 +18,7 @@
 #include "kernels/maxsim.h"
 #include "maxsim_version.h"
 #include "nlohmann/json.hpp"
-#include "tools/maxsim-shard/cli_support.h"
+#include "tools/maxsim-shard/command_helpers.h"
 
 namespace maxsim::shard_tool {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/results.h"
+#include "tools/maxsimctl/rerank_response.h"
 
 #include "base/text.h"
 

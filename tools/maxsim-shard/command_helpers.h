@@ -1,4 +1,4 @@
-// What the subcommands of maxsim-shard share.
+// What the subcommands of maxsim-shard share: exit codes, interrupts, messages and common flags.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -31,20 +31,20 @@ void RequireUsage(const absl::Status& status);
 // Prints the message and returns the exit code for it.
 int Fail(const absl::Status& status);
 
-// The time since then, for people.
+// Returns the time since `began`, for people.
 std::string Elapsed(absl::Time began);
 
-// "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
+// Returns a summary: "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
 std::string Describe(const std::string& folder, const collection::Manifest& manifest);
 
-// --seed and --threads; `what` begins their description.
+// These add the flags --seed and --threads; `what` begins the description.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
 
-// --max-shard-bytes (BuildOptions): a size as maxsimd's configuration has them.
+// Adds --max-shard-bytes (BuildOptions), a size as maxsimd's configuration has them.
 void AddMaxShardBytes(CLI::App& app, int64_t& bytes);
 
-// --allow-other-shape (BuildOptions).
+// Adds --allow-other-shape (BuildOptions).
 void AddAllowOtherShape(CLI::App& app, bool& allow);
 
 }  // namespace maxsim::shard_tool

@@ -2,26 +2,26 @@
 
 #include <gtest/gtest.h>
 
-#include "server/gate/relay.h"
 #include "server/gate/relayed_peer.h"
+#include "server/gate/token_bucket.h"
 
 namespace maxsim::gate {
 namespace {
 
 using namespace std::chrono_literals;
 
-TEST(RateBoundTest, ABurstIsFreeAndWhatGoesBeyondItWaits) {
-  RateBound bound(/*per_second=*/10, /*burst=*/5);
-  const RateBound::Clock::time_point start(1s);
+TEST(TokenBucketTest, ABurstIsFreeAndWhatGoesBeyondItWaits) {
+  TokenBucket bound(/*per_second=*/10, /*burst=*/5);
+  const TokenBucket::Clock::time_point start(1s);
   EXPECT_EQ(bound.Take(5, start), 0ns);
   EXPECT_EQ(bound.Take(1, start), 100ms);
   EXPECT_EQ(bound.Take(1, start), 200ms);
   EXPECT_EQ(bound.Take(1, start + 300ms), 0ns);
 }
 
-TEST(RateBoundTest, WhatComesBackIsNoMoreThanTheBurst) {
-  RateBound bound(/*per_second=*/10, /*burst=*/5);
-  const RateBound::Clock::time_point start(1s);
+TEST(TokenBucketTest, WhatComesBackIsNoMoreThanTheBurst) {
+  TokenBucket bound(/*per_second=*/10, /*burst=*/5);
+  const TokenBucket::Clock::time_point start(1s);
   EXPECT_EQ(bound.Take(5, start), 0ns);
   EXPECT_EQ(bound.Take(5, start + 1h), 0ns);
   EXPECT_EQ(bound.Take(1, start + 1h), 100ms);

@@ -13,7 +13,7 @@ namespace maxsim::gate {
 // gRPC closes a connection without telling anybody, and its descriptor's number is soon another file's. A socket's
 // inode is not given to another one that soon, so a connection is open for as long as its descriptor has the inode that
 // it had. Not thread-safe.
-class HandedOver {
+class GrpcConnections {
  public:
   // `fd` is a connected socket that the caller is about to give away; `peer` is whom it counts for, "" for nobody.
   void Add(int fd, const std::string& peer);
@@ -21,7 +21,7 @@ class HandedOver {
   // Forgets the connections that have been closed. Costs a system call each.
   void Sweep();
 
-  // As they were at the last Sweep, and what has been added since.
+  // These count the connections that were open at the last Sweep, and those added since.
   size_t size() const { return connections_.size(); }
   size_t of_peer(const std::string& peer) const;
 

@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/inputs.h"
+#include "tools/maxsimctl/input_files.h"
 
 #include <iostream>
 #include <iterator>
@@ -19,7 +19,7 @@ using nlohmann::json;
 }  // namespace
 
 v1::TokenMatrix QueryTokens(const QuerySet& queries, int64_t query) {
-  return client::MakeTokens(queries.type(), static_cast<uint32_t>(queries.num_tokens(query)),
+  return client::MakeTokens(static_cast<v1::DataType>(queries.type()), static_cast<uint32_t>(queries.num_tokens(query)),
                             static_cast<uint32_t>(queries.dim()), std::string(queries.bytes(query)));
 }
 

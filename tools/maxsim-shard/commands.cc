@@ -1,4 +1,4 @@
-#include "tools/maxsim-shard/cli.h"
+#include "tools/maxsim-shard/commands.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -21,9 +21,9 @@
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "tools/command_line/usage_message.h"
-#include "tools/maxsim-shard/cli_support.h"
+#include "tools/maxsim-shard/command_helpers.h"
 #include "tools/maxsim-shard/progress.h"
-#include "tools/maxsim-shard/quantize_cli.h"
+#include "tools/maxsim-shard/quantize_command.h"
 
 namespace maxsim::shard_tool {
 namespace {
@@ -192,7 +192,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
 
 }  // namespace
 
-int RunCli(int argc, char** argv) {
+int RunMaxsimShard(int argc, char** argv) {
   CLI::App app{
       "Builds, shows and checks maxsimd collections: folders of shard files with token embeddings, ids and payloads."};
   app.name("maxsim-shard");

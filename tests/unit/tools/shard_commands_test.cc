@@ -1,5 +1,5 @@
 // The program as people call it: exit codes, messages, real data, and other people's tools on its files.
-#include "tools/maxsim-shard/cli.h"
+#include "tools/maxsim-shard/commands.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "tools/maxsim-shard/cli_support.h"
+#include "tools/maxsim-shard/command_helpers.h"
 
 #include <algorithm>
 #include <csignal>

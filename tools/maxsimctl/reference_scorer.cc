@@ -1,9 +1,9 @@
-#include "tools/maxsimctl/truth.h"
+#include "tools/maxsimctl/reference_scorer.h"
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "tools/maxsimctl/describe.h"
+#include "tools/maxsimctl/collection_view.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -33,34 +33,34 @@ absl::Status CheckSame(const collection::Manifest& manifest, const std::string& 
 
 }  // namespace
 
-absl::StatusOr<Truth> Truth::Open(const std::string& path, const v1::CollectionInfo& collection) {
+absl::StatusOr<ReferenceScorer> ReferenceScorer::Open(const std::string& path, const v1::CollectionInfo& collection) {
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
   if (!manifest.ok()) {
     return Prefix("the collection's files are needed on this machine (see --path): ", manifest.status());
   }
   absl::Status same = CheckSame(*manifest, path, collection);
   if (!same.ok()) return same;
-  Truth truth;
-  truth.manifest_ = *std::move(manifest);
-  truth.first_.push_back(0);
-  for (const collection::ShardEntry& entry : truth.manifest_.shards) {
+  ReferenceScorer scorer;
+  scorer.manifest_ = *std::move(manifest);
+  scorer.first_.push_back(0);
+  for (const collection::ShardEntry& entry : scorer.manifest_.shards) {
     absl::StatusOr<std::shared_ptr<const collection::Shard>> opened =
-        collection::Shard::Open(path, truth.manifest_, entry, collection::Access::kMapped, /*check_checksum=*/false);
+        collection::Shard::Open(path, scorer.manifest_, entry, collection::Access::kMapped, /*check_checksum=*/false);
     if (!opened.ok()) return opened.status();
-    truth.first_.push_back(truth.first_.back() + static_cast<uint64_t>((*opened)->documents().num_documents));
-    truth.shards_.push_back(*std::move(opened));
+    scorer.first_.push_back(scorer.first_.back() + static_cast<uint64_t>((*opened)->documents().num_documents));
+    scorer.shards_.push_back(*std::move(opened));
   }
-  return truth;
+  return scorer;
 }
 
-std::pair<size_t, uint32_t> Truth::Locate(uint64_t ordinal) const {
+std::pair<size_t, uint32_t> ReferenceScorer::Locate(uint64_t ordinal) const {
   const auto after = std::upper_bound(first_.begin(), first_.end(), ordinal);
   const auto index = static_cast<size_t>(after - first_.begin()) - 1;
   return {index, static_cast<uint32_t>(ordinal - first_[index])};
 }
 
-std::vector<ReferenceScore> Truth::Scores(const QuerySet& queries, int64_t query,
-                                          const std::vector<uint64_t>* ordinals) const {
+std::vector<ReferenceScore> ReferenceScorer::Scores(const QuerySet& queries, int64_t query,
+                                                    const std::vector<uint64_t>* ordinals) const {
   const std::string tokens = queries.Rounded(query, QueryType(manifest_.storage));
   maxsim::Query problem;
   problem.tokens = tokens.data();
@@ -92,14 +92,14 @@ std::vector<ReferenceScore> Truth::Scores(const QuerySet& queries, int64_t query
   return scores;
 }
 
-absl::Status Truth::Check() const {
+absl::Status ReferenceScorer::Check() const {
   for (const auto& shard : shards_) {
     if (absl::Status status = shard->Check(); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-std::string Truth::IdText(uint64_t ordinal) const {
+std::string ReferenceScorer::IdText(uint64_t ordinal) const {
   const auto [index, local] = Locate(ordinal);
   const collection::Shard& shard = *shards_[index];
   if (shard.id_type() == collection::IdType::kInt64) return std::to_string(shard.int_id(local));

@@ -18,35 +18,19 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "server/gate/gate_connections.h"
 #include "server/gate/http2_scanner.h"
-#include "server/gate/visitors.h"
+#include "server/gate/token_bucket.h"
 
 namespace maxsim::gate {
 
-// Tokens that come back with time, up to a number.
-class RateBound {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  RateBound(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
-
-  // Takes `amount`, on credit if need be; returns how long the next one has to wait for that.
-  Clock::duration Take(double amount, Clock::time_point now);
-
- private:
-  const double per_second_;
-  const double burst_;
-  double left_;
-  Clock::time_point last_{};
-};
-
-class Relay : public std::enable_shared_from_this<Relay> {
+class RelayedConnection : public std::enable_shared_from_this<RelayedConnection> {
  public:
   // Gives gRPC one end of a socket pair, and relays `client`, of which `received` has been read. Closes it where there
   // is no descriptor left.
-  static void Start(Visitors* visitors, Socket client, const Peer& peer, const std::string& received);
+  static void Start(GateConnections* connections, Socket client, const Peer& peer, const std::string& received);
 
-  Relay(Visitors* visitors, Socket client, Socket inside, Peer peer);
+  RelayedConnection(GateConnections* connections, Socket client, Socket grpc_socket, Peer peer);
 
   // Closes both ends. Idempotent.
   void Close();
@@ -59,37 +43,37 @@ class Relay : public std::enable_shared_from_this<Relay> {
 
   void Begin(const std::string& received);
   // Reads the client's bytes, which go to gRPC.
-  void ReadClient();
+  void ReadFromClient();
   void OnClientBytes(std::string_view bytes);
-  // Scans what has come and appends to to_inside_ what may pass; false where the client went beyond a bound.
+  // Scans what has come and appends to to_grpc_ what may pass; false where the client went beyond a bound.
   bool Scan(std::string_view bytes);
-  // Appends a unit to to_inside_; false where the client went beyond a bound with it.
-  bool Admit(const Unit& unit);
-  void BecomeProven();
-  void WriteInside();
+  // Appends a unit to to_grpc_; false where the client went beyond a bound with it.
+  bool Admit(const Http2Unit& unit);
+  void BecomeAuthenticated();
+  void WriteToGrpc();
   // Reads gRPC's bytes, which go to the client.
-  void ReadInside();
-  void WriteClient(size_t num_bytes);
+  void ReadFromGrpc();
+  void WriteToClient(size_t num_bytes);
 
-  Visitors& visitors_;
-  Socket client_;
-  Socket inside_;
+  GateConnections& connections_;
+  Socket client_socket_;
+  Socket grpc_socket_;
   const Peer peer_;
-  std::list<std::shared_ptr<Relay>>::iterator place_;
-  bool proven_ = false;
+  std::list<std::shared_ptr<RelayedConnection>>::iterator list_position_;
+  bool authenticated_ = false;
   bool closed_ = false;
   Http2Scanner scanner_;
-  RateBound calls_;
-  RateBound bytes_;
+  TokenBucket call_bucket_;
+  TokenBucket byte_bucket_;
   Clock::duration pause_{};                       // before the client is read again
   std::optional<Clock::time_point> flood_began_;  // the client has sent more than its rate ever since
   std::set<uint32_t> open_calls_;                 // ids of streams that the client has opened and not ended
   std::set<uint32_t> open_watches_;               // and of those that it has not reset
   boost::asio::steady_timer pause_timer_;
   boost::asio::steady_timer write_deadline_;  // for the client to read
-  std::string to_inside_;
+  std::string to_grpc_;
   std::array<char, 32 * 1024> from_client_;
-  std::array<char, 32 * 1024> from_inside_;
+  std::array<char, 32 * 1024> from_grpc_;
 };
 
 }  // namespace maxsim::gate

@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/comparison.h"
+#include "tools/maxsimctl/score_comparison.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,24 +19,27 @@ double Relative(double difference, double scale) {
 
 }  // namespace
 
-void Comparison::Add(absl::Span<const Answered> answer, absl::Span<const ReferenceScore> truth, int32_t top_k) {
-  const std::vector<ReferenceHit> expected = ReferenceTopK(truth, top_k);
+void ScoreComparison::Add(absl::Span<const ReturnedDocument> answer, absl::Span<const ReferenceScore> reference,
+                          int32_t top_k) {
+  const std::vector<ReferenceHit> expected = ReferenceTopK(reference, top_k);
   absl::flat_hash_set<uint64_t> wanted;
   for (const ReferenceHit& hit : expected) wanted.insert(hit.position);
   ++num_queries;
   num_results += static_cast<int64_t>(answer.size());
   num_expected += static_cast<int64_t>(expected.size());
   for (size_t rank = 0; rank < answer.size(); ++rank) {
-    const Answered& hit = answer[rank];
-    const ReferenceScore& reference = truth[hit.position];
-    const double difference = static_cast<double>(hit.score) - reference.score;
-    error_by_magnitude = std::max(error_by_magnitude, Relative(difference, reference.magnitude));
-    if (reference.score != 0) error_by_score = std::max(error_by_score, Relative(difference, reference.score));
+    const ReturnedDocument& hit = answer[rank];
+    const ReferenceScore& expected_score = reference[hit.position];
+    const double difference = static_cast<double>(hit.score) - expected_score.score;
+    error_by_magnitude = std::max(error_by_magnitude, Relative(difference, expected_score.magnitude));
+    if (expected_score.score != 0)
+      error_by_score = std::max(error_by_score, Relative(difference, expected_score.score));
     if (rank < expected.size() && expected[rank].position == hit.position) ++num_in_place;
     if (rank > 0 && hit.score > answer[rank - 1].score) ++num_disordered;
     if (wanted.erase(hit.position) == 1) {  // erased, so that a document that came twice counts once
       ++num_shared;
-    } else if (!expected.empty() && expected.back().score - reference.score <= 2 * kErrorLimit * reference.magnitude) {
+    } else if (!expected.empty() &&
+               expected.back().score - expected_score.score <= 2 * kErrorLimit * expected_score.magnitude) {
       ++num_near_ties;
     }
   }

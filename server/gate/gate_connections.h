@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -12,34 +13,38 @@
 
 #include "server/gate/gate.h"
 #include "server/gate/http2_scanner.h"
+#include "server/gate/owned_fd.h"
 
 namespace maxsim::gate {
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 
-// An object's socket of a descriptor that it takes over.
-inline Socket MakeSocket(boost::asio::io_context& loop, int family, int fd) {
-  return Socket(loop, boost::asio::generic::stream_protocol(family, 0), fd);
+// Makes a socket that owns the descriptor. Where that throws, the descriptor is closed.
+inline Socket MakeSocket(boost::asio::io_context& loop, int family, OwnedFd fd) {
+  Socket socket(loop, boost::asio::generic::stream_protocol(family, 0), fd.get());
+  fd.Release();
+  return socket;
 }
 
 class WaitingConnection;
-class Relay;
+class RelayedConnection;
 
 struct Peer {
   std::string host;  // an IP address; "" for a client of the Unix socket
-  std::string name;  // the same with its port, for relayed connections
+  std::string name;  // the IP address with the port, for relayed connections
 };
 
-// Every connection that the gate has, in order of age.
-struct Visitors {
+// Every connection that the gate has; each list is in order of age.
+struct GateConnections {
   boost::asio::io_context& loop;
   const GateOptions& options;
   const GateDependencies& dependencies;
   std::list<std::shared_ptr<WaitingConnection>> waiting{};
-  std::list<std::shared_ptr<Relay>> unproven{};  // relayed, and without a call that carried a known token
-  std::list<std::shared_ptr<Relay>> proven{};    // relayed, with one
+  std::list<std::shared_ptr<RelayedConnection>>
+      unauthenticated{};  // relayed, and without a call that carried a known token
+  std::list<std::shared_ptr<RelayedConnection>> authenticated{};  // relayed, with one
   // Counts a connection as gRPC's from here on, and gives it away.
-  std::function<void(int fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
+  std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
   std::array<char, 32 * 1024> scratch{};  // what has just been read, by whoever reads
 };
 

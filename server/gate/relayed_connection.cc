@@ -1,4 +1,4 @@
-#include "server/gate/relay.h"
+#include "server/gate/relayed_connection.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/gate/listeners.h"
+#include "server/gate/owned_fd.h"
 #include "server/gate/relayed_peer.h"
 
 namespace maxsim::gate {
@@ -34,7 +34,7 @@ constexpr size_t kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
 // Relayed connections without a known token. Each takes three descriptors; one more takes the place of the oldest.
-constexpr size_t kMaxUnproven = 64;
+constexpr size_t kMaxUnauthenticated = 64;
 
 // How far behind the bound of their rate calls are let through before the connection ends. What a client has sent by
 // then is in hand, and waiting does not undo it.
@@ -63,111 +63,104 @@ void NameAfter(int fd, const Peer& peer) {
 
 }  // namespace
 
-RateBound::Clock::duration RateBound::Take(double amount, Clock::time_point now) {
-  if (last_ != Clock::time_point()) {
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    left_ = std::min(burst_, left_ + seconds * per_second_);
-  }
-  last_ = now;
-  left_ -= amount;
-  if (left_ >= 0) return Clock::duration::zero();
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(-left_ / per_second_));
-}
-
-void Relay::Start(Visitors* visitors, Socket client, const Peer& peer, const std::string& received) {
+void RelayedConnection::Start(GateConnections* connections, Socket client, const Peer& peer,
+                              const std::string& received) {
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
-    visitors->dependencies.on_ended(Ending::kFull);
+    connections->dependencies.on_closed(CloseReason::kFull);
     return;
   }
+  OwnedFd own_end(ends[0]);
   OwnedFd grpcs_end(ends[1]);
-  NameAfter(ends[0], peer);
-  auto relay = std::make_shared<Relay>(visitors, std::move(client), MakeSocket(visitors->loop, AF_UNIX, ends[0]), peer);
-  relay->place_ = visitors->unproven.insert(visitors->unproven.end(), relay);
-  while (visitors->unproven.size() > kMaxUnproven) {
-    visitors->unproven.front()->Close();
-    visitors->dependencies.on_ended(Ending::kFull);
+  NameAfter(own_end.get(), peer);
+  auto relay = std::make_shared<RelayedConnection>(connections, std::move(client),
+                                                   MakeSocket(connections->loop, AF_UNIX, std::move(own_end)), peer);
+  relay->list_position_ = connections->unauthenticated.insert(connections->unauthenticated.end(), relay);
+  while (connections->unauthenticated.size() > kMaxUnauthenticated) {
+    connections->unauthenticated.front()->Close();
+    connections->dependencies.on_closed(CloseReason::kFull);
   }
-  visitors->dependencies.hand_over(grpcs_end.Release(), "", /*tls=*/false);
+  connections->dependencies.hand_over(std::move(grpcs_end), "", /*tls=*/false);
   relay->Begin(received);
 }
 
-Relay::Relay(Visitors* visitors, Socket client, Socket inside, Peer peer)
-    : visitors_(*visitors),
-      client_(std::move(client)),
-      inside_(std::move(inside)),
+RelayedConnection::RelayedConnection(GateConnections* connections, Socket client, Socket grpc_socket, Peer peer)
+    : connections_(*connections),
+      client_socket_(std::move(client)),
+      grpc_socket_(std::move(grpc_socket)),
       peer_(std::move(peer)),
-      calls_(kCallsPerSecond, kCallsBurst),
-      bytes_(kBytesPerSecond, kBytesBurst),
-      pause_timer_(visitors->loop),
-      write_deadline_(visitors->loop) {}
+      call_bucket_(kCallsPerSecond, kCallsBurst),
+      byte_bucket_(kBytesPerSecond, kBytesBurst),
+      pause_timer_(connections->loop),
+      write_deadline_(connections->loop) {}
 
-void Relay::Begin(const std::string& received) {
-  ReadInside();
+void RelayedConnection::Begin(const std::string& received) {
+  ReadFromGrpc();
   OnClientBytes(received);
 }
 
-void Relay::Close() {
+void RelayedConnection::Close() {
   if (closed_) return;
   closed_ = true;
   pause_timer_.cancel();
   write_deadline_.cancel();
   Error ignored;
-  client_.close(ignored);
-  inside_.close(ignored);
-  const std::shared_ptr<Relay> self = std::move(*place_);  // The list may hold the last reference.
-  (proven_ ? visitors_.proven : visitors_.unproven).erase(place_);
+  client_socket_.close(ignored);
+  grpc_socket_.close(ignored);
+  const std::shared_ptr<RelayedConnection> self = std::move(*list_position_);  // The list may hold the last reference.
+  (authenticated_ ? connections_.authenticated : connections_.unauthenticated).erase(list_position_);
 }
 
-void Relay::ReadClient() {
-  client_.async_read_some(asio::buffer(from_client_), [self = shared_from_this()](Error error, size_t num_bytes) {
-    if (self->closed_) return;
-    if (error) return self->Close();
-    self->OnClientBytes(std::string_view(self->from_client_.data(), num_bytes));
-  });
+void RelayedConnection::ReadFromClient() {
+  client_socket_.async_read_some(asio::buffer(from_client_),
+                                 [self = shared_from_this()](Error error, size_t num_bytes) {
+                                   if (self->closed_) return;
+                                   if (error) return self->Close();
+                                   self->OnClientBytes(std::string_view(self->from_client_.data(), num_bytes));
+                                 });
 }
 
-void Relay::OnClientBytes(std::string_view bytes) {
-  if (proven_) {
-    to_inside_ = bytes;
+void RelayedConnection::OnClientBytes(std::string_view bytes) {
+  if (authenticated_) {
+    to_grpc_ = bytes;
   } else if (!Scan(bytes)) {
-    visitors_.dependencies.on_ended(Ending::kMalformed);
+    connections_.dependencies.on_closed(CloseReason::kMalformed);
     return Close();
   }
-  WriteInside();
+  WriteToGrpc();
 }
 
-bool Relay::Scan(std::string_view bytes) {
+bool RelayedConnection::Scan(std::string_view bytes) {
   const Clock::time_point now = Clock::now();
-  pause_ = bytes_.Take(static_cast<double>(bytes.size()), now);
+  pause_ = byte_bucket_.Take(static_cast<double>(bytes.size()), now);
   if (pause_ <= Clock::duration::zero()) flood_began_.reset();
   if (pause_ > Clock::duration::zero() && now - flood_began_.emplace(flood_began_.value_or(now)) > kLongestFlood) {
     return false;
   }
   scanner_.Append(bytes);
-  while (!proven_) {
-    const absl::StatusOr<std::optional<Unit>> unit = scanner_.Next();
+  while (!authenticated_) {
+    const absl::StatusOr<std::optional<Http2Unit>> unit = scanner_.Next();
     if (!unit.ok()) return false;
     if (!unit->has_value()) return true;
     if (!Admit(**unit)) return false;
   }
-  to_inside_ += scanner_.TakeRest();
+  to_grpc_ += scanner_.TakeRest();
   return true;
 }
 
-bool Relay::Admit(const Unit& unit) {
-  to_inside_ += unit.bytes;
-  if (unit.kind == Unit::Kind::kCall) {
-    if (visitors_.dependencies.authenticate(unit.authorization).ok()) {
-      BecomeProven();
+bool RelayedConnection::Admit(const Http2Unit& unit) {
+  to_grpc_ += unit.bytes;
+  if (unit.kind == Http2Unit::Kind::kCall) {
+    if (connections_.dependencies.authenticate(unit.authorization).ok()) {
+      BecomeAuthenticated();
       return true;
     }
-    const Clock::duration debt = calls_.Take(1, Clock::now());
+    const Clock::duration debt = call_bucket_.Take(1, Clock::now());
     if (debt > kLongestDebt) return false;
     pause_ = std::max(pause_, debt);
     (unit.path == kWatch ? open_watches_ : open_calls_).insert(unit.stream_id);
   }
-  if (unit.kind != Unit::Kind::kPreface) {
+  if (unit.kind != Http2Unit::Kind::kPreface) {
     const bool sends_no_more =
         (unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0;
     // A Watch goes on when its client has said everything; Check is answered then.
@@ -177,46 +170,46 @@ bool Relay::Admit(const Unit& unit) {
   return open_calls_.size() + open_watches_.size() <= kMaxOpenStreams && open_watches_.size() <= kMaxWatches;
 }
 
-void Relay::BecomeProven() {
-  proven_ = true;
+void RelayedConnection::BecomeAuthenticated() {
+  authenticated_ = true;
   pause_ = {};
-  visitors_.proven.splice(visitors_.proven.end(), visitors_.unproven, place_);
+  connections_.authenticated.splice(connections_.authenticated.end(), connections_.unauthenticated, list_position_);
 }
 
-void Relay::WriteInside() {
-  asio::async_write(inside_, asio::buffer(to_inside_), [self = shared_from_this()](Error error, size_t) {
+void RelayedConnection::WriteToGrpc() {
+  asio::async_write(grpc_socket_, asio::buffer(to_grpc_), [self = shared_from_this()](Error error, size_t) {
     if (self->closed_) return;
     if (error) return self->Close();
-    self->to_inside_.clear();
-    if (self->pause_ <= Clock::duration::zero()) return self->ReadClient();
+    self->to_grpc_.clear();
+    if (self->pause_ <= Clock::duration::zero()) return self->ReadFromClient();
     self->pause_timer_.expires_after(self->pause_);
     self->pause_timer_.async_wait([self](Error cancelled) {
-      if (!cancelled && !self->closed_) self->ReadClient();
+      if (!cancelled && !self->closed_) self->ReadFromClient();
     });
   });
 }
 
-void Relay::ReadInside() {
-  inside_.async_read_some(asio::buffer(from_inside_), [self = shared_from_this()](Error error, size_t num_bytes) {
+void RelayedConnection::ReadFromGrpc() {
+  grpc_socket_.async_read_some(asio::buffer(from_grpc_), [self = shared_from_this()](Error error, size_t num_bytes) {
     if (self->closed_) return;
     if (error) return self->Close();
-    self->WriteClient(num_bytes);
+    self->WriteToClient(num_bytes);
   });
 }
 
-void Relay::WriteClient(size_t num_bytes) {
-  if (!proven_) {
+void RelayedConnection::WriteToClient(size_t num_bytes) {
+  if (!authenticated_) {
     write_deadline_.expires_after(kWriteTime);
     write_deadline_.async_wait([self = shared_from_this()](Error cancelled) {
-      if (!cancelled && !self->proven_) self->Close();
+      if (!cancelled && !self->authenticated_) self->Close();
     });
   }
-  asio::async_write(client_, asio::buffer(from_inside_.data(), num_bytes),
+  asio::async_write(client_socket_, asio::buffer(from_grpc_.data(), num_bytes),
                     [self = shared_from_this()](Error error, size_t) {
                       if (self->closed_) return;
                       self->write_deadline_.cancel();
                       if (error) return self->Close();
-                      self->ReadInside();
+                      self->ReadFromGrpc();
                     });
 }
 

@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/describe.h"
+#include "tools/maxsimctl/collection_view.h"
 
 #include "base/text.h"
 #include "base/units.h"

@@ -1,4 +1,4 @@
-// maxsim-shard quantize.
+// The command `maxsim-shard quantize`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,9 +27,10 @@ struct QuantizeArguments {
   bool quiet = false;
 };
 
+// Adds the flags of the command to `app`; parsing fills `arguments`, which must outlive `app`.
 void AddQuantize(CLI::App& app, QuantizeArguments& arguments);
 
-// Returns the exit code.
+// Quantises and compares. Returns the exit code.
 int RunQuantize(const QuantizeArguments& arguments);
 
 }  // namespace maxsim::shard_tool

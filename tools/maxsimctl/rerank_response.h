@@ -1,4 +1,4 @@
-// Reading the answers of a Rerank, which the server may have got wrong, and writing them.
+// Reads the answers of a Rerank, which the server may have got wrong, and writes them as JSON.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace maxsim::ctl {
 // that follows reads beyond an array.
 absl::Status CheckResponse(const v1::RerankRequest& request, const v1::RerankResponse& response);
 
-// Number of documents in a result.
+// Returns the number of documents in a result.
 int NumHits(const v1::QueryResult& result);
 
-// The id of hit `i` as text; "" where results have none.
+// Returns the id of hit `i` as text, or "" where results have none.
 std::string IdText(const v1::QueryResult& result, int i);
 
-// Unknown candidates, as text.
+// Returns the ids of candidates that the server does not know, as text.
 std::vector<std::string> MissingIds(const v1::QueryResult& result);
 
 Json ToJson(const v1::RerankResponse& response);

@@ -1,4 +1,4 @@
-#include "server/gate/handed_over.h"
+#include "server/gate/grpc_connections.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,12 +17,12 @@ ino_t SocketInode(int fd) {
 
 }  // namespace
 
-void HandedOver::Add(int fd, const std::string& peer) {
+void GrpcConnections::Add(int fd, const std::string& peer) {
   connections_.push_back({fd, SocketInode(fd), peer});
   if (!peer.empty()) ++by_peer_[peer];
 }
 
-void HandedOver::Sweep() {
+void GrpcConnections::Sweep() {
   const auto is_closed = [this](const Connection& connection) {
     if (SocketInode(connection.fd) == connection.inode) return false;
     const auto peer = by_peer_.find(connection.peer);
@@ -32,7 +32,7 @@ void HandedOver::Sweep() {
   connections_.erase(std::remove_if(connections_.begin(), connections_.end(), is_closed), connections_.end());
 }
 
-size_t HandedOver::of_peer(const std::string& peer) const {
+size_t GrpcConnections::of_peer(const std::string& peer) const {
   const auto found = by_peer_.find(peer);
   return found == by_peer_.end() ? 0 : found->second;
 }

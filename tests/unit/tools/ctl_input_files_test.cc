@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/inputs.h"
+#include "tools/maxsimctl/input_files.h"
 
 #include <unistd.h>
 

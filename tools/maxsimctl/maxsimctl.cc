@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/ctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 #include <algorithm>
 #include <exception>
@@ -97,7 +97,7 @@ void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& quer
       ->type_name("N");
 }
 
-int RunCtl(const std::vector<std::string>& arguments, const Environment& environment) {
+int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& environment) {
   Context context(environment);
   CLI::App app("Asks a maxsimd server: rerank, explain and check answers, and manage its collections.", "maxsimctl");
   app.footer(kFooter);

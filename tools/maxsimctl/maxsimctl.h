@@ -1,4 +1,4 @@
-// maxsimctl as a function, so that tests run it without a process.
+// The program maxsimctl as a function, so that tests run it without a process.
 #pragma once
 
 #include <functional>
@@ -23,6 +23,6 @@ inline constexpr int kExitFailed = 1;  // the command could not be carried out, 
 inline constexpr int kExitUsage = 2;   // the command line itself is wrong
 
 // Runs one command; `arguments` without the program's name. Returns the exit code. Errors are one line on `err`.
-int RunCtl(const std::vector<std::string>& arguments, const Environment& environment);
+int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace maxsim::ctl

@@ -23,29 +23,30 @@ using evaluation::QuerySet;
 using evaluation::QueryText;
 using evaluation::ReadWholeFile;
 
-// A query as it travels.
+// Returns a query as it travels.
 v1::TokenMatrix QueryTokens(const QuerySet& queries, int64_t query);
 
-// A one-dimensional .npy of floating-point weights. INVALID_ARGUMENT unless it has `num_tokens` elements.
+// Reads a one-dimensional .npy of floating-point weights. INVALID_ARGUMENT unless it has `num_tokens` elements.
 absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, int32_t num_tokens);
 
-// Ids in a text, a line each; empty lines are skipped and a carriage return before the end of a line is dropped.
+// Returns the ids in a text, a line each; empty lines are skipped and a carriage return before the end of a line is
+// dropped.
 std::vector<std::string> ParseIdLines(std::string_view text);
 
-// Ids between commas, blanks around each dropped.
+// Returns the ids between commas, blanks around each dropped.
 std::vector<std::string> ParseIdList(std::string_view text);
 
-// A file that can be read to its end, as ReadWholeFile; "-" reads standard input.
+// Reads a file to its end, as ReadWholeFile does; "-" reads standard input.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
-// Candidates of a collection with this kind of ids. INVALID_ARGUMENT naming an id that is not a 64-bit integer where
-// the collection has integers, or when there is none at all.
+// Makes candidates of a collection with this type of ids. INVALID_ARGUMENT naming an id that is not a 64-bit integer
+// where the collection has integers, or when there is none at all.
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type);
 
-// A file of query texts; "-" reads standard input.
+// Reads a file of query texts; "-" reads standard input.
 absl::StatusOr<std::vector<QueryText>> ReadQueryTexts(const std::string& path);
 
-// The payload's "tokens": the word piece of each document token. Empty where there are none.
+// Returns the payload's "tokens", the word piece of each document token. Empty where there are none.
 std::vector<std::string> PayloadTokens(const std::string& payload);
 
 }  // namespace maxsim::ctl

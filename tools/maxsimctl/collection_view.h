@@ -18,7 +18,7 @@ Json ToJson(const v1::CollectionInfo& collection);
 void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections,
                       const Context& context);
 
-// One line: "passages: generation 3, 1,398 documents, ...".
+// Returns one line: "passages: generation 3, 1,398 documents, ...".
 std::string Summary(const v1::CollectionInfo& collection);
 
 }  // namespace maxsim::ctl

@@ -1,4 +1,4 @@
-#include "server/gate/handed_over.h"
+#include "server/gate/grpc_connections.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -17,8 +17,8 @@ int NewSocket() {
   return ends[0];
 }
 
-TEST(HandedOverTest, CountsWhatIsOpenByPeer) {
-  HandedOver connections;
+TEST(GrpcConnectionsTest, CountsWhatIsOpenByPeer) {
+  GrpcConnections connections;
   const int first = NewSocket();
   const int second = NewSocket();
   const int third = NewSocket();
@@ -39,8 +39,8 @@ TEST(HandedOverTest, CountsWhatIsOpenByPeer) {
   EXPECT_EQ(connections.of_peer("192.0.2.1"), 0u);
 }
 
-TEST(HandedOverTest, ADescriptorThatIsAnotherFilesByNowIsNotTheConnection) {
-  HandedOver connections;
+TEST(GrpcConnectionsTest, ADescriptorThatIsAnotherFilesByNowIsNotTheConnection) {
+  GrpcConnections connections;
   const int gone = NewSocket();
   connections.Add(gone, "192.0.2.1");
   close(gone);
