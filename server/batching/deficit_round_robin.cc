@@ -1,4 +1,4 @@
-#include "server/batching/fair_line.h"
+#include "server/batching/deficit_round_robin.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,23 +10,23 @@
 namespace maxsim::batching {
 namespace {
 
-// A job for nothing would be served for ever.
-uint64_t PriceOf(const QueuedJob& job) { return std::max<uint64_t>(job.job->work, 1); }
+// A job costs at least 1: one that costs nothing would never use up its client's credit.
+uint64_t CostOf(const QueuedJob& job) { return std::max<uint64_t>(job.job->work, 1); }
 
 }  // namespace
 
-uint64_t FairLine::work_of(uint64_t client) const {
-  const auto found = places_.find(client);
-  return found == places_.end() ? 0 : found->second->work;
+uint64_t DeficitRoundRobin::work_of(uint64_t client_id) const {
+  const auto found = clients_by_id_.find(client_id);
+  return found == clients_by_id_.end() ? 0 : found->second->work;
 }
 
-uint64_t FairLine::Quantum() const {
-  return widest_ >= 64 ? std::numeric_limits<uint64_t>::max() : (uint64_t{1} << widest_) - 1;
+uint64_t DeficitRoundRobin::Quantum() const {
+  return max_cost_bits_ >= 64 ? std::numeric_limits<uint64_t>::max() : (uint64_t{1} << max_cost_bits_) - 1;
 }
 
-void FairLine::GiveTurn(Client& client) {
-  if (client.in_turn) return;
-  client.in_turn = true;
+void DeficitRoundRobin::BeginTurn(Client& client) {
+  if (client.has_turn) return;
+  client.has_turn = true;
   if (client.round == round_) {
     ++round_;
     quantum_ = Quantum();
@@ -35,26 +35,26 @@ void FairLine::GiveTurn(Client& client) {
   client.credit = SaturatingAdd(client.credit, quantum_);
 }
 
-FairLine::Ring::iterator FairLine::EndTurn(Ring::iterator place) {
-  place->in_turn = false;
-  const auto next = std::next(place);
-  if (next == ring_.end()) return place;  // it is the last already, and its next turn begins
-  ring_.splice(ring_.end(), ring_, place);
+DeficitRoundRobin::Ring::iterator DeficitRoundRobin::EndTurn(Ring::iterator client) {
+  client->has_turn = false;
+  const auto next = std::next(client);
+  if (next == ring_.end()) return client;  // The client is the last already, and its next turn begins.
+  ring_.splice(ring_.end(), ring_, client);
   return next;
 }
 
-void FairLine::Settle() {
+void DeficitRoundRobin::AdvanceToServable() {
   while (!ring_.empty()) {
     const auto front = ring_.begin();
-    GiveTurn(*front);
-    if (PriceOf(front->jobs.front()) <= front->credit) return;
+    BeginTurn(*front);
+    if (CostOf(front->jobs.front()) <= front->credit) return;
     EndTurn(front);
   }
 }
 
-void FairLine::Push(QueuedJob job) {
+void DeficitRoundRobin::Push(QueuedJob job) {
   const uint64_t id = job.job->client;
-  auto [found, is_new] = places_.try_emplace(id);
+  auto [found, is_new] = clients_by_id_.try_emplace(id);
   if (is_new) {
     found->second = ring_.emplace(ring_.end());
     found->second->id = id;
@@ -62,51 +62,51 @@ void FairLine::Push(QueuedJob job) {
   Client& client = *found->second;
   client.work += job.job->work;
   work_ += job.job->work;
-  const int width = std::bit_width(PriceOf(job));
-  num_of_width_[static_cast<size_t>(width)] += 1;
-  widest_ = std::max(widest_, width);
+  const int cost_bits = std::bit_width(CostOf(job));
+  num_jobs_by_cost_bits_[static_cast<size_t>(cost_bits)] += 1;
+  max_cost_bits_ = std::max(max_cost_bits_, cost_bits);
   client.jobs.push_back(std::move(job));
   if (is_new && ring_.size() == 1) {
-    client.round = round_;  // what the last round was worth is of no concern any more
-    GiveTurn(client);
+    client.round = round_;  // Begins a new round: the quantum of the last one does not matter any more.
+    BeginTurn(client);
   }
 }
 
-QueuedJob FairLine::Remove(Client& client, Jobs::iterator position) {
+QueuedJob DeficitRoundRobin::Remove(Client& client, Jobs::iterator position) {
   Jobs taken;
   taken.splice(taken.begin(), client.jobs, position);
   QueuedJob job = std::move(taken.front());
   client.work -= job.job->work;
   work_ -= job.job->work;
-  num_of_width_[static_cast<size_t>(std::bit_width(PriceOf(job)))] -= 1;
-  while (widest_ > 0 && num_of_width_[static_cast<size_t>(widest_)] == 0) --widest_;
+  num_jobs_by_cost_bits_[static_cast<size_t>(std::bit_width(CostOf(job)))] -= 1;
+  while (max_cost_bits_ > 0 && num_jobs_by_cost_bits_[static_cast<size_t>(max_cost_bits_)] == 0) --max_cost_bits_;
   return job;
 }
 
-void FairLine::BeginWalk() {
-  ++walk_;
+void DeficitRoundRobin::BeginScan() {
+  ++scan_;
   cursor_ = ring_.begin();
 }
 
-const QueuedJob* FairLine::Current() {
+const QueuedJob* DeficitRoundRobin::Current() {
   while (cursor_ != ring_.end()) {
     Client& client = *cursor_;
     if (client.jobs.empty()) {
-      places_.erase(client.id);
+      clients_by_id_.erase(client.id);
       cursor_ = ring_.erase(cursor_);
       continue;
     }
-    if (client.walk != walk_) {
-      client.walk = walk_;
+    if (client.scan != scan_) {
+      client.scan = scan_;
       client.next = client.jobs.begin();
     }
     if (client.next == client.jobs.end()) {
       ++cursor_;
       continue;
     }
-    GiveTurn(client);
-    if (PriceOf(*client.next) <= client.credit) return &*client.next;
-    // A client whose first job was skipped keeps its place and its turn: that job is served next.
+    BeginTurn(client);
+    if (CostOf(*client.next) <= client.credit) return &*client.next;
+    // A client whose first job was skipped keeps its position and its turn: that job is served next.
     if (client.next != client.jobs.begin()) {
       ++cursor_;
     } else {
@@ -116,54 +116,54 @@ const QueuedJob* FairLine::Current() {
   return nullptr;
 }
 
-void FairLine::Skip() { ++cursor_->next; }
+void DeficitRoundRobin::Skip() { ++cursor_->next; }
 
-QueuedJob FairLine::Take() {
-  cursor_->credit -= PriceOf(*cursor_->next);
+QueuedJob DeficitRoundRobin::Take() {
+  cursor_->credit -= CostOf(*cursor_->next);
   return Drop();
 }
 
-QueuedJob FairLine::Drop() {
+QueuedJob DeficitRoundRobin::Drop() {
   const auto position = cursor_->next++;
   return Remove(*cursor_, position);
 }
 
-void FairLine::EndWalk() {
-  // The walk may have ended before it came past a client whose last job it took.
+void DeficitRoundRobin::EndScan() {
+  // The scan may have ended before it passed a client whose last job it took.
   if (cursor_ != ring_.end() && cursor_->jobs.empty()) {
-    places_.erase(cursor_->id);
+    clients_by_id_.erase(cursor_->id);
     ring_.erase(cursor_);
   }
   cursor_ = ring_.end();
-  Settle();
+  AdvanceToServable();
 }
 
-void FairLine::RemoveIf(absl::FunctionRef<bool(const QueuedJob&)> leaves, std::vector<QueuedJob>* removed) {
+void DeficitRoundRobin::RemoveIf(absl::FunctionRef<bool(const QueuedJob&)> predicate, std::vector<QueuedJob>* removed) {
   const size_t before = removed->size();
-  for (auto place = ring_.begin(); place != ring_.end();) {
-    for (auto position = place->jobs.begin(); position != place->jobs.end();) {
+  for (auto client = ring_.begin(); client != ring_.end();) {
+    for (auto position = client->jobs.begin(); position != client->jobs.end();) {
       const auto current = position++;
-      if (leaves(*current)) removed->push_back(Remove(*place, current));
+      if (predicate(*current)) removed->push_back(Remove(*client, current));
     }
-    if (place->jobs.empty()) {
-      places_.erase(place->id);
-      place = ring_.erase(place);
+    if (client->jobs.empty()) {
+      clients_by_id_.erase(client->id);
+      client = ring_.erase(client);
     } else {
-      ++place;
+      ++client;
     }
   }
-  if (removed->size() != before) Settle();
+  if (removed->size() != before) AdvanceToServable();
 }
 
-QueuedJob FairLine::RemoveNewest(uint64_t client) {
-  const auto found = places_.find(client);
-  const auto place = found->second;
-  QueuedJob job = Remove(*place, std::prev(place->jobs.end()));
-  if (place->jobs.empty()) {
-    places_.erase(found);
-    ring_.erase(place);
+QueuedJob DeficitRoundRobin::RemoveNewest(uint64_t client_id) {
+  const auto found = clients_by_id_.find(client_id);
+  const auto client = found->second;
+  QueuedJob job = Remove(*client, std::prev(client->jobs.end()));
+  if (client->jobs.empty()) {
+    clients_by_id_.erase(found);
+    ring_.erase(client);
   }
-  Settle();
+  AdvanceToServable();
   return job;
 }
 
