@@ -20,6 +20,10 @@ endif()
 add_library(maxsim_warnings INTERFACE)
 target_compile_options(maxsim_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter>)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Checks the annotations of base/mutex.h.
+  target_compile_options(maxsim_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False positives: std::string's operator+ in GCC 12 (GCC bug 105651), and flow analysis of instrumented code.
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

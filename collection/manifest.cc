@@ -13,6 +13,7 @@
 #include "base/json_events.h"
 #include "base/output_file.h"
 #include "base/text.h"
+#include "collection/collection_name.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
@@ -21,7 +22,6 @@ namespace {
 constexpr std::string_view kFormat = "maxsim-collection";
 constexpr int64_t kFormatVersion = 1;
 constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
-constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxDepth = 8;  // 3 are used; the rest is room for keys of later versions
 
@@ -297,14 +297,6 @@ int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
   // No overflow: a shard has at most 2^48 tokens (checked by the parser) of 2^14 bytes.
   const int64_t row_bytes = manifest.dim * static_cast<int64_t>(SizeOf(manifest.storage));
   return std::max<int64_t>(entry.num_bytes - entry.num_tokens * row_bytes, 0);
-}
-
-absl::Status CheckCollectionName(std::string_view name) {
-  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  if (name.empty() || name.size() > kMaxNameBytes || name.find_first_not_of(kAllowed) != std::string_view::npos) {
-    return Invalid("name: ", Quote(name), " is not 1 to ", kMaxNameBytes, " of A-Z a-z 0-9 . _ -");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view origin) {

@@ -62,9 +62,6 @@ struct Manifest {
 // lies.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
-// A collection's name is 1 to 128 of A-Z a-z 0-9 . _ -: INVALID_ARGUMENT for anything else.
-absl::Status CheckCollectionName(std::string_view name);
-
 // Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
 // `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.
 absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view origin);

@@ -3,8 +3,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 namespace maxsim {
 namespace {
@@ -52,16 +50,6 @@ DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, 
 int FitHttpConnections(int wanted, uint64_t limit) {
   const uint64_t share = std::max(limit / kShareOfHttp, kFewestHttpConnections);
   return static_cast<int>(std::min(static_cast<uint64_t>(wanted), share));
-}
-
-uint64_t NumOpenDescriptors() {
-  std::error_code error;
-  uint64_t count = 0;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
-       entry.increment(error)) {
-    ++count;
-  }
-  return count;
 }
 
 }  // namespace maxsim

@@ -26,7 +26,4 @@ DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, 
 // without one: an eighth of it at most, so that gRPC's and the collections' descriptors are left, and 4 in any case.
 int FitHttpConnections(int wanted, uint64_t limit);
 
-// Descriptors that the process has open now.
-uint64_t NumOpenDescriptors();
-
 }  // namespace maxsim

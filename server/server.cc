@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
+#include "base/open_descriptors.h"
 #include "base/thread_name.h"
 #include "base/units.h"
 #include "kernels/cpu/machine.h"
@@ -72,14 +73,14 @@ void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
   const BackendInfo& info = numbered.backend->info();
   log::Write(spdlog::level::info, "backend",
              {{"kind", info.name},
-              {"number", absl::StrCat(numbered.number)},
+              {"number", numbered.number},
               {"device", info.device},
               {"isa", info.isa},
-              {"parallelism", absl::StrCat(info.parallelism)},
+              {"parallelism", info.parallelism},
               {"memory", WriteBytes(info.memory_bytes)},
-              {"lanes", absl::StrCat(engine.num_lanes())}});
+              {"lanes", engine.num_lanes()}});
   if (!info.link.empty()) {
-    log::Write(spdlog::level::info, "link", {{"number", absl::StrCat(numbered.number)}, {"measured", info.link}});
+    log::Write(spdlog::level::info, "link", {{"number", numbered.number}, {"measured", info.link}});
   }
 }
 
@@ -103,17 +104,17 @@ void GiveMemoryBack() {
 // nor those of one port keep it from accepting on the other.
 void FitDescriptors(config::Config& config) {
   const uint64_t limit = DescriptorLimit();
-  const DescriptorPlan plan = PlanDescriptors(config, NumOpenDescriptors(), limit);
+  const DescriptorPlan plan = PlanDescriptors(config, static_cast<uint64_t>(CountOpenDescriptors().value_or(0)), limit);
   if (plan.needed <= limit) return;
   config.grpc.max_connections = plan.max_connections;
   config.http.max_concurrent_requests = FitHttpConnections(config.http.max_concurrent_requests, limit);
   config.http.max_idle_connections = FitHttpConnections(config.http.max_idle_connections, limit);
   log::Write(spdlog::level::warn, "few_descriptors",
-             {{"limit", absl::StrCat(limit)},
-              {"needed", absl::StrCat(plan.needed)},
-              {"max_connections", absl::StrCat(plan.max_connections)},
-              {"max_http_requests", absl::StrCat(config.http.max_concurrent_requests)},
-              {"max_idle_http_connections", absl::StrCat(config.http.max_idle_connections)},
+             {{"limit", limit},
+              {"needed", plan.needed},
+              {"max_connections", plan.max_connections},
+              {"max_http_requests", config.http.max_concurrent_requests},
+              {"max_idle_http_connections", config.http.max_idle_connections},
               {"hint", "raise the hard limit (ulimit -Hn, LimitNOFILE=) or lower grpc.max_connections"}});
 }
 
@@ -213,9 +214,9 @@ absl::Status Server::OpenPorts() {
     if (absl::Status status = PreparePortFile(config_.server.port_file); !status.ok()) return status;
   }
   log::Write(spdlog::level::info, "listening",
-             {{"grpc_port", absl::StrCat(grpc_->port())},
+             {{"grpc_port", grpc_->port()},
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
-              {"http_port", http_port_ == 0 ? "off" : absl::StrCat(http_port_)},
+              {"http_port", http_port_ == 0 ? log::Value("off") : log::Value(http_port_)},
               {"tls", certificates_.enabled() ? "on" : "off"},
               {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
               {"admin_authentication", authenticator_.enabled(service::Scope::kAdmin) ? "on" : "off"}});
@@ -398,8 +399,7 @@ void Server::RequestReload() {
     if (absl::Status status = authenticator_.Load(scope); !status.ok()) {
       log::Write(spdlog::level::err, absl::StrCat(what, "_not_reloaded"), {{"error", status.ToString()}});
     } else {
-      log::Write(spdlog::level::info, absl::StrCat(what, "_reloaded"),
-                 {{"tokens", absl::StrCat(authenticator_.num_tokens(scope))}});
+      log::Write(spdlog::level::info, absl::StrCat(what, "_reloaded"), {{"tokens", authenticator_.num_tokens(scope)}});
     }
   }
   if (const auto changed = certificates_.Load(); !changed.ok()) {
@@ -435,7 +435,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   // 1. Not ready, still serving. A device that is lost meanwhile ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
-    log::Write(spdlog::level::info, "draining", {{"seconds", absl::StrCat(absl::ToDoubleSeconds(delay))}});
+    log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
     MutexLock lock(&mutex_);
     const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay);
     while (device_.ok() && changed_.WaitUntil(lock, end)) {
@@ -465,7 +465,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   SetPhase(Phase::kStopped);
   // A start that failed has said so.
   if (!has_served()) return;
-  log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", absl::StrCat(failed)}});
+  log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", failed}});
 }
 
 std::unique_ptr<PortProbe> Server::TakePortProbe() {

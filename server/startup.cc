@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda(const CudaOptions& 
       continue;
     }
     log::Write(spdlog::level::warn, "device_left_out",
-               {{"device", absl::StrCat(number)}, {"reason", std::string(backend.status().message())}});
+               {{"device", number}, {"reason", std::string(backend.status().message())}});
     first.Update(backend.status());
   }
   if (backends.empty()) return first;
@@ -127,7 +127,7 @@ absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, 
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
   // Devices with copies take turns.
-  const size_t rounds = collection->parts().front().copies.size();
+  const size_t rounds = collection->parts().front().replicas.size();
   for (size_t round = 0; round < rounds; ++round) {
     std::unique_ptr<engine::Job> job = WarmUpJob(collection, num_tokens);
     auto answered = std::make_shared<std::promise<absl::Status>>();

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/build/shard_writer.h"
+#include "collection/collection_name.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {

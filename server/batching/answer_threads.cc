@@ -6,7 +6,7 @@
 
 namespace maxsim::batching {
 
-AnswerThreads::AnswerThreads(int num_threads) : num_free_(num_threads) {
+AnswerThreads::AnswerThreads(int num_threads) : num_idle_(num_threads) {
   try {
     for (int idx = 0; idx < num_threads; ++idx) threads_.emplace_back([this] { Loop(); });
   } catch (...) {
@@ -19,37 +19,37 @@ AnswerThreads::~AnswerThreads() { Stop(); }
 
 void AnswerThreads::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 bool AnswerThreads::TryStart(Work& work) {
   {
-    const std::lock_guard lock(mutex_);
-    if (num_free_ == 0) return false;
-    --num_free_;
-    taken_.push_back(std::move(work));
+    const MutexLock lock(&mutex_);
+    if (num_idle_ == 0) return false;
+    --num_idle_;
+    pending_.push_back(std::move(work));
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   return true;
 }
 
 void AnswerThreads::Loop() {
   NameThisThread("answer");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || !taken_.empty(); });
-    if (taken_.empty()) return;
-    Work work = std::move(taken_.front());
-    taken_.pop_front();
-    lock.unlock();
+    while (!stop_ && pending_.empty()) changed_.Wait(lock);
+    if (pending_.empty()) return;
+    Work work = std::move(pending_.front());
+    pending_.pop_front();
+    lock.Unlock();
     work();
-    work = nullptr;  // what it held goes before the thread counts as free
-    lock.lock();
-    ++num_free_;
+    work = nullptr;  // What the work held is freed before the thread counts as idle.
+    lock.Lock();
+    ++num_idle_;
   }
 }
 

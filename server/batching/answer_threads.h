@@ -1,17 +1,18 @@
 // Threads that answer the jobs of a batch while its lane goes on to the next one.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "base/mutex.h"
 
 namespace maxsim::batching {
 
-// Nothing ever waits for one of these threads: what they take on is bounded by their number. Thread-safe.
+// A pool without a queue: it takes on only what an idle thread begins at once, so that no work ever waits for another.
+// Thread-safe.
 class AnswerThreads {
  public:
   using Work = absl::AnyInvocable<void()>;
@@ -23,20 +24,20 @@ class AnswerThreads {
   AnswerThreads(const AnswerThreads&) = delete;
   AnswerThreads& operator=(const AnswerThreads&) = delete;
 
-  // Takes `work`, runs it on one of the threads and returns true; or leaves it where it is and returns false, when each
-  // of the threads has something to do.
+  // Takes `work`, runs it on an idle thread and returns true. Returns false and leaves `work` untouched when no thread
+  // is idle.
   bool TryStart(Work& work);
 
  private:
   void Loop();
   void Stop();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  std::deque<Work> taken_;  // not begun; each has a thread that is about to wake up for it
-  int num_free_;            // threads with nothing to do and nothing in taken_
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  // Work that was taken on and has not begun; a thread is about to wake up for each.
+  std::deque<Work> pending_ ABSL_GUARDED_BY(mutex_);
+  int num_idle_ ABSL_GUARDED_BY(mutex_);  // threads with nothing to do, less those that wake up for pending_
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // last: they use the others
 };
 

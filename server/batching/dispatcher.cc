@@ -24,7 +24,7 @@ constexpr absl::Duration kUnknownRetryDelay = absl::Milliseconds(50);
 // together.
 constexpr double kRetryJitter = 0.2;
 
-// How long it takes; for people.
+// Formats a duration for people, rounded up.
 std::string Rounded(absl::Duration time) {
   return absl::FormatDuration(time < absl::Seconds(1) ? absl::Ceil(time, absl::Microseconds(100))
                                                       : absl::Ceil(time, absl::Milliseconds(100)));
@@ -44,7 +44,7 @@ Dispatcher::Dispatcher(const SchedulerOptions& options, int num_lanes, Metrics* 
     : options_(options),
       metrics_(metrics),
       queue_(options.starvation_limit),
-      rate_(kRateTimeConstant),
+      throughput_(kRateTimeConstant),
       running_lanes_(num_lanes) {
   for (int lane = 0; lane < num_lanes; ++lane) free_lanes_.push_back(lane);
 }
@@ -68,19 +68,19 @@ void Dispatcher::CountRejection(const absl::Status& status) const {
   }
 }
 
-void Dispatcher::QueueChanged() {
+void Dispatcher::OnQueueChanged() {
   metrics_->SetQueue(queue_.num_jobs(), queue_.work(), queue_.bytes());
   metrics_->SetQueueClients(queue_.num_clients());
   metrics_->SetInFlight(running_jobs_);
   if (stopping_ && queue_.empty()) {
-    wakes_.lanes = true;
-    wakes_.reaper = true;
-    if (running_jobs_ == 0) wakes_.idle = true;
+    wakeups_.lanes = true;
+    wakeups_.reaper = true;
+    if (running_jobs_ == 0) wakeups_.idle = true;
   }
 }
 
-// Which bound the job would break.
-std::string Dispatcher::FullBound(const engine::Job& job) const {
+// Names the bound that the job would break.
+std::string Dispatcher::ExceededBound(const engine::Job& job) const {
   if (queue_.num_jobs() >= options_.max_queue_jobs) {
     return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs,
                         " (batching.max_queue_jobs)");
@@ -93,8 +93,8 @@ std::string Dispatcher::FullBound(const engine::Job& job) const {
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
-absl::Status Dispatcher::CheckWait(const engine::Job& job, absl::Time now) const {
-  const double rate = rate_.PerSecond();
+absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) const {
+  const double rate = throughput_.PerSecond();
   if (rate <= 0) return absl::OkStatus();
   const uint64_t ahead = queue_.WorkAhead(job.priority, job.client, job.work);
   const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
@@ -110,39 +110,39 @@ absl::Status Dispatcher::CheckWait(const engine::Job& job, absl::Time now) const
   return absl::OkStatus();
 }
 
-// Counts what it refuses. An empty queue takes any job.
+// Decides whether the job may wait, and counts it when it may not. An empty queue takes any job.
 absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
   if (queue_.empty()) return absl::OkStatus();
-  if (absl::Status status = CheckWait(job, now); !status.ok()) {
+  if (absl::Status status = CheckQueueTime(job, now); !status.ok()) {
     metrics_->CountRejection(Rejection::kQueueTime);
     return status;
   }
-  const Amount bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
+  const QueueSize bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
   if (queue_.Fits(job, bounds)) return absl::OkStatus();
-  const std::string full = FullBound(job);
+  const std::string full = ExceededBound(job);
   std::vector<QueuedJob> displaced;
   const bool has_room = queue_.MakeRoom(job, bounds, &displaced);
   for (QueuedJob& queued : displaced) {
     dropped_.push_back({std::move(queued), QueueFull("other clients had less than their share of it")});
   }
   if (!displaced.empty()) {
-    QueueChanged();
-    wakes_.reaper = true;
+    OnQueueChanged();
+    wakeups_.reaper = true;
   }
   if (has_room) return absl::OkStatus();
   metrics_->CountRejection(Rejection::kQueueFull);
   return QueueFull(full);
 }
 
-absl::Status Dispatcher::Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
+absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
   if (stopping_) {
     metrics_->CountRejection(Rejection::kShutdown);
     return ShuttingDown();
   }
-  if (!health.ok() && lost_.ok()) LoseDevice(health);
-  if (!lost_.ok()) {
+  if (!health.ok() && device_lost_.ok()) FailOnDeviceLoss(health);
+  if (!device_lost_.ok()) {
     metrics_->CountRejection(Rejection::kDevice);
-    return lost_;
+    return device_lost_;
   }
   if (job->deadline <= now) {
     metrics_->CountRejection(Rejection::kDeadline);
@@ -151,8 +151,8 @@ absl::Status Dispatcher::Accept(std::unique_ptr<engine::Job>& job, const absl::S
   if (absl::Status status = Admit(*job, now); !status.ok()) return status;
   const absl::Time deadline = job->deadline;
   queue_.Push(std::move(job), now);
-  QueueChanged();
-  wakes_.lane = true;
+  OnQueueChanged();
+  wakeups_.lane = true;
   // A thread that sleeps takes the job to a free lane at once; the reaper is for jobs that stay.
   if (sleeping_lanes_ == 0 || free_lanes_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
     WakeReaperFor(deadline, now);
@@ -160,48 +160,48 @@ absl::Status Dispatcher::Accept(std::unique_ptr<engine::Job>& job, const absl::S
   return absl::OkStatus();
 }
 
-bool Dispatcher::MayScoreHere(const engine::Job& job) const {
+bool Dispatcher::MayCallerScore(const engine::Job& job) const {
   const bool is_idle = !caller_scores_ && running_jobs_ == 0 && queue_.empty();
   if (!is_idle || options_.max_batch_delay > absl::ZeroDuration() || !job.collection->is_resident()) return false;
-  return static_cast<double>(job.work) <= rate_.PerSecond() * absl::ToDoubleSeconds(kShortJob);
+  return static_cast<double>(job.work) <= throughput_.PerSecond() * absl::ToDoubleSeconds(kShortJob);
 }
 
-absl::Status Dispatcher::AcceptOrTake(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now,
-                                      Batch* batch) {
-  const bool score_here = MayScoreHere(*job);
-  if (absl::Status status = Accept(job, health, now); !status.ok()) return status;
-  if (!score_here) return absl::OkStatus();
-  wakes_.lane = false;
+absl::Status Dispatcher::SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, const absl::Status& health,
+                                           absl::Time now, Batch* batch) {
+  const bool by_caller = MayCallerScore(*job);
+  if (absl::Status status = Submit(job, health, now); !status.ok()) return status;
+  if (!by_caller) return absl::OkStatus();
+  wakeups_.lane = false;
   TakeBatch(now, batch);
   caller_scores_ = !batch->jobs.empty();
   return absl::OkStatus();
 }
 
-void Dispatcher::CallerAnswered() {
+void Dispatcher::CallerDone() {
   caller_scores_ = false;
-  if (stopping_) wakes_.idle = true;
+  if (stopping_) wakeups_.idle = true;
 }
 
 void Dispatcher::WakeReaperFor(absl::Time deadline, absl::Time now) {
-  if (std::min(deadline, now + kSweepInterval) < reaper_wake_) wakes_.reaper = true;
+  if (std::min(deadline, now + kSweepInterval) < reaper_wake_time_) wakeups_.reaper = true;
 }
 
 void Dispatcher::DropAll(const absl::Status& reason) {
   queue_.DropAll(reason, &dropped_);
-  QueueChanged();
-  wakes_.reaper = true;
+  OnQueueChanged();
+  wakeups_.reaper = true;
 }
 
-void Dispatcher::LoseDevice(const absl::Status& status) {
-  if (!lost_.ok()) return;
-  lost_ = absl::UnavailableError(absl::StrCat("the device is lost: ", status.message()));
+void Dispatcher::FailOnDeviceLoss(const absl::Status& status) {
+  if (!device_lost_.ok()) return;
+  device_lost_ = absl::UnavailableError(absl::StrCat("the device is lost: ", status.message()));
   spdlog::error("requests_dropped queued_jobs={} running_jobs={} reason=\"{}\"", queue_.num_jobs(), running_jobs_,
-                lost_.ToString());
-  DropAll(lost_);
+                device_lost_.ToString());
+  DropAll(device_lost_);
 }
 
-// How much longer a free lane leaves the queue alone, max_batch_delay at most; zero or less means not at all.
-absl::Duration Dispatcher::HoldBack(absl::Time now) const {
+// Returns how much longer a free lane leaves the queue alone, max_batch_delay at most; zero or less means not at all.
+absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
   if (queue_.work() >= options_.max_batch_work || queue_.num_queries() >= options_.max_batch_queries) {
     return absl::ZeroDuration();
@@ -210,83 +210,83 @@ absl::Duration Dispatcher::HoldBack(absl::Time now) const {
   return std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2) - (now - head.enqueued);
 }
 
-// Puts what is to be scored next, which counts as running from here on, into `batch`; nothing, where all that waited
-// was dead. There must be a free lane.
+// Moves the jobs that are to be scored next, which count as running from here on, into `batch`. `batch` stays empty
+// where all jobs that waited were expired or cancelled. There must be a free lane.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   batch->jobs = queue_.TakeBatch(now, {options_.max_batch_work, options_.max_batch_queries}, &dropped_);
   if (!batch->jobs.empty()) {
-    if (running_jobs_ == 0) rate_.Begin(now);
+    if (running_jobs_ == 0) throughput_.Begin(now);
     batch->lane = free_lanes_.back();
     free_lanes_.pop_back();
   }
   running_jobs_ += static_cast<int64_t>(batch->jobs.size());
-  QueueChanged();
-  if (!dropped_.empty()) wakes_.reaper = true;
+  OnQueueChanged();
+  if (!dropped_.empty()) wakeups_.reaper = true;
   if (!queue_.empty()) WakeReaperFor(absl::InfiniteFuture(), now);
 }
 
-Dispatcher::LaneStep Dispatcher::NextForLane(absl::Time now, Batch* batch, absl::Duration* time) {
+Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, absl::Duration* time) {
   while (true) {
     if (stopping_ && queue_.empty()) {
       --running_lanes_;
-      wakes_.reaper = true;
-      return LaneStep::kEnd;
+      wakeups_.reaper = true;
+      return LaneAction::kEnd;
     }
     if (queue_.empty() || free_lanes_.empty()) {
       ++sleeping_lanes_;
-      return LaneStep::kSleep;
+      return LaneAction::kSleep;
     }
-    *time = HoldBack(now);
-    if (*time > absl::ZeroDuration()) return LaneStep::kHoldBack;
+    *time = BatchDelay(now);
+    if (*time > absl::ZeroDuration()) return LaneAction::kDelayBatch;
     TakeBatch(now, batch);
     if (batch->jobs.empty()) continue;
-    if (!queue_.empty()) wakes_.lane = true;  // for another free lane
-    return LaneStep::kScore;
+    if (!queue_.empty()) wakeups_.lane = true;  // Another lane may be free.
+    return LaneAction::kScore;
   }
 }
 
 void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health) {
   free_lanes_.push_back(batch->lane);
-  rate_.Add(batch->token_pairs, batch->end);
+  throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
-  // Where the device is well and no stop was asked for, a job that wants all of its candidates or none misses some
-  // (Job::fail_on_unavailable).
+  // Where the device is well and no stop was asked for, the unavailable results are of jobs that want all of their
+  // candidates or none (Job::fail_on_unavailable).
   if (!health.ok()) {
-    LoseDevice(health);
+    FailOnDeviceLoss(health);
   } else if (batch->stopped) {
     failed_by_stop_ += num_unavailable;
   }
-  QueueChanged();
+  OnQueueChanged();
   const bool more_waits = !queue_.empty();
   // A thread that found no free lane would sleep on while this one answers.
-  if (more_waits && sleeping_lanes_ > 0) wakes_.lane = true;
-  // What a full batch takes on the host is several times its kernels' time, and a lane's thread is better used for the
-  // next one. A job that is alone is answered without waking another thread first.
-  batch->hand_over = more_waits || batch->jobs.size() > 1;
+  if (more_waits && sleeping_lanes_ > 0) wakeups_.lane = true;
+  // Answering a full batch takes the host several times as long as its kernels ran, and the lane's thread is better
+  // used for the next batch. A job that is alone is answered without waking another thread first.
+  batch->hand_off = more_waits || batch->jobs.size() > 1;
 }
 
-Dispatcher::ReaperStep Dispatcher::NextForReaper(absl::Time now, std::vector<DroppedJob>* dropped,
-                                                 absl::Duration* time) {
+Dispatcher::ReaperAction Dispatcher::NextReaperAction(absl::Time now, std::vector<DroppedJob>* dropped,
+                                                      absl::Duration* time) {
   const size_t num_dropped = dropped_.size();
-  const absl::Time next_deadline = queue_.DropDead(now, &dropped_);
-  if (dropped_.size() != num_dropped) QueueChanged();
+  const absl::Time next_deadline = queue_.DropExpiredAndCancelled(now, &dropped_);
+  if (dropped_.size() != num_dropped) OnQueueChanged();
   if (!dropped_.empty()) {
     *dropped = std::exchange(dropped_, {});
-    reaper_wake_ = absl::InfinitePast();  // looks again before it sleeps
-    return ReaperStep::kAnswer;
+    reaper_wake_time_ = absl::InfinitePast();  // The reaper looks again before it sleeps.
+    return ReaperAction::kAnswer;
   }
-  if (stopping_ && queue_.empty() && running_lanes_ == 0) return ReaperStep::kEnd;
+  if (stopping_ && queue_.empty() && running_lanes_ == 0) return ReaperAction::kEnd;
   *time =
       queue_.empty() ? absl::InfiniteDuration() : std::clamp(next_deadline - now, kMinSweepInterval, kSweepInterval);
-  reaper_wake_ = now + *time;
-  return ReaperStep::kSleep;
+  reaper_wake_time_ = now + *time;
+  return ReaperAction::kSleep;
 }
 
 absl::Duration Dispatcher::RetryDelay(double jitter) const {
-  const double rate = rate_.PerSecond();
+  const double rate = throughput_.PerSecond();
   const absl::Duration delay =
       rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
-  // Clamped to where the jitter stays within the bounds: clients that meet a bound are spread too.
+  // The delay is clamped so that the jitter stays within the bounds: clients that meet a bound are spread too.
   return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
          (1 + kRetryJitter * jitter);
 }
@@ -297,11 +297,11 @@ SchedulerStats Dispatcher::stats() const {
 
 void Dispatcher::BeginStop() {
   stopping_ = true;
-  wakes_.lanes = true;
-  wakes_.reaper = true;
+  wakeups_.lanes = true;
+  wakeups_.reaper = true;
 }
 
-void Dispatcher::FailRest() {
+void Dispatcher::FailRemaining() {
   if (idle()) return;
   stop_now_.store(true, std::memory_order_relaxed);
   failed_by_stop_ += queue_.num_jobs();

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/batching/job_queue.h"
-#include "server/batching/rate_meter.h"
 #include "server/batching/scheduler_options.h"
+#include "server/batching/throughput_meter.h"
 #include "server/engine/job.h"
 #include "server/observability/metrics.h"
 
@@ -28,126 +28,130 @@ inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
 struct Batch {
   int lane = -1;
   std::vector<QueuedJob> jobs;  // on one generation of a collection; never empty
-  // Filled by whoever scores it.
+  // The thread that scores the batch fills these.
   std::vector<absl::StatusOr<engine::JobResult>> results;  // [jobs]
   uint64_t token_pairs = 0;                                // that were scored
   absl::Time start;
   absl::Time end;
-  bool stopped = false;  // stop_now() was set when it ended
-  // Filled by Finish.
-  bool hand_over = false;  // another thread may better answer it: there is more to score, or much to answer
+  bool stopped = false;  // stop_now() was set when the batch ended
+  // Finish fills this: the batch had better be answered by another thread, for there is more to score or much to
+  // answer.
+  bool hand_off = false;
 };
 
 // Not thread-safe: the caller holds a lock around every call but those that say otherwise. All times are of one clock
 // that does not go back. No call blocks, and none calls a job's `done` but AnswerScored and AnswerDropped.
 //
-// The threads, which are the caller's:
-//   lanes    one a lane. NextForLane says what to do; what is to be scored comes back by Finish, and is answered.
-//   reaper   one. NextForReaper says what to do.
-//   callers  any number: Accept, or AcceptOrTake, which may give the caller a batch to score, Finish and answer.
-// A thread that sleeps is woken by what TakeWakes returns: the caller takes it after each call, and wakes those threads
-// after it has let go of the lock.
+// The dispatcher decides for three kinds of threads, which belong to its owner:
+//   lanes    There is one thread a lane. It asks NextLaneAction what to do, scores the batch that it gets, calls Finish
+//            and answers the batch.
+//   reaper   There is one. It asks NextReaperAction what to do, and answers jobs that left the queue unscored.
+//   callers  Any number of threads call Submit, or SubmitOrTakeBatch, which may give the caller a batch to score,
+//            Finish and answer.
+// Threads that sleep are woken by the owner: it calls TakeWakeups after each call, lets go of the lock, and wakes the
+// threads that TakeWakeups names.
 class Dispatcher {
  public:
   // `metrics` must outlive the dispatcher.
   Dispatcher(const SchedulerOptions& options, int num_lanes, Metrics* metrics);
 
-  // Who is to be woken.
-  struct Wakes {
+  // The threads that are to be woken.
+  struct Wakeups {
     bool lane = false;   // one of the lanes' threads that sleep
-    bool lanes = false;  // all of them
+    bool lanes = false;  // all of the lanes' threads
     bool reaper = false;
-    bool idle = false;  // who waits in a shutdown
+    bool idle = false;  // the thread that waits in Scheduler::Shutdown
   };
-  Wakes TakeWakes() { return std::exchange(wakes_, {}); }
+  Wakeups TakeWakeups() { return std::exchange(wakeups_, {}); }
 
-  // Takes the job when this is OK; else the job stays with the caller, untouched, and is counted as rejected. `health`
-  // is Engine::Health. The errors are those of Scheduler::Submit.
-  absl::Status Accept(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now);
+  // Admits the job to the queue and takes it, or returns an error of Scheduler::Submit: then the job stays with the
+  // caller, untouched, and is counted as rejected. `health` is Engine::Health.
+  absl::Status Submit(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now);
 
-  // Accept for a thread that may be held up for kShortJob. Where nothing waits and nothing is being scored, what is to
-  // be scored at once is put into `batch`: the caller scores it, calls Finish, answers it, and calls CallerAnswered.
-  // Else `batch` stays without jobs.
-  absl::Status AcceptOrTake(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now,
-                            Batch* batch);
-  void CallerAnswered();
+  // Submits the job of a thread that may be held up for kShortJob. Where nothing waits and nothing is being scored, a
+  // short job is put into `batch`: the caller scores it, calls Finish, answers it, and calls CallerDone. Otherwise the
+  // job is queued and `batch` stays without jobs.
+  absl::Status SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now,
+                                 Batch* batch);
+  void CallerDone();
 
-  // What a lane's thread does next.
-  enum class LaneStep {
-    kScore,     // `batch`; then Finish, answer it, and ask again
-    kSleep,     // until it is woken; then LaneWoke, and ask again
-    kHoldBack,  // until it is woken, `*time` at most; then ask again
-    kEnd,       // for good
+  // What a lane's thread does next. It asks again once it has done that.
+  enum class LaneAction {
+    kScore,       // Score `batch`, call Finish and answer it.
+    kSleep,       // Sleep until woken, and call LaneWokeUp.
+    kDelayBatch,  // Leave the queue alone until woken, for `*time` at most, so that a larger batch gathers.
+    kEnd,         // End for good.
   };
-  LaneStep NextForLane(absl::Time now, Batch* batch, absl::Duration* time);
-  void LaneWoke() { --sleeping_lanes_; }
+  LaneAction NextLaneAction(absl::Time now, Batch* batch, absl::Duration* time);
+  void LaneWokeUp() { --sleeping_lanes_; }
 
-  // A batch has been scored; its lane is free again. `num_unavailable` of its results are UNAVAILABLE, and `health` is
-  // Engine::Health after that where there is one, else OK.
+  // Takes note that a batch has been scored, and frees its lane. `num_unavailable` of the results are UNAVAILABLE;
+  // where there is such a result `health` is Engine::Health as asked after it, else OK.
   void Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health);
 
-  // What the reaper does next.
-  enum class ReaperStep {
-    kAnswer,  // `dropped`, with AnswerDropped; then ask again
-    kSleep,   // until it is woken, `*time` at most; then ReaperWoke, and ask again
-    kEnd,     // for good
+  // What the reaper does next. It asks again once it has done that.
+  enum class ReaperAction {
+    kAnswer,  // Answer `dropped` with AnswerDropped.
+    kSleep,   // Sleep until woken, for `*time` at most, and call ReaperWokeUp.
+    kEnd,     // End for good.
   };
-  ReaperStep NextForReaper(absl::Time now, std::vector<DroppedJob>* dropped, absl::Duration* time);
-  void ReaperWoke() { reaper_wake_ = absl::InfinitePast(); }
+  ReaperAction NextReaperAction(absl::Time now, std::vector<DroppedJob>* dropped, absl::Duration* time);
+  void ReaperWokeUp() { reaper_wake_time_ = absl::InfinitePast(); }
 
-  // How long a rejected client should wait (Scheduler::RetryDelay). `jitter` is a random number from -1 to 1.
+  // Returns how long a rejected client should wait (Scheduler::RetryDelay). `jitter` is a random number from -1 to 1.
   absl::Duration RetryDelay(double jitter) const;
 
   SchedulerStats stats() const;
-  // Jobs that are out of the queue unscored and wait for the reaper.
+  // Returns the jobs that left the queue unscored and wait for the reaper.
   const std::vector<DroppedJob>& dropped() const { return dropped_; }
 
   // Refuses new jobs from here on. Lanes and reaper end once nothing is left for them.
   void BeginStop();
   bool idle() const { return queue_.empty() && running_jobs_ == 0; }
   // Fails what waits with UNAVAILABLE and sets stop_now(), unless the dispatcher is idle.
-  void FailRest();
-  // No caller is scoring or answering.
+  void FailRemaining();
+  // Returns true while no caller of SubmitOrTakeBatch scores or answers.
   bool callers_done() const { return !caller_scores_; }
-  // Jobs that were failed because of FailRest.
+  // Counts the jobs that FailRemaining made fail.
   int64_t num_failed_by_stop() const { return failed_by_stop_; }
-  // The engine is to end its batches. May be read without the lock.
+  // Tells the engine to end its batches. May be read without the lock.
   const std::atomic<bool>& stop_now() const { return stop_now_; }
 
-  // These may be called without the lock, by several threads at once. They call each job's `done` with its result, or
-  // with why it has none: an error of scoring, or a deadline or cancellation that came before the batch's end.
+  // AnswerScored and AnswerDropped may be called without the lock, by several threads at once. They call each job's
+  // `done` with its result, or with why it has none: an error of scoring, or a deadline or cancellation that came
+  // before the batch's end.
   void AnswerScored(Batch* batch) const;
   void AnswerDropped(std::vector<DroppedJob>* dropped) const;
 
  private:
   absl::Status Admit(const engine::Job& job, absl::Time now);
-  absl::Status CheckWait(const engine::Job& job, absl::Time now) const;
-  bool MayScoreHere(const engine::Job& job) const;
-  absl::Duration HoldBack(absl::Time now) const;
+  absl::Status CheckQueueTime(const engine::Job& job, absl::Time now) const;
+  bool MayCallerScore(const engine::Job& job) const;
+  absl::Duration BatchDelay(absl::Time now) const;
   void TakeBatch(absl::Time now, Batch* batch);
-  std::string FullBound(const engine::Job& job) const;
-  void LoseDevice(const absl::Status& status);
+  std::string ExceededBound(const engine::Job& job) const;
+  void FailOnDeviceLoss(const absl::Status& status);
   void DropAll(const absl::Status& reason);
   void WakeReaperFor(absl::Time deadline, absl::Time now);
-  void QueueChanged();
+  void OnQueueChanged();
   void CountRejection(const absl::Status& status) const;
 
   const SchedulerOptions options_;
   Metrics* const metrics_;
   JobQueue queue_;
-  RateMeter rate_;
-  std::vector<DroppedJob> dropped_;                // out of the queue, not yet answered
-  absl::Time reaper_wake_ = absl::InfinitePast();  // when the reaper looks next by itself
-  absl::Status lost_;                              // not OK once the device is lost
+  ThroughputMeter throughput_;
+  std::vector<DroppedJob> dropped_;                     // out of the queue, not yet answered
+  absl::Time reaper_wake_time_ = absl::InfinitePast();  // when the reaper looks next by itself
+  absl::Status device_lost_;                            // not OK once the device is lost
   int64_t running_jobs_ = 0;
   std::vector<int> free_lanes_;  // the one that was used last is the next
   int sleeping_lanes_ = 0;       // lanes' threads, with nothing to do
   int running_lanes_;            // lanes' threads that have not ended
-  bool caller_scores_ = false;   // a caller of AcceptOrTake has a lane, or answers
+  bool caller_scores_ = false;   // a caller of SubmitOrTakeBatch has a lane, or answers
   bool stopping_ = false;
   int64_t failed_by_stop_ = 0;
   std::atomic<bool> stop_now_{false};
-  Wakes wakes_;
+  Wakeups wakeups_;
 };
 
 }  // namespace maxsim::batching

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/batching/fair_line.h"
+#include "server/batching/deficit_round_robin.h"
 #include "server/engine/job.h"
 
 namespace maxsim::batching {
@@ -26,15 +26,15 @@ struct DroppedJob {
   absl::Status reason;
 };
 
-// OK, or why the job is not to be scored any more: DEADLINE_EXCEEDED (also when it was cancelled as well) or
+// Returns OK, or why the job is not to be scored any more: DEADLINE_EXCEEDED (also when it was cancelled as well) or
 // CANCELLED.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now);
 
-// What may wait, or what does.
-struct Amount {
+// How much waits, or may wait, in each of the three resources that bound a queue.
+struct QueueSize {
   int64_t jobs = 0;
-  uint64_t work = 0;
-  uint64_t bytes = 0;
+  uint64_t work = 0;   // In token pairs.
+  uint64_t bytes = 0;  // Job::bytes.
 };
 
 // Not thread-safe.
@@ -44,44 +44,46 @@ class JobQueue {
 
   bool empty() const { return total_.jobs == 0; }
   int64_t num_jobs() const { return total_.jobs; }
-  uint64_t work() const { return total_.work; }    // in token pairs; whoever pushes keeps the sum below 2^64
-  uint64_t bytes() const { return total_.bytes; }  // Job::bytes; the same
+  uint64_t work() const { return total_.work; }    // In token pairs; the caller of Push keeps the sum below 2^64.
+  uint64_t bytes() const { return total_.bytes; }  // Sums up Job::bytes; the caller of Push keeps it below 2^64.
   int64_t num_queries() const { return num_queries_; }
-  int64_t num_clients() const { return static_cast<int64_t>(held_.size()); }  // that have a job here
+  // Counts the clients that have a job here.
+  int64_t num_clients() const { return static_cast<int64_t>(queued_by_client_.size()); }
 
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
 
-  // The job that TakeBatch would begin with. The queue must not be empty.
+  // Returns the job that TakeBatch would begin with. The queue must not be empty.
   const QueuedJob& Head(absl::Time now) const;
 
-  // Work that would be served before a job of this priority, client and price, if it came now and nothing after it:
-  // that of higher priorities, and of its own the lesser of all that waits and of what the other clients are served in
-  // turn until this one's jobs are through. Saturates. Jobs of lower priority that starve are not counted.
+  // Estimates the work that would be served before a job of this priority, client and work, if it came now and nothing
+  // came after it: all work of higher priorities and, of its own priority, the lesser of all that waits and of what the
+  // other clients are served in turn until this client's jobs are through. Saturates. Jobs of lower priority that have
+  // reached the starvation limit are not counted.
   uint64_t WorkAhead(engine::Priority priority, uint64_t client, uint64_t work) const;
 
   // Makes room for a job that is within its client's fair share, by taking out the newest jobs, lowest priority first,
   // of the client that holds most; they are appended to `removed`. The fair share of a bound is the bound over the
-  // number of clients that wait, the job's included. False, with nothing taken out, when the job is beyond that share
-  // of a bound that it breaks; also false, with what was taken out, when the client that holds most has only jobs of
-  // higher priority. O(clients that wait) for each job that it takes out.
-  bool MakeRoom(const engine::Job& job, const Amount& bounds, std::vector<QueuedJob>* removed);
+  // number of clients that wait, the job's client included. Returns false, with nothing taken out, when the job is
+  // beyond that share of a bound that it breaks. Also returns false, with what was taken out, when the client that
+  // holds most has only jobs of higher priority. Takes O(clients that wait) for each job that it takes out.
+  bool MakeRoom(const engine::Job& job, const QueueSize& bounds, std::vector<QueuedJob>* removed);
 
-  // True when the job keeps to the bounds together with what waits.
-  bool Fits(const engine::Job& job, const Amount& bounds) const;
+  // Returns true when the job keeps to the bounds together with what waits.
+  bool Fits(const engine::Job& job, const QueueSize& bounds) const;
 
-  // Takes the head and, in the same order, the jobs on the same collection generation that fit beside it; stops at the
-  // first of them that does not fit, so that a large job is not overtaken for ever. Jobs on other generations stay as
-  // they are. The head is taken however large it is.
+  // Takes the head and, in the order of service, the jobs on the same collection generation that fit beside it. Stops
+  // at the first job on that generation that does not fit, so that a large job is not overtaken for ever. Jobs on other
+  // generations stay as they are. The head is taken however large it is.
   //
-  // The order: higher priority first, and within one as FairLine has it: clients take turns, and each client's jobs go
-  // by arrival. But where the next job of one priority has waited for the starvation limit, it goes before the next of
-  // another that came after it, whatever their priorities. Dead jobs on the way (CheckAlive) are appended to `dropped`;
-  // the batch may be empty when there are only such.
+  // The order of service is by priority, and within a priority by DeficitRoundRobin, with aging: where the next job of
+  // one priority has waited for the starvation limit, it goes before the next jobs of other priorities that came after
+  // it. Jobs on the way that are not to be scored any more (CheckAlive) are appended to `dropped`; the batch may be
+  // empty when there are only such.
   std::vector<QueuedJob> TakeBatch(absl::Time now, const BatchLimits& limits, std::vector<DroppedJob>* dropped);
 
   // Takes out every job that was cancelled or whose deadline has passed and appends it to `dropped`. Returns the
   // earliest deadline among those that stay.
-  absl::Time DropDead(absl::Time now, std::vector<DroppedJob>* dropped);
+  absl::Time DropExpiredAndCancelled(absl::Time now, std::vector<DroppedJob>* dropped);
 
   // Empties the queue.
   void DropAll(const absl::Status& reason, std::vector<DroppedJob>* dropped);
@@ -89,15 +91,16 @@ class JobQueue {
  private:
   static constexpr size_t kNumPriorities = 3;
 
-  // Index of the line whose next job, as `next(line)` tells it (null: none), goes first; kNumPriorities without one.
+  // Returns the index of the priority that is served next, where `next(priority)` is the next job of a priority, or
+  // null when it has none. Returns kNumPriorities when there is no job.
   template <typename Next>
-  size_t FirstLine(Next next, absl::Time now) const;
-  void Left(const QueuedJob& job);
+  size_t NextPriority(Next next, absl::Time now) const;
+  void AccountRemoved(const QueuedJob& job);
 
   const absl::Duration starvation_limit_;
-  std::array<FairLine, kNumPriorities> lines_;  // by priority
-  absl::flat_hash_map<uint64_t, Amount> held_;  // by client; of clients that have a job here
-  Amount total_;
+  std::array<DeficitRoundRobin, kNumPriorities> by_priority_;
+  absl::flat_hash_map<uint64_t, QueueSize> queued_by_client_;  // Holds clients that have a job here.
+  QueueSize total_;
   int64_t num_queries_ = 0;
   uint64_t next_sequence_ = 0;
 };

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
 #include "base/monotonic_clock.h"
+#include "base/mutex.h"
 #include "base/thread_name.h"
 #include "server/batching/answer_threads.h"
 #include "server/batching/dispatcher.h"
@@ -19,9 +19,9 @@ namespace maxsim::batching {
 namespace {
 
 // Returns after `time` of the steady clock, when notified, or spuriously.
-void Wait(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, absl::Duration time) {
+void Wait(ConditionVariable& condition, MutexLock& lock, absl::Duration time) {
   constexpr absl::Duration kLongest = absl::Hours(1);  // so that no deadline overflows the clock
-  condition.wait_for(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
+  condition.WaitFor(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
 }
 
 }  // namespace
@@ -52,54 +52,56 @@ class Scheduler::Impl {
   void LaneLoop();
   void ReaperLoop();
 
-  // A lane's thread, or that of SubmitOrScore, where gRPC would catch what is thrown and go on with a lane less.
+  // Scores a batch on a lane's thread, or on that of SubmitOrScore. noexcept: gRPC would catch what is thrown there,
+  // and the server would go on with a lane less.
   void Score(Batch* batch) noexcept;
-  void Answer(Batch* batch) noexcept { dispatcher_.AnswerScored(batch); }
+  void Answer(Batch* batch) noexcept { unlocked_dispatcher_.AnswerScored(batch); }
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
 
-  // Lets go of the mutex and wakes whom the dispatcher wants woken: a thread that were notified while the mutex is held
-  // would sleep a second time.
-  void UnlockAndWake(std::unique_lock<std::mutex>& lock);
-  void Wake(const Dispatcher::Wakes& wakes);
+  // Lets go of the mutex and then wakes the threads that the dispatcher names: a thread that is notified while the
+  // mutex is held would sleep a second time. Clang cannot see that `lock` holds mutex_.
+  void UnlockAndWake(MutexLock& lock) ABSL_UNLOCK_FUNCTION(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Wake(const Dispatcher::Wakeups& wakeups);
 
   engine::Engine* const engine_;
   Metrics* const metrics_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_cv_;    // lanes
-  std::condition_variable reaper_cv_;  // the reaper
-  std::condition_variable idle_cv_;    // Shutdown
-  Dispatcher dispatcher_;              // guarded by mutex_, but for what it says of itself
-  mutable absl::BitGen random_;        // guarded by mutex_
+  mutable Mutex mutex_;
+  ConditionVariable lane_wakeup_;
+  ConditionVariable reaper_wakeup_;
+  ConditionVariable shutdown_wakeup_;
+  Dispatcher dispatcher_ ABSL_GUARDED_BY(mutex_);
+  const Dispatcher& unlocked_dispatcher_{dispatcher_};  // for stop_now, AnswerScored and AnswerDropped
+  mutable absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 
-  std::mutex shutdown_mutex_;
-  bool joined_ = false;                          // guarded by shutdown_mutex_
+  Mutex shutdown_mutex_;
+  bool joined_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
   std::optional<AnswerThreads> answer_threads_;  // one a lane; none once the lanes have ended
   std::vector<std::thread> lanes_;
   std::thread reaper_;
 };
 
-void Scheduler::Impl::UnlockAndWake(std::unique_lock<std::mutex>& lock) {
-  const Dispatcher::Wakes wakes = dispatcher_.TakeWakes();
-  lock.unlock();
-  Wake(wakes);
+void Scheduler::Impl::UnlockAndWake(MutexLock& lock) {
+  const Dispatcher::Wakeups wakeups = dispatcher_.TakeWakeups();
+  lock.Unlock();
+  Wake(wakeups);
 }
 
-void Scheduler::Impl::Wake(const Dispatcher::Wakes& wakes) {
-  if (wakes.lanes) {
-    work_cv_.notify_all();
-  } else if (wakes.lane) {
-    work_cv_.notify_one();
+void Scheduler::Impl::Wake(const Dispatcher::Wakeups& wakeups) {
+  if (wakeups.lanes) {
+    lane_wakeup_.NotifyAll();
+  } else if (wakeups.lane) {
+    lane_wakeup_.NotifyOne();
   }
-  if (wakes.reaper) reaper_cv_.notify_one();
-  if (wakes.idle) idle_cv_.notify_all();
+  if (wakeups.reaper) reaper_wakeup_.NotifyOne();
+  if (wakeups.idle) shutdown_wakeup_.NotifyAll();
 }
 
 absl::Status Scheduler::Impl::Submit(std::unique_ptr<engine::Job>& job) {
   const absl::Status health = engine_->Health();
   const absl::Time now = MonotonicNow();
-  std::unique_lock lock(mutex_);
-  absl::Status status = dispatcher_.Accept(job, health, now);
+  MutexLock lock(&mutex_);
+  absl::Status status = dispatcher_.Submit(job, health, now);
   UnlockAndWake(lock);
   return status;
 }
@@ -108,44 +110,44 @@ absl::Status Scheduler::Impl::SubmitOrScore(std::unique_ptr<engine::Job>& job) {
   const absl::Status health = engine_->Health();
   const absl::Time now = MonotonicNow();
   Batch batch;
-  std::unique_lock lock(mutex_);
-  absl::Status status = dispatcher_.AcceptOrTake(job, health, now, &batch);
+  MutexLock lock(&mutex_);
+  absl::Status status = dispatcher_.SubmitOrTakeBatch(job, health, now, &batch);
   UnlockAndWake(lock);
   if (batch.jobs.empty()) return status;
   Score(&batch);
   Answer(&batch);
-  lock.lock();
-  dispatcher_.CallerAnswered();
-  Wake(dispatcher_.TakeWakes());  // with the mutex: Shutdown returns once it has seen this
+  lock.Lock();
+  dispatcher_.CallerDone();
+  Wake(dispatcher_.TakeWakeups());  // The mutex is held: Shutdown returns once it has seen this.
   return status;
 }
 
 void Scheduler::Impl::LaneLoop() {
   NameThisThread("lane");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
     Batch batch;
     absl::Duration time;
-    switch (dispatcher_.NextForLane(MonotonicNow(), &batch, &time)) {
-      case Dispatcher::LaneStep::kEnd:
+    switch (dispatcher_.NextLaneAction(MonotonicNow(), &batch, &time)) {
+      case Dispatcher::LaneAction::kEnd:
         return UnlockAndWake(lock);
-      case Dispatcher::LaneStep::kSleep:
-        Wake(dispatcher_.TakeWakes());  // all that it looked at may have been dead
-        work_cv_.wait(lock);
-        dispatcher_.LaneWoke();
+      case Dispatcher::LaneAction::kSleep:
+        Wake(dispatcher_.TakeWakeups());  // All jobs that it looked at may have been dropped.
+        lane_wakeup_.Wait(lock);
+        dispatcher_.LaneWokeUp();
         break;
-      case Dispatcher::LaneStep::kHoldBack:
-        Wake(dispatcher_.TakeWakes());
-        Wait(work_cv_, lock, time);
+      case Dispatcher::LaneAction::kDelayBatch:
+        Wake(dispatcher_.TakeWakeups());
+        Wait(lane_wakeup_, lock, time);
         break;
-      case Dispatcher::LaneStep::kScore: {
+      case Dispatcher::LaneAction::kScore: {
         UnlockAndWake(lock);
         Score(&batch);
-        const bool hand_over = batch.hand_over;
+        const bool hand_off = batch.hand_off;
         AnswerThreads::Work answer = [this, batch = std::move(batch)]() mutable { Answer(&batch); };
-        if (!hand_over || !answer_threads_->TryStart(answer)) answer();
-        answer = nullptr;  // what it held goes without the mutex
-        lock.lock();
+        if (!hand_off || !answer_threads_->TryStart(answer)) answer();
+        answer = nullptr;  // What the batch held is freed without the mutex.
+        lock.Lock();
         break;
       }
     }
@@ -158,16 +160,16 @@ void Scheduler::Impl::Score(Batch* batch) noexcept {
   for (const QueuedJob& queued : batch->jobs) jobs.push_back(queued.job.get());
   batch->start = MonotonicNow();
   engine::BatchStats stats;
-  batch->results = engine_->lane(batch->lane).Execute(jobs, &stats, &dispatcher_.stop_now());
+  batch->results = engine_->lane(batch->lane).Execute(jobs, &stats, &unlocked_dispatcher_.stop_now());
   batch->end = MonotonicNow();
   batch->token_pairs = stats.token_pairs;
 
   ObserveBatch(*jobs.front()->collection, stats);
-  batch->stopped = dispatcher_.stop_now().load(std::memory_order_relaxed);
+  batch->stopped = unlocked_dispatcher_.stop_now().load(std::memory_order_relaxed);
   const auto is_unavailable = [](const auto& result) { return absl::IsUnavailable(result.status()); };
   const int64_t unavailable = std::count_if(batch->results.begin(), batch->results.end(), is_unavailable);
   const absl::Status health = unavailable == 0 ? absl::OkStatus() : engine_->Health();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   dispatcher_.Finish(batch, unavailable, health);
   UnlockAndWake(lock);
 }
@@ -190,57 +192,57 @@ void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const en
 
 void Scheduler::Impl::ReaperLoop() {
   NameThisThread("reaper");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
     std::vector<DroppedJob> dropped;
     absl::Duration time;
-    switch (dispatcher_.NextForReaper(MonotonicNow(), &dropped, &time)) {
-      case Dispatcher::ReaperStep::kEnd:
+    switch (dispatcher_.NextReaperAction(MonotonicNow(), &dropped, &time)) {
+      case Dispatcher::ReaperAction::kEnd:
         return;
-      case Dispatcher::ReaperStep::kAnswer:
+      case Dispatcher::ReaperAction::kAnswer:
         UnlockAndWake(lock);
-        dispatcher_.AnswerDropped(&dropped);
-        lock.lock();
+        unlocked_dispatcher_.AnswerDropped(&dropped);
+        lock.Lock();
         break;
-      case Dispatcher::ReaperStep::kSleep:
-        Wake(dispatcher_.TakeWakes());
-        Wait(reaper_cv_, lock, time);
-        dispatcher_.ReaperWoke();
+      case Dispatcher::ReaperAction::kSleep:
+        Wake(dispatcher_.TakeWakeups());
+        Wait(reaper_wakeup_, lock, time);
+        dispatcher_.ReaperWokeUp();
         break;
     }
   }
 }
 
 absl::Duration Scheduler::Impl::RetryDelay() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return dispatcher_.RetryDelay(absl::Uniform(absl::IntervalClosed, random_, -1.0, 1.0));
 }
 
 SchedulerStats Scheduler::Impl::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return dispatcher_.stats();
 }
 
 int64_t Scheduler::Impl::Shutdown(absl::Time deadline) {
-  const std::lock_guard shutdown_lock(shutdown_mutex_);
+  const MutexLock shutdown_lock(&shutdown_mutex_);
   if (joined_) return 0;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   dispatcher_.BeginStop();
   UnlockAndWake(lock);
-  lock.lock();
+  lock.Lock();
   while (!dispatcher_.idle()) {
     const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) break;
-    Wait(idle_cv_, lock, left);
+    Wait(shutdown_wakeup_, lock, left);
   }
-  dispatcher_.FailRest();
+  dispatcher_.FailRemaining();
   UnlockAndWake(lock);
   for (std::thread& lane : lanes_) lane.join();
   answer_threads_.reset();
   reaper_.join();
   joined_ = true;
-  lock.lock();
-  idle_cv_.wait(lock, [this] { return dispatcher_.callers_done(); });
+  lock.Lock();
+  while (!dispatcher_.callers_done()) shutdown_wakeup_.Wait(lock);
   return dispatcher_.num_failed_by_stop();
 }
 

@@ -14,26 +14,27 @@
 
 namespace maxsim::batching {
 
-// The RESOURCE_EXHAUSTED of a queue that is full carries a mark, for a request that is itself too large has the same
-// code and no use of trying again. Takes the mark off; true when it was there.
+// Takes a mark off the status and returns true when it was there. The RESOURCE_EXHAUSTED of a full queue carries the
+// mark: a request that is itself too large has the same code, and retrying it is of no use.
 bool TakeQueueFullMark(absl::Status& status);
 
 // Thread-safe.
 //
-// What happens to an accepted job: it waits; a lane takes it into a batch, or it leaves the queue because it was
-// cancelled (CANCELLED) or expired (DEADLINE_EXCEEDED), within about 10 ms also while every lane is busy, or was
-// displaced (RESOURCE_EXHAUSTED, see below); it is scored; a job whose deadline passed or that was cancelled meanwhile
-// gets that status in place of its result. Once no device can answer any more (Engine::Health), every job that waits or
-// is being scored, and every later one, gets UNAVAILABLE.
+// An accepted job waits until a lane takes it into a batch, or until it leaves the queue unscored: within about 10 ms
+// of being cancelled (CANCELLED) or of its deadline (DEADLINE_EXCEEDED), also while every lane is busy, or because it
+// is displaced (RESOURCE_EXHAUSTED, see below). A job that is cancelled or expires while it is scored gets that status
+// in place of its result. Once no device can answer any more (Engine::Health), every job that waits or is being scored,
+// and every later one, gets UNAVAILABLE.
 //
-// When a bound of the queue is reached, who holds more than a fair share of it gives way: a job within its client's
-// share (the bound over the number of clients that wait) is still accepted, and the newest jobs of the client that
-// holds most are displaced for it. max_queue_time is fair by itself: what the other clients have waiting counts against
-// a job only as far as it would be served first. A client that waits alone may fill every bound.
+// When a bound of the queue is reached, clients that hold more than a fair share of it give way: a job within its
+// client's share (the bound over the number of clients that wait) is still accepted, and the newest jobs of the client
+// that holds most are displaced for it. max_queue_time is fair by itself: what the other clients have waiting counts
+// against a job only as far as it would be served first. A client that waits alone may fill every bound.
 //
-// `done` runs on a thread of the scheduler: for jobs that were scored the lane's when the job is alone, and one that
-// answers, while there is a free one, when it is not; the reaper's for those that were dropped; or on the caller's
-// within SubmitOrScore. It must not block, and must not call Shutdown or destroy the scheduler.
+// `done` runs on a thread of the scheduler: on the lane's for a job that was scored alone, on an idle answer thread (or
+// else the lane's) for jobs that were scored together, on the reaper's for jobs that left the queue unscored. It may
+// also run on the caller's thread within SubmitOrScore. It must not block, and must not call Shutdown or destroy the
+// scheduler.
 //
 // Metrics: counts a rejection (kQueueFull, kQueueTime, kDisplaced, kDeadline, kCancelled, kDevice, kShutdown, kInvalid)
 // for every error that Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is
@@ -53,17 +54,17 @@ class Scheduler {
   // when its deadline has passed, UNAVAILABLE after Shutdown or when the device is lost.
   absl::Status Submit(std::unique_ptr<engine::Job>& job);
 
-  // Submit for a thread that may be held up for about kShort. Where nothing waits and nothing is being scored, the job
-  // is scored and answered on the calling thread, which spares it the waking up of a lane's; so one thread at a time is
-  // held up. Queued are jobs on collections that are not resident; a job that takes longer than kShort by the recent
-  // rate of scoring (where that was one of batches, it may take a few times as long alone), or comes before a rate is
-  // known; and with a max_batch_delay all.
+  // Submits the job of a thread that may be held up for about kShort. Where nothing waits and nothing is being scored,
+  // the job is scored and answered on the calling thread, which spares the waking up of a lane's thread; so one caller
+  // at a time is held up. A job is queued nevertheless when its collection is not resident; when it would take longer
+  // than kShort by the recent rate of scoring (if that rate is one of batches, the job may take a few times as long
+  // alone), or no rate is known yet; and always with a max_batch_delay.
   absl::Status SubmitOrScore(std::unique_ptr<engine::Job>& job);
   static constexpr absl::Duration kShort = kShortJob;
 
-  // How long a rejected client should wait: the queued work over the recent rate of scoring (an exponential average
-  // over about two busy seconds), or 50 ms as long as nothing has been scored; at random up to 20 % shorter or longer,
-  // so that clients which are rejected together do not come back together. 1 ms at least, 10 s at most.
+  // Returns how long a rejected client should wait: the queued work over the recent rate of scoring (an exponential
+  // average over about two busy seconds), or 50 ms as long as nothing has been scored; at random up to 20 % shorter or
+  // longer, so that clients which are rejected together do not come back together. 1 ms at least, 10 s at most.
   absl::Duration RetryDelay() const;
 
   SchedulerStats stats() const;

@@ -1,4 +1,4 @@
-// What the scheduler is told, and what it tells.
+// The options and the statistics of the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -7,31 +7,31 @@
 
 namespace maxsim::batching {
 
-// How long a job may hold up the thread that brings it (Scheduler::SubmitOrScore).
+// A job may hold up the thread that submits it for so long (Scheduler::SubmitOrScore).
 inline constexpr absl::Duration kShortJob = absl::Microseconds(500);
 
 struct SchedulerOptions {
-  // Token pairs that may wait in the queue. A job that would pass it is rejected, unless the queue is empty (so that
-  // one large job can always run). Does not bound what is being scored.
+  // Bounds the token pairs that wait in the queue. A job that would pass the bound is rejected, unless the queue is
+  // empty (so that one large job can always run). What is being scored is not counted.
   uint64_t max_queue_work = uint64_t{1} << 36;
   int64_t max_queue_jobs = 16384;
-  // Job::bytes that may wait in the queue, by the same rule.
+  // Bounds the sum of Job::bytes that wait in the queue, by the rule of max_queue_work.
   uint64_t max_queue_bytes = uint64_t{1} << 30;
-  // How long a job may have to wait for its batch to begin, as estimated when it comes: the work that would be served
-  // before it (JobQueue::WorkAhead) over the recent rate of scoring. One beyond it is rejected; 0 rejects none. It
-  // applies once a rate has been measured and something waits. It does not bound the time until batches that run
-  // already are through (at most max_batch_work a lane), that of scoring, or what later jobs of other clients and of
-  // higher priorities, which are served first, add to the wait.
+  // Bounds how long a job may have to wait for its batch to begin, as estimated when it comes: the work that would be
+  // served before it (JobQueue::WorkAhead) over the recent rate of scoring. A job beyond it is rejected; 0 rejects
+  // none. It applies once a rate has been measured and something waits. It does not bound the time until batches that
+  // run already are through (at most max_batch_work a lane), that of scoring, or what later jobs of other clients and
+  // of higher priorities, which are served first, add to the wait.
   absl::Duration max_queue_time = absl::Seconds(1);
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
-  // is there at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted
+  // waits at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted
   // from the arrival of its first job and never more than half of the time that job has until its deadline; 0 never
   // does. It bounds neither the time in the queue nor the time of scoring. A job larger than both maxima runs in a
   // batch alone.
   absl::Duration max_batch_delay = absl::ZeroDuration();
   uint64_t max_batch_work = uint64_t{1} << 32;
   int max_batch_queries = 64;
-  // A job of lower priority that has waited this long goes before newer ones of higher priority.
+  // Aging: a job of lower priority that has waited this long goes before newer jobs of higher priority.
   absl::Duration starvation_limit = absl::Milliseconds(500);
 };
 

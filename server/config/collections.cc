@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "collection/collection_name.h"
 
 namespace maxsim::config {
 namespace {
@@ -21,13 +22,6 @@ std::string_view LastWord(std::string_view path) {
 }
 
 }  // namespace
-
-bool IsCollectionName(std::string_view name) {
-  if (name.empty() || name.size() > 128 || name.find_first_not_of('.') == std::string_view::npos) return false;
-  return std::all_of(name.begin(), name.end(), [](char letter) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(letter)) || letter == '.' || letter == '_' || letter == '-';
-  });
-}
 
 absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
   const size_t equals = text.find('=');
@@ -60,7 +54,7 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
 }
 
 absl::Status ValidateCollection(const CollectionConfig& collection) {
-  if (!IsCollectionName(collection.name)) {
+  if (!collection::IsCollectionName(collection.name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("name \"", collection.name, "\" is not 1 to 128 of A-Z a-z 0-9 . _ -"));
   }

@@ -22,7 +22,7 @@ enum class BackendKind { kAuto, kCpu, kCuda };
 
 // A collection that is loaded at start.
 struct CollectionConfig {
-  std::string name;  // 1 to 128 of A-Z a-z 0-9 . _ -
+  std::string name;  // collection::IsCollectionName
   std::string path;  // folder with a collection.json; a relative one starts at the working directory
   store::Residency residency = store::Residency::kAuto;
   store::Replication replication = store::Replication::kAuto;
@@ -115,8 +115,5 @@ absl::Status Validate(const Config& config);
 
 // Returns what is valid and yet leaves the server more open than its keys may suggest: a line each.
 std::vector<std::string> Warnings(const Config& config);
-
-// 1 to 128 of A-Z a-z 0-9 . _ - and not only dots.
-bool IsCollectionName(std::string_view name);
 
 }  // namespace maxsim::config

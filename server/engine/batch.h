@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "server/engine/batch_queries.h"
-#include "server/engine/device_run.h"
+#include "server/engine/device_scorer.h"
 #include "server/engine/engine.h"
 #include "server/engine/job.h"
 
@@ -20,19 +20,19 @@ namespace maxsim::engine {
 // Memory that a lane keeps from batch to batch.
 struct Lane::Scratch {
   BatchQueries queries;
-  std::vector<JobQueryResult> results;   // [runs]
-  std::vector<uint32_t> part_devices;    // [parts] who scores it, or kNobody, kUnavailable
-  std::vector<uint32_t> group_devices;   // [groups] the same of inline documents
-  std::vector<const QueryGroup*> lists;  // groups of kOrdinals that somebody waits for
-  std::vector<DeviceRun*> working;       // of one RunDevices
+  std::vector<JobQueryResult> results;   // [queries]
+  std::vector<uint32_t> part_devices;    // [parts] the device that scores it, or kUnassigned, kUnavailable
+  std::vector<uint32_t> group_devices;   // [groups] the device that scores its inline documents, or as above
+  std::vector<const QueryGroup*> lists;  // groups of kOrdinals with a query that is alive
+  std::vector<DeviceScorer*> working;    // that have work in one RunOnDevices
   std::vector<uint32_t> candidates;      // devices to choose from
-  std::vector<uint64_t> device_tokens;   // [devices] of parts given to each in one round
+  std::vector<uint64_t> device_tokens;   // [devices] tokens of the parts without replicas assigned in one round
 };
 
-// Prepares the queries, gives every part of the collection that somebody wants, and every set of inline documents, to a
-// device, lets the devices score beside each other, and merges what they found. Where a device is lost on the way and
-// the server goes on without it, what it had goes to the devices that have copies, and the rest is counted as
-// unavailable.
+// Prepares the queries, assigns every part of the collection that a query wants and every set of inline documents to a
+// device, lets the devices score in parallel, and merges their top-k lists. Where a device is lost meanwhile and the
+// server goes on without it, its documents are assigned to devices that have replicas; documents without another
+// replica are counted as unavailable.
 class Lane::Batch {
  public:
   Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop);
@@ -43,27 +43,27 @@ class Lane::Batch {
   std::vector<absl::StatusOr<JobResult>> Run();
 
  private:
-  static constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();           // not given to anybody yet
-  static constexpr uint32_t kUnavailable = std::numeric_limits<uint32_t>::max() - 1;  // and it cannot be
+  static constexpr uint32_t kUnassigned = std::numeric_limits<uint32_t>::max();
+  static constexpr uint32_t kUnavailable = std::numeric_limits<uint32_t>::max() - 1;  // No device that answers has it.
 
-  // Before scoring: who does what.
-  void GiveOutParts();
-  void GiveOutInlineDocuments();
+  // Before scoring: assignment to devices.
+  void AssignParts();
+  void AssignInlineDocuments();
   bool IsWanted(size_t part_idx) const;
   uint32_t DeviceFor(const store::Collection::Part& part);
-  void NoteShares();
+  void RecordPartLoad();
   uint64_t WorkOfJobs() const;
   uint64_t WorkOf(const QueryGroup& group) const;
-  void FailWhatMustBeWhole();
-  uint64_t NumUnavailable(const QueryRun& run) const;
+  void FailIncompleteJobs();
+  uint64_t NumUnavailable(const BatchQuery& query) const;
 
   // Scoring.
-  void RunDevices(void (DeviceRun::*method)());
+  void RunOnDevices(void (DeviceScorer::*method)());
   void MergeHits();
   void AddHitsToAlign();
-  // Whether a device was lost in this round.
+  // Returns whether a device was lost in this round.
   bool AnyLost() const;
-  // Forgets what lost devices found. Whether others have to take over.
+  // Drops what lost devices found. Returns true when other devices have to take over their work.
   bool DropLostDevices();
 
   std::vector<absl::StatusOr<JobResult>> Assemble();
@@ -74,10 +74,10 @@ class Lane::Batch {
   BatchStats& stats_;
   const store::Collection& collection_;
   store::DeviceSet& devices_;
-  bool whole_ = false;                                // somebody waits for whole-collection queries
-  bool any_unavailable_ = false;                      // of the parts that are wanted
-  uint32_t copies_device_ = kNobody;                  // takes the parts that have copies, in this round
-  std::vector<std::pair<uint32_t, uint64_t>> given_;  // device, work: what DeviceLoad holds for this batch
+  bool scans_whole_collection_ = false;                       // A whole-collection query is alive.
+  bool any_unavailable_ = false;                              // A part that a query wants is kUnavailable.
+  uint32_t replica_device_ = kUnassigned;                     // scores the parts that have replicas, in this round
+  std::vector<std::pair<uint32_t, uint64_t>> assigned_work_;  // device and work that DeviceLoad counts for this batch
 };
 
 }  // namespace maxsim::engine

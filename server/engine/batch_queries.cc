@@ -11,18 +11,20 @@ void BatchQueries::Assign(absl::Span<Job* const> jobs, const ExecutorOptions& li
   collection_ = jobs.front()->collection.get();
   jobs_ = jobs;
   stop_ = stop;
-  runs_.clear();
+  queries_.clear();
   groups_.clear();
   group_of_set_.clear();
   if (alive_.size() < jobs.size()) alive_ = std::vector<std::atomic<bool>>(jobs.size());
   for (size_t idx = 0; idx < jobs.size(); ++idx) alive_[idx].store(true, std::memory_order_relaxed);
   num_alive_.store(jobs.size(), std::memory_order_relaxed);
-  statuses_.assign(jobs.size(), absl::OkStatus());
+  ResetStatuses(jobs.size());
   DropCancelledAndExpired();
   for (size_t job_idx = 0; job_idx < jobs.size(); ++job_idx) AddJob(job_idx, limits);
-  GroupRuns();
-  SplitLists();
+  GroupQueries();
+  SortCandidatesByPart();
 }
+
+void BatchQueries::ResetStatuses(size_t num_jobs) { statuses_.assign(num_jobs, absl::OkStatus()); }
 
 absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptions& limits) const {
   if (query.candidates == nullptr) return absl::InvalidArgumentError("candidates are not set");
@@ -68,7 +70,7 @@ void BatchQueries::AddJob(size_t job_idx, const ExecutorOptions& limits) {
   }
   if (!alive_[job_idx]) return;
   for (size_t query_idx = 0; query_idx < job.queries.size(); ++query_idx) {
-    runs_.push_back({.job_idx = job_idx, .query_idx = query_idx, .query = &job.queries[query_idx]});
+    queries_.push_back({.job_idx = job_idx, .query_idx = query_idx, .job_query = &job.queries[query_idx]});
   }
 }
 
@@ -79,47 +81,47 @@ size_t BatchQueries::GroupOf(const CandidateSet* set) {
   return found->second;
 }
 
-// Runs of one group stand together, groups in the order of their first query.
-void BatchQueries::GroupRuns() {
-  for (const QueryRun& run : runs_) ++groups_[GroupOf(run.query->candidates.get())].num_runs;
-  std::stable_sort(runs_.begin(), runs_.end(), [this](const QueryRun& a, const QueryRun& b) {
-    return GroupOf(a.query->candidates.get()) < GroupOf(b.query->candidates.get());
+// Sorts the queries by group; groups stand in the order of their first query.
+void BatchQueries::GroupQueries() {
+  for (const BatchQuery& query : queries_) ++groups_[GroupOf(query.job_query->candidates.get())].num_queries;
+  std::stable_sort(queries_.begin(), queries_.end(), [this](const BatchQuery& a, const BatchQuery& b) {
+    return GroupOf(a.job_query->candidates.get()) < GroupOf(b.job_query->candidates.get());
   });
-  size_t next_run = 0;
+  size_t next_query = 0;
   for (size_t group_idx = 0; group_idx < groups_.size(); ++group_idx) {
-    groups_[group_idx].first_run = next_run;
-    for (const size_t end = next_run + groups_[group_idx].num_runs; next_run < end; ++next_run) {
-      runs_[next_run].idx = next_run;
-      runs_[next_run].group_idx = group_idx;
+    groups_[group_idx].first_query = next_query;
+    for (const size_t end = next_query + groups_[group_idx].num_queries; next_query < end; ++next_query) {
+      queries_[next_query].idx = next_query;
+      queries_[next_query].group_idx = group_idx;
     }
   }
 }
 
-void BatchQueries::SplitLists() {
-  size_t num_splits = 0;
+void BatchQueries::SortCandidatesByPart() {
+  size_t num_lists = 0;
   for (QueryGroup& group : groups_) {
     if (group.set->kind != CandidateSet::Kind::kOrdinals) continue;
-    group.split = num_splits++;
-    if (splits_.size() < num_splits) splits_.resize(num_splits);
-    const absl::Status status = splits_[group.split].Assign(*collection_, *group.set);
+    group.candidates_idx = num_lists++;
+    if (candidates_by_part_.size() < num_lists) candidates_by_part_.resize(num_lists);
+    const absl::Status status = candidates_by_part_[group.candidates_idx].Assign(*collection_, *group.set);
     if (status.ok()) continue;
-    for (const QueryRun& run : RunsOf(group)) Fail(run.job_idx, status);
+    for (const BatchQuery& query : QueriesOf(group)) Fail(query.job_idx, status);
   }
 }
 
 int64_t BatchQueries::LongestQuery(const QueryGroup& group) const {
   int64_t longest = 1;
-  for (const QueryRun& run : RunsOf(group)) longest = std::max<int64_t>(longest, run.query->num_tokens);
+  for (const BatchQuery& query : QueriesOf(group)) longest = std::max<int64_t>(longest, query.job_query->num_tokens);
   return longest;
 }
 
 bool BatchQueries::AnyAlive(const QueryGroup& group) const {
-  const absl::Span<const QueryRun> runs = RunsOf(group);
-  return std::any_of(runs.begin(), runs.end(), [this](const QueryRun& run) { return Alive(run); });
+  const absl::Span<const BatchQuery> queries = QueriesOf(group);
+  return std::any_of(queries.begin(), queries.end(), [this](const BatchQuery& query) { return Alive(query); });
 }
 
 void BatchQueries::Fail(size_t job_idx, const absl::Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!statuses_[job_idx].ok()) return;
   statuses_[job_idx] = status;
   alive_[job_idx].store(false, std::memory_order_relaxed);
@@ -127,7 +129,7 @@ void BatchQueries::Fail(size_t job_idx, const absl::Status& status) {
 }
 
 void BatchQueries::FailAll(const absl::Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (size_t idx = 0; idx < statuses_.size(); ++idx) {
     statuses_[idx] = status;
     alive_[idx].store(false, std::memory_order_relaxed);
@@ -142,7 +144,7 @@ void BatchQueries::DropCancelledAndExpired() {
     const Job& job = *jobs_[idx];
     if (stopped) {
       Fail(idx, absl::UnavailableError("the server is shutting down"));
-    } else if (job.deadline <= now) {  // before the flag: gRPC cancels a call that expires
+    } else if (job.deadline <= now) {  // The deadline is looked at first: gRPC cancels a call that expires.
       Fail(idx, absl::DeadlineExceededError("the deadline passed while the request was scored"));
     } else if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
       Fail(idx, absl::CancelledError("the request was cancelled while it was scored"));
@@ -151,7 +153,7 @@ void BatchQueries::DropCancelledAndExpired() {
 }
 
 absl::Status BatchQueries::StatusOf(size_t job_idx) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return statuses_[job_idx];
 }
 

@@ -4,84 +4,90 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "kernels/maxsim.h"
-#include "server/engine/candidate_split.h"
+#include "server/engine/candidates_by_part.h"
 #include "server/engine/job.h"
 
 namespace maxsim::engine {
 
 // A query of the batch.
-struct QueryRun {
-  size_t idx = 0;  // in BatchQueries::runs
+struct BatchQuery {
+  size_t idx = 0;  // in BatchQueries::queries
   size_t job_idx = 0;
   size_t query_idx = 0;
   size_t group_idx = 0;  // in BatchQueries::groups
-  const JobQuery* query = nullptr;
+  const JobQuery* job_query = nullptr;
 };
 
-// Queries with the same candidates: runs[first_run] .. runs[first_run + num_runs]. Whole-collection queries are one
-// group.
+// Queries with the same candidates, which share documents in one call: queries[first_query] ..
+// queries[first_query + num_queries]. All whole-collection queries are one group.
 struct QueryGroup {
   const CandidateSet* set = nullptr;
-  size_t first_run = 0;
-  size_t num_runs = 0;
-  size_t split = 0;  // for kOrdinals: of BatchQueries::split
+  size_t first_query = 0;
+  size_t num_queries = 0;
+  size_t candidates_idx = 0;  // for kOrdinals: where BatchQueries keeps the list by parts
 };
 
-// Keeps its memory from batch to batch. One thread assigns a batch; then any may look at it, and fail its jobs.
+// Keeps its memory from batch to batch. One thread assigns a batch; then any thread may read it and fail its jobs.
 class BatchQueries {
  public:
-  // Takes in the jobs of a batch (at least one): checks and groups their queries. Jobs that cannot be scored fail.
+  // Replaces the batch by `jobs` (at least one), and checks and groups their queries. Jobs that cannot be scored fail.
   void Assign(absl::Span<Job* const> jobs, const ExecutorOptions& limits, const std::atomic<bool>* stop);
 
   const store::Collection& collection() const { return *collection_; }
   absl::Span<Job* const> jobs() const { return jobs_; }
-  // Of jobs that were good, group by group.
-  absl::Span<const QueryRun> runs() const { return runs_; }
+  // Returns the queries of the jobs that passed the checks, group by group.
+  absl::Span<const BatchQuery> queries() const { return queries_; }
   absl::Span<const QueryGroup> groups() const { return groups_; }
-  absl::Span<const QueryRun> RunsOf(const QueryGroup& group) const {
-    return absl::MakeConstSpan(runs_).subspan(group.first_run, group.num_runs);
+  absl::Span<const BatchQuery> QueriesOf(const QueryGroup& group) const {
+    return absl::MakeConstSpan(queries_).subspan(group.first_query, group.num_queries);
   }
-  // Of a group of kOrdinals some of whose queries are alive: of others it may be that of an earlier batch.
-  const CandidateSplit& split(const QueryGroup& group) const { return splits_[group.split]; }
+  // Returns the candidates of a kOrdinals group. Some query of the group must be alive: otherwise the list may be that
+  // of an earlier batch.
+  const CandidatesByPart& CandidatesOf(const QueryGroup& group) const {
+    return candidates_by_part_[group.candidates_idx];
+  }
   int64_t LongestQuery(const QueryGroup& group) const;
 
-  // A job that failed is out of the batch: nothing more is scored for it.
-  bool Alive(const QueryRun& run) const { return alive_[run.job_idx].load(std::memory_order_relaxed); }
+  // Returns false for a query of a job that failed: nothing more is scored for it.
+  bool Alive(const BatchQuery& query) const { return alive_[query.job_idx].load(std::memory_order_relaxed); }
   bool AnyAlive() const { return num_alive_.load(std::memory_order_relaxed) != 0; }
   bool AnyAlive(const QueryGroup& group) const;
   void Fail(size_t job_idx, const absl::Status& status);
-  // Whatever was said of a job before: nothing that the batch found is to be trusted.
+  // Fails every job, also those that failed before with another status: nothing that the batch found can be trusted.
   void FailAll(const absl::Status& status);
-  // Fails jobs that nobody waits for any more; asked between calls.
+  // Fails jobs that nobody waits for any more. Called between backend calls.
   void DropCancelledAndExpired();
   absl::Status StatusOf(size_t job_idx) const;
 
  private:
+  // Needs no lock: no other call runs beside Assign.
+  void ResetStatuses(size_t num_jobs) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status CheckQuery(const JobQuery& query, const ExecutorOptions& limits) const;
   void AddJob(size_t job_idx, const ExecutorOptions& limits);
   size_t GroupOf(const CandidateSet* set);
-  void GroupRuns();
-  void SplitLists();
+  void GroupQueries();
+  void SortCandidatesByPart();
 
   const store::Collection* collection_ = nullptr;
   absl::Span<Job* const> jobs_;
   const std::atomic<bool>* stop_ = nullptr;
-  std::vector<QueryRun> runs_;
+  std::vector<BatchQuery> queries_;
   std::vector<QueryGroup> groups_;
   absl::flat_hash_map<const CandidateSet*, size_t> group_of_set_;
-  std::vector<CandidateSplit> splits_;
+  std::vector<CandidatesByPart> candidates_by_part_;
 
   std::vector<std::atomic<bool>> alive_;  // [jobs] at least
   std::atomic<size_t> num_alive_{0};
-  mutable std::mutex mutex_;
-  std::vector<absl::Status> statuses_;  // [jobs]; guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);  // [jobs]
 };
 
 }  // namespace maxsim::engine

@@ -5,43 +5,45 @@
 
 namespace maxsim::engine {
 
-void DeviceLoad::GiveLocked(uint32_t device, uint64_t work) {
-  // Sums of what clients ask for may wrap around: work counts wrongly then, and nothing else.
+void DeviceLoad::AddLocked(uint32_t device, uint64_t work) {
+  // The sums may wrap around: only the choice of a device suffers then.
   devices_[device].in_flight += work;
-  devices_[device].given += work;
+  devices_[device].assigned += work;
 }
 
-uint32_t DeviceLoad::GiveToLeastBusy(absl::Span<const uint32_t> candidates, uint64_t work) {
-  const std::lock_guard lock(mutex_);
+uint32_t DeviceLoad::AssignToLeastBusy(absl::Span<const uint32_t> candidates, uint64_t work) {
+  const MutexLock lock(&mutex_);
   const uint32_t chosen = *std::min_element(candidates.begin(), candidates.end(), [this](uint32_t a, uint32_t b) {
-    return std::tie(devices_[a].in_flight, devices_[a].given) < std::tie(devices_[b].in_flight, devices_[b].given);
+    mutex_.AssertHeld();
+    return std::tie(devices_[a].in_flight, devices_[a].assigned) <
+           std::tie(devices_[b].in_flight, devices_[b].assigned);
   });
-  GiveLocked(chosen, work);
+  AddLocked(chosen, work);
   return chosen;
 }
 
-void DeviceLoad::Give(uint32_t device, uint64_t work) {
-  const std::lock_guard lock(mutex_);
-  GiveLocked(device, work);
+void DeviceLoad::Add(uint32_t device, uint64_t work) {
+  const MutexLock lock(&mutex_);
+  AddLocked(device, work);
 }
 
-void DeviceLoad::TakeBack(uint32_t device, uint64_t work) {
-  const std::lock_guard lock(mutex_);
+void DeviceLoad::Remove(uint32_t device, uint64_t work) {
+  const MutexLock lock(&mutex_);
   devices_[device].in_flight -= work;
 }
 
-void DeviceLoad::Enter(uint32_t device) {
-  const std::lock_guard lock(mutex_);
+void DeviceLoad::EnterLane(uint32_t device) {
+  const MutexLock lock(&mutex_);
   ++devices_[device].lanes_busy;
 }
 
-void DeviceLoad::Leave(uint32_t device) {
-  const std::lock_guard lock(mutex_);
+void DeviceLoad::LeaveLane(uint32_t device) {
+  const MutexLock lock(&mutex_);
   --devices_[device].lanes_busy;
 }
 
 int DeviceLoad::lanes_busy(size_t device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return devices_[device].lanes_busy;
 }
 

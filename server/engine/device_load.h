@@ -1,12 +1,13 @@
-// How much each device has to do, for choosing between copies of the same documents.
+// How much work each device has, for choosing between replicas of the same documents.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 
 namespace maxsim::engine {
 
@@ -15,29 +16,29 @@ class DeviceLoad {
  public:
   explicit DeviceLoad(size_t num_devices) : devices_(num_devices) {}
 
-  // Gives `work` to the one of `candidates` (indices, not empty) that has the least in flight; of equals to the one
-  // that was given the least so far, so that idle devices take turns. Returns it. One step: of two batches that come
-  // together, the second sees the first.
-  uint32_t GiveToLeastBusy(absl::Span<const uint32_t> candidates, uint64_t work);
-  void Give(uint32_t device, uint64_t work);
-  // The work that was given is done, or was given up.
-  void TakeBack(uint32_t device, uint64_t work);
+  // Adds `work` to the one of `candidates` (indices, not empty) that has the least work in flight, and returns it. Of
+  // equals it chooses the one that was assigned the least so far, so that idle devices take turns. Choosing and adding
+  // are atomic: of two batches that come together, the second sees the work of the first.
+  uint32_t AssignToLeastBusy(absl::Span<const uint32_t> candidates, uint64_t work);
+  void Add(uint32_t device, uint64_t work);
+  // Takes off work that was added, once it is done or given up.
+  void Remove(uint32_t device, uint64_t work);
 
-  // A lane works on the device.
-  void Enter(uint32_t device);
-  void Leave(uint32_t device);
+  // Say that a lane begins, and ends, to work on the device.
+  void EnterLane(uint32_t device);
+  void LeaveLane(uint32_t device);
   int lanes_busy(size_t device) const;
 
  private:
   struct Device {
     uint64_t in_flight = 0;
-    uint64_t given = 0;
+    uint64_t assigned = 0;
     int lanes_busy = 0;
   };
-  void GiveLocked(uint32_t device, uint64_t work);
+  void AddLocked(uint32_t device, uint64_t work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
-  std::vector<Device> devices_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Device> devices_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace maxsim::engine

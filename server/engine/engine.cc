@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/engine/batch.h"
 #include "server/engine/device_load.h"
-#include "server/engine/device_run.h"
+#include "server/engine/device_scorer.h"
 #include "server/engine/helper_thread.h"
 
 namespace maxsim::engine {
@@ -62,7 +62,7 @@ absl::Status Lane::Prepare(const EngineOptions& options) {
       return absl::Status(executor.status().code(), absl::StrCat(where, executor.status().message()));
     }
     const uint64_t max_call_work = std::min(options.max_call_work, devices_->backend(device).info().max_call_work);
-    runs_.push_back(std::make_unique<DeviceRun>(device, *std::move(executor), options.executor, max_call_work));
+    scorers_.push_back(std::make_unique<DeviceScorer>(device, *std::move(executor), options.executor, max_call_work));
   }
   try {
     for (size_t idx = 1; idx < devices_->size(); ++idx) helpers_.push_back(std::make_unique<HelperThread>());

@@ -18,24 +18,23 @@
 namespace maxsim::engine {
 
 class DeviceLoad;
-class DeviceRun;
+class DeviceScorer;
 class HelperThread;
 
-// Bytes that an inline document of `num_tokens` takes of ExecutorOptions::max_staged_bytes: a backend may pad the
-// columns to a multiple of 8, and of i8 of 16.
+// Returns the bytes that an inline document of `num_tokens` takes of ExecutorOptions::max_staged_bytes: a backend may
+// pad the columns to a multiple of 8, and those of i8 to a multiple of 16.
 int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
 
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
-  // Token pairs of one backend call at most, and no more than the backend wants (BackendInfo::max_call_work). Calls
-  // cannot be interrupted: it bounds how late a cancellation, a deadline or a shutdown takes effect. A single document
-  // against a single query may pass it.
+  // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work. Calls
+  // cannot be interrupted, so that it bounds how late a cancellation, a deadline or a shutdown takes effect. A single
+  // document against a single query may pass it.
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
-// What one batch did, for metrics and timings. Only calls that succeeded count, and those of a device that was lost do
-// not.
+// The work of one batch, for metrics and timings. Calls that failed do not count, nor do those of a lost device.
 struct BatchStats {
   struct Device {
     uint32_t device = 0;  // index in the engine's DeviceSet
@@ -46,26 +45,25 @@ struct BatchStats {
   int num_queries = 0;           // of jobs that were answered
   uint64_t token_pairs = 0;      // query tokens x candidate tokens that were scored
   uint64_t document_tokens = 0;  // tokens read: within one backend call, queries with the same candidates share them
-  // As the executors report them for scoring, summed over their calls; aligning counts as kernel time.
+  // The executors' timings, summed over their calls. Aligning counts as kernel time.
   CallTimings timings;
-  std::vector<Device> devices;  // the same by device, of those that did something
+  std::vector<Device> devices;  // one for each device that did something
 };
 
 // A batch in flight: an executor with its own workspace (and stream) on each device. Used by one thread at a time.
 //
 // A batch whose documents lie on several devices is scored by them side by side, each on a thread of its own but the
-// first, which the caller's thread works for; a batch for one device needs no other thread. Documents that are copied
-// to several devices are scored by the one with the least work in flight.
+// first, which the caller's thread works for; a batch for one device needs no other thread. Documents that are
+// replicated on several devices are scored by the one with the least work in flight.
 //
 // The executor's limits and max_call_work bound one call, not one request. The lane cuts a batch into calls that fit:
-// fewer queries at a time, candidate lists in pieces, a whole-collection scan of a part with more than max_candidates
-// documents or of more than max_call_work in ranges, inline documents in several stagings. Because a score depends on
-// the query and the document alone, and results are merged in the one rank order, the answer has the same bits however
-// the work was cut. So only three things about a single query can pass a limit: its tokens (max_query_tokens), the
-// collection's dimension (max_dim), and one inline document larger than max_staged_bytes (columns counted up to a
-// multiple of 8); they fail that query's job with RESOURCE_EXHAUSTED naming the value and the limit. (Choose
-// max_candidates at least as large as the largest shard to let whole-collection scans share documents between as many
-// queries as possible.)
+// it takes fewer queries at a time, sublists of candidate lists, ranges of a part with more than max_candidates
+// documents or more than max_call_work, and several stagings of inline documents. Because a score depends on the query
+// and the document alone, and results are merged in the one rank order, the answer has the same bits however the work
+// was cut. So only three things about a single query can pass a limit: its tokens (max_query_tokens), the collection's
+// dimension (max_dim), and one inline document larger than max_staged_bytes (columns counted up to a multiple of 8);
+// they fail that query's job with RESOURCE_EXHAUSTED naming the value and the limit. (Choose max_candidates at least as
+// large as the largest shard to let whole-collection scans share documents between as many queries as possible.)
 class Lane {
  public:
   ~Lane();
@@ -75,14 +73,13 @@ class Lane {
   // the batch's, of the device that took longest. Calls no `done`. `stats` (may be null) is overwritten.
   //
   // A job fails as a whole, with the error of its first query that fails, and does not fail its neighbours:
-  // RESOURCE_EXHAUSTED beyond a limit, INVALID_ARGUMENT for fields that contradict each other, whatever the executor
-  // says about one of its queries. Between calls, a job that
-  // was cancelled or whose deadline has passed is dropped (CANCELLED, DEADLINE_EXCEEDED), and once `stop` (may be null)
-  // is set every job is (UNAVAILABLE).
+  // RESOURCE_EXHAUSTED beyond a limit, INVALID_ARGUMENT for fields that contradict each other, or whatever the executor
+  // says about one of its queries. Between calls, a job that was cancelled or whose deadline has passed is dropped
+  // (CANCELLED, DEADLINE_EXCEEDED), and once `stop` (may be null) is set every job is (UNAVAILABLE).
   //
   // A device that is lost (UNAVAILABLE of its executor) is noted in the DeviceSet. Under kExit, and when it was the
-  // last one, every job of the batch fails. Under kDegrade what it had in the batch goes to devices with copies;
-  // candidates that have none are left out and counted (JobQueryResult::num_unavailable), or fail the job with
+  // last one, every job of the batch fails. Under kDegrade its work of the batch goes to devices with replicas;
+  // candidates without another replica are left out and counted (JobQueryResult::num_unavailable), or fail the job with
   // UNAVAILABLE if it says so (Job::fail_on_unavailable).
   std::vector<absl::StatusOr<JobResult>> Execute(absl::Span<Job* const> jobs, BatchStats* stats,
                                                  const std::atomic<bool>* stop = nullptr);
@@ -93,14 +90,14 @@ class Lane {
   struct Scratch;  // memory that is kept from batch to batch
 
   Lane(store::DeviceSet* devices, DeviceLoad* load, const EngineOptions& options);
-  // Makes an executor on every device, and the threads.
+  // Creates an executor on every device, and the threads.
   absl::Status Prepare(const EngineOptions& options);
 
   store::DeviceSet* const devices_;
   DeviceLoad* const load_;
   const ExecutorOptions limits_;
   const std::unique_ptr<Scratch> scratch_;
-  std::vector<std::unique_ptr<DeviceRun>> runs_;        // [devices]
+  std::vector<std::unique_ptr<DeviceScorer>> scorers_;  // [devices]
   std::vector<std::unique_ptr<HelperThread>> helpers_;  // one less than devices
 };
 
@@ -110,16 +107,17 @@ class Engine {
   // Makes the lanes with their executors, on every device. `devices`, and their backends, must outlive the engine.
   // INVALID_ARGUMENT for an option out of range.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(store::DeviceSet* devices, const EngineOptions& options);
-  // On one device, which is the engine's own business.
+  // Creates an engine on one device, whose DeviceSet the engine owns.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(Backend* backend, const EngineOptions& options);
   ~Engine();
 
   int num_lanes() const { return static_cast<int>(lanes_.size()); }
   Lane& lane(int idx) { return *lanes_[idx]; }
-  // Whether requests can be answered, by what is known of the devices (DeviceSet::Health). Thread-safe and cheap.
+  // Returns OK while requests can be answered, by what is known of the devices (DeviceSet::Health). Thread-safe and
+  // cheap.
   absl::Status Health() const;
   const store::DeviceSet& devices() const { return *devices_; }
-  // Lanes that work on a device at this moment.
+  // Counts the lanes that work on a device at this moment.
   int lanes_busy(size_t device) const;
 
  private:

@@ -10,38 +10,39 @@ HelperThread::HelperThread() : thread_([this] { Loop(); }) {}
 
 HelperThread::~HelperThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 void HelperThread::Start(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     work_ = std::move(work);
     busy_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void HelperThread::Wait() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !busy_; });
+  MutexLock lock(&mutex_);
+  while (busy_) changed_.Wait(lock);
 }
 
 void HelperThread::Loop() {
   NameThisThread("lane-helper");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || busy_; });
+    while (!stop_ && !busy_) changed_.Wait(lock);
     if (stop_) return;
-    lock.unlock();
-    work_();
-    lock.lock();
+    const std::function<void()> work = std::move(work_);
+    lock.Unlock();
+    work();
+    lock.Lock();
     busy_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 

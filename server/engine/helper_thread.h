@@ -1,14 +1,15 @@
-// A thread that does one thing at a time for another.
+// A thread that another thread gives work, one task at a time.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 
 namespace maxsim::engine {
 
-// Used by one thread.
+// All calls come from one thread.
 class HelperThread {
  public:
   // Throws std::system_error where the machine has no thread to give.
@@ -17,7 +18,8 @@ class HelperThread {
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
 
-  // Begins `work` on the helper's thread. Wait must come before the next Start, and before what `work` uses goes.
+  // Begins `work` on the helper's thread. Wait must be called before the next Start, and before anything that `work`
+  // uses is destroyed.
   void Start(std::function<void()> work);
   // Returns when the work is done; what it wrote is visible then.
   void Wait();
@@ -25,12 +27,11 @@ class HelperThread {
  private:
   void Loop();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  std::function<void()> work_;
-  bool busy_ = false;
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::function<void()> work_ ABSL_GUARDED_BY(mutex_);
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the others
 };
 

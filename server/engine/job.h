@@ -16,26 +16,26 @@
 
 namespace maxsim::engine {
 
-// What one query is scored against.
+// The documents that a query is scored against.
 struct CandidateSet {
   enum class Kind { kWholeCollection, kOrdinals, kInline };
   Kind kind = Kind::kWholeCollection;
 
-  // kOrdinals: collection ordinals without repeats, and for each its index in the list as the client sent it (so
-  // missing and repeated ids leave gaps). Same length; positions strictly increase. Both empty is a query without
-  // candidates: it gets no hits.
+  // kOrdinals has collection ordinals without repeats, and for each its index in the list as the client sent it (so
+  // that missing and repeated ids leave gaps). Both have the same length, and positions strictly increase. A query
+  // whose lists are empty gets no hits.
   std::vector<uint64_t> ordinals;
   std::vector<uint32_t> positions;
 
-  // kInline: documents in the collection's storage type: [inline_offsets.back(), dim] row-major; document n owns rows
-  // inline_offsets[n] .. inline_offsets[n + 1], of which there is at least one. Those for an i8 collection have gone
-  // through its rotation, and have a scale each; for others there is none.
+  // kInline has documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n owns
+  // rows inline_offsets[n] .. inline_offsets[n + 1], of which there is at least one. Documents for an i8 collection
+  // have gone through its rotation and have a scale each; for other types inline_scales is empty.
   std::vector<std::byte> inline_tokens;
   std::vector<int64_t> inline_offsets;
   std::vector<float> inline_scales;
 
   uint64_t num_documents(const store::Collection& collection) const;
-  // Walks the ordinals. Those beyond the collection count as nothing here; scoring refuses them.
+  // Takes time linear in the ordinals. Ordinals beyond the collection count as 0 tokens; scoring refuses them.
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
@@ -78,21 +78,21 @@ struct Job {
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
-  // Who asks: jobs of one priority are served fairly between different values. 0 is a client like any other.
+  // The client, between which jobs of one priority are served fairly. 0 is a client like any other.
   uint64_t client = 0;
-  // Set by the caller at any time from any thread: the job leaves the queue unscored, with CANCELLED.
+  // The caller may set it at any time from any thread: then the job leaves the queue unscored, with CANCELLED.
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;
 
-  // Price in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork, or by
-  // whoever has the sum already.
+  // The cost in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork, or by a
+  // caller that has the sum already.
   uint64_t work = 0;
-  // Host memory that stays held as long as the job: its own (JobBytes), and whatever its owner keeps for the answer.
+  // The host memory that stays held as long as the job: its own (JobBytes), and what its owner keeps for the answer.
   // Filled by the caller.
   uint64_t bytes = 0;
 };
 
-// Memory of the queries and of each distinct CandidateSet.
+// Returns the memory of the queries and of each distinct CandidateSet.
 uint64_t JobBytes(const Job& job);
 
 // Sets job->work; saturates at the largest number. Walks the candidates of each distinct CandidateSet once.

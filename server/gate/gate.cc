@@ -228,7 +228,7 @@ class Gate::Impl {
     if (now < next_accept_line_) return;
     next_accept_line_ = now + std::chrono::seconds(1);
     log::Write(spdlog::level::warn, "grpc_accept",
-               {{"error", std::strerror(problem)}, {"times", absl::StrCat(std::exchange(num_accept_errors_, 0))}});
+               {{"error", std::strerror(problem)}, {"times", std::exchange(num_accept_errors_, 0)}});
   }
 
   // Closes the connection that has waited longest; false where none waits.

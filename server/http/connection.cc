@@ -145,8 +145,8 @@ void Connection::GiveWay() {
   log::Write(spdlog::level::debug, "http_slow_body",
              {{"peer", reader_.request().peer},
               {"path", reader_.request().path},
-              {"received_bytes", absl::StrCat(reader_.body_bytes())},
-              {"duration_us", absl::StrCat(absl::ToInt64Microseconds(ReceivingFor()))}});
+              {"received_bytes", reader_.body_bytes()},
+              {"duration_us", absl::ToInt64Microseconds(ReceivingFor())}});
   Close();
 }
 

@@ -3,7 +3,7 @@
 namespace maxsim::log {
 namespace {
 
-// A separator within a value would begin a field of its own.
+// Appends a value without separators: one would begin a field of its own.
 void AppendValue(std::string_view text, std::string& payload) {
   for (const char letter : text) payload += letter >= kGroupSeparator && letter <= kUnitSeparator ? ' ' : letter;
 }
@@ -15,9 +15,37 @@ std::string Payload(std::string_view message, std::initializer_list<Field> field
     payload += kRecordSeparator;
     payload += field.key;
     payload += kUnitSeparator;
-    AppendValue(field.value, payload);
+    if (field.value.is_number()) payload += kUnitSeparator;
+    AppendValue(field.value.text(), payload);
   }
   return payload;
+}
+
+bool IsDigit(char letter) { return letter >= '0' && letter <= '9'; }
+
+// Takes digits off the front of `text` and returns whether there was one.
+bool TakeDigits(std::string_view& text) {
+  const size_t before = text.size();
+  while (!text.empty() && IsDigit(text.front())) text.remove_prefix(1);
+  return text.size() != before;
+}
+
+bool TakeLetter(std::string_view& text, char letter) {
+  if (text.empty() || text.front() != letter) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+// Returns whether the text is a number as JSON (RFC 8259) writes it.
+bool IsJsonNumber(std::string_view text) {
+  TakeLetter(text, '-');
+  if (!TakeLetter(text, '0') && !TakeDigits(text)) return false;
+  if (TakeLetter(text, '.') && !TakeDigits(text)) return false;
+  if (TakeLetter(text, 'e') || TakeLetter(text, 'E')) {
+    if (!TakeLetter(text, '+')) TakeLetter(text, '-');
+    if (!TakeDigits(text)) return false;
+  }
+  return text.empty();
 }
 
 void Send(spdlog::level::level_enum level, const std::string& payload) {
@@ -25,6 +53,12 @@ void Send(spdlog::level::level_enum level, const std::string& payload) {
 }
 
 }  // namespace
+
+Value Value::Number(std::string text) {
+  Value value(std::move(text));
+  value.is_number_ = IsJsonNumber(value.text_);
+  return value;
+}
 
 void Write(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields) {
   if (spdlog::should_log(level)) Send(level, Payload(message, fields));

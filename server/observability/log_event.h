@@ -1,30 +1,57 @@
-// One structured log line: an event's name and its fields. Through spdlog's default logger; what the line looks like is
-// decided in logging.h. Its own library, so that the store and the batching log as the server does without linking
-// gRPC.
+// One structured log line: an event's name and its fields. It goes through spdlog's default logger, whose formatter
+// (logging.h) decides what the line looks like. This is a library of its own, so that the store and the batching can
+// log without linking gRPC.
 #pragma once
 
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
 
 namespace maxsim::log {
 
-// `key` is [a-z_]+; the value may be any bytes.
-struct Field {
-  std::string_view key;
-  std::string value;
+// The value of a field: a text of any bytes, or a number. Only JSON tells the two apart.
+class Value {
+ public:
+  // Implicit, so that fields are written {"key", value}.
+  Value(std::string text) : text_(std::move(text)) {}
+  Value(std::string_view text) : text_(text) {}
+  Value(const char* text) : text_(text) {}
+  template <typename T>
+  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>) Value(T number)
+      : Value(Number(absl::StrCat(number))) {}
+
+  // A number that the caller has formatted. It stays a text where JSON has no such number, as for "inf" and "nan".
+  static Value Number(std::string text);
+
+  const std::string& text() const { return text_; }
+  bool is_number() const { return is_number_; }
+
+ private:
+  std::string text_;
+  bool is_number_ = false;
 };
 
-// "message key=value key=value" as text; {"message":..., "key":"value", ...} as JSON. Thread-safe.
+// The key is [a-z_]+.
+struct Field {
+  std::string_view key;
+  Value value;
+};
+
+// Writes "message key=value key=value" as text and {"message":..., "key":"value", "key":1, ...} as JSON. Thread-safe.
 void Write(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields);
 
-// The same with lines for people: as text they follow the event's, indented; as JSON they are the member "table".
+// Writes an event with lines for people: as text they follow the event's line, indented; as JSON they are the member
+// "table".
 void WriteTable(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields,
                 std::string_view table);
 
-// How an event travels through spdlog as one text: message, then RS key US value for each field, then GS table.
+// An event travels through spdlog as one text: the message, then RS key US value for each field (RS key US US value for
+// a number), then GS table.
 inline constexpr char kRecordSeparator = '\x1e';
 inline constexpr char kUnitSeparator = '\x1f';
 inline constexpr char kGroupSeparator = '\x1d';

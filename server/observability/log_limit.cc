@@ -6,7 +6,7 @@
 
 namespace maxsim::log {
 
-std::string Cut(std::string_view text, size_t max_bytes) {
+std::string Truncate(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   size_t size = max_bytes;
   // Bytes 10xxxxxx continue a sequence, which has at most three of them.
@@ -14,8 +14,8 @@ std::string Cut(std::string_view text, size_t max_bytes) {
   return std::string(text.substr(0, size)) + "... (" + std::to_string(text.size() - size) + " bytes more)";
 }
 
-std::optional<uint64_t> LineLimit::Take(Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+std::optional<uint64_t> LogRateLimiter::Admit(Clock::time_point now) {
+  const MutexLock lock(&mutex_);
   if (num_lines_ == 0 || now - begin_ >= std::chrono::seconds(1)) {
     begin_ = now;
     num_lines_ = 0;

@@ -8,15 +8,15 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
-#include <condition_variable>
 #include <csignal>
 #include <ctime>
 #include <deque>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "base/thread_name.h"
 #include "server/observability/log_event.h"
 #include "spdlog/details/os.h"
@@ -25,13 +25,13 @@
 namespace maxsim::log {
 namespace {
 
-constexpr int kPollMs = 50;                            // how soon the writer notices that it is to give up
-constexpr std::chrono::milliseconds kGiveUpTime{500};  // for the writer to notice
+constexpr int kPollMs = 50;                            // The writer notices this soon that it is to give up.
+constexpr std::chrono::milliseconds kGiveUpTime{500};  // The writer has so long to notice.
 constexpr int kCrashWaitMs = 500;
 
 std::array<std::atomic<uint64_t>, 2> dropped_lines{};
 
-// As spdlog's own colours of levels, from trace to critical; a terminal shows them.
+// These are spdlog's own colours of levels, from trace to critical, for terminals.
 constexpr std::array<std::string_view, 6> kColors = {"\033[37m",        "\033[36m",        "\033[32m",
                                                      "\033[33m\033[1m", "\033[31m\033[1m", "\033[1m\033[41m"};
 constexpr std::string_view kColorEnd = "\033[m";
@@ -50,26 +50,24 @@ struct DescriptorSink::State {
   const int fd;
   const size_t max_queued_bytes;
   const bool in_color;
-  // Read by the handler of crashes without the mutex, which the crashed thread may hold.
+  // The crash handler reads these without the mutex, which the crashed thread may hold.
   std::atomic<uint64_t> num_queued{0};
   std::atomic<uint64_t> num_done{0};  // written or dropped
-  std::atomic<bool> give_up{false};   // the process ends: what is still queued is lost
+  std::atomic<bool> give_up{false};   // The process ends: what is still queued is lost.
 
-  std::mutex mutex;
-  std::condition_variable work;  // for the writer
-  std::condition_variable done;  // num_done or `ended` changed
-  // Guarded by mutex.
-  std::unique_ptr<spdlog::formatter> formatter = std::make_unique<spdlog::pattern_formatter>();
-  std::deque<std::string> lines;
-  size_t queued_bytes = 0;
-  uint64_t num_left_out = 0;  // dropped since the last line that was written
-  bool stopping = false;
-  bool ended = false;           // the writer touches nothing any more
-  bool waited_in_vain = false;  // a flush did, and nothing was written since
-  std::thread writer;           // touched by the constructor and the destructor alone
+  Mutex mutex;
+  ConditionVariable work;  // for the writer
+  ConditionVariable done;  // num_done or `ended` changed
+  std::unique_ptr<spdlog::formatter> formatter ABSL_GUARDED_BY(mutex) = std::make_unique<spdlog::pattern_formatter>();
+  std::deque<std::string> lines ABSL_GUARDED_BY(mutex);
+  size_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t num_left_out ABSL_GUARDED_BY(mutex) = 0;  // dropped since the last line that was written
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  bool ended ABSL_GUARDED_BY(mutex) = false;            // The writer touches nothing any more.
+  bool flush_timed_out ABSL_GUARDED_BY(mutex) = false;  // A flush did, and nothing was written since.
+  std::thread writer;                                   // Only the constructor and the destructor touch it.
 
-  // With the mutex held.
-  std::string Format(const spdlog::details::log_msg& message) {
+  std::string Format(const spdlog::details::log_msg& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     spdlog::memory_buf_t text;
     message.color_range_start = message.color_range_end = 0;
     formatter->format(message, text);
@@ -83,19 +81,18 @@ struct DescriptorSink::State {
     return colored;
   }
 
-  // With the mutex held.
-  void Drop() {
+  void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     CountDroppedLine(DropReason::kReader);
     ++num_left_out;
     ++num_done;
   }
 
-  // With the mutex held: the next line, after one that says what is missing before it.
-  std::string Take() {
+  // Takes the next line off the queue, after a line that says how many are missing before it.
+  std::string Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::string text;
     if (const uint64_t count = std::exchange(num_left_out, 0); count > 0) {
-      const std::string payload =
-          std::string("log_lines_dropped") + kRecordSeparator + "lines" + kUnitSeparator + std::to_string(count);
+      const std::string payload = std::string("log_lines_dropped") + kRecordSeparator + "lines" + kUnitSeparator +
+                                  kUnitSeparator + std::to_string(count);
       text = Format(spdlog::details::log_msg("", spdlog::level::warn, payload));
     }
     queued_bytes -= lines.front().size();
@@ -104,7 +101,16 @@ struct DescriptorSink::State {
     return text;
   }
 
-  // Called by the writer without the mutex. False when the text, or the rest of it, cannot be written.
+  // Waits until the writer has ended, for `time` at most, and returns whether it has.
+  bool WaitUntilEnded(MutexLock& lock, std::chrono::milliseconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const auto deadline = std::chrono::steady_clock::now() + time;
+    while (!ended) {
+      if (!done.WaitUntil(lock, deadline)) break;
+    }
+    return ended;
+  }
+
+  // Called by the writer without the mutex. Returns false when the text, or the rest of it, cannot be written.
   bool WriteAll(std::string_view text) const {
     while (!text.empty()) {
       pollfd wanted{.fd = fd, .events = POLLOUT, .revents = 0};
@@ -117,7 +123,7 @@ struct DescriptorSink::State {
       if (size >= 0) {
         text.remove_prefix(static_cast<size_t>(size));
       } else if (errno == EAGAIN) {
-        // Somebody made the shared description non-blocking, and somebody else was faster.
+        // Another process made the shared description non-blocking, and another one wrote first.
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (give_up) return false;
       } else if (errno != EINTR) {
@@ -137,8 +143,8 @@ struct CrashCounts {
 CrashCounts crash_counts;
 std::atomic<const CrashCounts*> crash_sink{nullptr};
 
-// Only what is safe in a handler of signals: the writer, another thread, goes on while this one sleeps. It may wait in
-// vain, where the crashed thread holds the mutex or is the writer.
+// Does only what is safe in a signal handler: it sleeps while the writer, another thread, goes on. It waits in vain
+// where the crashed thread holds the mutex or is the writer.
 void OnCrash(int number) {
   if (const CrashCounts* counts = crash_sink; counts != nullptr) {
     for (int ms = 0; ms < kCrashWaitMs && *counts->num_done < *counts->num_queued; ++ms) {
@@ -146,7 +152,7 @@ void OnCrash(int number) {
       nanosleep(&pause, nullptr);
     }
   }
-  raise(number);  // with the default action, once this handler has returned
+  raise(number);  // The default action follows once this handler has returned.
 }
 
 }  // namespace
@@ -160,16 +166,16 @@ DescriptorSink::~DescriptorSink() {
   if (const CrashCounts* counts = crash_sink; counts != nullptr && counts->num_done == &state_->num_done) {
     crash_sink = nullptr;
   }
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(&state_->mutex);
   state_->stopping = true;
-  state_->work.notify_all();
-  const auto time = state_->waited_in_vain ? std::chrono::milliseconds(0) : flush_time_;
-  if (!state_->done.wait_for(lock, time, [this] { return state_->ended; })) {
+  state_->work.NotifyAll();
+  const auto time = state_->flush_timed_out ? std::chrono::milliseconds(0) : flush_time_;
+  if (!state_->WaitUntilEnded(lock, time)) {
     state_->give_up = true;
-    state_->done.wait_for(lock, kGiveUpTime, [this] { return state_->ended; });
+    state_->WaitUntilEnded(lock, kGiveUpTime);
   }
   const bool ended = state_->ended;
-  lock.unlock();
+  lock.Unlock();
   if (ended) {
     state_->writer.join();
   } else {
@@ -179,29 +185,29 @@ DescriptorSink::~DescriptorSink() {
 
 void DescriptorSink::Write(const std::shared_ptr<State>& state) {
   NameThisThread("log");
-  std::unique_lock lock(state->mutex);
+  MutexLock lock(&state->mutex);
   while (!state->give_up) {
-    state->work.wait(lock, [&state] { return state->stopping || !state->lines.empty(); });
+    while (!state->stopping && state->lines.empty()) state->work.Wait(lock);
     if (state->lines.empty()) break;
     const std::string text = state->Take();
-    lock.unlock();
+    lock.Unlock();
     const bool written = state->WriteAll(text);
-    lock.lock();
+    lock.Lock();
     if (written) {
       ++state->num_done;
-      state->waited_in_vain = false;
+      state->flush_timed_out = false;
     } else {
       state->Drop();
     }
-    state->done.notify_all();
+    state->done.NotifyAll();
   }
   state->ended = true;
-  state->done.notify_all();
+  state->done.NotifyAll();
 }
 
 void DescriptorSink::log(const spdlog::details::log_msg& message) {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     std::string line = state_->Format(message);
     state_->queued_bytes += line.size();
     state_->lines.push_back(std::move(line));
@@ -212,14 +218,16 @@ void DescriptorSink::log(const spdlog::details::log_msg& message) {
       state_->Drop();
     }
   }
-  state_->work.notify_one();
+  state_->work.NotifyOne();
 }
 
 void DescriptorSink::flush() {
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(&state_->mutex);
   const uint64_t target = state_->num_queued;
-  const bool written = state_->done.wait_for(lock, flush_time_, [&] { return state_->num_done >= target; });
-  if (!written) state_->waited_in_vain = true;
+  const auto deadline = std::chrono::steady_clock::now() + flush_time_;
+  while (state_->num_done < target && state_->done.WaitUntil(lock, deadline)) {
+  }
+  if (state_->num_done < target) state_->flush_timed_out = true;
 }
 
 void DescriptorSink::set_pattern(const std::string& pattern) {
@@ -227,7 +235,7 @@ void DescriptorSink::set_pattern(const std::string& pattern) {
 }
 
 void DescriptorSink::set_formatter(std::unique_ptr<spdlog::formatter> formatter) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   state_->formatter = std::move(formatter);
 }
 

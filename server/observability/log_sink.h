@@ -1,5 +1,5 @@
-// Where log lines leave the process: a bounded queue and one thread that writes it to a file descriptor. Whoever logs
-// never waits for whoever reads.
+// Writes log lines to a file descriptor through a bounded queue and a thread of its own: logging never waits for the
+// reader of the lines.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace maxsim::log {
 
-// Why a line was not written, as the metric names it.
+// Why a line was not written, which is the metric's label.
 enum class DropReason {
-  kReader,  // the queue was full because nobody reads, or writing failed
-  kRate,    // clients caused more lines of its kind than are written in a second
+  kReader,  // The queue was full because nobody reads, or writing failed.
+  kRate,    // Clients caused more lines of its kind than are written in a second.
 };
 
-// Lines that this process did not write. Thread-safe.
+// Counts the lines that this process did not write. Thread-safe.
 uint64_t DroppedLines(DropReason reason);
 void CountDroppedLine(DropReason reason);
 
@@ -35,7 +35,7 @@ class DescriptorSink : public spdlog::sinks::sink {
     std::chrono::milliseconds flush_time{1000};  // the longest that flush and the destructor wait for the reader
   };
 
-  // Starts the writer. `fd` stays the caller's and must stay open while the sink lives.
+  // Starts the writer. The caller owns `fd` and keeps it open while the sink lives.
   DescriptorSink(int fd, const Options& options);
   // Writes what is queued, for flush_time at most, and not at all where an earlier flush waited in vain and nothing was
   // read since. A writer that another process' bytes block in write(2) is left behind.

@@ -22,33 +22,43 @@
 namespace maxsim::log {
 namespace {
 
-struct Split {
+struct Event {
+  struct Field {
+    std::string_view key;
+    std::string_view value;
+    bool is_number = false;
+  };
   std::string_view message;
-  std::vector<std::pair<std::string_view, std::string_view>> fields;
+  std::vector<Field> fields;
   std::string_view table;
 };
 
-Split SplitPayload(std::string_view payload) {
-  Split split;
+Event ParsePayload(std::string_view payload) {
+  Event event;
   if (const size_t group = payload.find(kGroupSeparator); group != std::string_view::npos) {
-    split.table = payload.substr(group + 1);
+    event.table = payload.substr(group + 1);
     payload = payload.substr(0, group);
   }
   size_t end = std::min(payload.find(kRecordSeparator), payload.size());
-  split.message = payload.substr(0, end);
+  event.message = payload.substr(0, end);
   while (end < payload.size()) {
     payload.remove_prefix(end + 1);
     end = std::min(payload.find(kRecordSeparator), payload.size());
     const std::string_view field = payload.substr(0, end);
     const size_t unit = field.find(kUnitSeparator);
-    if (unit != std::string_view::npos) split.fields.emplace_back(field.substr(0, unit), field.substr(unit + 1));
+    if (unit == std::string_view::npos) continue;
+    std::string_view value = field.substr(unit + 1);
+    const bool is_number = !value.empty() && value.front() == kUnitSeparator;
+    if (is_number) value.remove_prefix(1);
+    event.fields.push_back({field.substr(0, unit), value, is_number});
   }
-  return split;
+  return event;
 }
 
 void Append(spdlog::memory_buf_t& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
 
-// Control characters other than a line's end would let a client's text rewrite the log; a value with spaces is quoted.
+// Appends text without control characters other than a line's end, which would let a client's text rewrite the log. A
+// value with spaces is quoted.
 void AppendText(spdlog::memory_buf_t& out, std::string_view text, bool may_quote) {
   const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=\\") != std::string_view::npos);
   if (quote) out.push_back('"');
@@ -68,17 +78,17 @@ std::unique_ptr<spdlog::pattern_formatter> Pattern(const char* pattern, spdlog::
 class Text : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
-    const Split split = SplitPayload(std::string_view(message.payload.data(), message.payload.size()));
+    const Event event = ParsePayload(std::string_view(message.payload.data(), message.payload.size()));
     prefix_->format(message, out);
-    AppendText(out, split.message, /*may_quote=*/false);
-    for (const auto& [key, value] : split.fields) {
+    AppendText(out, event.message, /*may_quote=*/false);
+    for (const auto& [key, value, is_number] : event.fields) {
       out.push_back(' ');
       Append(out, key);
       out.push_back('=');
       AppendText(out, value, /*may_quote=*/true);
     }
     out.push_back('\n');
-    for (std::string_view rest = split.table; !rest.empty();) {
+    for (std::string_view rest = event.table; !rest.empty();) {
       const size_t end = rest.find('\n');
       Append(out, "    ");
       AppendText(out, rest.substr(0, end), /*may_quote=*/false);
@@ -96,18 +106,18 @@ class Text : public spdlog::formatter {
 class Json : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
-    const Split split = SplitPayload(std::string_view(message.payload.data(), message.payload.size()));
+    const Event event = ParsePayload(std::string_view(message.payload.data(), message.payload.size()));
     prefix_->format(message, out);
-    Append(out, JsonString(split.message));
-    for (const auto& [key, value] : split.fields) {
+    Append(out, JsonString(event.message));
+    for (const auto& [key, value, is_number] : event.fields) {
       out.push_back(',');
       Append(out, JsonString(key));
       out.push_back(':');
-      Append(out, JsonString(value));
+      Append(out, is_number ? std::string(value) : JsonString(value));
     }
-    if (!split.table.empty()) {
+    if (!event.table.empty()) {
       Append(out, ",\"table\":");
-      Append(out, JsonString(split.table));
+      Append(out, JsonString(event.table));
     }
     Append(out, "}\n");
   }
@@ -118,36 +128,37 @@ class Json : public spdlog::formatter {
       Pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":)", spdlog::pattern_time_type::utc);
 };
 
-// gRPC's errors quote what clients sent, who need no token for it: a header of a megabyte would be a line of a
-// megabyte.
+// gRPC's errors quote what clients sent, and clients need no token for that: a header of a megabyte would be a line of
+// a megabyte.
 constexpr size_t kMaxErrorBytes = 300;
 constexpr int kMaxErrorsPerSecond = 10;
 // An operator who asks for debug output wants it whole, but not without end.
 constexpr size_t kMaxDebugBytes = 4096;
 
-// What gRPC says before it aborts the process, and no client can make it say otherwise.
+// gRPC logs this before it aborts the process. No client can make gRPC log it.
 bool IsAssertion(std::string_view message) { return message.substr(0, 16) == "assertion failed"; }
 
 void LogFromGrpc(gpr_log_func_args* args) {
-  static LineLimit limit(kMaxErrorsPerSecond);
+  static LogRateLimiter limit(kMaxErrorsPerSecond);
   if (args->severity != GPR_LOG_SEVERITY_ERROR) {
-    if (DebugEnabled()) Write(spdlog::level::debug, Cut(args->message, kMaxDebugBytes), {{"from", "grpc"}});
+    if (DebugEnabled()) Write(spdlog::level::debug, Truncate(args->message, kMaxDebugBytes), {{"from", "grpc"}});
     return;
   }
   if (!spdlog::should_log(spdlog::level::warn)) return;
   if (IsAssertion(args->message)) return Write(spdlog::level::critical, args->message, {{"from", "grpc"}});
-  const std::optional<uint64_t> left_out = limit.Take(LineLimit::Clock::now());
+  const std::optional<uint64_t> left_out = limit.Admit(LogRateLimiter::Clock::now());
   if (!left_out.has_value()) return;
-  const std::string message = Cut(args->message, kMaxErrorBytes);
+  const std::string message = Truncate(args->message, kMaxErrorBytes);
   if (*left_out == 0) return Write(spdlog::level::warn, message, {{"from", "grpc"}});
-  Write(spdlog::level::warn, message, {{"from", "grpc"}, {"left_out", std::to_string(*left_out)}});
+  Write(spdlog::level::warn, message, {{"from", "grpc"}, {"left_out", *left_out}});
 }
 
 #ifdef MAXSIM_PROTOBUF_LOGS
-// Errors are of messages that cannot be parsed, whose sender is told; what is fatal is a fault of the program.
+// protobuf's errors are of messages that cannot be parsed, and their sender is told; what is fatal is a fault of the
+// program.
 void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
   const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
-  if (spdlog::should_log(level)) Write(level, Cut(message, kMaxDebugBytes), {{"from", "protobuf"}});
+  if (spdlog::should_log(level)) Write(level, Truncate(message, kMaxDebugBytes), {{"from", "protobuf"}});
 }
 #endif
 
@@ -168,7 +179,8 @@ void Initialize(const std::string& level, const std::string& format) {
   auto logger = std::make_shared<spdlog::logger>("maxsimd", std::move(sink));
   logger->set_formatter(format == "json" ? JsonFormatter() : TextFormatter());
   logger->set_level(spdlog::level::from_str(level));
-  logger->flush_on(spdlog::level::critical);  // what may be the last line; all others are written within moments
+  logger->flush_on(
+      spdlog::level::critical);  // A critical line may be the last one; all others are written within moments.
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(LogFromGrpc);
 #ifdef MAXSIM_PROTOBUF_LOGS

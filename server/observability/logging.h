@@ -1,5 +1,5 @@
-// Structured log lines (log_event.h), as text for people or as one JSON object per line. Plain spdlog::info() and its
-// kin go the same way.
+// Formats structured log lines (log_event.h) as text for people or as one JSON object per line. Plain spdlog::info()
+// and the like take the same way.
 #pragma once
 
 #include <memory>
@@ -26,10 +26,10 @@ void Initialize(const std::string& level, const std::string& format);
 // main() does so by itself, one that ends by _exit() must call it.
 void Flush();
 
-// `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+// Returns `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string JsonString(std::string_view text);
 
-// Formatters, exposed for tests.
+// Return the formatters, for tests.
 std::unique_ptr<spdlog::formatter> TextFormatter();
 std::unique_ptr<spdlog::formatter> JsonFormatter();
 

@@ -2,12 +2,13 @@
 
 #include <array>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "maxsim_version.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -192,13 +193,13 @@ struct Metrics::Families {
   Family<Gauge>& gpu_temperature = AddGauge(registry, "maxsim_gpu_temperature_celsius", "Temperature of the GPU.");
   Family<Gauge>& gpu_power = AddGauge(registry, "maxsim_gpu_power_watts", "Power draw of the GPU.");
 
-  // Series of the hot path, found once: Family::Add takes a lock and hashes its labels.
+  // The series of the hot path are kept: Family::Add takes a lock and hashes its labels.
   struct MethodSeries {
     Histogram* duration = nullptr;
     std::array<Counter*, kNumCodes> by_code{};
   };
-  std::mutex mutex;  // guards the maps below
-  absl::flat_hash_map<std::string, MethodSeries> methods;
+  Mutex mutex;
+  absl::flat_hash_map<std::string, MethodSeries> methods ABSL_GUARDED_BY(mutex);
   std::array<Counter*, kRejections.size()> by_reason{};
 
   struct CollectionSeries {
@@ -214,7 +215,7 @@ struct Metrics::Families {
     Counter* loads_failed = nullptr;
     Histogram* load_duration = nullptr;
   };
-  absl::flat_hash_map<std::string, CollectionSeries> collections;
+  absl::flat_hash_map<std::string, CollectionSeries> collections ABSL_GUARDED_BY(mutex);
 
   struct DeviceSeries {
     Gauge* up = nullptr;
@@ -227,10 +228,9 @@ struct Metrics::Families {
     Counter* cache_hits = nullptr;
     Counter* cache_misses = nullptr;
   };
-  absl::flat_hash_map<int, DeviceSeries> devices;
+  absl::flat_hash_map<int, DeviceSeries> devices ABSL_GUARDED_BY(mutex);
 
-  // With the mutex held.
-  DeviceSeries& SeriesOfDevice(int device) {
+  DeviceSeries& SeriesOfDevice(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     DeviceSeries& series = devices[device];
     if (series.up != nullptr) return series;
     const Labels labels = {{"device", absl::StrCat(device)}};
@@ -266,7 +266,7 @@ void Metrics::CountRequest(std::string_view method, absl::StatusCode code, absl:
   Histogram* histogram = nullptr;
   Counter* counter = nullptr;
   {
-    std::lock_guard lock(families_->mutex);
+    const MutexLock lock(&families_->mutex);
     auto it = families_->methods.find(std::string(method));
     if (it == families_->methods.end()) it = families_->methods.try_emplace(std::string(method)).first;
     Families::MethodSeries& series = it->second;
@@ -301,7 +301,7 @@ void Metrics::ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t docum
 }
 
 void Metrics::ObserveDevice(int device, const DeviceBatch& batch) {
-  std::lock_guard lock(families_->mutex);
+  const MutexLock lock(&families_->mutex);
   const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
   series.batches->Increment();
   series.pairs->Increment(static_cast<double>(batch.token_pairs));
@@ -313,7 +313,7 @@ void Metrics::ObserveDevice(int device, const DeviceBatch& batch) {
 }
 
 void Metrics::SetDevice(int device, bool up, int lanes_busy) {
-  std::lock_guard lock(families_->mutex);
+  const MutexLock lock(&families_->mutex);
   const Families::DeviceSeries& series = families_->SeriesOfDevice(device);
   series.up->Set(up ? 1 : 0);
   series.lanes->Set(lanes_busy);
@@ -351,7 +351,7 @@ void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double 
 }
 
 void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauges) {
-  std::lock_guard lock(families_->mutex);
+  const MutexLock lock(&families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.generation == nullptr) {
     const Labels labels = {{"collection", std::string(name)}};
@@ -392,7 +392,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
 }
 
 void Metrics::RemoveCollection(std::string_view name) {
-  std::lock_guard lock(families_->mutex);
+  const MutexLock lock(&families_->mutex);
   const auto it = families_->collections.find(std::string(name));
   if (it == families_->collections.end()) return;
   const Families::CollectionSeries& series = it->second;
@@ -413,7 +413,7 @@ void Metrics::RemoveCollection(std::string_view name) {
 }
 
 void Metrics::CountReload(std::string_view name, bool ok, absl::Duration duration) {
-  std::lock_guard lock(families_->mutex);
+  const MutexLock lock(&families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.load_duration == nullptr) {
     // Both series from the first load on, at zero: increase() over one that begins at 1 misses the first failure.

@@ -35,7 +35,7 @@ class Metrics {
   Metrics();
   ~Metrics();
 
-  // A finished call: `method` is "Rerank", "GetInfo", ... or "http"; a histogram of its duration and a count by code.
+  // Counts a finished call by its code and observes its duration. `method` is "Rerank", "GetInfo", ... or "http".
   void CountRequest(std::string_view method, absl::StatusCode code, absl::Duration duration);
   void CountRejection(Rejection reason);
 
@@ -43,32 +43,32 @@ class Metrics {
   void ObserveQueueTime(absl::Duration wait);
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
-  // What one device did for a batch.
+  // The work of one device for a batch.
   struct DeviceBatch {
     uint64_t token_pairs = 0;
     double copy_seconds = 0;
     double kernel_seconds = 0;
     int64_t streamed_bytes = 0;  // of documents that are not in its memory
-    int64_t cache_hits = 0;      // such documents of lists that it still had ...
-    int64_t cache_misses = 0;    // ... and had not
+    int64_t cache_hits = 0;      // listed documents outside of its memory that its cache had
+    int64_t cache_misses = 0;    // listed documents outside of its memory that its cache had not
   };
   void ObserveDevice(int device, const DeviceBatch& batch);
-  // A device's state; its series exist from the first call on.
+  // Sets a device's state. Its series exist from the first call on.
   void SetDevice(int device, bool up, int lanes_busy);
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
-  // Answers that clients have not read yet, and calls that were ended because of them.
+  // Set the bytes of answers that clients have not read yet, and count calls that were ended because of them.
   void SetUnreadAnswerBytes(uint64_t bytes);
   void CountUnreadAnswersEnded();
 
-  // Open connections of the HTTP port.
+  // Sets the number of open connections of the HTTP port.
   void SetHttpConnections(size_t connections);
 
-  // Memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "id_index").
+  // Sets memory in bytes by kind ("device", "pinned", "host") and purpose ("collections", "id_index").
   void SetMemory(std::string_view kind, std::string_view purpose, double bytes);
 
-  // A collection that is served.
+  // The gauges of a collection that is served.
   struct CollectionGauges {
     struct Resident {
       std::string_view tier;
@@ -83,24 +83,24 @@ class Metrics {
     uint64_t num_unavailable = 0;  // documents whose device is lost
     std::vector<Resident> resident;
   };
-  // Replaces the gauges of the collection; RemoveCollection takes its series out.
+  // Replaces the gauges of the collection. RemoveCollection removes its series.
   void SetCollection(std::string_view name, const CollectionGauges& gauges);
   void RemoveCollection(std::string_view name);
-  // A load or reload of a collection that is served, or was before: its series stay until RemoveCollection.
+  // Counts a load or reload of a collection. Its series stay until RemoveCollection.
   void CountReload(std::string_view name, bool ok, absl::Duration duration);
 
-  // Connections of the gRPC port by state: "waiting", "relayed" or "open".
+  // Sets the number of the gRPC port's connections in a state: "waiting", "relayed" or "open".
   void SetGrpcConnections(std::string_view state, uint64_t count);
-  // A connection of the gRPC port that the gate has ended; `reason` is one of few.
+  // Counts a connection of the gRPC port that the gate has ended. `reason` is one of few.
   void CountEndedConnection(std::string_view reason);
 
-  // 1 while the server would answer a request, else 0: the same condition as /readyz.
+  // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 
-  // A GPU's state, read from NVML by the caller's poll.
+  // Sets a GPU's state, which the caller reads from NVML.
   void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
 
-  // The Prometheus text exposition of all series.
+  // Returns the Prometheus text exposition of all series.
   std::string Expose() const;
 
  private:

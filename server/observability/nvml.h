@@ -1,4 +1,4 @@
-// The state of the machine's GPUs, read from the driver's own library where there is one.
+// Reads the state of the machine's GPUs from the driver's library, where there is one.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ struct GpuState {
 // Not thread-safe.
 class Nvml {
  public:
-  // nullptr where the machine has no libnvidia-ml.so.1, or one that does not start.
+  // Returns nullptr where the machine has no libnvidia-ml.so.1, or one that does not start.
   static std::unique_ptr<Nvml> Open();
   virtual ~Nvml() = default;
 
-  // One entry a GPU that answers; a GPU that does not is left out.
+  // Returns the state of each GPU that answers.
   virtual std::vector<GpuState> Read() = 0;
 };
 

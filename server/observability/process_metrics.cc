@@ -1,10 +1,10 @@
 #include "server/observability/process_metrics.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "base/open_descriptors.h"
 
 namespace maxsim {
 namespace {
@@ -37,7 +38,7 @@ MetricFamily Series(std::string name, std::string help, MetricType type, double 
   return family;
 }
 
-// Seconds since the epoch at which the machine booted; 0 when /proc/stat does not say.
+// Returns the seconds since the epoch at which the machine booted; 0 when /proc/stat does not say.
 double BootTimeSeconds() {
   const std::string text = ReadAll("/proc/stat");
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -45,18 +46,6 @@ double BootTimeSeconds() {
     if (absl::StartsWith(line, "btime ") && absl::SimpleAtod(line.substr(6), &seconds)) return seconds;
   }
   return 0;
-}
-
-// Open file descriptors, less the one that counts them; -1 when unknown.
-int CountOpenFiles() {
-  DIR* folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return -1;
-  int count = 0;
-  while (const dirent* entry = readdir(folder)) {
-    if (entry->d_name[0] != '.') ++count;
-  }
-  closedir(folder);
-  return count - 1;
 }
 
 }  // namespace
@@ -93,8 +82,9 @@ std::vector<MetricFamily> CollectProcessMetrics() {
                                 MetricType::Gauge, boot + stat.start_ticks / ticks_per_second));
     }
   }
-  if (const int count = CountOpenFiles(); count >= 0) {
-    families.push_back(Series("process_open_fds", "Open file descriptors.", MetricType::Gauge, count));
+  if (const std::optional<int64_t> count = CountOpenDescriptors(); count.has_value()) {
+    families.push_back(
+        Series("process_open_fds", "Open file descriptors.", MetricType::Gauge, static_cast<double>(*count)));
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {

@@ -1,4 +1,4 @@
-// What Linux knows of this process, as Prometheus' own clients export it: process_cpu_seconds_total and its kin.
+// The process metrics that Prometheus' own clients export: process_cpu_seconds_total and the like.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace maxsim {
 // Reads /proc/self at the time of the call. A value that cannot be read has no series. Thread-safe.
 std::vector<prometheus::MetricFamily> CollectProcessMetrics();
 
-// What is read out of the text of /proc/PID/stat.
+// The fields of /proc/PID/stat that the metrics need.
 struct ProcStat {
   double user_ticks = 0;
   double system_ticks = 0;
@@ -21,7 +21,8 @@ struct ProcStat {
   double resident_pages = 0;
 };
 
-// False when the text is not one. The command name in that file may hold spaces and parentheses.
+// Parses the text of /proc/PID/stat; returns false when it is not one. The command name in it may hold spaces and
+// parentheses.
 bool ParseProcStat(std::string_view text, ProcStat* stat);
 
 }  // namespace maxsim

@@ -11,6 +11,7 @@
 #include "base/folder.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
+#include "collection/collection_name.h"
 #include "server/observability/logging.h"
 #include "server/service/info.h"
 
@@ -88,7 +89,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::str
     return absl::InvalidArgumentError(
         absl::StrCat("residency: is \"", residency, "\", and auto, gpu, host and disk are accepted"));
   }
-  if (absl::Status status = store::ValidateCollectionName(name); !status.ok()) return status;
+  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
   auto resolved = ResolveAllowed(path);
   if (!resolved.ok()) return resolved.status();
   const auto is_known = [&] {
@@ -112,7 +113,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
   if (!reloaded.ok()) return reloaded.status();
   if (!*changed) {
     log::Write(spdlog::level::info, "collection_unchanged",
-               {{"name", name}, {"generation", absl::StrCat((*reloaded)->manifest().generation)}});
+               {{"name", name}, {"generation", (*reloaded)->manifest().generation}});
   }
   return Info(name);
 }
@@ -173,7 +174,7 @@ void CollectionAdmin::UpdateMetrics() {
     gauges.num_documents = collection.num_documents();
     gauges.num_tokens = collection.num_tokens();
     gauges.num_unavailable = collection.num_unavailable(*devices_);
-    for (const store::Collection::Share& share : collection.shares()) {
+    for (const store::Collection::TierUsage& share : collection.tier_usage()) {
       gauges.resident.push_back({Name(share.tier), devices_->number(share.device), share.resident_bytes()});
       device += static_cast<double>(share.device_bytes);
       host += static_cast<double>(share.host_bytes);

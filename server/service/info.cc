@@ -44,7 +44,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_has_payloads(manifest.has_payloads);
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
   info.set_unavailable_documents(collection.num_unavailable(devices));
-  for (const store::Collection::Share& share : collection.shares()) {
+  for (const store::Collection::TierUsage& share : collection.tier_usage()) {
     v1::TierInfo& tier = *info.add_tiers();
     tier.set_tier(std::string(store::Name(share.tier)));
     tier.set_device(static_cast<uint32_t>(devices.number(share.device)));

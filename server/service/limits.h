@@ -30,7 +30,4 @@ struct RequestLimits {
 // Bytes of a request_id. Fixed: it is echoed, never stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
-// Bytes of a collection's name: no longer one can be served (config::IsCollectionName), and errors repeat it.
-inline constexpr int64_t kMaxCollectionNameBytes = 128;
-
 }  // namespace maxsim::service

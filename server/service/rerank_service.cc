@@ -7,6 +7,7 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
+#include "collection/collection_name.h"
 #include "server/observability/logging.h"
 #include "server/service/status.h"
 
@@ -17,7 +18,7 @@ namespace {
 // worse.
 constexpr absl::Duration kSlowLineInterval = absl::Milliseconds(100);
 
-std::string WholeMicroseconds(double us) { return absl::StrCat(static_cast<int64_t>(us)); }
+int64_t WholeMicroseconds(double us) { return static_cast<int64_t>(us); }
 
 }  // namespace
 
@@ -65,7 +66,7 @@ void RerankService::Rerank(const v1::RerankRequest& request, CallContext context
   auto call = std::make_unique<Call>();
   call->context = std::move(context);
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
-  call->collection = request.collection().substr(0, static_cast<size_t>(kMaxCollectionNameBytes));
+  call->collection = request.collection().substr(0, collection::kMaxCollectionNameBytes);
   call->done = std::move(done);
   absl::StatusOr<Translated> translated = Guarded([&] { return Prepare(request); });
   if (absl::IsResourceExhausted(translated.status())) metrics_->CountRejection(Rejection::kMemory);
@@ -132,7 +133,7 @@ void RerankService::Log(const Call& call, const absl::StatusOr<v1::RerankRespons
                 {"request_id", call.request_id},
                 {"collection", call.collection},
                 {"code", CodeName(response.status().code())},
-                {"duration_us", absl::StrCat(absl::ToInt64Microseconds(duration))},
+                {"duration_us", absl::ToInt64Microseconds(duration)},
                 {"queue_us", WholeMicroseconds(timings.queue_us())},
                 {"kernel_us", WholeMicroseconds(timings.kernel_us())},
                 {"error", std::string(response.status().message())}});

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
+#include "collection/collection_name.h"
 #include "kernels/limits.h"
 #include "server/service/status.h"
 #include "server/service/token_matrix.h"
@@ -129,9 +130,9 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
                                                    kMaxRequestIdBytes, " are accepted"));
   }
   if (request.collection().empty()) return InvalidField("collection", "is empty");
-  if (request.collection().size() > static_cast<size_t>(kMaxCollectionNameBytes)) {
+  if (request.collection().size() > collection::kMaxCollectionNameBytes) {
     return InvalidField("collection", absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
-                                                   kMaxCollectionNameBytes, " are accepted"));
+                                                   collection::kMaxCollectionNameBytes, " are accepted"));
   }
   if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
     return InvalidField(

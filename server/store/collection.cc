@@ -37,38 +37,39 @@ Collection::Collection(Contents contents)
       first_ordinals_(FirstOrdinals(contents_.parts)),
       lengths_(ViewsOf(contents_.parts)) {}
 
-const Documents* Collection::Part::On(uint32_t device) const {
-  for (const Copy& copy : copies) {
-    if (copy.device == device) return copy.documents.get();
+const Documents* Collection::Part::DocumentsOn(uint32_t device) const {
+  for (const Replica& replica : replicas) {
+    if (replica.device == device) return replica.documents.get();
   }
   return nullptr;
 }
 
 bool Collection::Part::IsAvailable(const DeviceSet& devices) const {
-  return std::any_of(copies.begin(), copies.end(), [&](const Copy& copy) { return devices.alive(copy.device); });
+  return std::any_of(replicas.begin(), replicas.end(),
+                     [&](const Replica& replica) { return devices.alive(replica.device); });
 }
 
-std::vector<Collection::Share> Collection::shares() const {
-  std::map<std::pair<Residency, uint32_t>, Share> shares;
+std::vector<Collection::TierUsage> Collection::tier_usage() const {
+  std::map<std::pair<Residency, uint32_t>, TierUsage> usages;
   for (const Part& part : parts()) {
-    for (const Copy& copy : part.copies) {
-      Share& share = shares[{part.tier, copy.device}];
-      share.tier = part.tier;
-      share.device = copy.device;
-      share.num_shards += 1;
-      share.token_bytes += static_cast<uint64_t>(part.num_tokens()) * static_cast<uint64_t>(dim()) * SizeOf(storage());
-      const MemoryNeed held = copy.documents->memory();
-      share.device_bytes += held.device_bytes;
-      share.host_bytes += held.host_bytes;
-      // Copies share it, so that it counts once.
-      if (!contents_.on_gpu && &copy == &part.copies.front()) {
-        share.host_bytes += static_cast<uint64_t>(part.shard->host_bytes());
+    for (const Replica& replica : part.replicas) {
+      TierUsage& usage = usages[{part.tier, replica.device}];
+      usage.tier = part.tier;
+      usage.device = replica.device;
+      usage.num_shards += 1;
+      usage.token_bytes += static_cast<uint64_t>(part.num_tokens()) * static_cast<uint64_t>(dim()) * SizeOf(storage());
+      const MemoryNeed held = replica.documents->memory();
+      usage.device_bytes += held.device_bytes;
+      usage.host_bytes += held.host_bytes;
+      // Copies usage it, so that it counts once.
+      if (!contents_.on_gpu && &replica == &part.replicas.front()) {
+        usage.host_bytes += static_cast<uint64_t>(part.shard->host_bytes());
       }
     }
   }
-  std::vector<Share> result;
-  result.reserve(shares.size());
-  for (const auto& [place, share] : shares) result.push_back(share);
+  std::vector<TierUsage> result;
+  result.reserve(usages.size());
+  for (const auto& [tier_and_device, usage] : usages) result.push_back(usage);
   return result;
 }
 
@@ -84,7 +85,7 @@ std::string Collection::tiers() const {
 
 size_t Collection::resident_bytes() const {
   size_t bytes = 0;
-  for (const Share& share : shares()) bytes += share.resident_bytes();
+  for (const TierUsage& usage : tier_usage()) bytes += usage.resident_bytes();
   return bytes;
 }
 
@@ -116,13 +117,13 @@ Collection::Location Collection::Locate(uint64_t ordinal) const {
 }
 
 std::string_view Collection::string_id(uint64_t ordinal) const {
-  const Location place = Locate(ordinal);
-  return parts()[place.part].shard->string_id(place.ordinal);
+  const Location location = Locate(ordinal);
+  return parts()[location.part].shard->string_id(location.ordinal);
 }
 
 std::string_view Collection::payload(uint64_t ordinal) const {
-  const Location place = Locate(ordinal);
-  return parts()[place.part].shard->payload(place.ordinal);
+  const Location location = Locate(ordinal);
+  return parts()[location.part].shard->payload(location.ordinal);
 }
 
 }  // namespace maxsim::store

@@ -23,33 +23,33 @@
 namespace maxsim::store {
 
 // Immutable and thread-safe. Requests hold it by shared_ptr, so that a reload or an unload frees a generation only when
-// the last request that began on it has been answered. Documents are numbered through the shards in manifest order: the
-// ordinal of the collection is the shard's first ordinal plus the ordinal in the shard.
+// the last request that began on it has been answered. A document's ordinal in the collection is the first ordinal of
+// its shard, in manifest order, plus its ordinal in the shard.
 class Collection {
  public:
   // The tokens of a shard on one device.
-  struct Copy {
+  struct Replica {
     uint32_t device = 0;  // index in the server's DeviceSet
     std::unique_ptr<Documents> documents;
   };
 
-  // A shard, in one tier, on one device or copied to several.
+  // A shard that is loaded: in one tier, on one device or replicated on several.
   struct Part {
     std::shared_ptr<const collection::Shard> shard;
     Residency tier = Residency::kHost;  // never kAuto
-    std::vector<Copy> copies;           // by device, at least one
+    std::vector<Replica> replicas;      // by device, at least one
     uint64_t first_ordinal = 0;
 
     int64_t num_documents() const { return shard->documents().num_documents; }
     int64_t num_tokens() const { return shard->documents().num_tokens(); }
-    // Null where `device` has no copy.
-    const Documents* On(uint32_t device) const;
-    // Whether a device that answers has a copy.
+    // Returns null where `device` has no replica.
+    const Documents* DocumentsOn(uint32_t device) const;
+    // Returns whether a device that answers has a replica.
     bool IsAvailable(const DeviceSet& devices) const;
   };
 
-  // What a device has of the collection in one tier.
-  struct Share {
+  // What one tier of one device holds of the collection.
+  struct TierUsage {
     Residency tier = Residency::kHost;
     uint32_t device = 0;
     uint64_t num_shards = 0;
@@ -60,21 +60,21 @@ class Collection {
     uint64_t resident_bytes() const { return device_bytes + host_bytes; }
   };
 
-  // A document's place.
+  // Where a document lies.
   struct Location {
     uint32_t part = 0;
     uint32_t ordinal = 0;  // in the part
   };
 
-  // What a collection is made of.
+  // The members that a collection is constructed from.
   struct Contents {
     std::string name;
     std::string path;
     collection::Manifest manifest;
-    std::shared_ptr<const void> reservation;  // of the memory that the parts take; may be null
+    std::shared_ptr<const void> reservation;  // holds the memory that the parts take; may be null
     std::vector<Part> parts;                  // in manifest order
     IdIndex index;
-    bool on_gpu = false;  // the shards' own memory is not that of their devices
+    bool on_gpu = false;  // The devices have memory of their own beside the shards'.
     absl::Time loaded_at;
   };
   explicit Collection(Contents contents);
@@ -89,27 +89,29 @@ class Collection {
   uint64_t num_documents() const { return static_cast<uint64_t>(manifest().num_documents); }
   uint64_t num_tokens() const { return static_cast<uint64_t>(manifest().num_tokens); }
 
-  // By tier, best first, and device.
-  std::vector<Share> shares() const;
-  // The tiers of its parts, best first: "gpu", "gpu+host". "auto" for a collection without shards.
+  // Returns the usage by tier, best first, and device.
+  std::vector<TierUsage> tier_usage() const;
+  // Names the tiers of its parts, best first, such as "gpu+host"; "auto" for a collection without shards.
   std::string tiers() const;
-  // Memory of the devices, and host memory that stands for it, of all copies: on the CPU backend the shards' own.
+  // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
   size_t resident_bytes() const;
-  // Host memory beside that: the id index, documents' lengths, and on GPUs ids, offsets and payloads.
+  // Sums up the host memory beside resident_bytes: the id index, documents' lengths, and on GPUs ids, offsets and
+  // payloads.
   size_t index_bytes() const;
-  // Whether all of it is where scoring is fastest: on GPUs, or in host memory where there is none.
+  // Returns whether all parts are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return is_resident_; }
-  // Documents of parts that no device which answers has.
+  // Counts the documents of parts that no answering device has.
   uint64_t num_unavailable(const DeviceSet& devices) const;
 
-  // DATA_LOSS, naming the file, when one that is scored where it lies (kDisk) was written to or cannot be read. Calls
-  // that score it fail with the same; ids, offsets and payloads are copies and stay right.
+  // Returns DATA_LOSS, naming the file, when a file that is scored in place (kDisk) was written to or cannot be read.
+  // Calls that score it fail with that status; ids, offsets and payloads are copies and stay right.
   absl::Status Check() const;
 
-  // Ids to collection ordinals; nullopt for an unknown id. Only the method of the collection's id type may be called.
+  // Return the collection ordinal of an id, or nullopt for an unknown one. Only the method of the collection's id type
+  // may be called.
   std::optional<uint64_t> Find(std::string_view id) const { return contents_.index.Find(id); }
   std::optional<uint64_t> Find(int64_t id) const { return contents_.index.Find(id); }
-  // For each of a list (IdIndex::FindAll): the ordinal, or IdIndex::kUnknown.
+  // Find each id of a list (IdIndex::FindAll): its ordinal, or IdIndex::kUnknown.
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const {
     contents_.index.FindAll(ids, ordinals);
   }
@@ -117,21 +119,21 @@ class Collection {
     contents_.index.FindAll(ids, ordinals);
   }
 
-  // All of these take a collection ordinal < num_documents().
+  // Every ordinal that the following functions take must be below num_documents().
   Location Locate(uint64_t ordinal) const;
   std::string_view string_id(uint64_t ordinal) const;
   int64_t int_id(uint64_t ordinal) const { return contents_.index.int_id(ordinal); }
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const { return lengths_.Of(ordinal); }
-  // Of all of them together.
+  // Sums up the tokens of the documents.
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const { return lengths_.Sum(ordinals); }
-  // Likewise, by their ordinals in one of its parts.
+  // Sums up the tokens of documents of one part, which are given by their ordinals in the part.
   uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const {
     return lengths_.Sum(part.first_ordinal, ordinals);
   }
 
  private:
-  const Contents contents_;  // the reservation is let go after the parts
+  const Contents contents_;  // The reservation is freed after the parts.
   const bool is_resident_;
   const std::vector<uint64_t> first_ordinals_;  // [parts]
   const DocumentLengths lengths_;

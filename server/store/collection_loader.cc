@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/monotonic_clock.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/thread_name.h"
 #include "base/units.h"
@@ -30,12 +31,12 @@ constexpr size_t kLoggedShards = 64;  // lines of the memory plan in the log; Co
 absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   const auto count = static_cast<size_t>(documents.num_tokens()) * static_cast<size_t>(documents.dim);
-  const size_t step = kStopBlockBytes / SizeOf(documents.type);
+  const size_t block_size = kStopBlockBytes / SizeOf(documents.type);
   std::optional<size_t> bad;
-  for (size_t begin = 0; begin < count && !bad.has_value(); begin += step) {
+  for (size_t begin = 0; begin < count && !bad.has_value(); begin += block_size) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     const auto* const block = static_cast<const uint8_t*>(documents.tokens) + begin * SizeOf(documents.type);
-    bad = FindUnusableElement(documents.type, block, std::min(step, count - begin));
+    bad = FindUnusableElement(documents.type, block, std::min(block_size, count - begin));
     if (bad.has_value()) *bad += begin;
   }
   if (!bad.has_value()) return absl::OkStatus();
@@ -49,20 +50,21 @@ absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop)
                                      : Cat(" is not finite, or beyond a magnitude of ", kMaxAbsValue)));
 }
 
-// What one shard takes where the plan puts it.
-MemoryDemand DemandOf(const ShardPlace& place, size_t num_devices) {
+// Returns the memory that one shard takes where the plan puts it.
+MemoryDemand DemandOf(const ShardPlacement& placement, size_t num_devices) {
   MemoryDemand demand;
   demand.device_bytes.resize(num_devices);
-  for (const uint32_t device : place.devices) {
-    demand.device_bytes[device] = place.tier.need.device_bytes;
-    demand.host_bytes += place.tier.need.host_bytes;
+  for (const uint32_t device : placement.devices) {
+    demand.device_bytes[device] = placement.tier.need.device_bytes;
+    demand.host_bytes += placement.tier.need.host_bytes;
   }
   return demand;
 }
 
-// What a loaded shard keeps open and mapped. One that is scored from its file stays open, to see whether it is written
-// to. A mapped file is three mappings (what is copied before the tokens, they, and what is copied behind them), of
-// which the middle one remains as addresses when a GPU has copied it; a file that is read whole is one.
+// Returns the descriptors and mappings that a loaded shard keeps. A shard that is scored from its file keeps it open,
+// to see whether it is written to. A mapped file is three mappings (the sections before the tokens, the tokens, the
+// sections behind them); the middle one remains reserved when a GPU has copied it. A file that is read whole is one
+// mapping.
 FileDemand FilesOf(Residency tier, bool is_gpu) {
   const bool is_mapped = is_gpu || tier == Residency::kDisk;
   return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};
@@ -89,7 +91,7 @@ class PartLoader {
   absl::StatusOr<std::vector<Collection::Part>> Run() {
     const size_t num_threads = NumThreads(options_, parts_.size());
     std::vector<std::thread> threads;
-    // The calling thread is one of them, so that a machine out of threads still loads.
+    // The calling thread loads too, so that a machine out of threads still loads.
     for (size_t idx = 1; idx < num_threads; ++idx) {
       try {
         threads.emplace_back([this] {
@@ -98,15 +100,16 @@ class PartLoader {
         });
       } catch (const std::system_error& error) {
         log::Write(spdlog::level::warn, "load_threads",
-                   {{"requested", absl::StrCat(num_threads)},
-                    {"started", absl::StrCat(threads.size() + 1)},
-                    {"error", error.what()}});
+                   {{"requested", num_threads}, {"started", threads.size() + 1}, {"error", error.what()}});
         break;
       }
     }
     Work();
     for (std::thread& thread : threads) thread.join();
-    if (!error_.ok()) return error_;
+    {
+      const MutexLock lock(&mutex_);
+      if (!error_.ok()) return error_;
+    }
     if (absl::Status status = StopStatus(request_.stop); !status.ok()) return status;
     uint64_t first_ordinal = 0;
     for (Collection::Part& part : parts_) {
@@ -128,37 +131,38 @@ class PartLoader {
         status = absl::ResourceExhaustedError(Cat("no memory to load ", manifest_.shards[idx].file));
       }
       if (status.ok()) continue;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       if (error_.ok()) error_ = status;
       failed_.store(true, std::memory_order_relaxed);
     }
   }
 
-  absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlace& place, Collection::Part* part) {
-    const Residency tier = place.tier.tier;
-    // GPUs copy the tokens out of the mapping, but for kDisk. Everything else is copied in any case.
-    const bool copied = !devices_.is_gpu() && tier == Residency::kHost;
-    absl::StatusOr<std::shared_ptr<collection::Shard>> shard = collection::Shard::Open(
-        *request_.folder, manifest_, entry, copied ? collection::Access::kCopied : collection::Access::kMapped,
-        options_.verify_checksums, request_.stop);
+  absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlacement& placement, Collection::Part* part) {
+    const Residency tier = placement.tier.tier;
+    // GPUs copy the tokens out of the mapping, except on tier kDisk. The other sections are copied in any case.
+    const bool reads_whole_file = !devices_.is_gpu() && tier == Residency::kHost;
+    absl::StatusOr<std::shared_ptr<collection::Shard>> shard =
+        collection::Shard::Open(*request_.folder, manifest_, entry,
+                                reads_whole_file ? collection::Access::kCopied : collection::Access::kMapped,
+                                options_.verify_checksums, request_.stop);
     if (!shard.ok()) return shard.status();
-    // Whether or not the file is hashed: a checksum says that a file is what its writer wrote, not that it can be
-    // scored, and nobody behind this point copes with NaN.
+    // Values are checked whether or not the file is hashed: a checksum says that a file is what its writer wrote, not
+    // that it can be scored, and no code behind this point copes with NaN.
     if (absl::Status status = CheckValues(**shard, request_.stop); !status.ok()) return status;
-    for (const uint32_t device : place.devices) {
+    for (const uint32_t device : placement.devices) {
       if (absl::Status status = StopStatus(request_.stop); !status.ok()) return status;
       absl::StatusOr<std::unique_ptr<Documents>> documents =
           devices_.backend(device).Load((*shard)->documents(), TierOf(tier), *shard);
-      if (absl::IsUnavailable(documents.status())) devices_.Lose(device, documents.status());
+      if (absl::IsUnavailable(documents.status())) devices_.MarkLost(device, documents.status());
       if (!documents.ok()) {
         return absl::Status(documents.status().code(), Cat((*shard)->path(), ": ", documents.status().message()));
       }
-      part->copies.push_back({device, *std::move(documents)});
+      part->replicas.push_back({device, *std::move(documents)});
     }
-    // What was checked and copied was what the file still holds, or nobody will know.
+    // This check tells whether the file still holds what was checked and copied.
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
-    reservation_->Commit(DemandOf(place, devices_.size()));
+    reservation_->Commit(DemandOf(placement, devices_.size()));
     files_->Commit(FilesOf(tier, devices_.is_gpu()));
     part->shard = *std::move(shard);
     part->tier = tier;
@@ -172,11 +176,11 @@ class PartLoader {
   const StoreOptions& options_;
   Reservation* const reservation_;
   FileLedger::Reservation* const files_;
-  std::vector<Collection::Part> parts_;  // each element is written by the one thread that drew its index
+  std::vector<Collection::Part> parts_;  // An element is written by the one thread that took its index from next_.
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  absl::Status error_;  // guarded by mutex_ until the threads are joined
+  Mutex mutex_;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::string Purpose(const LoadRequest& request, const collection::Manifest& manifest) {
@@ -197,17 +201,18 @@ void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, c
   log::WriteTable(spdlog::level::info, "memory_plan",
                   {{"collection", request.name},
                    {"residency", std::string(Name(request.residency))},
-                   {"needed_bytes", absl::StrCat(needed_bytes)},
-                   {"available_bytes", absl::StrCat(available_bytes)},
-                   {"pinned_bytes", absl::StrCat(plan.placement.demand.host_bytes)},
+                   {"needed_bytes", needed_bytes},
+                   {"available_bytes", available_bytes},
+                   {"pinned_bytes", plan.placement.demand.host_bytes},
                    {"fits", plan.fits() ? "true" : "false"}},
                   FormatMemoryPlan(devices, manifest, plan, kLoggedShards));
 }
 
-// Says what kAuto chose where somebody might have expected better.
+// Warns where kAuto chose the tier disk and an operator might have expected a faster one.
 void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
-  const auto on_disk = std::count_if(plan.placement.shards.begin(), plan.placement.shards.end(),
-                                     [](const ShardPlace& place) { return place.tier.tier == Residency::kDisk; });
+  const auto on_disk =
+      std::count_if(plan.placement.shards.begin(), plan.placement.shards.end(),
+                    [](const ShardPlacement& placement) { return placement.tier.tier == Residency::kDisk; });
   if (request.residency != Residency::kAuto || on_disk == 0) return;
   const bool held = request.served != nullptr && request.served->tiers().find("disk") == std::string::npos;
   log::Write(spdlog::level::warn, "collection_on_disk",
@@ -230,8 +235,8 @@ absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> ReserveFiles(const Load
                                                                       const Placement& placement,
                                                                       const StoreOptions& options, FileLedger* files) {
   FileDemand demand;
-  for (const ShardPlace& place : placement.shards) {
-    const FileDemand one = FilesOf(place.tier.tier, devices.is_gpu());
+  for (const ShardPlacement& shard : placement.shards) {
+    const FileDemand one = FilesOf(shard.tier.tier, devices.is_gpu());
     demand.descriptors += one.descriptors;
     demand.mappings += one.mappings;
   }
@@ -239,7 +244,7 @@ absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> ReserveFiles(const Load
   return files->Reserve(demand, Purpose(request, manifest));
 }
 
-// Whether each file is there and of the size that memory was reserved for: before hours go into reading the others.
+// Checks that each file exists and has the size that memory was reserved for, before hours go into reading the others.
 absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& manifest) {
   for (const collection::ShardEntry& entry : manifest.shards) {
     if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
@@ -253,14 +258,15 @@ absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& 
 absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::Manifest& manifest, DeviceSet* devices,
                                  const StoreOptions& options, MemoryLedger* ledger, FileLedger* files) {
   const std::string purpose = Purpose(request, manifest);
-  // Another load may take the memory between the look and the grip; kAuto then looks again.
-  constexpr int kLooks = 3;
-  for (int look = 1;; ++look) {
+  // Another load may take the memory between planning and reserving; kAuto then plans again.
+  constexpr int kMaxAttempts = 3;
+  for (int attempt = 1;; ++attempt) {
     absl::StatusOr<MemoryPlan> plan =
         PlanMemory(*devices, manifest, request.residency, request.replication, options, ledger->Available());
     if (!plan.ok()) return plan.status();
     absl::StatusOr<std::shared_ptr<Reservation>> reservation = ledger->Reserve(plan->placement.demand, purpose);
-    const bool raced = !reservation.ok() && plan->fits() && request.residency == Residency::kAuto && look < kLooks;
+    const bool raced =
+        !reservation.ok() && plan->fits() && request.residency == Residency::kAuto && attempt < kMaxAttempts;
     if (raced) continue;
     LogPlan(request, manifest, *devices, *plan);
     if (!reservation.ok()) return reservation.status();
@@ -304,14 +310,14 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& re
                                                               .loaded_at = absl::Now()});
   log::Write(spdlog::level::info, "collection_loaded",
              {{"name", request.name},
-              {"generation", absl::StrCat(manifest.generation)},
-              {"documents", absl::StrCat(collection->num_documents())},
-              {"tokens", absl::StrCat(collection->num_tokens())},
-              {"shards", absl::StrCat(collection->parts().size())},
+              {"generation", manifest.generation},
+              {"documents", collection->num_documents()},
+              {"tokens", collection->num_tokens()},
+              {"shards", collection->parts().size()},
               {"residency", collection->tiers()},
-              {"resident_bytes", absl::StrCat(collection->resident_bytes())},
-              {"index_bytes", absl::StrCat(collection->index_bytes())},
-              {"seconds", absl::StrFormat("%.3f", absl::ToDoubleSeconds(MonotonicNow() - start))}});
+              {"resident_bytes", collection->resident_bytes()},
+              {"index_bytes", collection->index_bytes()},
+              {"seconds", log::Value::Number(absl::StrFormat("%.3f", absl::ToDoubleSeconds(MonotonicNow() - start)))}});
   return collection;
 }
 
@@ -326,7 +332,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadReque
     const size_t num_alive = devices->num_alive();
     absl::StatusOr<std::shared_ptr<const Collection>> loaded =
         LoadOnce(request, manifest, devices, options, ledger, files);
-    // Each turn is one device poorer.
+    // Each attempt has one device less, so that the loop ends.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
         Stopped(request.stop)) {
       return loaded;

@@ -1,4 +1,4 @@
-// From a folder on disk to a served generation: plan, reservation, shards, devices, id index.
+// Loads a generation of a collection from its folder: plan, reservation, shards, devices, id index.
 #pragma once
 
 #include <memory>
@@ -24,13 +24,13 @@ struct LoadRequest {
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
   const Collection* served = nullptr;  // the generation a reload replaces, for messages; null for a first load
-  const StopSignal* stop = nullptr;    // once stopped, the load ends with its status; null: never
+  const StopSignal* stop = nullptr;    // Once stopped, the load ends with its status. May be null.
 };
 
 // Loads `manifest`, which was read from request.folder. Memory, descriptors and mappings are reserved, and every
 // shard's size is looked at, before the first shard is read; shards are opened and handed to the backends by
-// options.load_threads threads; the first error ends the load, but for a device that is lost on the way: where others
-// go on (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
+// options.load_threads threads. The first error ends the load, except the loss of a device where others go on
+// (OnDeviceLoss::kDegrade): then the load begins again on those. Blocks.
 absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
                                                                  const collection::Manifest& manifest,
                                                                  DeviceSet* devices, const StoreOptions& options,

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/folder.h"
 #include "base/text.h"
+#include "collection/collection_name.h"
 #include "server/observability/log_event.h"
 #include "server/store/collection_loader.h"
 #include "server/store/file_ledger.h"
@@ -19,10 +19,9 @@
 namespace maxsim::store {
 namespace {
 
-constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxNamesListed = 20;  // in an error message
 
-// Between two looks at its signal by who waits for a turn.
+// A thread that waits for an entry looks at its stop signal this often.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
 // Reads the manifest through `folder`, which is opened here.
@@ -36,32 +35,20 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
     folder->emplace(*std::move(beneath));
   }
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
-  // Whoever asks for it has made no mistake.
+  // The request made no mistake: the file is damaged.
   if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
   return manifest;
 }
 
 }  // namespace
 
-absl::Status ValidateCollectionName(std::string_view name) {
-  if (name.empty()) return absl::InvalidArgumentError("collection name is empty; it takes 1 to 128 characters");
-  if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(Cat("collection name of ", name.size(), " bytes; the limit is ", kMaxNameBytes));
-  }
-  for (char c : name) {
-    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-') continue;
-    return absl::InvalidArgumentError(Cat("collection name ", Quote(name), " may hold only A-Z a-z 0-9 . _ -"));
-  }
-  return absl::OkStatus();
-}
-
 struct CollectionStore::Entry {
   explicit Entry(std::string collection_name) : name(std::move(collection_name)) {}
 
   const std::string name;
 
-  // Guarded by the store's mutex.
-  bool busy = false;  // a load, reload or unload has its turn
+  // The store's mutex guards these members.
+  bool busy = false;  // an EntryLock holds the entry
   std::string path;
   std::string root;
   Residency residency = Residency::kAuto;
@@ -72,25 +59,26 @@ struct CollectionStore::Entry {
   bool removed = false;  // no longer in entries_
 };
 
-// The right to load, reload or unload an entry; one at a time has it. Given up when it is destroyed.
-class CollectionStore::Turn {
+// The exclusive right to load, reload or unload an entry, held for as long as that takes. Unlike the store's mutex, it
+// does not keep Find and List waiting.
+class CollectionStore::EntryLock {
  public:
-  explicit Turn(CollectionStore* store) : store_(store) {}
-  ~Turn() { End(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  explicit EntryLock(CollectionStore* store) : store_(store) {}
+  ~EntryLock() { End(); }
+  EntryLock(const EntryLock&) = delete;
+  EntryLock& operator=(const EntryLock&) = delete;
 
-  // Takes over a turn: entry->busy is true, and was set for this.
+  // Takes over an entry whose `busy` was set for this lock.
   void Begin(std::shared_ptr<Entry> entry) { entry_ = std::move(entry); }
-  // The store's mutex is not held.
+  // Unlocks the entry. The store's mutex must not be held.
   void End() {
     if (entry_ == nullptr) return;
     {
-      const std::lock_guard lock(store_->mutex_);
+      const MutexLock lock(&store_->mutex_);
       entry_->busy = false;
     }
     entry_ = nullptr;
-    store_->turn_ended_.notify_all();
+    store_->entry_unlocked_.NotifyAll();
   }
 
  private:
@@ -116,13 +104,13 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
 CollectionStore::~CollectionStore() = default;
 
 std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
   return found == entries_.end() ? nullptr : found->second;
 }
 
 absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
-  // Those that failed to load, or are loading, have nothing to offer in its place.
+  // Collections that failed to load, or are loading, are no help to who asks.
   size_t num_served = 0;
   std::string names;
   for (const auto& [known, entry] : entries_) {
@@ -136,25 +124,26 @@ absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
   return absl::NotFoundError(text);
 }
 
-absl::Status CollectionStore::TakeTurn(const std::shared_ptr<Entry>& entry, const StopSignal* stop, Turn* turn) {
-  std::unique_lock lock(mutex_);
+absl::Status CollectionStore::LockEntry(const std::shared_ptr<Entry>& entry, const StopSignal* stop,
+                                        EntryLock* entry_lock) {
+  MutexLock lock(&mutex_);
   while (entry->busy) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;
-    // Whoever stops a signal wakes nobody.
-    turn_ended_.wait_for(lock, kStopPoll);
+    // Stopping a signal does not notify the condition variable.
+    entry_unlocked_.WaitFor(lock, kStopPoll);
   }
   entry->busy = true;
-  turn->Begin(entry);
+  entry_lock->Begin(entry);
   return absl::OkStatus();
 }
 
 bool CollectionStore::IsBusy(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
   return found != entries_.end() && found->second->busy;
 }
 
-// Runs during the entry's turn. The entry's state says kLoading, or kReady with the generation that is served.
+// Must run while the entry is locked. The entry's state says kLoading, or kReady with the generation that is served.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     Entry* entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop, bool* changed) {
   const StopSignal either(&stop_loads_, stop);
@@ -165,7 +154,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   request.served = served.get();
   request.stop = &either;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     path = entry->path;
     root = entry->root;
     request.residency = entry->residency;
@@ -173,7 +162,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   }
   *changed = true;
   absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
-  std::optional<Folder> folder;  // held until the last shard is open
+  std::optional<Folder> folder;  // stays open until the last shard is open
   absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
     loaded = manifest.status();
@@ -194,11 +183,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     log::Write(spdlog::level::err, "collection_load_failed",
                {{"name", request.name},
                 {"path", path},
-                {"still_serving_generation", served == nullptr ? "none" : absl::StrCat(served->manifest().generation)},
+                {"still_serving_generation",
+                 served == nullptr ? log::Value("none") : log::Value(served->manifest().generation)},
                 {"error", loaded.status().ToString()}});
   }
-  std::shared_ptr<const Collection> replaced;  // let go outside the lock: unmapping and freeing take time
-  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const Collection> replaced;  // freed outside the lock: unmapping and freeing take time
+  const MutexLock lock(&mutex_);
   if (loaded.ok()) {
     replaced = std::exchange(entry->collection, *loaded);
     entry->state = CollectionStatus::State::kReady;
@@ -215,26 +205,26 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
                                                                         Replication replication,
                                                                         const std::string& root,
                                                                         const StopSignal* stop) {
-  if (absl::Status status = ValidateCollectionName(name); !status.ok()) return status;
+  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
   while (true) {
-    // A new entry is published with its turn taken, so that nobody sees it before this call has described it.
+    // A new entry is published locked, so that no other load uses it before this call has described it.
     auto entry = std::make_shared<Entry>(name);
     entry->path = path;
     entry->busy = true;
-    Turn turn(this);
-    std::shared_ptr<Entry> there;
+    EntryLock entry_lock(this);
+    std::shared_ptr<Entry> existing;
     {
-      const std::lock_guard lock(mutex_);
-      there = entries_.try_emplace(name, entry).first->second;
+      const MutexLock lock(&mutex_);
+      existing = entries_.try_emplace(name, entry).first->second;
     }
-    if (there != entry) {
-      entry = std::move(there);
-      if (absl::Status status = TakeTurn(entry, stop, &turn); !status.ok()) return status;
+    if (existing != entry) {
+      entry = std::move(existing);
+      if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
     } else {
-      turn.Begin(entry);
+      entry_lock.Begin(entry);
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       if (entry->removed) continue;  // unloaded while this call waited
       if (entry->collection != nullptr) {
         return absl::AlreadyExistsError(
@@ -257,14 +247,14 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const 
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       return UnknownLocked(name);
     }
-    Turn turn(this);
-    if (absl::Status status = TakeTurn(entry, stop, &turn); !status.ok()) return status;
+    EntryLock entry_lock(this);
+    if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
     std::shared_ptr<const Collection> served;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       if (entry->removed) continue;
       served = entry->collection;
       if (served == nullptr) {
@@ -283,13 +273,13 @@ absl::Status CollectionStore::Unload(const std::string& name, const StopSignal* 
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       return UnknownLocked(name);
     }
-    Turn turn(this);
-    if (absl::Status status = TakeTurn(entry, stop, &turn); !status.ok()) return status;
-    std::shared_ptr<const Collection> released;  // let go outside the lock
-    const std::lock_guard lock(mutex_);
+    EntryLock entry_lock(this);
+    if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
+    std::shared_ptr<const Collection> released;  // freed outside the lock
+    const MutexLock lock(&mutex_);
     if (entry->removed) continue;
     entry->removed = true;
     released = std::move(entry->collection);
@@ -300,7 +290,7 @@ absl::Status CollectionStore::Unload(const std::string& name, const StopSignal* 
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Find(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
   if (found == entries_.end()) return UnknownLocked(name);
   const Entry& entry = *found->second;
@@ -312,7 +302,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Find(std::str
 }
 
 std::vector<CollectionStatus> CollectionStore::List() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   std::vector<CollectionStatus> result;
   result.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) {

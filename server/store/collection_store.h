@@ -1,19 +1,19 @@
 // The collections a server holds, by name.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "base/stop.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
@@ -27,25 +27,23 @@ class FileLedger;
 class MemoryLedger;
 
 struct StoreOptions {
-  // Bytes of collections that may be resident in the memory of each device (a GPU's own, the CPU's host memory), all
-  // together and never more than is free; 0: what is free when a load begins, less the reserve.
+  // Bounds the bytes of all collections in the memory of each device (a GPU's own, the CPU backend's host memory). A
+  // load takes no more than is free in any case; 0 bounds it by what is free when it begins, less the reserve.
   size_t memory_budget_bytes = 0;
   size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces when there is no budget
-  // The same for the pinned host memory of collections on GPUs. The reserve is also for ids, offsets and payloads.
+  // Bound the pinned host memory of collections on GPUs in the same way. The reserve is also for ids, offsets and
+  // payloads.
   size_t host_budget_bytes = 0;
   size_t host_reserve_bytes = size_t{2} << 30;
-  std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null: as much as anybody wants
-  // Collections that take less than this are copied to every device, unless their configuration says otherwise.
+  std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null: without bound
+  // Collections that take less than this are replicated on every device, unless their configuration says otherwise.
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 4;          // shards read at the same time
-  // Widest collection accepted: ExecutorOptions::max_dim of the engine that will score it, so that a collection no
-  // query could be scored on fails when it is loaded.
+  // The largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that a
+  // collection on which no query could be scored fails when it is loaded.
   int32_t max_dim = kMaxDim;
 };
-
-// INVALID_ARGUMENT unless `name` is 1 to 128 of A-Z a-z 0-9 . _ -
-absl::Status ValidateCollectionName(std::string_view name);
 
 // A collection's state as it is shown to people.
 struct CollectionStatus {
@@ -60,20 +58,20 @@ struct CollectionStatus {
 // Thread-safe. Loads of different names run side by side and share the memory budget without overcommitting it; a load,
 // reload or unload of one name waits for the one before. Find and List never wait for a load.
 //
-// Whatever loads or waits takes a signal `stop` (null: never) and soon ends with its status once that is stopped:
-// within the next block of kStopBlockBytes that is read or checked, or the copying of a shard to a GPU. Memory
-// and descriptors of what was loaded so far are given back.
+// Functions that load or wait take a signal `stop` (may be null) and end with its status soon after it is stopped:
+// within the next kStopBlockBytes that are read or checked, or the copying of a shard to a GPU. Memory and descriptors
+// of what was loaded so far are given back.
 class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
   CollectionStore(DeviceSet* devices, StoreOptions options);
-  // One device, which is the store's own business.
+  // Makes a store on one device, whose DeviceSet the store owns.
   CollectionStore(Backend* backend, StoreOptions options);
   ~CollectionStore();
 
   // Reads the manifest, plans the memory, loads every shard, and only then makes the collection visible. The plan is
-  // logged. INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or residency
-  // this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
+  // logged. Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or
+  // residency this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
   // leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is read but
   // one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
@@ -89,31 +87,33 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
                                                            const StopSignal* stop = nullptr);
 
-  // NOT_FOUND for an unknown name.
+  // Returns NOT_FOUND for an unknown name.
   absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
 
-  // Whether a load, reload or unload of the name runs now.
+  // Returns whether a load, reload or unload of the name runs now.
   bool IsBusy(std::string_view name) const;
 
-  // For good: the loads that run end with UNAVAILABLE as if stopped, later ones do so at once. Does not wait for them.
+  // Ends loads for good: those that run end with UNAVAILABLE as if stopped, later ones do so at once. Does not wait.
   void StopLoads() { stop_loads_.Request(absl::StatusCode::kUnavailable); }
 
-  // NOT_FOUND for an unknown name (the message lists the known ones); UNAVAILABLE while it loads or when it failed.
+  // Returns the generation that is served. Errors are NOT_FOUND for an unknown name (the message lists the known ones),
+  // and UNAVAILABLE while the collection loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;
 
-  // In name order.
+  // Lists all collections in name order.
   std::vector<CollectionStatus> List() const;
 
-  // What loading the collection at `path` would take, as a table for people: a line a shard, totals, what is free.
+  // Formats what loading the collection at `path` would take, as a table for people: a line a shard, totals, what is
+  // free.
   absl::StatusOr<std::string> MemoryPlan(const std::string& path, Residency residency,
                                          Replication replication = Replication::kAuto) const;
 
  private:
   struct Entry;
-  class Turn;
+  class EntryLock;
   std::shared_ptr<Entry> FindEntry(std::string_view name) const;
-  absl::Status TakeTurn(const std::shared_ptr<Entry>& entry, const StopSignal* stop, Turn* turn);
-  absl::Status UnknownLocked(std::string_view name) const;
+  absl::Status LockEntry(const std::shared_ptr<Entry>& entry, const StopSignal* stop, EntryLock* entry_lock);
+  absl::Status UnknownLocked(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(Entry* entry,
                                                               const std::shared_ptr<const Collection>& served,
                                                               const StopSignal* stop, bool* changed);
@@ -126,9 +126,10 @@ class CollectionStore {
   const std::unique_ptr<MemoryLedger> ledger_;
   const std::unique_ptr<FileLedger> files_;
   StopSignal stop_loads_;
-  mutable std::mutex mutex_;
-  std::condition_variable turn_ended_;
-  std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_;  // guarded by mutex_
+  // Guards the entries too, but for their names.
+  mutable Mutex mutex_;
+  ConditionVariable entry_unlocked_;
+  std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace maxsim::store

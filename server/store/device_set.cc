@@ -22,16 +22,16 @@ size_t DeviceSet::num_alive() const {
 
 absl::Status DeviceSet::StatusOf(size_t device) const {
   if (alive(device)) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return lost_[device];
 }
 
-void DeviceSet::Lose(size_t device, const absl::Status& reason) {
+void DeviceSet::MarkLost(size_t device, const absl::Status& reason) {
   size_t left = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (!lost_[device].ok()) return;
-    // Where there is one device, nobody asks which it was.
+    // The message of a single device needs no number.
     lost_[device] = absl::UnavailableError(
         size() == 1 ? std::string(reason.message()) : absl::StrCat("device ", number(device), ": ", reason.message()));
     if (first_lost_.ok()) first_lost_ = lost_[device];
@@ -40,22 +40,22 @@ void DeviceSet::Lose(size_t device, const absl::Status& reason) {
     if (on_loss_ == OnDeviceLoss::kExit || left == 0) ended_.store(true, std::memory_order_release);
   }
   log::Write(spdlog::level::critical, "device_lost",
-             {{"device", absl::StrCat(number(device))},
+             {{"device", number(device)},
               {"name", backend(device).info().device},
-              {"devices_left", absl::StrCat(left)},
+              {"devices_left", left},
               {"error", reason.ToString()}});
 }
 
 void DeviceSet::Poll() {
   for (size_t device = 0; device < size(); ++device) {
     if (!alive(device)) continue;
-    if (const absl::Status health = backend(device).Health(); !health.ok()) Lose(device, health);
+    if (const absl::Status health = backend(device).Health(); !health.ok()) MarkLost(device, health);
   }
 }
 
 absl::Status DeviceSet::Health() const {
   if (!ended_.load(std::memory_order_acquire)) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return first_lost_;
 }
 

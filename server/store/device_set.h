@@ -3,18 +3,19 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::store {
 
-// What becomes of a server that loses a device.
+// What happens to a server that loses a device.
 enum class OnDeviceLoss {
-  kExit,     // nothing is answered any more
-  kDegrade,  // it goes on with the devices that are left; as kExit once there is none
+  kExit,     // It answers nothing any more.
+  kDegrade,  // It goes on with the devices that are left, and answers nothing once there is none.
 };
 
 // Thread-safe. A device is named by its index, 0 .. size() - 1, inside the server, and by its number to people.
@@ -25,31 +26,31 @@ class DeviceSet {
     int number = 0;  // as people know the device: its CUDA ordinal; 0 for the CPU
   };
 
-  // `members`: at least one, all of one kind. The backends must outlive the set.
+  // There must be at least one member, and all must be of one kind. The backends must outlive the set.
   DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss);
-  // One device, of number 0, whose loss is the end.
+  // Makes a set of one device, number 0, whose loss ends the server (kExit).
   explicit DeviceSet(Backend* backend) : DeviceSet({{backend, 0}}, OnDeviceLoss::kExit) {}
 
   size_t size() const { return members_.size(); }
   Backend& backend(size_t device) const { return *members_[device].backend; }
   int number(size_t device) const { return members_[device].number; }
   OnDeviceLoss on_loss() const { return on_loss_; }
-  // Whether the devices have memory of their own.
+  // Returns whether the devices have memory of their own.
   bool is_gpu() const { return backend(0).info().name != "cpu"; }
 
-  // Whether a device still answers. Once it does not, it never does again. Cheap.
+  // Returns whether a device still answers. A device that was lost never answers again. Cheap.
   bool alive(size_t device) const { return alive_[device].load(std::memory_order_acquire); }
   size_t num_alive() const;
-  // OK, or the UNAVAILABLE that told of the device's loss.
+  // Returns OK, or the UNAVAILABLE with which the device was lost.
   absl::Status StatusOf(size_t device) const;
-  // Notes that a device is lost. The first time is logged, and its reason stays.
-  void Lose(size_t device, const absl::Status& reason);
-  // Asks every device that is alive for its health, and notes those that have none. It costs calls of the driver, which
-  // can hold up others: not for the way of a request.
+  // Marks a device as lost. The first call is logged, and its reason stays.
+  void MarkLost(size_t device, const absl::Status& reason);
+  // Asks every device that is alive for its health, and marks as lost those that fail. It calls the driver, which can
+  // hold up other threads: do not call it while a request waits.
   void Poll();
 
-  // OK while requests can be answered: UNAVAILABLE, with the first reason, once a device is lost under kExit, or the
-  // last one under kDegrade. Cheap.
+  // Returns OK while requests can be answered. Returns UNAVAILABLE, with the first reason, once a device is lost under
+  // kExit, or the last one under kDegrade. Cheap.
   absl::Status Health() const;
 
  private:
@@ -57,10 +58,9 @@ class DeviceSet {
   const OnDeviceLoss on_loss_;
   std::vector<std::atomic<bool>> alive_;
   std::atomic<bool> ended_{false};  // Health is not OK
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::vector<absl::Status> lost_;
-  absl::Status first_lost_;
+  mutable Mutex mutex_;
+  std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mutex_);  // [devices]
+  absl::Status first_lost_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace maxsim::store

@@ -11,21 +11,24 @@
 
 namespace maxsim::store {
 
-// Two bytes a document, where a shard's offsets are eight: what a list of candidates adds up to is soon read, wherever
-// its documents lie. Nothing is kept where all have equally many, as far as that is known. Immutable and thread-safe.
+// The number of tokens of every document, in two bytes each where a shard's offsets take eight: summing up a list of
+// candidates reads less memory. Nothing is stored where all documents are known to have equally many tokens. Immutable
+// and thread-safe.
 class DocumentLengths {
  public:
-  // Of the documents of all `parts`, one part after the other.
+  // Reads the lengths of the documents of all `parts`, one part after the other.
   explicit DocumentLengths(absl::Span<const DocumentsView> parts);
 
-  // All take ordinals below the number of documents.
-  int64_t Of(uint64_t ordinal) const { return equal_ > 0 ? equal_ : int64_t{less_one_[ordinal]} + 1; }
+  // Ordinals must be below the number of documents.
+  int64_t Of(uint64_t ordinal) const {
+    return common_length_ > 0 ? common_length_ : int64_t{lengths_minus_one_[ordinal]} + 1;
+  }
   uint64_t Sum(absl::Span<const uint64_t> ordinals) const { return SumFrom(0, ordinals); }
-  // Of the documents first + ordinal.
+  // Sums up the documents first + ordinal.
   uint64_t Sum(uint64_t first, absl::Span<const uint32_t> ordinals) const { return SumFrom(first, ordinals); }
 
-  size_t num_bytes() const { return less_one_.capacity() * sizeof(uint16_t); }  // host memory it takes
-  // The most that those of so many documents take, known before they are read.
+  size_t num_bytes() const { return lengths_minus_one_.capacity() * sizeof(uint16_t); }  // host memory it takes
+  // Returns the most memory that the lengths of so many documents take, known before they are read.
   static uint64_t NumBytes(uint64_t num_documents) { return num_documents * sizeof(uint16_t); }
 
  private:
@@ -33,14 +36,14 @@ class DocumentLengths {
 
   template <typename Ordinal>
   uint64_t SumFrom(uint64_t first, absl::Span<const Ordinal> ordinals) const {
-    if (equal_ > 0) return ordinals.size() * static_cast<uint64_t>(equal_);
+    if (common_length_ > 0) return ordinals.size() * static_cast<uint64_t>(common_length_);
     uint64_t sum = ordinals.size();
-    for (const Ordinal ordinal : ordinals) sum += less_one_[first + ordinal];
+    for (const Ordinal ordinal : ordinals) sum += lengths_minus_one_[first + ordinal];
     return sum;
   }
 
-  int64_t equal_ = 0;               // of every document; 0: less_one_ says
-  std::vector<uint16_t> less_one_;  // by ordinal
+  int64_t common_length_ = 0;                // of every document; 0: see lengths_minus_one_
+  std::vector<uint16_t> lengths_minus_one_;  // by ordinal
 };
 
 }  // namespace maxsim::store

@@ -1,25 +1,26 @@
 #include "server/store/file_ledger.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "base/mutex.h"
+#include "base/open_descriptors.h"
 #include "base/text.h"
 
 namespace maxsim::store {
 namespace {
 
-constexpr int64_t kKeptShare = 8;  // one in so many of a limit is kept free
+constexpr int64_t kKeptShare = 8;  // One in so many of a limit is kept free.
 constexpr int64_t kMostDescriptorsKept = 64;
 
-// One of the limits, as the system tells it.
+// A limit of the system and how much of it is in use.
 struct Limit {
   int64_t limit = 0;
   int64_t used = 0;
@@ -29,15 +30,10 @@ struct Limit {
 std::optional<Limit> Descriptors() {
   struct rlimit limits = {};
   if (::getrlimit(RLIMIT_NOFILE, &limits) != 0 || limits.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  DIR* const folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return std::nullopt;
-  int64_t count = -1;  // without the one that looks
-  while (const dirent* entry = ::readdir(folder)) {
-    if (entry->d_name[0] != '.') ++count;
-  }
-  ::closedir(folder);
+  const std::optional<int64_t> count = CountOpenDescriptors();
+  if (!count.has_value()) return std::nullopt;
   const auto limit = static_cast<int64_t>(limits.rlim_cur);
-  return Limit{limit, count, std::min(kMostDescriptorsKept, limit / kKeptShare)};
+  return Limit{limit, *count, std::min(kMostDescriptorsKept, limit / kKeptShare)};
 }
 
 std::optional<Limit> Mappings() {
@@ -49,7 +45,7 @@ std::optional<Limit> Mappings() {
   return Limit{limit, count, limit / kKeptShare};
 }
 
-// OK when `wanted` more fit. `unit` names what is counted, `remedy` what raises the limit.
+// Returns OK when `wanted` more fit. `unit` names what is counted, `remedy` what raises the limit.
 absl::Status CheckFits(int64_t wanted, int64_t pending, const std::optional<Limit>& now, std::string_view purpose,
                        std::string_view unit, std::string_view remedy) {
   if (!now.has_value() || wanted == 0) return absl::OkStatus();
@@ -63,49 +59,50 @@ absl::Status CheckFits(int64_t wanted, int64_t pending, const std::optional<Limi
 
 }  // namespace
 
-struct FileLedger::Books {
-  std::mutex mutex;
-  FileDemand pending;  // reserved and not open yet; guarded by mutex
+struct FileLedger::State {
+  Mutex mutex;
+  FileDemand pending ABSL_GUARDED_BY(mutex);  // reserved and not open yet
 };
 
-class FileLedger::Share final : public Reservation {
+class FileLedger::HeldReservation final : public Reservation {
  public:
-  Share(std::shared_ptr<Books> books, const FileDemand& demand) : books_(std::move(books)), pending_(demand) {}
-  ~Share() override { Settle(FileDemand(pending_)); }
-  void Commit(const FileDemand& opened) override { Settle(opened); }
+  HeldReservation(std::shared_ptr<State> books, const FileDemand& demand)
+      : state_(std::move(books)), pending_(demand) {}
+  ~HeldReservation() override { MarkAllocated(FileDemand(pending_)); }
+  void Commit(const FileDemand& opened) override { MarkAllocated(opened); }
 
  private:
-  void Settle(const FileDemand& opened) {
-    const std::lock_guard lock(books_->mutex);
+  void MarkAllocated(const FileDemand& opened) {
+    const MutexLock lock(&state_->mutex);
     const int64_t descriptors = std::min(opened.descriptors, pending_.descriptors);
     const int64_t mappings = std::min(opened.mappings, pending_.mappings);
     pending_.descriptors -= descriptors;
     pending_.mappings -= mappings;
-    books_->pending.descriptors -= descriptors;
-    books_->pending.mappings -= mappings;
+    state_->pending.descriptors -= descriptors;
+    state_->pending.mappings -= mappings;
   }
 
-  const std::shared_ptr<Books> books_;
-  FileDemand pending_;  // guarded by books_->mutex
+  const std::shared_ptr<State> state_;
+  FileDemand pending_ ABSL_GUARDED_BY(state_->mutex);
 };
 
-FileLedger::FileLedger() : books_(std::make_shared<Books>()) {}
+FileLedger::FileLedger() : state_(std::make_shared<State>()) {}
 FileLedger::~FileLedger() = default;
 
 absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> FileLedger::Reserve(const FileDemand& demand,
                                                                              std::string_view purpose) {
-  const std::lock_guard lock(books_->mutex);
-  absl::Status fits = CheckFits(demand.descriptors, books_->pending.descriptors, Descriptors(), purpose,
+  const MutexLock lock(&state_->mutex);
+  absl::Status fits = CheckFits(demand.descriptors, state_->pending.descriptors, Descriptors(), purpose,
                                 "file descriptors (one for each shard on tier disk, and those of reading)",
                                 "`ulimit -n`, or LimitNOFILE= of the systemd unit,");
   if (fits.ok()) {
-    fits = CheckFits(demand.mappings, books_->pending.mappings, Mappings(), purpose,
+    fits = CheckFits(demand.mappings, state_->pending.mappings, Mappings(), purpose,
                      "memory mappings (one to three for each shard)", "sysctl vm.max_map_count");
   }
   if (!fits.ok()) return fits;
-  books_->pending.descriptors += demand.descriptors;
-  books_->pending.mappings += demand.mappings;
-  return std::unique_ptr<Reservation>(std::make_unique<Share>(books_, demand));
+  state_->pending.descriptors += demand.descriptors;
+  state_->pending.mappings += demand.mappings;
+  return std::unique_ptr<Reservation>(std::make_unique<HeldReservation>(state_, demand));
 }
 
 }  // namespace maxsim::store

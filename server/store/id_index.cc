@@ -38,27 +38,27 @@ uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * num_slots >> 64);
 }
 
-// Makes `slots` so many of `value`. Lookups go all over a table, so that with pages of 4 KiB each costs a walk through
-// the page table as well: large ones ask for huge pages, before any is touched.
+// Assigns `count` slots of `value`. Lookups go all over the table, so that with pages of 4 KiB each costs a walk
+// through the page table as well: large tables ask for huge pages, before any is touched.
 void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
   constexpr size_t kHugePageBytes = size_t{2} << 20;
   slots->reserve(count);
   void* begin = slots->data();
   size_t num_bytes = count * sizeof(uint64_t);
   if (std::align(kHugePageBytes, kHugePageBytes, begin, num_bytes) != nullptr) {
-    // Its result is of no use: without huge pages lookups are only slower.
+    // The result is ignored: without huge pages lookups are only slower.
     madvise(begin, num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   }
   slots->assign(count, value);
 }
 
-// Ids that are looked up together: enough to hide the latency of memory, few enough for the first-level cache. 100,000
-// random string ids of a million documents on one core of a busy EPYC: 313 to 340 ns an id one by one, in groups of 16
-// 93 ns, of 32 86 ns, of 64 93 ns (maxsim_bench_front; 66 of 32 since offsets are not read where ids are of equal
-// size).
-constexpr size_t kGroup = 32;
+// So many ids are looked up together: enough to hide the latency of memory, few enough for the first-level cache.
+// 100,000 random string ids of a million documents on one core of a busy EPYC take 313 to 340 ns an id one by one, and
+// 93, 86 and 93 ns in batches of 16, 32 and 64 (maxsim_bench_front).
+constexpr size_t kLookupBatch = 32;
 
-// The lines of the first byte and the last: all of an id of up to 65 bytes. Ids are never empty.
+// Prefetches the cache lines of the first byte and the last, which are all of an id of up to 65 bytes. Ids are never
+// empty.
 void Prefetch(std::string_view id) {
   __builtin_prefetch(id.data());
   __builtin_prefetch(id.data() + id.size() - 1);
@@ -72,27 +72,27 @@ std::string Printed(int64_t id) { return std::to_string(id); }
 struct IdIndex::State {
   // How `slots` is read.
   enum class Kind {
-    kHashed,   // 3 slots for every 2 documents, linear probing
-    kByValue,  // slots[id - first_id] is the ordinal
-    kCounted,  // there are none: the ordinal is id - first_id
+    kHashed,      // 3 slots for every 2 documents, linear probing
+    kDirect,      // slots[id - first_id] is the ordinal
+    kSequential,  // there are none: the ordinal is id - first_id
   };
 
   std::vector<std::shared_ptr<const collection::Shard>> shards;
   std::vector<collection::ShardIds> ids;  // of each shard
-  std::vector<uint64_t> first_ordinals;   // likewise
+  std::vector<uint64_t> first_ordinals;   // of each shard
   uint64_t num_documents = 0;
   Kind kind = Kind::kHashed;
   int64_t first_id = 0;
   std::vector<uint64_t> slots;  // kEmpty where there is nothing
 
-  std::pair<size_t, int64_t> Place(uint64_t ordinal) const {
+  std::pair<size_t, int64_t> Locate(uint64_t ordinal) const {
     const size_t shard_idx = PartOf(first_ordinals, ordinal);
     return {shard_idx, static_cast<int64_t>(ordinal - first_ordinals[shard_idx])};
   }
 
   template <typename Id>
   Id IdAt(uint64_t ordinal) const {
-    const auto [shard_idx, local] = Place(ordinal);
+    const auto [shard_idx, local] = Locate(ordinal);
     return Read<Id>(ids[shard_idx], local);
   }
 
@@ -101,7 +101,7 @@ struct IdIndex::State {
     if constexpr (std::is_same_v<Id, int64_t>) {
       return from.ints[local];
     } else if (from.size > 0) {
-      // One read less, of the offset, which would miss the caches.
+      // This spares reading the offset, which would miss the caches.
       return {from.bytes + local * from.size, static_cast<size_t>(from.size)};
     } else {
       const int64_t begin = from.offsets[local];
@@ -112,13 +112,14 @@ struct IdIndex::State {
   static bool Matches(uint64_t slot, uint64_t hash) { return ((slot ^ hash << kOrdinalBits) & ~kOrdinalMask) == 0; }
   uint64_t Next(uint64_t slot) const { return slot + 1 == slots.size() ? 0 : slot + 1; }
 
-  // The first slot from `slot` on that is empty or has the hash's fingerprint.
+  // Returns the first slot from `slot` on that is empty or has the hash's fingerprint.
   uint64_t Probe(uint64_t slot, uint64_t hash) const {
     while (slots[slot] != kEmpty && !Matches(slots[slot], hash)) slot = Next(slot);
     return slot;
   }
 
-  // Of kHashed, which must have slots; `slot` as Probe gave it. kUnknown when no document has the id.
+  // Finds an id of kHashed, which must have slots, from the slot on that Probe returned. Returns kUnknown when no
+  // document has the id.
   template <typename Id>
   uint64_t FindFrom(uint64_t slot, uint64_t hash, Id id) const {
     for (; slots[slot] != kEmpty; slot = Probe(Next(slot), hash)) {
@@ -130,23 +131,24 @@ struct IdIndex::State {
   template <typename Id>
   uint64_t Find(Id id) const {
     if constexpr (std::is_same_v<Id, int64_t>) {
-      // In the unsigned numbers, so that no difference overflows; what is below the first id becomes large.
+      // Unsigned differences do not overflow; that of an id below the first one is large.
       const uint64_t distance = static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id);
-      if (kind == Kind::kCounted) return distance < num_documents ? distance : kUnknown;
-      if (kind == Kind::kByValue) return distance < slots.size() ? slots[distance] : kUnknown;
+      if (kind == Kind::kSequential) return distance < num_documents ? distance : kUnknown;
+      if (kind == Kind::kDirect) return distance < slots.size() ? slots[distance] : kUnknown;
     }
     if (slots.empty()) return kUnknown;
     const uint64_t hash = HashOf(id);
     return FindFrom(Probe(HomeSlot(hash, slots.size()), hash), hash, id);
   }
 
-  // `get(n)` is the n-th id. Every step below misses the caches; each loop asks for what the next one reads.
+  // Finds `count` ids, where `get(n)` returns the n-th. Each loop misses the caches, so that it prefetches what the
+  // next loop reads.
   template <typename Id, typename Get>
-  void FindGroup(size_t count, Get get, uint64_t* ordinals) const {
-    std::array<uint64_t, kGroup> hashes;
-    std::array<uint64_t, kGroup> at;
-    std::array<std::pair<size_t, int64_t>, kGroup> places;
-    std::array<Id, kGroup> held;
+  void FindBatch(size_t count, Get get, uint64_t* ordinals) const {
+    std::array<uint64_t, kLookupBatch> hashes;
+    std::array<uint64_t, kLookupBatch> at;
+    std::array<std::pair<size_t, int64_t>, kLookupBatch> locations;
+    std::array<Id, kLookupBatch> stored_ids;
     for (size_t i = 0; i < count; ++i) {
       hashes[i] = HashOf(get(i));
       at[i] = HomeSlot(hashes[i], slots.size());
@@ -156,24 +158,24 @@ struct IdIndex::State {
       at[i] = Probe(at[i], hashes[i]);
       ordinals[i] = slots[at[i]] == kEmpty ? kUnknown : slots[at[i]] & kOrdinalMask;
       if (ordinals[i] == kUnknown) continue;
-      places[i] = Place(ordinals[i]);
-      const collection::ShardIds& from = ids[places[i].first];
+      locations[i] = Locate(ordinals[i]);
+      const collection::ShardIds& from = ids[locations[i].first];
       if constexpr (std::is_same_v<Id, int64_t>) {
-        __builtin_prefetch(&from.ints[places[i].second]);
+        __builtin_prefetch(&from.ints[locations[i].second]);
       } else if (from.size > 0) {
-        Prefetch(Read<Id>(from, places[i].second));
+        Prefetch(Read<Id>(from, locations[i].second));
       } else {
-        __builtin_prefetch(&from.offsets[places[i].second]);
+        __builtin_prefetch(&from.offsets[locations[i].second]);
       }
     }
     for (size_t i = 0; i < count; ++i) {
       if (ordinals[i] == kUnknown) continue;
-      held[i] = Read<Id>(ids[places[i].first], places[i].second);
-      if constexpr (!std::is_same_v<Id, int64_t>) Prefetch(held[i]);
+      stored_ids[i] = Read<Id>(ids[locations[i].first], locations[i].second);
+      if constexpr (!std::is_same_v<Id, int64_t>) Prefetch(stored_ids[i]);
     }
     for (size_t i = 0; i < count; ++i) {
       // A fingerprint that two ids share sends the search on.
-      if (ordinals[i] != kUnknown && held[i] != get(i))
+      if (ordinals[i] != kUnknown && stored_ids[i] != get(i))
         ordinals[i] = FindFrom(Probe(Next(at[i]), hashes[i]), hashes[i], get(i));
     }
   }
@@ -184,17 +186,17 @@ struct IdIndex::State {
       for (size_t i = 0; i < count; ++i) ordinals[i] = Find<Id>(get(i));
       return;
     }
-    for (size_t begin = 0; begin < count; begin += kGroup) {
-      FindGroup<Id>(
-          std::min(kGroup, count - begin), [&](size_t i) { return get(begin + i); }, ordinals + begin);
+    for (size_t begin = 0; begin < count; begin += kLookupBatch) {
+      FindBatch<Id>(
+          std::min(kLookupBatch, count - begin), [&](size_t i) { return get(begin + i); }, ordinals + begin);
     }
   }
 
-  // Adds an id; the ordinal that already holds it, when one does.
+  // Adds an id, or returns the ordinal of the document that has it already.
   template <typename Id>
   std::optional<uint64_t> Insert(Id id, uint64_t ordinal) {
     if constexpr (std::is_same_v<Id, int64_t>) {
-      if (kind == Kind::kByValue) {
+      if (kind == Kind::kDirect) {
         uint64_t& slot = slots[static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id)];
         if (slot != kEmpty) return slot;
         slot = ordinal;
@@ -214,26 +216,26 @@ struct IdIndex::State {
   void ChooseIntegerTable() {
     int64_t least = std::numeric_limits<int64_t>::max();
     int64_t most = std::numeric_limits<int64_t>::min();
-    bool counted = true;
+    bool sequential = true;
     for (size_t shard_idx = 0; shard_idx < shards.size(); ++shard_idx) {
       const int64_t count = shards[shard_idx]->documents().num_documents;
       for (int64_t local = 0; local < count; ++local) {
         const int64_t id = shards[shard_idx]->int_id(local);
         const uint64_t ordinal = first_ordinals[shard_idx] + static_cast<uint64_t>(local);
         if (ordinal == 0) first_id = id;
-        counted = counted && static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id) == ordinal;
+        sequential = sequential && static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id) == ordinal;
         least = std::min(least, id);
         most = std::max(most, id);
       }
     }
     // Counting past the largest integer would come back from the smallest.
-    if (counted && most >= first_id && least == first_id) {
-      kind = Kind::kCounted;
+    if (sequential && most >= first_id && least == first_id) {
+      kind = Kind::kSequential;
       return;
     }
     const uint64_t distance = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
     if (distance < NumBytes(num_documents) / sizeof(uint64_t)) {
-      kind = Kind::kByValue;
+      kind = Kind::kDirect;
       first_id = least;
       AssignSlots(distance + 1, kEmpty, &slots);
     }
@@ -267,7 +269,7 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const co
   }
   state->num_documents = num_documents;
   if (num_documents > 0 && state->shards.front()->id_type() == collection::IdType::kInt64) state->ChooseIntegerTable();
-  if (state->kind == State::Kind::kCounted) return IdIndex(std::move(state));
+  if (state->kind == State::Kind::kSequential) return IdIndex(std::move(state));
   if (state->kind == State::Kind::kHashed) {
     AssignSlots(static_cast<size_t>(NumBytes(num_documents) / sizeof(uint64_t)), kEmpty, &state->slots);
   }
@@ -275,8 +277,8 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const co
   const auto insert = [&state](auto id, uint64_t ordinal) -> absl::Status {
     const std::optional<uint64_t> earlier = state->Insert(id, ordinal);
     if (!earlier.has_value()) return absl::OkStatus();
-    const auto [first_shard, first_local] = state->Place(*earlier);
-    const auto [second_shard, second_local] = state->Place(ordinal);
+    const auto [first_shard, first_local] = state->Locate(*earlier);
+    const auto [second_shard, second_local] = state->Locate(ordinal);
     return absl::DataLossError(Cat("document id ", Printed(id), " appears twice: document ", first_local, " of ",
                                    state->shards[first_shard]->path(), " and document ", second_local, " of ",
                                    state->shards[second_shard]->path()));
@@ -318,8 +320,8 @@ void IdIndex::FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordina
 }
 
 int64_t IdIndex::int_id(uint64_t ordinal) const {
-  // Without a read, where ids count up.
-  if (state_->kind == State::Kind::kCounted)
+  // Ids that count up need no read.
+  if (state_->kind == State::Kind::kSequential)
     return static_cast<int64_t>(static_cast<uint64_t>(state_->first_id) + ordinal);
   return state_->IdAt<int64_t>(ordinal);
 }

@@ -20,11 +20,12 @@ namespace maxsim::store {
 // table of the same size by their value, and those that count up from the first document's need none.
 class IdIndex {
  public:
-  // In place of an ordinal: no document has the id.
+  // Stands for an ordinal where no document has the id.
   static constexpr uint64_t kUnknown = ~uint64_t{0};
 
-  // Numbers documents through `shards` in order. DATA_LOSS naming the id and both places when one appears twice; the
-  // status of `stop` (may be null) once that is stopped.
+  // Builds the index over the documents of `shards`, whose ordinals count through the shards in order. Returns
+  // DATA_LOSS naming the id and both documents when an id appears twice, and the status of `stop` (may be null) once
+  // that is stopped.
   static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
                                        const StopSignal* stop = nullptr);
 
@@ -35,8 +36,8 @@ class IdIndex {
   std::optional<uint64_t> Find(std::string_view id) const;  // string collections
   std::optional<uint64_t> Find(int64_t id) const;           // int64 collections
 
-  // Find for each of a list: `ordinals`, of the same length, gets the ordinal or kUnknown. Several times as fast as one
-  // by one, because the memory that many ids need is fetched at the same time.
+  // Find each id of a list: `ordinals`, of the same length, gets the ordinal or kUnknown. This is several times as fast
+  // as Find one by one, because the memory that many ids need is fetched at the same time.
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;  // string collections
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;             // int64 collections
 
@@ -44,7 +45,7 @@ class IdIndex {
 
   size_t num_bytes() const;  // host memory it takes
 
-  // The most host memory the index of that many documents takes, known before it is built.
+  // Returns the most host memory that the index of so many documents takes, known before it is built.
   static uint64_t NumBytes(uint64_t num_documents);
 
  private:

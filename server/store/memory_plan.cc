@@ -15,12 +15,12 @@
 namespace maxsim::store {
 namespace {
 
-// Of what is kept of each document to find it and to price it.
+// Returns the bytes of the id index and of the documents' lengths.
 uint64_t IndexBytes(uint64_t num_documents) {
   return SaturatingAdd(IdIndex::NumBytes(num_documents), DocumentLengths::NumBytes(num_documents));
 }
 
-// The tiers that a shard may go to, best first.
+// Returns the tiers that a shard may go to, best first.
 absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Residency residency) {
   if (residency == Residency::kGpu && !devices.is_gpu()) {
     return absl::FailedPreconditionError(
@@ -32,15 +32,15 @@ absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Reside
   return std::vector<Residency>{Residency::kGpu, Residency::kHost, Residency::kDisk};
 }
 
-bool IsCopied(const DeviceSet& devices, const collection::Manifest& manifest, Residency best, Replication replication,
-              uint64_t below_bytes) {
+bool IsReplicated(const DeviceSet& devices, const collection::Manifest& manifest, Residency best,
+                  Replication replication, uint64_t below_bytes) {
   if (devices.num_alive() < 2 || replication == Replication::kOff) return false;
   if (replication == Replication::kOn) return true;
   const MemoryNeed need = CollectionNeed(devices, manifest, best);
   return SaturatingAdd(need.device_bytes, need.host_bytes) < below_bytes;
 }
 
-// Ids, offsets and payloads of all shards.
+// Returns the bytes of ids, offsets and payloads of all shards.
 uint64_t BytesBeside(const collection::Manifest& manifest) {
   uint64_t bytes = 0;
   for (const collection::ShardEntry& entry : manifest.shards) {
@@ -136,17 +136,17 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
   }
   const absl::StatusOr<std::vector<Residency>> tiers = TiersFor(devices, residency);
   if (!tiers.ok()) return tiers.status();
-  Room room{.device_bytes = {}, .host_bytes = memory.host.available_bytes};
+  Capacity capacity{.device_bytes = {}, .host_bytes = memory.host.available_bytes};
   if (memory.host.budget_bytes == 0) {
-    // What is loaded beside the tokens comes out of the same memory.
+    // Ids, offsets, payloads and the id index take of the same memory.
     const uint64_t beside_bytes =
         SaturatingAdd(BytesBeside(manifest), IndexBytes(static_cast<uint64_t>(manifest.num_documents)));
-    room.host_bytes -= std::min(room.host_bytes, beside_bytes);
+    capacity.host_bytes -= std::min(capacity.host_bytes, beside_bytes);
   }
   absl::Status lost;
   for (const MemoryLedger::Availability& device : memory.devices) {
     lost.Update(device.status);
-    room.device_bytes.push_back(device.status.ok() ? std::optional(device.available_bytes) : std::nullopt);
+    capacity.device_bytes.push_back(device.status.ok() ? std::optional(device.available_bytes) : std::nullopt);
   }
   const bool any = std::any_of(memory.devices.begin(), memory.devices.end(),
                                [](const MemoryLedger::Availability& device) { return device.status.ok(); });
@@ -161,8 +161,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
     for (const Residency tier : *tiers) shard.choices.push_back({tier, ShardNeed(devices, manifest, entry, tier)});
   }
   MemoryPlan plan;
-  plan.copied = IsCopied(devices, manifest, tiers->front(), replication, options.replicate_below_bytes);
-  plan.placement = Place(shards, room, plan.copied);
+  plan.replicated = IsReplicated(devices, manifest, tiers->front(), replication, options.replicate_below_bytes);
+  plan.placement = PlaceShards(shards, capacity, plan.replicated);
   plan.memory = std::move(memory);
   return plan;
 }
@@ -173,24 +173,24 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifes
   Row total{.shard = "total", .num_documents = manifest.num_documents, .num_tokens = manifest.num_tokens};
   for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
     const collection::ShardEntry& entry = manifest.shards[idx];
-    const ShardPlace& place = plan.placement.shards[idx];
-    const auto copies = static_cast<uint64_t>(place.devices.size());
+    const ShardPlacement& placement = plan.placement.shards[idx];
+    const auto num_replicas = static_cast<uint64_t>(placement.devices.size());
     total.file_bytes = SaturatingAdd(total.file_bytes, static_cast<uint64_t>(entry.num_bytes));
     if (idx >= max_shards) continue;
     rows.push_back({entry.file, entry.num_documents, entry.num_tokens, static_cast<uint64_t>(entry.num_bytes),
-                    place.tier.need.device_bytes * copies, place.tier.need.host_bytes * copies,
-                    std::string(Name(place.tier.tier)), DeviceNumbers(devices, place.devices)});
+                    placement.tier.need.device_bytes * num_replicas, placement.tier.need.host_bytes * num_replicas,
+                    std::string(Name(placement.tier.tier)), DeviceNumbers(devices, placement.devices)});
   }
   const MemoryDemand& demand = plan.placement.demand;
   for (const uint64_t bytes : demand.device_bytes) total.device_bytes = SaturatingAdd(total.device_bytes, bytes);
   total.host_bytes = demand.host_bytes;
   rows.push_back(std::move(total));
 
-  std::string text =
-      absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s%s\n", manifest.name,
-                      manifest.generation, FormatCount(manifest.num_documents), FormatCount(manifest.num_tokens),
-                      manifest.dim, Name(manifest.storage), manifest.shards.size(),
-                      manifest.shards.size() == 1 ? "shard" : "shards", plan.copied ? ", each on every device" : "");
+  std::string text = absl::StrFormat("collection %s, generation %d: %s documents, %s tokens of %d x %s, %d %s%s\n",
+                                     manifest.name, manifest.generation, FormatCount(manifest.num_documents),
+                                     FormatCount(manifest.num_tokens), manifest.dim, Name(manifest.storage),
+                                     manifest.shards.size(), manifest.shards.size() == 1 ? "shard" : "shards",
+                                     plan.replicated ? ", each on every device" : "");
   text += FormatRows(rows, devices.is_gpu(), manifest.shards.size() - (rows.size() - 1));
   if (devices.is_gpu()) {
     text += Cat("  ids, offsets and payloads (host memory, outside the budget): ",

@@ -19,28 +19,29 @@ namespace maxsim::store {
 struct MemoryPlan {
   Placement placement;          // of manifest.shards
   MemoryLedger::Memory memory;  // when the plan was made
-  bool copied = false;          // every shard is on every device
+  bool replicated = false;      // every shard is on every device
 
   bool fits() const;
 };
 
-// What one copy of a shard takes in `tier` (not kAuto). On GPUs: what the backend says. On the CPU backend, whose
-// memory is the host's: the whole file for kHost, all of it but the tokens for kDisk.
+// Returns the memory that one replica of a shard takes in `tier` (not kAuto). On GPUs it is what the backend says. On
+// the CPU backend, whose memory is the host's, it is the whole file for kHost and all of it but the tokens for kDisk.
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
                      const collection::ShardEntry& entry, Residency tier);
 
-// The same for all shards of a collection, each once; saturating.
+// Returns the sum of ShardNeed over all shards of a collection, saturating.
 MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier);
 
-// Places the collection in `memory`. A plan that does not fit is a plan: fits() tells. FAILED_PRECONDITION for a
+// Places the collection in `memory`. A plan that does not fit is returned too: fits() tells. Errors are
+// FAILED_PRECONDITION for a
 // residency that this backend cannot serve, or a dimension beyond options.max_dim; UNAVAILABLE when all devices are
 // lost.
 absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
                                       Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);
 
-// The plan as a table for people: a line a shard (documents, tokens, bytes, tier, device), totals, what is free. Shards
-// beyond `max_shards` are counted in one line.
+// Formats the plan as a table for people: a line a shard (documents, tokens, bytes, tier, device), totals, what is
+// free. Shards beyond `max_shards` are counted in one line.
 std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifest& manifest, const MemoryPlan& plan,
                              size_t max_shards = SIZE_MAX);
 

@@ -9,19 +9,22 @@
 namespace maxsim::store {
 namespace {
 
-bool HoldsMore(uint64_t room, uint64_t taken, uint64_t need) { return need <= room && taken <= room - need; }
+bool HasSpaceFor(uint64_t capacity, uint64_t taken, uint64_t need) {
+  return need <= capacity && taken <= capacity - need;
+}
 
-// What is taken of the room so far.
+// The memory that is taken so far.
 class Occupancy {
  public:
-  explicit Occupancy(const Room& room) : room_(room), taken_(room.device_bytes.size()), load_(taken_.size()) {}
+  explicit Occupancy(const Capacity& capacity)
+      : capacity_(capacity), taken_(capacity.device_bytes.size()), load_(taken_.size()) {}
 
   size_t num_devices() const { return taken_.size(); }
-  bool alive(size_t device) const { return room_.device_bytes[device].has_value(); }
+  bool alive(size_t device) const { return capacity_.device_bytes[device].has_value(); }
 
-  bool Holds(size_t device, const MemoryNeed& need) const {
-    return alive(device) && HoldsMore(*room_.device_bytes[device], taken_[device], need.device_bytes) &&
-           HoldsMore(room_.host_bytes, host_taken_, need.host_bytes);
+  bool Fits(size_t device, const MemoryNeed& need) const {
+    return alive(device) && HasSpaceFor(*capacity_.device_bytes[device], taken_[device], need.device_bytes) &&
+           HasSpaceFor(capacity_.host_bytes, host_taken_, need.host_bytes);
   }
   void Take(size_t device, const MemoryNeed& need) {
     taken_[device] += need.device_bytes;
@@ -34,14 +37,14 @@ class Occupancy {
   void AddLoad(size_t device, uint64_t token_bytes) { load_[device] += token_bytes; }
   void RemoveLoad(size_t device, uint64_t token_bytes) { load_[device] -= token_bytes; }
 
-  // The device with the least load, of equals the one with more room left; where `need` is given, only among those that
-  // hold it. nullopt when there is none.
+  // Returns the device with the least load, of equals the one with more space left; where `need` is given, only among
+  // those that have space for it. Returns nullopt when there is none.
   std::optional<size_t> LeastLoaded(const MemoryNeed* need) const {
     std::optional<size_t> best;
     for (size_t device = 0; device < num_devices(); ++device) {
-      if (!alive(device) || (need != nullptr && !Holds(device, *need))) continue;
+      if (!alive(device) || (need != nullptr && !Fits(device, *need))) continue;
       if (!best.has_value() || load_[device] < load_[*best] ||
-          (load_[device] == load_[*best] && RoomLeft(device) > RoomLeft(*best))) {
+          (load_[device] == load_[*best] && SpaceLeft(device) > SpaceLeft(*best))) {
         best = device;
       }
     }
@@ -49,18 +52,18 @@ class Occupancy {
   }
 
  private:
-  uint64_t RoomLeft(size_t device) const {
-    const uint64_t room = *room_.device_bytes[device];
-    return room > taken_[device] ? room - taken_[device] : 0;
+  uint64_t SpaceLeft(size_t device) const {
+    const uint64_t capacity = *capacity_.device_bytes[device];
+    return capacity > taken_[device] ? capacity - taken_[device] : 0;
   }
 
-  const Room& room_;
+  const Capacity& capacity_;
   std::vector<uint64_t> taken_;
   std::vector<uint64_t> load_;  // bytes of the collection's tokens
   uint64_t host_taken_ = 0;
 };
 
-// Indices of the shards, larger ones first, equal ones in their order.
+// Returns the indices of the shards, larger shards first, equal ones in their order.
 std::vector<size_t> LargestFirst(absl::Span<const ShardToPlace> shards) {
   std::vector<size_t> order(shards.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -69,32 +72,32 @@ std::vector<size_t> LargestFirst(absl::Span<const ShardToPlace> shards) {
   return order;
 }
 
-// A place for each shard, on one device. Shards begin in their last choice.
-std::vector<ShardPlace> Spread(absl::Span<const ShardToPlace> shards, Occupancy& occupancy) {
-  std::vector<ShardPlace> places(shards.size());
+// Places each shard on one device, in its last choice of tiers.
+std::vector<ShardPlacement> PlaceOnLeastLoaded(absl::Span<const ShardToPlace> shards, Occupancy& occupancy) {
+  std::vector<ShardPlacement> placements(shards.size());
   for (const size_t idx : LargestFirst(shards)) {
     const TierChoice& last = shards[idx].choices.back();
-    // Where no device holds it, the least loaded one shall say so.
+    // Where no device has space, the least loaded one gets the shard, and reserving the memory fails.
     const size_t device =
         occupancy.LeastLoaded(&last.need).value_or(occupancy.LeastLoaded(/*need=*/nullptr).value_or(size_t{0}));
     occupancy.AddLoad(device, shards[idx].token_bytes);
     occupancy.Take(device, last.need);
-    places[idx] = {last, {static_cast<uint32_t>(device)}};
+    placements[idx] = {last, {static_cast<uint32_t>(device)}};
   }
-  return places;
+  return placements;
 }
 
-// Moves a shard to the best tier that holds it, on its device or else on another one.
-void Improve(const ShardToPlace& shard, Occupancy& occupancy, ShardPlace& place) {
-  const size_t device = place.devices.front();
-  occupancy.GiveBack(device, place.tier.need);
+// Moves a shard to the best tier that has space, on its device or else on another one.
+void PromoteTier(const ShardToPlace& shard, Occupancy& occupancy, ShardPlacement& placement) {
+  const size_t device = placement.devices.front();
+  occupancy.GiveBack(device, placement.tier.need);
   occupancy.RemoveLoad(device, shard.token_bytes);
-  TierChoice chosen = place.tier;
+  TierChoice chosen = placement.tier;
   size_t target = device;
   for (size_t idx = 0; idx + 1 < shard.choices.size(); ++idx) {
     const TierChoice& choice = shard.choices[idx];
     const std::optional<size_t> other =
-        occupancy.Holds(device, choice.need) ? device : occupancy.LeastLoaded(&choice.need);
+        occupancy.Fits(device, choice.need) ? device : occupancy.LeastLoaded(&choice.need);
     if (!other.has_value()) continue;
     chosen = choice;
     target = *other;
@@ -102,52 +105,55 @@ void Improve(const ShardToPlace& shard, Occupancy& occupancy, ShardPlace& place)
   }
   occupancy.Take(target, chosen.need);
   occupancy.AddLoad(target, shard.token_bytes);
-  place = {chosen, {static_cast<uint32_t>(target)}};
+  placement = {chosen, {static_cast<uint32_t>(target)}};
 }
 
-// Moves for the sake of tiers leave devices with unequal shares. Shards outside of the devices' best tier take little
-// of their memory, so that they can make up for it.
-void Balance(absl::Span<const ShardToPlace> shards, Occupancy& occupancy, std::vector<ShardPlace>& places) {
+// Evens out the devices' loads, which PromoteTier leaves unequal, by moving the shards that are not in their best tier:
+// they take little of the devices' memory.
+void RebalanceSlowTiers(absl::Span<const ShardToPlace> shards, Occupancy& occupancy,
+                        std::vector<ShardPlacement>& placements) {
   std::vector<size_t> movable;
   for (const size_t idx : LargestFirst(shards)) {
-    ShardPlace& place = places[idx];
-    if (shards[idx].choices.front().tier == place.tier.tier) continue;
+    ShardPlacement& placement = placements[idx];
+    if (shards[idx].choices.front().tier == placement.tier.tier) continue;
     movable.push_back(idx);
-    occupancy.GiveBack(place.devices.front(), place.tier.need);
-    occupancy.RemoveLoad(place.devices.front(), shards[idx].token_bytes);
+    occupancy.GiveBack(placement.devices.front(), placement.tier.need);
+    occupancy.RemoveLoad(placement.devices.front(), shards[idx].token_bytes);
   }
   for (const size_t idx : movable) {
-    ShardPlace& place = places[idx];
-    const size_t device = occupancy.LeastLoaded(&place.tier.need).value_or(place.devices.front());
-    occupancy.Take(device, place.tier.need);
+    ShardPlacement& placement = placements[idx];
+    const size_t device = occupancy.LeastLoaded(&placement.tier.need).value_or(placement.devices.front());
+    occupancy.Take(device, placement.tier.need);
     occupancy.AddLoad(device, shards[idx].token_bytes);
-    place.devices.front() = static_cast<uint32_t>(device);
+    placement.devices.front() = static_cast<uint32_t>(device);
   }
 }
 
-std::vector<ShardPlace> PlaceOnOneDeviceEach(absl::Span<const ShardToPlace> shards, const Room& room) {
-  Occupancy occupancy(room);
-  std::vector<ShardPlace> places = Spread(shards, occupancy);
+std::vector<ShardPlacement> PlaceOnOneDeviceEach(absl::Span<const ShardToPlace> shards, const Capacity& capacity) {
+  Occupancy occupancy(capacity);
+  std::vector<ShardPlacement> placements = PlaceOnLeastLoaded(shards, occupancy);
   for (size_t idx = 0; idx < shards.size(); ++idx) {
-    if (shards[idx].choices.size() > 1) Improve(shards[idx], occupancy, places[idx]);
+    if (shards[idx].choices.size() > 1) PromoteTier(shards[idx], occupancy, placements[idx]);
   }
-  Balance(shards, occupancy, places);
-  return places;
+  RebalanceSlowTiers(shards, occupancy, placements);
+  return placements;
 }
 
-// As on one device that has no more room than the fullest of them, with the host's memory taken by each.
-std::vector<ShardPlace> PlaceCopies(absl::Span<const ShardToPlace> shards, const Room& room) {
+// Places shards as on one device with the capacity of the smallest, where each device takes its part of the host's
+// memory.
+std::vector<ShardPlacement> PlaceReplicas(absl::Span<const ShardToPlace> shards, const Capacity& capacity) {
   std::vector<uint32_t> devices;
   std::optional<uint64_t> least;
-  for (size_t device = 0; device < room.device_bytes.size(); ++device) {
-    if (!room.device_bytes[device].has_value()) continue;
+  for (size_t device = 0; device < capacity.device_bytes.size(); ++device) {
+    if (!capacity.device_bytes[device].has_value()) continue;
     devices.push_back(static_cast<uint32_t>(device));
-    least = std::min(least.value_or(*room.device_bytes[device]), *room.device_bytes[device]);
+    least = std::min(least.value_or(*capacity.device_bytes[device]), *capacity.device_bytes[device]);
   }
-  const Room one = {.device_bytes = {least}, .host_bytes = room.host_bytes / std::max<size_t>(devices.size(), 1)};
-  std::vector<ShardPlace> places = PlaceOnOneDeviceEach(shards, one);
-  for (ShardPlace& place : places) place.devices = devices;
-  return places;
+  const Capacity one = {.device_bytes = {least},
+                        .host_bytes = capacity.host_bytes / std::max<size_t>(devices.size(), 1)};
+  std::vector<ShardPlacement> placements = PlaceOnOneDeviceEach(shards, one);
+  for (ShardPlacement& placement : placements) placement.devices = devices;
+  return placements;
 }
 
 }  // namespace
@@ -163,15 +169,15 @@ Tier TierOf(Residency tier) {
   }
 }
 
-Placement Place(absl::Span<const ShardToPlace> shards, const Room& room, bool copy) {
+Placement PlaceShards(absl::Span<const ShardToPlace> shards, const Capacity& capacity, bool replicate) {
   Placement placement;
-  placement.shards = copy ? PlaceCopies(shards, room) : PlaceOnOneDeviceEach(shards, room);
-  placement.demand.device_bytes.resize(room.device_bytes.size());
-  for (const ShardPlace& place : placement.shards) {
-    for (const uint32_t device : place.devices) {
+  placement.shards = replicate ? PlaceReplicas(shards, capacity) : PlaceOnOneDeviceEach(shards, capacity);
+  placement.demand.device_bytes.resize(capacity.device_bytes.size());
+  for (const ShardPlacement& shard : placement.shards) {
+    for (const uint32_t device : shard.devices) {
       uint64_t& bytes = placement.demand.device_bytes[device];
-      bytes = SaturatingAdd(bytes, place.tier.need.device_bytes);
-      placement.demand.host_bytes = SaturatingAdd(placement.demand.host_bytes, place.tier.need.host_bytes);
+      bytes = SaturatingAdd(bytes, shard.tier.need.device_bytes);
+      placement.demand.host_bytes = SaturatingAdd(placement.demand.host_bytes, shard.tier.need.host_bytes);
     }
   }
   return placement;

@@ -1,4 +1,5 @@
-// Which tier and which devices each shard of a collection goes to. Pure: numbers in, numbers out.
+// Device placement: decides which tier and which devices each shard of a collection goes to. It computes with numbers
+// and touches no device.
 #pragma once
 
 #include <cstddef>
@@ -13,43 +14,44 @@
 
 namespace maxsim::store {
 
-// What backends call a tier (not kAuto).
+// Returns the backends' name of a tier (not kAuto).
 Tier TierOf(Residency tier);
 
-// A tier that a shard may go to, and what one copy of it takes there: of the memory of the device that scores it, and
-// of the host's beside that.
+// A tier that a shard may go to, and the memory that one replica takes there: of the device that scores it, and of the
+// host beside that.
 struct TierChoice {
   Residency tier = Residency::kHost;  // never kAuto
   MemoryNeed need;
 };
 
 struct ShardToPlace {
-  uint64_t token_bytes = 0;         // what reading all of it moves: devices get equal shares of these
+  uint64_t token_bytes = 0;         // The devices get about equal sums of these.
   std::vector<TierChoice> choices;  // best first, at least one
 };
 
-// What may be taken.
-struct Room {
+// The memory that may be taken.
+struct Capacity {
   std::vector<std::optional<uint64_t>> device_bytes;  // [devices]; nullopt: lost, nothing goes there
   uint64_t host_bytes = 0;                            // beside the devices' memory
 };
 
-struct ShardPlace {
+struct ShardPlacement {
   TierChoice tier;
   std::vector<uint32_t> devices;  // indices, ascending; one unless shards are copied
 };
 
 struct Placement {
-  std::vector<ShardPlace> shards;
-  MemoryDemand demand;  // of all shards; may be more than there is room for, and then nothing else would fit either
+  std::vector<ShardPlacement> shards;
+  MemoryDemand demand;  // of all shards; more than the capacity where the collection does not fit
 };
 
-// Every shard goes to the device that has the fewest bytes of this collection so far, larger shards first; of equals to
-// the one with more room. Shards with a choice of tiers then take the best that holds them, in their order, where
-// need be on another device, as long as what is left holds the others in their last choice. A shard that has no choice
-// goes to a device that holds it, if one does. With `copy` each shard goes to every device, in one tier.
+// Places the shards, larger ones first, each on the device that has the fewest bytes of this collection so far (of
+// equals on the one with more space). A shard without a choice of tiers goes to a device that has space for it, if one
+// does. Then shards with a choice move, in their order, to the best tier that has space, on another device where need
+// be, as long as the space that is left holds the other shards in their last choice. With `replicate` each shard goes
+// to every device, in one tier.
 //
 // Deterministic. At least one device must not be lost.
-Placement Place(absl::Span<const ShardToPlace> shards, const Room& room, bool copy);
+Placement PlaceShards(absl::Span<const ShardToPlace> shards, const Capacity& capacity, bool replicate);
 
 }  // namespace maxsim::store

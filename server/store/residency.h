@@ -1,4 +1,4 @@
-// Where a collection's token embeddings live while it is served.
+// The tiers that a collection's token embeddings are served from.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,28 @@
 
 namespace maxsim::store {
 
-// As it is asked for, for a collection; and, but kAuto, as it is, for a shard (its tier).
+// The memory that token embeddings are scored from. A collection is configured with a residency, which may be kAuto.
+// Each of its shards then has one of the other three, which is called its tier.
 enum class Residency : uint8_t {
-  kAuto,  // shard by shard the first of gpu, host and disk that holds it (CPU backend: of host and disk)
-  kGpu,   // device memory
-  kHost,  // host memory; on GPUs pinned, and copied to the device by each call
-  kDisk,  // mapped files, read through the page cache
+  kAuto,  // Each shard goes to the first of gpu, host and disk that has space for it (CPU backend: of host and disk).
+  kGpu,   // Device memory.
+  kHost,  // Host memory. With GPUs it is pinned, and each call copies what it scores to the device.
+  kDisk,  // Mapped files, which are read through the page cache.
 };
 
-std::string_view Name(Residency residency);  // "auto", "gpu", "host", "disk"
+// Returns the name in the configuration: "auto", "gpu", "host" or "disk".
+std::string_view Name(Residency residency);
 std::optional<Residency> ResidencyFromName(std::string_view name);
 
-// Whether every device gets a copy of every shard.
+// Whether every device gets a replica of every shard.
 enum class Replication : uint8_t {
-  kAuto,  // where the collection is smaller than StoreOptions::replicate_below_bytes
+  kAuto,  // Collections smaller than StoreOptions::replicate_below_bytes are replicated.
   kOn,
-  kOff,  // each shard lies on one device
+  kOff,  // Each shard lies on one device.
 };
 
-std::string_view Name(Replication replication);  // "auto", "true", "false", as the configuration has it
+// Returns the name in the configuration: "auto", "true" or "false".
+std::string_view Name(Replication replication);
 std::optional<Replication> ReplicationFromName(std::string_view name);
 
 }  // namespace maxsim::store

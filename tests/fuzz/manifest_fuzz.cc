@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "collection/collection_name.h"
 #include "collection/manifest.h"
 #include "kernels/limits.h"
 #include "tests/fuzz/target.h"

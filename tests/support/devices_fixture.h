@@ -84,7 +84,7 @@ class FakeDevicesTest : public testing::Test {
   static std::vector<uint64_t> OrdinalsOn(const store::Collection& collection, uint32_t device) {
     std::vector<uint64_t> ordinals;
     for (const store::Collection::Part& part : collection.parts()) {
-      if (part.On(device) == nullptr) continue;
+      if (part.DocumentsOn(device) == nullptr) continue;
       for (int64_t idx = 0; idx < part.num_documents(); ++idx) {
         ordinals.push_back(part.first_ordinal + static_cast<uint64_t>(idx));
       }

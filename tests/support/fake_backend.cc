@@ -36,7 +36,7 @@ class FakeBackend::FakeExecutor : public Executor {
                     absl::Span<std::vector<Scored>> results, CallTimings* timings) override {
     std::function<absl::Status(absl::Span<const Query>)> hook;
     {
-      std::unique_lock lock(backend_.mutex_);
+      MutexLock lock(&backend_.mutex_);
       Call& call = backend_.calls_.emplace_back();
       call.num_documents = documents.num_documents();
       for (const Query& query : queries) {
@@ -44,8 +44,8 @@ class FakeBackend::FakeExecutor : public Executor {
         call.num_candidates.push_back(query.ordinals == nullptr ? documents.num_documents() : query.num_candidates);
         call.ordinals.push_back(query.ordinals);
       }
-      backend_.changed_.notify_all();
-      backend_.changed_.wait(lock, [this] { return !backend_.closed_; });
+      backend_.changed_.NotifyAll();
+      while (backend_.closed_) backend_.changed_.Wait(lock);
       hook = backend_.on_top_k_;
     }
     if (hook != nullptr) {
@@ -71,7 +71,7 @@ class FakeBackend::FakeExecutor : public Executor {
                      absl::Span<TokenMatch> matches) override {
     std::function<absl::Status()> hook;
     {
-      const std::lock_guard lock(backend_.mutex_);
+      const MutexLock lock(&backend_.mutex_);
       hook = backend_.on_align_;
     }
     if (hook != nullptr) {
@@ -92,91 +92,93 @@ class FakeBackend::FakeExecutor : public Executor {
 };
 
 void FakeBackend::SetFreeBytes(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   free_bytes_ = bytes;
 }
 
 void FakeBackend::SetBytesPerToken(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   bytes_per_token_ = bytes;
 }
 
 void FakeBackend::SetHealth(absl::Status health) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   health_ = std::move(health);
 }
 
 void FakeBackend::FailLoads(absl::Status status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   load_status_ = std::move(status);
 }
 
 void FakeBackend::OnLoad(std::function<void()> hook) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   on_load_ = std::move(hook);
 }
 
 void FakeBackend::OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   on_top_k_ = std::move(hook);
 }
 
 void FakeBackend::OnAlign(std::function<absl::Status()> hook) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   on_align_ = std::move(hook);
 }
 
 void FakeBackend::FailExecutors(absl::Status status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   executor_status_ = std::move(status);
 }
 
 void FakeBackend::Close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   closed_ = true;
 }
 
 void FakeBackend::Open() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   closed_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool FakeBackend::WaitForCalls(size_t count) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(10),
-                             [&] { return calls_.size() >= count; });
+  MutexLock lock(&mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (calls_.size() < count && changed_.WaitUntil(lock, deadline)) {
+  }
+  return calls_.size() >= count;
 }
 
 std::vector<FakeBackend::Call> FakeBackend::calls() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return calls_;
 }
 
 int64_t FakeBackend::num_loads() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return static_cast<int64_t>(loads_.size());
 }
 
 std::vector<FakeBackend::LoadCall> FakeBackend::loads() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return loads_;
 }
 
 int64_t FakeBackend::num_documents_alive() const { return alive_->load(); }
 
 ExecutorOptions FakeBackend::executor_options() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return executor_options_;
 }
 
 absl::StatusOr<size_t> FakeBackend::FreeBytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return free_bytes_;
 }
 
 MemoryNeed FakeBackend::BytesNeeded(ScalarType, int32_t, int64_t, int64_t num_tokens, Tier tier) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const uint64_t bytes = bytes_per_token_ * static_cast<uint64_t>(num_tokens);
   switch (tier) {
     case Tier::kDevice:
@@ -193,27 +195,27 @@ absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView
                                                              std::shared_ptr<const void>) {
   std::function<void()> hook;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     loads_.push_back({tier, documents.num_documents});
     hook = on_load_;
   }
   if (hook != nullptr) hook();
   const MemoryNeed need =
       BytesNeeded(documents.type, documents.dim, documents.num_documents, documents.num_tokens(), tier);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!load_status_.ok()) return load_status_;
   return std::make_unique<FakeDocuments>(documents, need, alive_);
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> FakeBackend::CreateExecutor(const ExecutorOptions& options) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   executor_options_ = options;
   if (!executor_status_.ok()) return executor_status_;
   return std::make_unique<FakeExecutor>(this);
 }
 
 absl::Status FakeBackend::Health() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return health_;
 }
 

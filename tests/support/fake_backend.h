@@ -2,14 +2,14 @@
 // score -n, so that what a query asked for can be read from the answer.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::test {
@@ -71,20 +71,20 @@ class FakeBackend : public Backend {
   class FakeExecutor;
 
   BackendInfo info_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t free_bytes_ = uint64_t{1} << 40;
-  uint64_t bytes_per_token_ = 0;
-  absl::Status health_;
-  absl::Status load_status_;
-  std::function<void()> on_load_;
-  std::function<absl::Status(absl::Span<const Query>)> on_top_k_;
-  std::function<absl::Status()> on_align_;
-  absl::Status executor_status_;
-  bool closed_ = false;
-  std::vector<Call> calls_;
-  std::vector<LoadCall> loads_;
-  ExecutorOptions executor_options_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  uint64_t free_bytes_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
+  uint64_t bytes_per_token_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  absl::Status load_status_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_load_ ABSL_GUARDED_BY(mutex_);
+  std::function<absl::Status(absl::Span<const Query>)> on_top_k_ ABSL_GUARDED_BY(mutex_);
+  std::function<absl::Status()> on_align_ ABSL_GUARDED_BY(mutex_);
+  absl::Status executor_status_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<LoadCall> loads_ ABSL_GUARDED_BY(mutex_);
+  ExecutorOptions executor_options_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<std::atomic<int64_t>> alive_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "collection/build/builder.h"
 #include "collection/build/import.h"
+#include "collection/collection_name.h"
 #include "collection/inspect.h"
 #include "collection/manifest.h"
 #include "collection/verifier.h"

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/build/quantize.h"
+#include "collection/collection_name.h"
 #include "collection/evaluation/judgements.h"
 #include "collection/evaluation/query_set.h"
 #include "collection/evaluation/scored_collection.h"

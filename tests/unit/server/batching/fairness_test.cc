@@ -150,7 +150,7 @@ TEST_F(FairnessTest, ALargeJobThatComesAndGoesBetweenTurnsFavoursNobody) {
       cancelled = Push(1, 100);
     } else {
       cancelled->store(true);
-      queue_.DropDead(now_, &dropped_);
+      queue_.DropExpiredAndCancelled(now_, &dropped_);
     }
     ++served[Take().front()];
   }
@@ -200,7 +200,7 @@ TEST_F(FairnessTest, RandomTrafficKeepsEveryJobAndItsOrder) {
         asker.client = 100 + random() % 3;
         asker.work = 1;
         std::vector<QueuedJob> removed;
-        const Amount bounds = {std::max<int64_t>(queue_.num_jobs() - 1, 1), UINT64_MAX, UINT64_MAX};
+        const QueueSize bounds = {std::max<int64_t>(queue_.num_jobs() - 1, 1), UINT64_MAX, UINT64_MAX};
         queue_.MakeRoom(asker, bounds, &removed);
         for (const QueuedJob& queued : removed) left(queued, false);
         break;
@@ -256,7 +256,7 @@ TEST_F(FairnessTest, WorkAheadIsWhatWouldBeServedFirst) {
 
 class MakeRoomTest : public FairnessTest {
  protected:
-  bool Ask(uint64_t client, uint64_t work, const Amount& bounds, Priority priority = Priority::kNormal) {
+  bool Ask(uint64_t client, uint64_t work, const QueueSize& bounds, Priority priority = Priority::kNormal) {
     engine::Job job;
     job.client = client;
     job.work = work;
@@ -276,7 +276,7 @@ class MakeRoomTest : public FairnessTest {
 TEST_F(MakeRoomTest, TheNewestOfWhoHoldsMostGivesWay) {
   for (const uint64_t work : {10, 20, 30, 40}) Push(1, work);
   Push(2, 5);
-  const Amount bounds = {.jobs = 5, .work = 1000, .bytes = 1000};
+  const QueueSize bounds = {.jobs = 5, .work = 1000, .bytes = 1000};
   EXPECT_TRUE(Ask(3, 1, bounds));
   EXPECT_THAT(Removed(), ElementsAre(40));
   EXPECT_EQ(queue_.num_jobs(), 4);
@@ -301,7 +301,7 @@ TEST_F(MakeRoomTest, HigherPrioritiesStayAndLowerOnesGoFirst) {
   Push(1, 10, Priority::kHigh);
   Push(1, 20, Priority::kLow);
   Push(1, 30, Priority::kNormal);
-  const Amount bounds = {.jobs = 3, .work = 1000, .bytes = 1000};
+  const QueueSize bounds = {.jobs = 3, .work = 1000, .bytes = 1000};
   EXPECT_TRUE(Ask(2, 1, bounds));
   EXPECT_THAT(Removed(), ElementsAre(20));
   EXPECT_TRUE(Ask(2, 1, {.jobs = 2, .work = 1000, .bytes = 1000}));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/batching/rate_meter.h"
+#include "server/batching/throughput_meter.h"
 
 namespace maxsim::batching {
 namespace {
@@ -125,16 +125,16 @@ TEST_F(JobQueueTest, AnExpiredJobThatWasCancelledCountsAsExpired) {
   EXPECT_EQ(CheckAlive(*last_, now_ + absl::Nanoseconds(1)).code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(JobQueueTest, DropDeadTellsTheNextDeadline) {
-  EXPECT_EQ(queue_.DropDead(now_, &dropped_), absl::InfiniteFuture());
+TEST_F(JobQueueTest, DropExpiredAndCancelledTellsTheNextDeadline) {
+  EXPECT_EQ(queue_.DropExpiredAndCancelled(now_, &dropped_), absl::InfiniteFuture());
   Push(1, Priority::kHigh);
   last_->deadline = now_ + absl::Seconds(3);
   Push(2, Priority::kLow);
   last_->deadline = now_ + absl::Seconds(2);
   Push(3);
-  EXPECT_EQ(queue_.DropDead(now_, &dropped_), now_ + absl::Seconds(2));
+  EXPECT_EQ(queue_.DropExpiredAndCancelled(now_, &dropped_), now_ + absl::Seconds(2));
   EXPECT_THAT(dropped_, IsEmpty());
-  EXPECT_EQ(queue_.DropDead(now_ + absl::Seconds(2), &dropped_), now_ + absl::Seconds(3));
+  EXPECT_EQ(queue_.DropExpiredAndCancelled(now_ + absl::Seconds(2), &dropped_), now_ + absl::Seconds(3));
   ASSERT_EQ(dropped_.size(), 1u);
   EXPECT_EQ(dropped_[0].queued.job->work, 2u);
   EXPECT_EQ(queue_.work(), 4u);
@@ -158,9 +158,9 @@ TEST_F(JobQueueTest, ALongQueueOfOtherGenerationsIsNotSearchedToItsEnd) {
   EXPECT_EQ(queue_.num_jobs(), 10'001);
 }
 
-TEST(RateMeterTest, IsWorkOverBusyTime) {
+TEST(ThroughputMeterTest, IsWorkOverBusyTime) {
   const absl::Time start = absl::FromUnixSeconds(1000);
-  RateMeter meter(absl::Seconds(2));
+  ThroughputMeter meter(absl::Seconds(2));
   EXPECT_EQ(meter.PerSecond(), 0);
   meter.Begin(start);
   EXPECT_EQ(meter.PerSecond(), 0);
@@ -172,9 +172,9 @@ TEST(RateMeterTest, IsWorkOverBusyTime) {
   EXPECT_NEAR(meter.PerSecond(), 100, 1e-9);
 }
 
-TEST(RateMeterTest, FollowsAChangeWithinAFewTimeConstants) {
+TEST(ThroughputMeterTest, FollowsAChangeWithinAFewTimeConstants) {
   absl::Time now = absl::FromUnixSeconds(1000);
-  RateMeter meter(absl::Seconds(2));
+  ThroughputMeter meter(absl::Seconds(2));
   meter.Begin(now);
   for (int idx = 0; idx < 100; ++idx) meter.Add(10, now += absl::Milliseconds(100));
   EXPECT_NEAR(meter.PerSecond(), 100, 1e-6);
@@ -182,9 +182,9 @@ TEST(RateMeterTest, FollowsAChangeWithinAFewTimeConstants) {
   EXPECT_NEAR(meter.PerSecond(), 10'000, 200);
 }
 
-TEST(RateMeterTest, TwoLanesThatFinishTogetherAddUp) {
+TEST(ThroughputMeterTest, TwoLanesThatFinishTogetherAddUp) {
   absl::Time now = absl::FromUnixSeconds(1000);
-  RateMeter meter(absl::Seconds(2));
+  ThroughputMeter meter(absl::Seconds(2));
   meter.Begin(now);
   for (int idx = 0; idx < 10; ++idx) {
     now += absl::Milliseconds(100);
@@ -194,9 +194,9 @@ TEST(RateMeterTest, TwoLanesThatFinishTogetherAddUp) {
   EXPECT_NEAR(meter.PerSecond(), 200, 1e-6);
 }
 
-TEST(RateMeterTest, AClockThatStepsBackDoesNoHarm) {
+TEST(ThroughputMeterTest, AClockThatStepsBackDoesNoHarm) {
   const absl::Time now = absl::FromUnixSeconds(1000);
-  RateMeter meter(absl::Seconds(2));
+  ThroughputMeter meter(absl::Seconds(2));
   meter.Begin(now);
   meter.Add(10, now - absl::Seconds(100));
   EXPECT_EQ(meter.PerSecond(), 0);

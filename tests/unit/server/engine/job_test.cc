@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "server/engine/candidate_split.h"
+#include "server/engine/candidates_by_part.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_backend.h"
 
@@ -76,7 +76,7 @@ TEST_F(JobTest, ACandidateListIsSplitByPartInItsOrder) {
   std::vector<uint64_t> ordinals;
   for (uint64_t idx = 0; idx < 200; ++idx) ordinals.push_back((idx * 77) % 200);
   const CandidatesPtr set = Ordinals(ordinals, 3);
-  CandidateSplit split;
+  CandidatesByPart split;
   // Twice: the second must not see the first.
   ASSERT_TRUE(split.Assign(*collection_, *Ordinals({5, 190, 100})).ok());
   ASSERT_TRUE(split.Assign(*collection_, *set).ok());
@@ -97,7 +97,7 @@ TEST_F(JobTest, ACandidateListIsSplitByPartInItsOrder) {
 }
 
 TEST_F(JobTest, ListsThatContradictThemselvesAreRefused) {
-  CandidateSplit split;
+  CandidatesByPart split;
   CandidateSet set = *Ordinals({1, 2, 3});
   set.positions.pop_back();
   EXPECT_EQ(split.Assign(*collection_, set).code(), absl::StatusCode::kInvalidArgument);

@@ -66,7 +66,7 @@ TEST_F(LaneDeviceLossTest, WhatIsLeftIsScoredAndTheRestIsCounted) {
 
 TEST_F(LaneDeviceLossTest, OfAListTheCandidatesOfTheLostDeviceAreCounted) {
   Start(2);
-  devices_->Lose(0, Gone());
+  devices_->MarkLost(0, Gone());
   const uint64_t lost = OrdinalsOn(*spread_, 0).front();
   const uint64_t left = OrdinalsOn(*spread_, 1).front();
   const auto both = Run(OneQuery(spread_, Ordinals({lost, left}, 5)));
@@ -143,7 +143,7 @@ TEST_F(LaneDeviceLossTest, ALossWhileAligningTakesTheHitsAlong) {
 TEST_F(LaneDeviceLossTest, WhatALostDeviceSaidIsNotBelievedWhoeverFoundOut) {
   Start(2);
   backend(0).OnTopK([this](absl::Span<const maxsim::Query>) {
-    devices_->Lose(1, Gone());
+    devices_->MarkLost(1, Gone());
     return absl::OkStatus();
   });
   const auto result = Run(OneQuery(spread_, WholeCollection()));
@@ -153,7 +153,7 @@ TEST_F(LaneDeviceLossTest, WhatALostDeviceSaidIsNotBelievedWhoeverFoundOut) {
 
 TEST_F(LaneDeviceLossTest, TheLastDeviceIsTheEnd) {
   Start(2);
-  devices_->Lose(0, absl::UnavailableError("first"));
+  devices_->MarkLost(0, absl::UnavailableError("first"));
   LoseAfter(1, 0);
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(OneQuery(spread_, WholeCollection()));

@@ -76,7 +76,7 @@ TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
     for (const auto replication : {store::Replication::kOff, store::Replication::kOn}) {
       const auto collection = LoadOn(devices.get(), folder_.path(), replication);
       ASSERT_GE(collection->parts().size(), 4u);
-      EXPECT_EQ(collection->parts()[0].copies.size(), replication == store::Replication::kOn ? num_devices : 1);
+      EXPECT_EQ(collection->parts()[0].replicas.size(), replication == store::Replication::kOn ? num_devices : 1);
       // All in one batch, and each alone.
       std::vector<std::unique_ptr<Job>> jobs;
       jobs.push_back(MakeJob(collection, queries));
@@ -107,9 +107,9 @@ TEST_F(LaneDevicesTest, EveryPartIsScoredOnceWhereItLies) {
   EXPECT_THAT(result->queries[0].hits, SizeIs(kNumDocuments));
   size_t num_calls_in_all = 0;
   for (uint32_t device = 0; device < 3; ++device) {
-    EXPECT_EQ(num_calls(device),
-              static_cast<size_t>(std::count_if(spread_->parts().begin(), spread_->parts().end(),
-                                                [&](const auto& part) { return part.On(device) != nullptr; })));
+    EXPECT_EQ(num_calls(device), static_cast<size_t>(std::count_if(
+                                     spread_->parts().begin(), spread_->parts().end(),
+                                     [&](const auto& part) { return part.DocumentsOn(device) != nullptr; })));
     num_calls_in_all += num_calls(device);
   }
   EXPECT_EQ(num_calls_in_all, spread_->parts().size());

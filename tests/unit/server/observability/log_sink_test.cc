@@ -101,7 +101,7 @@ TEST(LogSinkTest, WhileNobodyReadsLoggingGoesOnAndTheOldestLinesAreCounted) {
   int next = 0;
   for (const std::string& line : lines) {
     if (line.rfind("log_lines_dropped", 0) == 0) {
-      const uint64_t count = std::stoull(line.substr(line.find(kUnitSeparator) + 1));
+      const uint64_t count = std::stoull(line.substr(line.rfind(kUnitSeparator) + 1));
       said += count;
       next += static_cast<int>(count);
     } else if (line != "the end") {
@@ -199,24 +199,24 @@ TEST(LogSinkTest, ACrashWaitsForTheWriter) {
 }
 
 TEST(LogLimitTest, TextsAreCutBetweenCharactersAndSaySo) {
-  EXPECT_EQ(Cut("12345", 5), "12345");
-  EXPECT_EQ(Cut("123456", 5), "12345... (1 bytes more)");
-  EXPECT_EQ(Cut("1234\u00e9", 5), "1234... (2 bytes more)");
-  EXPECT_EQ(Cut("\U0001F600", 3), "... (4 bytes more)");
-  EXPECT_EQ(Cut(std::string(10, '\x80'), 5), "\x80\x80... (8 bytes more)") << "no UTF-8 at all";
+  EXPECT_EQ(Truncate("12345", 5), "12345");
+  EXPECT_EQ(Truncate("123456", 5), "12345... (1 bytes more)");
+  EXPECT_EQ(Truncate("1234\u00e9", 5), "1234... (2 bytes more)");
+  EXPECT_EQ(Truncate("\U0001F600", 3), "... (4 bytes more)");
+  EXPECT_EQ(Truncate(std::string(10, '\x80'), 5), "\x80\x80... (8 bytes more)") << "no UTF-8 at all";
 }
 
 TEST(LogLimitTest, NoMoreLinesThanTheLimitPassInASecondAndTheNextOneCountsTheOthers) {
-  LineLimit limit(2);
+  LogRateLimiter limit(2);
   const uint64_t before = DroppedLines(DropReason::kRate);
-  const LineLimit::Clock::time_point start{1h};
-  EXPECT_EQ(limit.Take(start), 0u);
-  EXPECT_EQ(limit.Take(start + 1ms), 0u);
-  EXPECT_EQ(limit.Take(start + 999ms), std::nullopt);
-  EXPECT_EQ(limit.Take(start + 999ms), std::nullopt);
-  EXPECT_EQ(limit.Take(start + 1000ms), 2u);
-  EXPECT_EQ(limit.Take(start + 1001ms), 0u);
-  EXPECT_EQ(limit.Take(start + 1002ms), std::nullopt);
+  const LogRateLimiter::Clock::time_point start{1h};
+  EXPECT_EQ(limit.Admit(start), 0u);
+  EXPECT_EQ(limit.Admit(start + 1ms), 0u);
+  EXPECT_EQ(limit.Admit(start + 999ms), std::nullopt);
+  EXPECT_EQ(limit.Admit(start + 999ms), std::nullopt);
+  EXPECT_EQ(limit.Admit(start + 1000ms), 2u);
+  EXPECT_EQ(limit.Admit(start + 1001ms), 0u);
+  EXPECT_EQ(limit.Admit(start + 1002ms), std::nullopt);
   EXPECT_EQ(DroppedLines(DropReason::kRate) - before, 3u);
 }
 

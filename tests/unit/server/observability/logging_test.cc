@@ -1,5 +1,7 @@
 #include "server/observability/logging.h"
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -55,6 +57,31 @@ TEST(LoggingTest, JsonLinesAreOneObjectEachWhateverTheFieldsHold) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
+TEST(LoggingTest, NumbersAreNumbersInJsonAndTextsThatLookLikeThemAreNot) {
+  const auto write = [] {
+    Write(spdlog::level::info, "loaded",
+          {{"collection", "12"},
+           {"generation", int64_t{-3}},
+           {"bytes", UINT64_MAX},
+           {"share", 0.25},
+           {"seconds", Value::Number("1.500")},
+           {"rate", std::numeric_limits<double>::infinity()},
+           {"ratio", std::numeric_limits<double>::quiet_NaN()},
+           {"port", Value::Number("08")}});
+  };
+  {
+    Captured captured(JsonFormatter());
+    write();
+    EXPECT_THAT(captured.text(), HasSubstr(R"("collection":"12","generation":-3,"bytes":18446744073709551615,)"
+                                           R"("share":0.25,"seconds":1.500,"rate":"inf","ratio":"nan","port":"08"})"));
+    EXPECT_TRUE(nlohmann::json::accept(captured.text()));
+  }
+  Captured captured(TextFormatter());
+  write();
+  EXPECT_THAT(captured.text(), EndsWith("loaded collection=12 generation=-3 bytes=18446744073709551615 share=0.25 "
+                                        "seconds=1.500 rate=inf ratio=nan port=08\n"));
+}
+
 TEST(LoggingTest, TextLinesCannotBeBrokenByAField) {
   Captured captured(TextFormatter());
   Write(spdlog::level::info, "request", {{"code", "OK"}, {"error", "two words\nand \"more\""}, {"empty", ""}});
@@ -96,9 +123,11 @@ TEST(LoggingTest, AValueCannotAddAFieldOfItsOwn) {
   Write(spdlog::level::info, "request",
         {{"id",
           "a\x1elevel\x1f"
-          "b\x1dtable"}});
+          "b\x1dtable"},
+         {"number", "\x1f 1"}});
   const auto line = nlohmann::json::parse(captured.text());
   EXPECT_EQ(line["id"], "a level b table");
+  EXPECT_EQ(line["number"], "  1");
   EXPECT_EQ(line["level"], "info");
   EXPECT_FALSE(line.contains("table"));
 }

@@ -73,10 +73,10 @@ absl::Status Score(const Collection& collection, Executor& executor) {
   const Query call = query.view(20);
   std::vector<std::vector<Scored>> results(1);
   for (const Collection::Part& part : collection.parts()) {
-    absl::Status status = executor.TopK(*part.copies.front().documents, {&call, 1}, absl::MakeSpan(results), nullptr);
+    absl::Status status = executor.TopK(*part.replicas.front().documents, {&call, 1}, absl::MakeSpan(results), nullptr);
     if (!status.ok()) return status;
     std::vector<TokenMatch> matches(8);
-    status = executor.Align(*part.copies.front().documents, call, {0}, absl::MakeSpan(matches));
+    status = executor.Align(*part.replicas.front().documents, call, {0}, absl::MakeSpan(matches));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

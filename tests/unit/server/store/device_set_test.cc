@@ -24,8 +24,8 @@ TEST_F(DeviceSetTest, ADeviceIsLostOnceAndForItsFirstReason) {
   EXPECT_TRUE(devices.is_gpu());
   EXPECT_EQ(devices.num_alive(), 2u);
   EXPECT_TRUE(devices.StatusOf(1).ok());
-  devices.Lose(1, absl::UnavailableError("Xid 79"));
-  devices.Lose(1, absl::UnavailableError("later"));
+  devices.MarkLost(1, absl::UnavailableError("Xid 79"));
+  devices.MarkLost(1, absl::UnavailableError("later"));
   EXPECT_FALSE(devices.alive(1));
   EXPECT_TRUE(devices.alive(0));
   EXPECT_EQ(devices.num_alive(), 1u);
@@ -36,20 +36,20 @@ TEST_F(DeviceSetTest, ADeviceIsLostOnceAndForItsFirstReason) {
 TEST_F(DeviceSetTest, UnderExitTheFirstLossIsTheEndAndUnderDegradeTheLast) {
   DeviceSet exits(Members(), OnDeviceLoss::kExit);
   EXPECT_TRUE(exits.Health().ok());
-  exits.Lose(1, absl::UnavailableError("a"));
+  exits.MarkLost(1, absl::UnavailableError("a"));
   EXPECT_EQ(exits.Health().message(), "device 5: a");
 
   DeviceSet degrades(Members(), OnDeviceLoss::kDegrade);
-  degrades.Lose(1, absl::UnavailableError("a"));
+  degrades.MarkLost(1, absl::UnavailableError("a"));
   EXPECT_TRUE(degrades.Health().ok());
-  degrades.Lose(0, absl::UnavailableError("b"));
+  degrades.MarkLost(0, absl::UnavailableError("b"));
   EXPECT_EQ(degrades.Health().message(), "device 5: a");
   EXPECT_EQ(degrades.num_alive(), 0u);
 
   test::FakeBackend cpu;
   DeviceSet one(&cpu);
   EXPECT_FALSE(one.is_gpu());
-  one.Lose(0, absl::UnavailableError("gone"));
+  one.MarkLost(0, absl::UnavailableError("gone"));
   EXPECT_EQ(one.Health().message(), "gone") << "a single device needs no number";
 }
 
@@ -73,7 +73,7 @@ TEST_F(DeviceSetTest, ThreadsMayLoseAndAskAtTheSameTime) {
   for (int idx = 0; idx < 4; ++idx) {
     threads.emplace_back([&, idx] {
       for (int round = 0; round < 200; ++round) {
-        if (round == 100) devices.Lose(1, absl::UnavailableError("by " + std::to_string(idx)));
+        if (round == 100) devices.MarkLost(1, absl::UnavailableError("by " + std::to_string(idx)));
         devices.Poll();
         if (devices.alive(1) != devices.StatusOf(1).ok() && devices.alive(1)) ++wrong;
         if (!devices.Health().ok()) ++wrong;

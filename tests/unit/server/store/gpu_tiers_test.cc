@@ -49,8 +49,8 @@ TEST_F(GpuTiersTest, EveryTierCanBeAskedFor) {
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ((*loaded)->tiers(), names[idx]);
     EXPECT_EQ(gpu_.loads().back().tier, tiers[idx]);
-    ASSERT_THAT((*loaded)->shares(), SizeIs(1));
-    const Collection::Share share = (*loaded)->shares()[0];
+    ASSERT_THAT((*loaded)->tier_usage(), SizeIs(1));
+    const Collection::TierUsage share = (*loaded)->tier_usage()[0];
     EXPECT_EQ(share.device_bytes, idx == 0 ? bytes : 0);
     EXPECT_EQ(share.host_bytes, idx == 1 ? bytes : 0);
     EXPECT_EQ(share.num_shards, manifest_.shards.size());

@@ -37,7 +37,7 @@ class ManyDevicesTest : public testing::Test {
   static uint64_t TokensOn(const Collection& collection, uint32_t device) {
     uint64_t tokens = 0;
     for (const Collection::Part& part : collection.parts()) {
-      if (part.On(device) != nullptr) tokens += static_cast<uint64_t>(part.num_tokens());
+      if (part.DocumentsOn(device) != nullptr) tokens += static_cast<uint64_t>(part.num_tokens());
     }
     return tokens;
   }
@@ -61,15 +61,16 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   for (uint32_t device = 0; device < 3; ++device) {
     EXPECT_NEAR(static_cast<double>(TokensOn(**loaded, device)), static_cast<double>((*loaded)->num_tokens()) / 3,
                 static_cast<double>(largest));
-    EXPECT_EQ(backends_[device].num_documents_alive(), static_cast<int64_t>((*loaded)->shares()[device].num_shards));
+    EXPECT_EQ(backends_[device].num_documents_alive(),
+              static_cast<int64_t>((*loaded)->tier_usage()[device].num_shards));
   }
-  ASSERT_THAT((*loaded)->shares(), SizeIs(3));
+  ASSERT_THAT((*loaded)->tier_usage(), SizeIs(3));
   EXPECT_EQ((*loaded)->tiers(), "gpu");
   // A second store places the collection as the first did, and the plan says so before.
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {
-    EXPECT_EQ((*again)->parts()[part].copies[0].device, (*loaded)->parts()[part].copies[0].device);
+    EXPECT_EQ((*again)->parts()[part].replicas[0].device, (*loaded)->parts()[part].replicas[0].device);
   }
   const absl::StatusOr<std::string> plan = other.MemoryPlan(folder_.path(), Residency::kAuto);
   ASSERT_TRUE(plan.ok());
@@ -102,14 +103,14 @@ TEST_F(ManyDevicesTest, CopiesGoToEveryDevice) {
 
 TEST_F(ManyDevicesTest, SmallCollectionsAreCopiedUnlessTheySayNo) {
   CollectionStore never(&devices_, {.replicate_below_bytes = CollectionBytes()});
-  EXPECT_THAT((*never.Load("a", folder_.path(), Residency::kAuto))->parts()[0].copies, SizeIs(1));
+  EXPECT_THAT((*never.Load("a", folder_.path(), Residency::kAuto))->parts()[0].replicas, SizeIs(1));
   CollectionStore store(&devices_, {.replicate_below_bytes = CollectionBytes() + 1});
-  EXPECT_THAT((*store.Load("a", folder_.path(), Residency::kAuto))->parts()[0].copies, SizeIs(3));
-  EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->parts()[0].copies, SizeIs(1));
-  EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->parts()[0].copies, SizeIs(3));
+  EXPECT_THAT((*store.Load("a", folder_.path(), Residency::kAuto))->parts()[0].replicas, SizeIs(3));
+  EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->parts()[0].replicas, SizeIs(1));
+  EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->parts()[0].replicas, SizeIs(3));
   // A reload asks for the same.
   Publish(8);
-  EXPECT_THAT((*store.Reload("b", nullptr))->parts()[0].copies, SizeIs(1));
+  EXPECT_THAT((*store.Reload("b", nullptr))->parts()[0].replicas, SizeIs(1));
 }
 
 TEST_F(ManyDevicesTest, ADeviceThatIsLostDuringALoadIsLeftOut) {
@@ -138,7 +139,7 @@ TEST_F(ManyDevicesTest, UnderExitALossFailsTheLoad) {
 
 TEST_F(ManyDevicesTest, WithoutADeviceNothingLoads) {
   CollectionStore store(&devices_, {});
-  for (size_t device = 0; device < 3; ++device) devices_.Lose(device, absl::UnavailableError("gone"));
+  for (size_t device = 0; device < 3; ++device) devices_.MarkLost(device, absl::UnavailableError("gone"));
   EXPECT_EQ(store.Load("a", folder_.path(), Residency::kAuto).status().code(), absl::StatusCode::kUnavailable);
 }
 
@@ -148,7 +149,7 @@ TEST_F(ManyDevicesTest, AReloadMovesWhatALostDeviceHadEvenOfTheSameGeneration) {
   bool changed = true;
   ASSERT_TRUE(store.Reload("a", &changed).ok());
   EXPECT_FALSE(changed);
-  devices_.Lose(2, absl::UnavailableError("Xid 79"));
+  devices_.MarkLost(2, absl::UnavailableError("Xid 79"));
   EXPECT_GT(first->num_unavailable(devices_), 0u);
   const auto second = store.Reload("a", &changed);
   ASSERT_TRUE(second.ok()) << second.status();
@@ -163,7 +164,7 @@ TEST_F(ManyDevicesTest, AReloadMovesWhatALostDeviceHadEvenOfTheSameGeneration) {
 TEST_F(ManyDevicesTest, CopiesThatAreLeftNeedNoReload) {
   CollectionStore store(&devices_, {});
   const auto loaded = *store.Load("a", folder_.path(), Residency::kAuto, Replication::kOn);
-  devices_.Lose(0, absl::UnavailableError("Xid 79"));
+  devices_.MarkLost(0, absl::UnavailableError("Xid 79"));
   EXPECT_EQ(loaded->num_unavailable(devices_), 0u);
   bool changed = true;
   ASSERT_TRUE(store.Reload("a", &changed).ok());

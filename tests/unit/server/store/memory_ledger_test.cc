@@ -149,7 +149,7 @@ TEST_F(ManyMemoriesTest, AllOrNothingIsTaken) {
 
 TEST_F(ManyMemoriesTest, NothingIsTakenOfALostDevice) {
   MemoryLedger ledger(&devices_, {}, {}, nullptr);
-  devices_.Lose(1, absl::UnavailableError("Xid 79"));
+  devices_.MarkLost(1, absl::UnavailableError("Xid 79"));
   EXPECT_EQ(ledger.Available().devices[1].available_bytes, 0u);
   const absl::Status status = ledger.Reserve({{1, 1, 1}, 0}, "it").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);

@@ -37,15 +37,15 @@ std::vector<ShardToPlace> Shards(const std::vector<uint64_t>& sizes, const std::
 // "gpu@0 host@1 ...": tier and devices of each shard.
 std::string Text(const Placement& placement) {
   std::string text;
-  for (const ShardPlace& place : placement.shards) {
+  for (const ShardPlacement& place : placement.shards) {
     text += (text.empty() ? "" : " ") + std::string(Name(place.tier.tier)) + "@";
     for (const uint32_t device : place.devices) text += std::to_string(device);
   }
   return text;
 }
 
-std::string PlaceAuto(const std::vector<uint64_t>& sizes, const Room& room) {
-  return Text(Place(Shards(sizes, {kGpu, kHost, kDisk}), room, false));
+std::string PlaceAuto(const std::vector<uint64_t>& sizes, const Capacity& capacity) {
+  return Text(PlaceShards(Shards(sizes, {kGpu, kHost, kDisk}), capacity, false));
 }
 
 TEST(PlacementTest, AutoTakesTheFirstTierThatHoldsAShardInManifestOrder) {
@@ -76,26 +76,27 @@ TEST(PlacementTest, ABetterTierLeavesRoomForTheOthersInTheirWorst) {
   for (ShardToPlace& shard : shards) {
     shard = {.token_bytes = 10, .choices = {{kHost, {.device_bytes = 12}}, {kDisk, {.device_bytes = 2}}}};
   }
-  EXPECT_EQ(Text(Place(shards, {.device_bytes = {48}}, false)), "host@0 host@0 host@0 host@0");
-  EXPECT_EQ(Text(Place(shards, {.device_bytes = {47}}, false)), "host@0 host@0 host@0 disk@0");
-  EXPECT_EQ(Text(Place(shards, {.device_bytes = {18}}, false)), "host@0 disk@0 disk@0 disk@0");
-  EXPECT_EQ(Text(Place(shards, {.device_bytes = {17}}, false)), "disk@0 disk@0 disk@0 disk@0");
-  const Placement placement = Place(shards, {.device_bytes = {18}}, false);
+  EXPECT_EQ(Text(PlaceShards(shards, {.device_bytes = {48}}, false)), "host@0 host@0 host@0 host@0");
+  EXPECT_EQ(Text(PlaceShards(shards, {.device_bytes = {47}}, false)), "host@0 host@0 host@0 disk@0");
+  EXPECT_EQ(Text(PlaceShards(shards, {.device_bytes = {18}}, false)), "host@0 disk@0 disk@0 disk@0");
+  EXPECT_EQ(Text(PlaceShards(shards, {.device_bytes = {17}}, false)), "disk@0 disk@0 disk@0 disk@0");
+  const Placement placement = PlaceShards(shards, {.device_bytes = {18}}, false);
   EXPECT_THAT(placement.demand.device_bytes, ElementsAre(18));
 }
 
 TEST(PlacementTest, WhatDoesNotFitIsPlacedAllTheSameAndItsDemandSaysSo) {
-  const Placement placement = Place(Shards({10, 10}, {kGpu}), {.device_bytes = {15, 3}, .host_bytes = 0}, false);
+  const Placement placement = PlaceShards(Shards({10, 10}, {kGpu}), {.device_bytes = {15, 3}, .host_bytes = 0}, false);
   EXPECT_THAT(placement.demand.device_bytes, ElementsAre(10, 10));
-  const Placement host = Place(Shards({10, 10}, {kHost}), {.device_bytes = {0, 0}, .host_bytes = 19}, false);
+  const Placement host = PlaceShards(Shards({10, 10}, {kHost}), {.device_bytes = {0, 0}, .host_bytes = 19}, false);
   EXPECT_EQ(host.demand.host_bytes, 20u);
 }
 
 TEST(PlacementTest, LargeShardsGoFirstToTheLeastLoadedDevice) {
-  const Room room{.device_bytes = {1000, 1000}, .host_bytes = 0};
-  EXPECT_EQ(Text(Place(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), room, false)), "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
-  EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, room), "gpu@0 gpu@1 gpu@0 gpu@1");
-  // Among equally loaded devices the one with more room is taken: other collections are there already.
+  const Capacity capacity{.device_bytes = {1000, 1000}, .host_bytes = 0};
+  EXPECT_EQ(Text(PlaceShards(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), capacity, false)),
+            "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
+  EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, capacity), "gpu@0 gpu@1 gpu@0 gpu@1");
+  // Among equally loaded devices the one with more capacity left is taken: other collections are there already.
   EXPECT_EQ(PlaceAuto({5}, {.device_bytes = {10, 20, 20}, .host_bytes = 0}), "gpu@1");
 }
 
@@ -106,19 +107,19 @@ TEST(PlacementTest, DevicesGetEqualSharesOfEveryTier) {
     uint64_t total = 0;
     for (uint64_t& bytes : sizes) total += bytes = 50 + random() % 100;
     for (const size_t num_devices : {1, 2, 3, 8}) {
-      Room room{.device_bytes = {}, .host_bytes = total};
-      room.device_bytes.assign(num_devices, total / num_devices / 2);
-      const Placement placement = Place(Shards(sizes, {kGpu, kHost, kDisk}), room, false);
+      Capacity capacity{.device_bytes = {}, .host_bytes = total};
+      capacity.device_bytes.assign(num_devices, total / num_devices / 2);
+      const Placement placement = PlaceShards(Shards(sizes, {kGpu, kHost, kDisk}), capacity, false);
       std::vector<uint64_t> on_gpu(num_devices), all(num_devices);
       for (size_t idx = 0; idx < sizes.size(); ++idx) {
-        const ShardPlace& place = placement.shards[idx];
+        const ShardPlacement& place = placement.shards[idx];
         EXPECT_NE(place.tier.tier, kDisk);
         all[place.devices[0]] += sizes[idx];
         if (place.tier.tier == kGpu) on_gpu[place.devices[0]] += sizes[idx];
       }
       for (size_t device = 0; device < num_devices; ++device) {
-        EXPECT_LE(on_gpu[device], *room.device_bytes[device]);
-        EXPECT_GE(on_gpu[device] + 150, *room.device_bytes[device]) << "a shard more would have fit";
+        EXPECT_LE(on_gpu[device], *capacity.device_bytes[device]);
+        EXPECT_GE(on_gpu[device] + 150, *capacity.device_bytes[device]) << "a shard more would have fit";
         EXPECT_NEAR(static_cast<double>(all[device]), static_cast<double>(total) / static_cast<double>(num_devices),
                     300);
         EXPECT_EQ(on_gpu[device], placement.demand.device_bytes[device]);
@@ -128,21 +129,21 @@ TEST(PlacementTest, DevicesGetEqualSharesOfEveryTier) {
 }
 
 TEST(PlacementTest, ADeviceWithLessRoomGetsLess) {
-  EXPECT_EQ(Text(Place(Shards({5, 5, 4}, {kGpu}), {.device_bytes = {10, 4}, .host_bytes = 0}, false)),
+  EXPECT_EQ(Text(PlaceShards(Shards({5, 5, 4}, {kGpu}), {.device_bytes = {10, 4}, .host_bytes = 0}, false)),
             "gpu@0 gpu@0 gpu@1");
   // Auto prefers the better tier to the better balance.
   EXPECT_EQ(PlaceAuto({5, 5, 4}, {.device_bytes = {10, 4}, .host_bytes = 100}), "gpu@0 gpu@0 gpu@1");
 }
 
 TEST(PlacementTest, NothingGoesToALostDevice) {
-  const Room room{.device_bytes = {std::nullopt, 20, std::nullopt, 5}, .host_bytes = 100};
-  EXPECT_EQ(PlaceAuto({10, 10, 5, 7}, room), "gpu@1 gpu@1 gpu@3 host@3");
-  EXPECT_EQ(Text(Place(Shards({5, 5}, {kHost}), room, true)), "host@13 host@13");
+  const Capacity capacity{.device_bytes = {std::nullopt, 20, std::nullopt, 5}, .host_bytes = 100};
+  EXPECT_EQ(PlaceAuto({10, 10, 5, 7}, capacity), "gpu@1 gpu@1 gpu@3 host@3");
+  EXPECT_EQ(Text(PlaceShards(Shards({5, 5}, {kHost}), capacity, true)), "host@13 host@13");
 }
 
 TEST(PlacementTest, CopiesTakeTheirRoomOnEveryDevice) {
-  const Room room{.device_bytes = {20, 15}, .host_bytes = 20};
-  const Placement placement = Place(Shards({10, 5, 10, 10}, {kGpu, kHost, kDisk}), room, true);
+  const Capacity capacity{.device_bytes = {20, 15}, .host_bytes = 20};
+  const Placement placement = PlaceShards(Shards({10, 5, 10, 10}, {kGpu, kHost, kDisk}), capacity, true);
   EXPECT_EQ(Text(placement), "gpu@01 gpu@01 host@01 disk@01");
   EXPECT_THAT(placement.demand.device_bytes, ElementsAre(15, 15));
   EXPECT_EQ(placement.demand.host_bytes, 20u) << "each device pins a copy of its own";
@@ -150,7 +151,8 @@ TEST(PlacementTest, CopiesTakeTheirRoomOnEveryDevice) {
 
 TEST(PlacementTest, AbsurdSizesSaturate) {
   const uint64_t huge = ~uint64_t{0} - 5;
-  const Placement placement = Place(Shards({huge, huge, 10}, {kGpu}), {.device_bytes = {100}, .host_bytes = 0}, false);
+  const Placement placement =
+      PlaceShards(Shards({huge, huge, 10}, {kGpu}), {.device_bytes = {100}, .host_bytes = 0}, false);
   EXPECT_THAT(placement.demand.device_bytes, ElementsAre(~uint64_t{0}));
 }
 

@@ -18,13 +18,13 @@ constexpr absl::Duration kMaxDead = absl::Milliseconds(15);
 // and to answer, 2 ms at most each.
 constexpr absl::Duration kMaxUnanswered = absl::Milliseconds(7);
 
-uint64_t JobsOf(const Amount& amount) { return static_cast<uint64_t>(amount.jobs); }
-uint64_t WorkOf(const Amount& amount) { return amount.work; }
-uint64_t BytesOf(const Amount& amount) { return amount.bytes; }
-using Quantity = uint64_t (*)(const Amount&);
+uint64_t JobsOf(const QueueSize& amount) { return static_cast<uint64_t>(amount.jobs); }
+uint64_t WorkOf(const QueueSize& amount) { return amount.work; }
+uint64_t BytesOf(const QueueSize& amount) { return amount.bytes; }
+using Quantity = uint64_t (*)(const QueueSize&);
 constexpr std::array<Quantity, 3> kQuantities = {JobsOf, WorkOf, BytesOf};
 
-void Count(const JobRecord& record, int sign, Amount* amount) {
+void Count(const JobRecord& record, int sign, QueueSize* amount) {
   amount->jobs += sign;
   amount->work += sign > 0 ? record.work : 0 - record.work;
   amount->bytes += sign > 0 ? record.bytes : 0 - record.bytes;
@@ -89,10 +89,10 @@ void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time n
   // "At a hard bound": an empty queue takes any job, and one below its client's share of what it breaks, "the bound
   // over the number of clients", is let in, unless all that could give way for it has a higher priority.
   if (total_.jobs == 0) return reason(false);
-  const Amount bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
-  const Amount more = {1, record.work, record.bytes};
+  const QueueSize bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
+  const QueueSize more = {1, record.work, record.bytes};
   const auto held = held_.find(record.client);
-  const Amount mine = held == held_.end() ? Amount() : held->second;
+  const QueueSize mine = held == held_.end() ? QueueSize() : held->second;
   const uint64_t num_clients = held_.size() + (held == held_.end() ? 1 : 0);
   bool breaks = false;
   bool within_share = true;

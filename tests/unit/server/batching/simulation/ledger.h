@@ -80,7 +80,7 @@ class Ledger {
   void Over(const Dispatcher& dispatcher, int64_t num_failed_by_stop);
 
   void Cancel(JobRecord& record, absl::Time now);
-  void LoseDevice() { device_lost_ = true; }
+  void FailOnDeviceLoss() { device_lost_ = true; }
   void StopNow() { stop_now_ = true; }
   void CountFailedByStop(int64_t jobs) { failed_by_stop_ += jobs; }
 
@@ -106,8 +106,8 @@ class Ledger {
 
   // What waits, by priority and client.
   std::array<std::map<uint64_t, std::set<uint64_t>>, 3> waiting_;
-  std::map<uint64_t, Amount> held_;  // by client
-  Amount total_;
+  std::map<uint64_t, QueueSize> held_;  // by client
+  QueueSize total_;
   int64_t queries_ = 0;
   int64_t running_ = 0;
   std::set<int> busy_lanes_;

@@ -30,7 +30,7 @@ std::string World::Run(Tally* tally) {
     ++tally_.steps;
     if (tally_.steps == options_.lost_at_step) {
       lost_ = true;
-      ledger_.LoseDevice();
+      ledger_.FailOnDeviceLoss();
     }
     if (tally_.steps == options_.stop_at_step) stop_.at = now_;
     if (!Step()) ledger_.Break("nothing is left to happen, and it is not over: a thread was not woken");
@@ -70,10 +70,10 @@ bool World::Step() {
   consider(&stop_.at, [this] { StepStop(); });
   for (size_t idx = 0; idx < in_flight_.size(); ++idx) {
     consider(&in_flight_[idx].first, [this, idx] {
-      const Wakes wakes = in_flight_[idx].second;
+      const Wakeups wakeups = in_flight_[idx].second;
       in_flight_[idx] = in_flight_.back();
       in_flight_.pop_back();
-      Wake(wakes);
+      Wake(wakeups);
     });
   }
   if (*first == absl::InfiniteFuture()) return false;
@@ -90,7 +90,7 @@ void World::StepLane(Thread& lane) {
     EndScoring(lane);
     const auto answerer =
         std::find_if(answerers_.begin(), answerers_.end(), [](const Thread& one) { return one.state == State::kIdle; });
-    if (lane.batch.hand_over && answerer != answerers_.end()) {
+    if (lane.batch.hand_off && answerer != answerers_.end()) {
       answerer->batch = std::move(lane.batch);
       answerer->state = State::kAnswering;
       answerer->at = now_ + Latency();
@@ -103,28 +103,28 @@ void World::StepLane(Thread& lane) {
     return;
   }
   if (lane.state == State::kAnswering) dispatcher_.AnswerScored(&lane.batch);
-  if (lane.state == State::kSleeping) dispatcher_.LaneWoke();
+  if (lane.state == State::kSleeping) dispatcher_.LaneWokeUp();
   lane.state = State::kReady;
   lane.notified = false;
   lane.batch = Batch();
   absl::Duration time;
-  const Dispatcher::LaneStep step = dispatcher_.NextForLane(now_, &lane.batch, &time);
+  const Dispatcher::LaneAction step = dispatcher_.NextLaneAction(now_, &lane.batch, &time);
   ledger_.SeeDropped(dispatcher_.dropped(), now_);
   switch (step) {
-    case Dispatcher::LaneStep::kEnd:
+    case Dispatcher::LaneAction::kEnd:
       lane.state = State::kEnded;
       break;
-    case Dispatcher::LaneStep::kSleep:
+    case Dispatcher::LaneAction::kSleep:
       lane.state = State::kSleeping;
       if (options_.spurious_wakes && Chance(0.05)) lane.at = now_ + Exponential(absl::Milliseconds(20));
       break;
-    case Dispatcher::LaneStep::kHoldBack:
+    case Dispatcher::LaneAction::kDelayBatch:
       if (time > options_.scheduler.max_batch_delay)
         ledger_.Break("a batch is held back for longer than max_batch_delay");
       lane.state = State::kHoldingBack;
       lane.at = now_ + time + Latency();
       break;
-    case Dispatcher::LaneStep::kScore:
+    case Dispatcher::LaneAction::kScore:
       BeginScoring(lane, now_);
       break;
   }
@@ -138,7 +138,7 @@ void World::StepAnswerer(Thread& answerer) {
   answerer.state = State::kIdle;
 }
 
-// As Scheduler::Impl::SubmitOrScore, behind AcceptOrTake.
+// As Scheduler::Impl::SubmitOrScore, behind SubmitOrTakeBatch.
 void World::StepCaller() {
   Note(3);
   if (caller_.state == State::kScoring) {
@@ -150,7 +150,7 @@ void World::StepCaller() {
   dispatcher_.AnswerScored(&caller_.batch);
   caller_.batch = Batch();
   caller_.state = State::kIdle;
-  dispatcher_.CallerAnswered();
+  dispatcher_.CallerDone();
   AfterCall();
 }
 
@@ -160,20 +160,20 @@ void World::StepReaper() {
   if (reaper_.state == State::kAnswering) {
     dispatcher_.AnswerDropped(&reaper_.dropped);
   } else if (reaper_.state == State::kSleeping) {
-    dispatcher_.ReaperWoke();
+    dispatcher_.ReaperWokeUp();
   }
   reaper_.notified = false;
   absl::Duration time;
-  switch (dispatcher_.NextForReaper(now_, &reaper_.dropped, &time)) {
-    case Dispatcher::ReaperStep::kEnd:
+  switch (dispatcher_.NextReaperAction(now_, &reaper_.dropped, &time)) {
+    case Dispatcher::ReaperAction::kEnd:
       reaper_.state = State::kEnded;
       break;
-    case Dispatcher::ReaperStep::kAnswer:
+    case Dispatcher::ReaperAction::kAnswer:
       ledger_.ReaperTook(reaper_.dropped, now_);
       reaper_.state = State::kAnswering;
       reaper_.at = now_ + Latency();
       break;
-    case Dispatcher::ReaperStep::kSleep:
+    case Dispatcher::ReaperAction::kSleep:
       reaper_.state = State::kSleeping;
       reaper_.at = now_ + time + Latency();
       break;
@@ -199,7 +199,7 @@ void World::StepStop() {
   const bool fails = !dispatcher_.idle();
   if (fails) ledger_.StopNow();
   ledger_.CountFailedByStop(fails ? dispatcher_.stats().queued_jobs : 0);
-  dispatcher_.FailRest();
+  dispatcher_.FailRemaining();
   ledger_.SeeDropped(dispatcher_.dropped(), now_);
   AfterCall();
 }
@@ -265,8 +265,8 @@ void World::Offer(bool by_caller) {
   record.enqueued = thread_now;
   ledger_.Offered(&record);
   Batch batch;
-  const absl::Status status = by_caller ? dispatcher_.AcceptOrTake(job, health(), thread_now, &batch)
-                                        : dispatcher_.Accept(job, health(), thread_now);
+  const absl::Status status = by_caller ? dispatcher_.SubmitOrTakeBatch(job, health(), thread_now, &batch)
+                                        : dispatcher_.Submit(job, health(), thread_now);
   if (batch.jobs.empty()) ledger_.SeeDropped(dispatcher_.dropped(), now_);
   if (status.ok() != (job == nullptr)) ledger_.Break("a job that was refused is the caller's, and no other");
   if (status.ok()) {
@@ -330,31 +330,31 @@ void World::EndScoring(Thread& thread) {
 // Notifications leave after the lock is given back, at once or a little later.
 void World::AfterCall() {
   ledger_.Compare(dispatcher_.stats());
-  const Wakes wakes = dispatcher_.TakeWakes();
-  if (!wakes.lane && !wakes.lanes && !wakes.reaper && !wakes.idle) return;
-  if (Chance(0.5)) return Wake(wakes);
-  in_flight_.emplace_back(now_ + absl::Microseconds(1 + static_cast<int64_t>(random_() % 20)), wakes);
+  const Wakeups wakeups = dispatcher_.TakeWakeups();
+  if (!wakeups.lane && !wakeups.lanes && !wakeups.reaper && !wakeups.idle) return;
+  if (Chance(0.5)) return Wake(wakeups);
+  in_flight_.emplace_back(now_ + absl::Microseconds(1 + static_cast<int64_t>(random_() % 20)), wakeups);
 }
 
 // As condition variables: nobody hears a notification that does not wait.
-void World::Wake(const Wakes& wakes) {
+void World::Wake(const Wakeups& wakeups) {
   Note(8);
   std::vector<Thread*> waiting;
   for (Thread& lane : lanes_) {
     const bool waits = (lane.state == State::kSleeping || lane.state == State::kHoldingBack) && !lane.notified;
     if (waits) waiting.push_back(&lane);
   }
-  if (!wakes.lanes && wakes.lane && waiting.size() > 1) waiting = {waiting[random_() % waiting.size()]};
-  if (!wakes.lanes && !wakes.lane) waiting.clear();
+  if (!wakeups.lanes && wakeups.lane && waiting.size() > 1) waiting = {waiting[random_() % waiting.size()]};
+  if (!wakeups.lanes && !wakeups.lane) waiting.clear();
   for (Thread* const lane : waiting) {
     lane->notified = true;
     lane->at = now_ + Latency();
   }
-  if (wakes.reaper && reaper_.state == State::kSleeping && !reaper_.notified) {
+  if (wakeups.reaper && reaper_.state == State::kSleeping && !reaper_.notified) {
     reaper_.notified = true;
     reaper_.at = now_ + Latency();
   }
-  if (wakes.idle && stopping_ && !rest_failed_) stop_.at = std::min(stop_.at, now_ + Latency());
+  if (wakeups.idle && stopping_ && !rest_failed_) stop_.at = std::min(stop_.at, now_ + Latency());
 }
 
 // No lane stands idle while jobs wait: a thread that sleeps is woken, or is about to be, where there is a free lane and
@@ -369,8 +369,8 @@ void World::CheckProgress() {
     if (lane.state == State::kReady || lane.state == State::kHoldingBack || lane.notified) return;
   }
   if (!asleep || busy >= options_.num_lanes) return;
-  for (const auto& [at, wakes] : in_flight_) {
-    if (wakes.lane || wakes.lanes) return;
+  for (const auto& [at, wakeups] : in_flight_) {
+    if (wakeups.lane || wakeups.lanes) return;
   }
   ledger_.Break(absl::StrCat(ledger_.num_waiting(), " jobs wait, a lane is free, and its thread sleeps"));
 }

@@ -31,7 +31,7 @@ struct WorldOptions {
   bool one_priority = false;
   double deadline_share = 0;
   double cancel_share = 0;
-  double caller_share = 0;  // of jobs that come by AcceptOrTake
+  double caller_share = 0;  // of jobs that come by SubmitOrTakeBatch
   // The device.
   double work_per_second = 1e6;
   double slow_share = 0;  // of batches: as a kernel that takes a hundred times as long
@@ -71,7 +71,7 @@ class World {
   std::string Run(Tally* tally);
 
  private:
-  using Wakes = Dispatcher::Wakes;
+  using Wakeups = Dispatcher::Wakeups;
   enum class State { kReady, kSleeping, kHoldingBack, kScoring, kAnswering, kIdle, kEnded };
   struct Thread {
     State state = State::kReady;
@@ -94,7 +94,7 @@ class World {
   std::unique_ptr<engine::Job> MakeJob();
   void BeginScoring(Thread& thread, absl::Time thread_now);
   void EndScoring(Thread& thread);
-  void Wake(const Wakes& wakes);
+  void Wake(const Wakeups& wakes);
   void AfterCall();
   void CheckProgress();
   bool Over() const;
@@ -122,7 +122,7 @@ class World {
   Thread reaper_;
   Thread caller_{.state = State::kIdle};  // the one that has a batch
   Thread stop_{.state = State::kIdle};
-  std::vector<std::pair<absl::Time, Wakes>> in_flight_;  // between the lock and the notification
+  std::vector<std::pair<absl::Time, Wakeups>> in_flight_;  // between the lock and the notification
   absl::Time next_arrival_;
   absl::Time next_cancel_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();

@@ -1,4 +1,4 @@
-#include "server/engine/candidate_split.h"
+#include "server/engine/candidates_by_part.h"
 
 #include <limits>
 
@@ -7,10 +7,10 @@
 namespace maxsim::engine {
 namespace {
 
-// Whether nothing is wrong with any candidate, without a branch for each.
+// Returns whether all ordinals exist and the positions ascend, without a branch for each candidate.
 bool AllValid(const CandidateSet& set, uint64_t num_documents) {
-  // In a form that compilers turn into vectors. The highest bit tells of an ordinal of 2^63 or more, or of one that is
-  // beyond the last.
+  // Compilers vectorise this form. The highest bit of `beyond` is set by an ordinal of 2^63 or more, and by one that is
+  // beyond the last document.
   uint64_t beyond = 0;
   for (const uint64_t ordinal : set.ordinals) beyond |= ordinal | (num_documents - 1 - ordinal);
   uint32_t not_ascending = 0;
@@ -46,7 +46,7 @@ absl::Status Check(const store::Collection& collection, const CandidateSet& set)
 
 }  // namespace
 
-absl::Status CandidateSplit::Assign(const store::Collection& collection, const CandidateSet& set) {
+absl::Status CandidatesByPart::Assign(const store::Collection& collection, const CandidateSet& set) {
   if (absl::Status status = Check(collection, set); !status.ok()) return status;
   const size_t count = set.ordinals.size();
   const size_t num_parts = collection.parts().size();
@@ -63,16 +63,16 @@ absl::Status CandidateSplit::Assign(const store::Collection& collection, const C
     return absl::OkStatus();
   }
 
-  // A counting sort by part: stable, and linear in the list.
-  places_.resize(count);
+  // This counting sort by part is stable and linear in the list.
+  locations_.resize(count);
   for (size_t idx = 0; idx < count; ++idx) {
-    places_[idx] = collection.Locate(set.ordinals[idx]);
-    ++starts_[places_[idx].part + 1];
+    locations_[idx] = collection.Locate(set.ordinals[idx]);
+    ++starts_[locations_[idx].part + 1];
   }
   for (size_t part = 0; part < num_parts; ++part) starts_[part + 1] += starts_[part];
   for (size_t idx = 0; idx < count; ++idx) {
-    const size_t slot = starts_[places_[idx].part]++;
-    ordinals_[slot] = places_[idx].ordinal;
+    const size_t slot = starts_[locations_[idx].part]++;
+    ordinals_[slot] = locations_[idx].ordinal;
     indices_[slot] = static_cast<uint32_t>(idx);
   }
   // Filling moved each start to the next part's: move them back.

@@ -1,4 +1,4 @@
-#include "server/engine/device_run.h"
+#include "server/engine/device_scorer.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace maxsim::engine {
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens) {
   const int64_t* first = documents.offsets + begin;
   const int64_t* end = documents.offsets + last;
-  // The first offset beyond what fits; the documents before it are whole.
+  // `beyond` is the first offset past max_tokens; the documents that end before it fit.
   const int64_t* beyond = std::upper_bound(
       first + 1, end + 1, max_tokens, [first](int64_t tokens, int64_t offset) { return tokens < offset - *first; });
   return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);
@@ -23,26 +23,26 @@ void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits) {
   hits->resize(kept);
 }
 
-void DeviceRun::Begin(BatchQueries* queries) {
+void DeviceScorer::BeginBatch(BatchQueries* queries) {
   queries_ = queries;
-  if (found_.size() < queries->runs().size()) found_.resize(queries->runs().size());
-  Forget();
+  if (found_.size() < queries->queries().size()) found_.resize(queries->queries().size());
+  Reset();
 }
 
-void DeviceRun::Forget() {
+void DeviceScorer::Reset() {
   lost_ = absl::OkStatus();
   parts_.clear();
   inline_groups_.clear();
   hits_to_align_.clear();
   work_ = {};
-  for (size_t idx = 0; idx < queries_->runs().size(); ++idx) {
+  for (size_t idx = 0; idx < queries_->queries().size(); ++idx) {
     found_[idx].hits.clear();
     found_[idx].num_lists = 0;
     found_[idx].matches.clear();
   }
 }
 
-void DeviceRun::FailCall(size_t job_idx, const absl::Status& status) {
+void DeviceScorer::FailCall(size_t job_idx, const absl::Status& status) {
   if (absl::IsUnavailable(status)) {
     lost_ = status;
   } else {
@@ -50,52 +50,54 @@ void DeviceRun::FailCall(size_t job_idx, const absl::Status& status) {
   }
 }
 
-Query DeviceRun::ToQuery(const QueryRun& run) {
-  Query query;
-  query.tokens = run.query->tokens.data();
-  query.weights = run.query->weights.empty() ? nullptr : run.query->weights.data();
-  query.num_tokens = run.query->num_tokens;
-  query.top_k = run.query->top_k;
-  return query;
+Query DeviceScorer::ToQuery(const BatchQuery& query) {
+  const JobQuery& job_query = *query.job_query;
+  Query result;
+  result.tokens = job_query.tokens.data();
+  result.weights = job_query.weights.empty() ? nullptr : job_query.weights.data();
+  result.num_tokens = job_query.num_tokens;
+  result.top_k = job_query.top_k;
+  return result;
 }
 
-void DeviceRun::Score() {
+void DeviceScorer::Score() {
   for (size_t idx = 0; idx < parts_.size() && AnyAlive(); ++idx) ScorePart(parts_[idx]);
   for (size_t idx = 0; idx < inline_groups_.size() && AnyAlive(); ++idx) ScoreInline(*inline_groups_[idx]);
   parts_.clear();
   inline_groups_.clear();
 }
 
-void DeviceRun::Align() {
-  // One call a query and part.
+void DeviceScorer::Align() {
+  // Each call aligns the hits of one query in one part.
   std::stable_sort(hits_to_align_.begin(), hits_to_align_.end(), [](const HitToAlign& a, const HitToAlign& b) {
-    return a.run->idx != b.run->idx ? a.run->idx < b.run->idx : a.part < b.part;
+    return a.query->idx != b.query->idx ? a.query->idx < b.query->idx : a.part < b.part;
   });
   const absl::Span<const HitToAlign> all = hits_to_align_;
   for (size_t begin = 0, end = 0; begin < all.size() && AnyAlive(); begin = end) {
     const HitToAlign& first = all[begin];
-    for (end = begin; end < all.size() && all[end].run == first.run && all[end].part == first.part;) ++end;
-    if (!Alive(*first.run)) continue;
-    AlignHits(*first.run, *queries_->collection().parts()[first.part].On(device_), all.subspan(begin, end - begin));
+    for (end = begin; end < all.size() && all[end].query == first.query && all[end].part == first.part;) ++end;
+    if (!Alive(*first.query)) continue;
+    AlignHits(*first.query, *queries_->collection().parts()[first.part].DocumentsOn(device_),
+              all.subspan(begin, end - begin));
   }
   hits_to_align_.clear();
 }
 
-// Aligns hits of one query, documents of `documents`, and puts each row of matches where it belongs.
-void DeviceRun::AlignHits(const QueryRun& run, const Documents& documents, absl::Span<const HitToAlign> hits) {
-  const auto num_tokens = static_cast<size_t>(run.query->num_tokens);
-  const auto piece = static_cast<size_t>(limits_.max_candidates);
-  for (; !hits.empty(); hits.remove_prefix(std::min(piece, hits.size()))) {
-    const auto some = hits.first(std::min(piece, hits.size()));
+// Aligns hits of one query in `documents`, and copies each row of matches to its hit's.
+void DeviceScorer::AlignHits(const BatchQuery& query, const Documents& documents, absl::Span<const HitToAlign> hits) {
+  const auto num_tokens = static_cast<size_t>(query.job_query->num_tokens);
+  const auto max_hits = static_cast<size_t>(limits_.max_candidates);
+  for (; !hits.empty(); hits.remove_prefix(std::min(max_hits, hits.size()))) {
+    const auto some = hits.first(std::min(max_hits, hits.size()));
     queries_->DropCancelledAndExpired();
-    if (!Alive(run)) return;
+    if (!Alive(query)) return;
     ordinals_.clear();
     for (const HitToAlign& hit : some) ordinals_.push_back(hit.ordinal);
     matches_.resize(some.size() * num_tokens);
     const absl::Time start = MonotonicNow();
-    const absl::Status status = executor_->Align(documents, ToQuery(run), ordinals_, absl::MakeSpan(matches_));
+    const absl::Status status = executor_->Align(documents, ToQuery(query), ordinals_, absl::MakeSpan(matches_));
     if (!status.ok()) {
-      FailCall(run.job_idx, status);
+      FailCall(query.job_idx, status);
       return;
     }
     work_.timings.kernel_seconds += absl::ToDoubleSeconds(MonotonicNow() - start);

@@ -1,4 +1,4 @@
-// A candidate list of collection ordinals, sorted out by the parts of the collection.
+// A list of candidates, sorted by the parts of the collection that they lie in.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 namespace maxsim::engine {
 
 // Keeps its memory from one list to the next. Not thread-safe.
-class CandidateSplit {
+class CandidatesByPart {
  public:
-  // Replaces the contents by `set` (kOrdinals) of `collection`. INVALID_ARGUMENT when an ordinal is beyond the
+  // Replaces the contents by `set` (kOrdinals) of `collection`. Returns INVALID_ARGUMENT when an ordinal is beyond the
   // collection, or the positions are not as many as the ordinals or do not increase.
   absl::Status Assign(const store::Collection& collection, const CandidateSet& set);
 
-  // The candidates that lie in a part: their ordinals there, and their indices into set.ordinals. In the list's order,
-  // so that ties between candidates of one part break as the contract says.
+  // Return the candidates that lie in a part: their ordinals in the part, and their indices into set.ordinals. Both
+  // keep the list's order, so that ties between candidates of one part break as the contract says.
   absl::Span<const uint32_t> ordinals(size_t part) const { return Slice(ordinals_, part); }
   absl::Span<const uint32_t> indices(size_t part) const { return Slice(indices_, part); }
 
@@ -32,7 +32,7 @@ class CandidateSplit {
   std::vector<uint32_t> ordinals_;  // grouped by part
   std::vector<uint32_t> indices_;   // parallel to ordinals_
   std::vector<size_t> starts_;      // [parts + 1]
-  std::vector<store::Collection::Location> places_;
+  std::vector<store::Collection::Location> locations_;
 };
 
 }  // namespace maxsim::engine

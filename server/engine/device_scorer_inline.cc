@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/engine/device_run.h"
+#include "server/engine/device_scorer.h"
 #include "server/engine/engine.h"
 
 namespace maxsim::engine {
 
-DocumentsView DeviceRun::InlineView(const CandidateSet& set) const {
+DocumentsView DeviceScorer::InlineView(const CandidateSet& set) const {
   const store::Collection& collection = queries_->collection();
   return {.type = collection.storage(),
           .dim = collection.dim(),
@@ -17,7 +17,7 @@ DocumentsView DeviceRun::InlineView(const CandidateSet& set) const {
           .rotation_seed = collection.manifest().rotation_seed};
 }
 
-absl::Status DeviceRun::CheckInline(const CandidateSet& set) const {
+absl::Status DeviceScorer::CheckInline(const CandidateSet& set) const {
   if (set.inline_offsets.empty()) return absl::InvalidArgumentError("inline documents have no offsets");
   const DocumentsView view = InlineView(set);
   if (absl::Status status = ValidateDocuments(view); !status.ok()) return status;
@@ -42,7 +42,7 @@ absl::Status DeviceRun::CheckInline(const CandidateSet& set) const {
   return absl::OkStatus();
 }
 
-int64_t DeviceRun::EndOfStage(const QueryGroup& group, int64_t begin) const {
+int64_t DeviceScorer::EndOfStagedRange(const QueryGroup& group, int64_t begin) const {
   const DocumentsView view = InlineView(*group.set);
   const int64_t max_tokens = std::min(limits_.max_staged_bytes / StagedBytes(view.type, view.dim, 1),
                                       MaxTokens(queries_->LongestQuery(group)));
@@ -51,7 +51,7 @@ int64_t DeviceRun::EndOfStage(const QueryGroup& group, int64_t begin) const {
   return EndOfRange(view, begin, last, max_tokens);
 }
 
-const Documents* DeviceRun::Stage(const QueryGroup& group, int64_t begin, int64_t end) {
+const Documents* DeviceScorer::Stage(const QueryGroup& group, int64_t begin, int64_t end) {
   DocumentsView view = InlineView(*group.set);
   view.num_documents = end - begin;
   if (begin != 0) {
@@ -71,26 +71,26 @@ const Documents* DeviceRun::Stage(const QueryGroup& group, int64_t begin, int64_
   }
   const absl::StatusOr<const Documents*> staged = executor_->Stage(view);
   if (staged.ok()) return *staged;
-  for (const QueryRun& run : queries_->RunsOf(group)) FailCall(run.job_idx, staged.status());
+  for (const BatchQuery& query : queries_->QueriesOf(group)) FailCall(query.job_idx, staged.status());
   return nullptr;
 }
 
-void DeviceRun::ScoreInline(const QueryGroup& group) {
+void DeviceScorer::ScoreInline(const QueryGroup& group) {
   if (const absl::Status status = CheckInline(*group.set); !status.ok()) {
-    for (const QueryRun& run : queries_->RunsOf(group)) queries_->Fail(run.job_idx, status);
+    for (const BatchQuery& query : queries_->QueriesOf(group)) queries_->Fail(query.job_idx, status);
     return;
   }
   const DocumentsView view = InlineView(*group.set);
   const Documents* staged = nullptr;
   bool whole = false;
   for (int64_t begin = 0; begin < view.num_documents && AnyAlive();) {
-    const int64_t end = EndOfStage(group, begin);
+    const int64_t end = EndOfStagedRange(group, begin);
     staged = Stage(group, begin, end);
     if (staged == nullptr) return;
     whole = begin == 0 && end == view.num_documents;
     tasks_.clear();
-    for (const QueryRun& run : queries_->RunsOf(group)) {
-      tasks_.push_back({.run = &run,
+    for (const BatchQuery& query : queries_->QueriesOf(group)) {
+      tasks_.push_back({.query = &query,
                         .num_candidates = end - begin,
                         .base = static_cast<uint64_t>(begin),
                         .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
@@ -99,18 +99,18 @@ void DeviceRun::ScoreInline(const QueryGroup& group) {
     begin = end;
   }
   bool align = false;
-  for (const QueryRun& run : queries_->RunsOf(group)) {
-    if (!Alive(run)) continue;
-    DeviceHits& found = found_[run.idx];
-    FinishHits(run.query->top_k, found.num_lists, &found.hits);
+  for (const BatchQuery& query : queries_->QueriesOf(group)) {
+    if (!Alive(query)) continue;
+    DeviceHits& found = found_[query.idx];
+    FinishHits(query.job_query->top_k, found.num_lists, &found.hits);
     found.num_lists = 1;
-    if (!run.query->want_alignments) continue;
-    found.matches.resize(found.hits.size() * static_cast<size_t>(run.query->num_tokens));
+    if (!query.job_query->want_alignments) continue;
+    found.matches.resize(found.hits.size() * static_cast<size_t>(query.job_query->num_tokens));
     align = align || !found.hits.empty();
   }
-  // Documents that took several stagings are staged once more; a single staging is still there.
+  // Documents that took several stagings are staged once more; those of a single staging are still staged.
   for (int64_t begin = 0; align && begin < view.num_documents && AnyAlive();) {
-    const int64_t end = EndOfStage(group, begin);
+    const int64_t end = EndOfStagedRange(group, begin);
     if (!whole) staged = Stage(group, begin, end);
     if (staged == nullptr) return;
     AlignInlineHits(group, *staged, begin, end);
@@ -118,19 +118,20 @@ void DeviceRun::ScoreInline(const QueryGroup& group) {
   }
 }
 
-void DeviceRun::AlignInlineHits(const QueryGroup& group, const Documents& documents, int64_t begin, int64_t end) {
-  for (const QueryRun& run : queries_->RunsOf(group)) {
-    if (!Alive(run) || !run.query->want_alignments) continue;
-    DeviceHits& found = found_[run.idx];
+void DeviceScorer::AlignInlineHits(const QueryGroup& group, const Documents& documents, int64_t begin, int64_t end) {
+  for (const BatchQuery& query : queries_->QueriesOf(group)) {
+    if (!Alive(query) || !query.job_query->want_alignments) continue;
+    DeviceHits& found = found_[query.idx];
     inline_hits_.clear();
     for (size_t idx = 0; idx < found.hits.size(); ++idx) {
       const auto document = static_cast<int64_t>(found.hits[idx].ordinal);
       if (document < begin || document >= end) continue;
-      inline_hits_.push_back({.run = &run,
-                              .ordinal = static_cast<uint32_t>(document - begin),
-                              .matches = found.matches.data() + idx * static_cast<size_t>(run.query->num_tokens)});
+      inline_hits_.push_back(
+          {.query = &query,
+           .ordinal = static_cast<uint32_t>(document - begin),
+           .matches = found.matches.data() + idx * static_cast<size_t>(query.job_query->num_tokens)});
     }
-    AlignHits(run, documents, inline_hits_);
+    AlignHits(query, documents, inline_hits_);
   }
 }
 

@@ -1,4 +1,4 @@
-// What one device does for a batch. Private to the lane.
+// Scores the share of a batch that is assigned to one device. Private to the lane.
 #pragma once
 
 #include <cstddef>
@@ -20,98 +20,101 @@ inline bool RanksBefore(const Hit& a, const Hit& b) {
   return a.score != b.score ? a.score > b.score : a.position < b.position;
 }
 
-// What a device found for one query.
+// The hits of one query on one device.
 struct DeviceHits {
-  std::vector<Hit> hits;            // some multiples of top_k at most, in no order
-  int num_lists = 0;                // of the executor's that they came from; more than one need sorting
-  std::vector<TokenMatch> matches;  // of inline documents, when they were asked for: [hits, tokens], hits in rank order
+  std::vector<Hit> hits;            // a few times top_k at most, in no order
+  int num_lists = 0;                // top-k lists of the executor that they came from; more than one need sorting
+  std::vector<TokenMatch> matches;  // [hits, tokens] for inline documents, when asked for; then hits are in rank order
 };
 
-// A hit that is to be aligned, and where its matches go.
+// A hit that is to be aligned, and the row that its matches are written to.
 struct HitToAlign {
-  const QueryRun* run = nullptr;
+  const BatchQuery* query = nullptr;
   uint32_t part = 0;
   uint32_t ordinal = 0;  // in the part
   TokenMatch* matches = nullptr;
 };
 
-// What calls that succeeded did.
+// The work of the backend calls that succeeded.
 struct DeviceWork {
   uint64_t token_pairs = 0;
   uint64_t document_tokens = 0;
   CallTimings timings;  // aligning counts as kernel time
 };
 
-// An executor and what its lane keeps for it. One batch after another: Begin, then work is added and done (Score,
-// Align) as often as need be. All calls from one thread at a time; the runs of other devices may work beside it.
-class DeviceRun {
+// An executor with the memory that its lane keeps for it. BeginBatch begins a batch; then work is added (AddPart,
+// AddInline, AddHitToAlign) and done (Score, Align), several times if need be. One thread at a time may call it;
+// scorers of other devices may run in parallel.
+class DeviceScorer {
  public:
-  // `limits` are those that `executor` was made for.
-  DeviceRun(uint32_t device, std::unique_ptr<Executor> executor, const ExecutorOptions& limits, uint64_t max_call_work)
+  // `limits` must be the options that `executor` was created with.
+  DeviceScorer(uint32_t device, std::unique_ptr<Executor> executor, const ExecutorOptions& limits,
+               uint64_t max_call_work)
       : device_(device), executor_(std::move(executor)), limits_(limits), max_call_work_(max_call_work) {}
 
   uint32_t device() const { return device_; }
 
-  // `queries` is valid until the next Begin.
-  void Begin(BatchQueries* queries);
-  // Drops whatever it was given and found in this batch, its loss included.
-  void Forget();
+  // `queries` must stay valid until the next BeginBatch.
+  void BeginBatch(BatchQueries* queries);
+  // Drops the work, the hits and the device's loss of this batch.
+  void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
   void AddInline(const QueryGroup* group) { inline_groups_.push_back(group); }
-  // Scores what was added since it last did. Hits come beside those that are there.
+  // Scores the parts and inline documents that were added since the last Score, and adds their hits.
   void Score();
   void AddHitToAlign(const HitToAlign& hit) { hits_to_align_.push_back(hit); }
   void Align();
   bool has_work() const { return !parts_.empty() || !inline_groups_.empty() || !hits_to_align_.empty(); }
 
-  // OK, or the UNAVAILABLE with which the device was lost: nothing here is to be believed then.
+  // Returns OK, or the UNAVAILABLE with which the device was lost: then no hits of this scorer may be used.
   const absl::Status& lost() const { return lost_; }
-  // By run; empty where it found nothing.
-  const DeviceHits& found(const QueryRun& run) const { return found_[run.idx]; }
+  // Returns the hits of a query, which may be none.
+  const DeviceHits& found(const BatchQuery& query) const { return found_[query.idx]; }
   const DeviceWork& work() const { return work_; }
 
  private:
-  // One query against some candidates of one set of documents: what a backend call is made of.
+  // One query against some candidates of one set of documents. A backend call runs one or more tasks.
   struct Task {
-    const QueryRun* run = nullptr;
+    const BatchQuery* query = nullptr;
     const uint32_t* ordinals = nullptr;  // null: all documents
     int64_t num_candidates = 0;
-    // Result position p is candidate indices[p] of the query's list; where that is null, the document base + p.
+    // Position p of the result is candidate indices[p] of the query's list or, where indices is null, document base +
+    // p.
     const uint32_t* indices = nullptr;
     uint64_t base = 0;
     uint64_t num_tokens = 0;  // of the candidates
   };
 
-  bool Alive(const QueryRun& run) const { return lost_.ok() && queries_->Alive(run); }
+  bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
   bool AnyAlive() const { return lost_.ok() && queries_->AnyAlive(); }
-  // A call failed on account of one query, or of the device.
+  // Takes note that a call failed, because of one query or of the device.
   void FailCall(size_t job_idx, const absl::Status& status);
   static bool SameCandidates(const Task& a, const Task& b) {
     return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
   }
-  static Query ToQuery(const QueryRun& run);
+  static Query ToQuery(const BatchQuery& query);
 
-  // device_scoring.cc: parts of the collection.
+  // device_scorer_parts.cc scores parts of the collection.
   void ScorePart(uint32_t part_idx);
   int64_t MaxTokens(int64_t query_tokens) const;
   void AddWholePart(const QueryGroup& group, const store::Collection::Part& part);
   void ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part);
   void AddListedCandidates(const QueryGroup& group, uint32_t part_idx);
   void RunTasks(const Documents& documents);
-  void RunWave(const Documents& documents, absl::Span<const Task> wave);
-  void Absorb(const Task& task, absl::Span<const Scored> scored);
+  void RunCall(const Documents& documents, absl::Span<const Task> tasks);
+  void AddHits(const Task& task, absl::Span<const Scored> scored);
 
-  // device_inline.cc: documents of the requests.
+  // device_scorer_inline.cc scores documents of the requests.
   void ScoreInline(const QueryGroup& group);
   DocumentsView InlineView(const CandidateSet& set) const;
   absl::Status CheckInline(const CandidateSet& set) const;
-  int64_t EndOfStage(const QueryGroup& group, int64_t begin) const;
+  int64_t EndOfStagedRange(const QueryGroup& group, int64_t begin) const;
   const Documents* Stage(const QueryGroup& group, int64_t begin, int64_t end);
   void AlignInlineHits(const QueryGroup& group, const Documents& documents, int64_t begin, int64_t end);
 
-  // device_run.cc.
-  void AlignHits(const QueryRun& run, const Documents& documents, absl::Span<const HitToAlign> hits);
+  // device_scorer.cc aligns.
+  void AlignHits(const BatchQuery& query, const Documents& documents, absl::Span<const HitToAlign> hits);
 
   const uint32_t device_;
   const std::unique_ptr<Executor> executor_;
@@ -123,13 +126,13 @@ class DeviceRun {
   std::vector<const QueryGroup*> inline_groups_;
   std::vector<HitToAlign> hits_to_align_;
   absl::Status lost_;
-  std::vector<DeviceHits> found_;  // [runs] at least
+  std::vector<DeviceHits> found_;  // at least one for each query of the batch
   DeviceWork work_;
 
   // Memory that is kept from call to call.
   std::vector<Task> tasks_;
-  std::vector<Task> wave_;
-  std::vector<Query> calls_;
+  std::vector<Task> call_tasks_;
+  std::vector<Query> call_queries_;
   std::vector<std::vector<Scored>> results_;
   std::vector<uint32_t> ordinals_;   // of a range, or of hits to be aligned
   std::vector<int64_t> offsets_;     // of a staged range
@@ -138,11 +141,11 @@ class DeviceRun {
   std::vector<HitToAlign> inline_hits_;
 };
 
-// The end of the longest range of documents from `begin` on, `last` at most, that has no more than `max_tokens` tokens;
-// one document at least.
+// Returns the end of the longest range of documents that begins at `begin`, ends at `last` at most and has no more than
+// `max_tokens` tokens, but has one document at least.
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens);
 
-// Leaves the best `top_k`, in rank order. Hits of one list are in order already.
+// Keeps the best `top_k` hits, in rank order. Hits of one list are in order already.
 void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits);
 
 }  // namespace maxsim::engine

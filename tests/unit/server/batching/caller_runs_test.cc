@@ -7,7 +7,7 @@
 namespace maxsim::batching {
 namespace {
 
-class ScoreHereTest : public SchedulerTest {
+class CallerRunsTest : public SchedulerTest {
  protected:
   // Has one job scored whose work is 4,000 times that of job 1, which takes next to nothing then, as far as is known.
   void KnowTheRate() {
@@ -44,7 +44,7 @@ class ScoreHereTest : public SchedulerTest {
   std::map<int32_t, std::thread::id> threads_;  // guarded by mutex_
 };
 
-TEST_F(ScoreHereTest, AShortJobThatComesAloneIsAnsweredOnTheCallersThread) {
+TEST_F(CallerRunsTest, AShortJobThatComesAloneIsAnsweredOnTheCallersThread) {
   Start({}, 2);
   KnowTheRate();
   for (int32_t number = 1; number <= 5; ++number) {
@@ -56,13 +56,13 @@ TEST_F(ScoreHereTest, AShortJobThatComesAloneIsAnsweredOnTheCallersThread) {
   EXPECT_EQ(scheduler_->stats().queued_jobs, 0);
 }
 
-TEST_F(ScoreHereTest, AJobIsQueuedAsLongAsNoRateIsKnown) {
+TEST_F(CallerRunsTest, AJobIsQueuedAsLongAsNoRateIsKnown) {
   Start({});
   ASSERT_TRUE(SubmitOrScore(1).ok());
   EXPECT_NE(ThreadOf(1), std::this_thread::get_id());
 }
 
-TEST_F(ScoreHereTest, ALongJobIsQueued) {
+TEST_F(CallerRunsTest, ALongJobIsQueued) {
   Start({});
   backend_.OnTopK([](absl::Span<const Query>) {
     absl::SleepFor(10 * Scheduler::kShort);
@@ -75,7 +75,7 @@ TEST_F(ScoreHereTest, ALongJobIsQueued) {
   EXPECT_NE(ThreadOf(3), std::this_thread::get_id());
 }
 
-TEST_F(ScoreHereTest, AJobOnACollectionThatIsNotResidentIsQueued) {
+TEST_F(CallerRunsTest, AJobOnACollectionThatIsNotResidentIsQueued) {
   Start({});
   KnowTheRate();
   const auto mapped = test::LoadCorpus(folder_.path(), &backend_, store::Residency::kDisk);
@@ -87,14 +87,14 @@ TEST_F(ScoreHereTest, AJobOnACollectionThatIsNotResidentIsQueued) {
   EXPECT_NE(ThreadOf(1), std::this_thread::get_id());
 }
 
-TEST_F(ScoreHereTest, JobsAreQueuedWhereBatchesAreHeldBack) {
+TEST_F(CallerRunsTest, JobsAreQueuedWhereBatchesAreHeldBack) {
   Start({.max_batch_delay = absl::Microseconds(1)});
   KnowTheRate();
   ASSERT_TRUE(SubmitOrScore(1).ok());
   EXPECT_NE(ThreadOf(1), std::this_thread::get_id());
 }
 
-TEST_F(ScoreHereTest, WhatComesMeanwhileIsQueuedAndScoredByTheLanes) {
+TEST_F(CallerRunsTest, WhatComesMeanwhileIsQueuedAndScoredByTheLanes) {
   Start({});
   KnowTheRate();
   const size_t before = backend_.calls().size();
@@ -119,7 +119,7 @@ TEST_F(ScoreHereTest, WhatComesMeanwhileIsQueuedAndScoredByTheLanes) {
 
 // The lane is free while its last job is answered: another caller's job would be scored then, and a second thread held
 // up.
-TEST_F(ScoreHereTest, OneCallerAtATime) {
+TEST_F(CallerRunsTest, OneCallerAtATime) {
   Start({});
   KnowTheRate();
   std::promise<void> open;
@@ -142,7 +142,7 @@ TEST_F(ScoreHereTest, OneCallerAtATime) {
   EXPECT_EQ(ThreadOf(3), std::this_thread::get_id());
 }
 
-TEST_F(ScoreHereTest, ADeadJobIsNotScored) {
+TEST_F(CallerRunsTest, ADeadJobIsNotScored) {
   Start({});
   KnowTheRate();
   const size_t before = backend_.calls().size();
@@ -157,7 +157,7 @@ TEST_F(ScoreHereTest, ADeadJobIsNotScored) {
   EXPECT_EQ(backend_.calls().size(), before);
 }
 
-TEST_F(ScoreHereTest, ALostDeviceFailsTheJobAndWhatComesAfterIt) {
+TEST_F(CallerRunsTest, ALostDeviceFailsTheJobAndWhatComesAfterIt) {
   Start({});
   KnowTheRate();
   backend_.OnTopK([](absl::Span<const Query>) { return absl::UnavailableError("it fell off the bus"); });
@@ -167,7 +167,7 @@ TEST_F(ScoreHereTest, ALostDeviceFailsTheJobAndWhatComesAfterIt) {
   EXPECT_EQ(SubmitOrScore(2).code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(ScoreHereTest, ShutdownWaitsForTheAnswer) {
+TEST_F(CallerRunsTest, ShutdownWaitsForTheAnswer) {
   Start({});
   KnowTheRate();
   std::promise<void> open;

@@ -2,12 +2,13 @@
 #include <limits>
 #include <numeric>
 
-#include "server/engine/device_run.h"
+#include "server/engine/device_scorer.h"
 
 namespace maxsim::engine {
 
-// Whole-collection queries stand first and lists by group, so that queries which share documents meet in one call.
-void DeviceRun::ScorePart(uint32_t part_idx) {
+// Tasks of whole-collection queries come first and those of lists group by group, so that queries which share documents
+// meet in one call.
+void DeviceScorer::ScorePart(uint32_t part_idx) {
   const store::Collection::Part& part = queries_->collection().parts()[part_idx];
   if (part.num_documents() == 0) return;
   tasks_.clear();
@@ -22,28 +23,28 @@ void DeviceRun::ScorePart(uint32_t part_idx) {
   for (const QueryGroup& group : queries_->groups()) {
     if (group.set->kind == CandidateSet::Kind::kOrdinals) AddListedCandidates(group, part_idx);
   }
-  RunTasks(*part.On(device_));
+  RunTasks(*part.DocumentsOn(device_));
 }
 
-// How many document tokens one call may score against so many query tokens.
-int64_t DeviceRun::MaxTokens(int64_t query_tokens) const {
+// Returns how many document tokens one call may score against so many query tokens.
+int64_t DeviceScorer::MaxTokens(int64_t query_tokens) const {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMost));
 }
 
-void DeviceRun::AddWholePart(const QueryGroup& group, const store::Collection::Part& part) {
-  for (const QueryRun& run : queries_->RunsOf(group)) {
-    tasks_.push_back({.run = &run,
+void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Collection::Part& part) {
+  for (const BatchQuery& query : queries_->QueriesOf(group)) {
+    tasks_.push_back({.query = &query,
                       .num_candidates = part.num_documents(),
                       .base = part.first_ordinal,
                       .num_tokens = static_cast<uint64_t>(part.num_tokens())});
   }
 }
 
-// A part of more documents or tokens than one call may score: in ranges so short that the queries still share their
+// Scores a part of more documents or tokens than one call may score, in ranges so short that the queries still share
 // documents.
-void DeviceRun::ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part) {
-  const auto num_sharing = std::min<int64_t>(static_cast<int64_t>(group.num_runs), limits_.max_queries);
+void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part) {
+  const auto num_sharing = std::min<int64_t>(static_cast<int64_t>(group.num_queries), limits_.max_queries);
   const int64_t length = std::max<int64_t>(limits_.max_candidates / num_sharing, 1);
   const int64_t shared_tokens = std::min(num_sharing * queries_->LongestQuery(group), limits_.max_query_tokens);
   const int64_t max_tokens = MaxTokens(shared_tokens);
@@ -54,31 +55,32 @@ void DeviceRun::ScoreWholePartInRanges(const QueryGroup& group, const store::Col
     ordinals_.resize(static_cast<size_t>(end - begin));
     std::iota(ordinals_.begin(), ordinals_.end(), static_cast<uint32_t>(begin));
     tasks_.clear();
-    for (const QueryRun& run : queries_->RunsOf(group)) {
-      tasks_.push_back({.run = &run,
+    for (const BatchQuery& query : queries_->QueriesOf(group)) {
+      tasks_.push_back({.query = &query,
                         .ordinals = ordinals_.data(),
                         .num_candidates = end - begin,
                         .base = part.first_ordinal + static_cast<uint64_t>(begin),
                         .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
     }
-    RunTasks(*part.On(device_));
+    RunTasks(*part.DocumentsOn(device_));
   }
   tasks_.clear();
 }
 
-void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) {
+void DeviceScorer::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) {
   if (!queries_->AnyAlive(group)) return;
-  const CandidateSplit& split = queries_->split(group);
+  const CandidatesByPart& candidates = queries_->CandidatesOf(group);
   const store::Collection& collection = queries_->collection();
   const store::Collection::Part& part = collection.parts()[part_idx];
   const auto length = [&](uint32_t ordinal) { return collection.num_document_tokens(part.first_ordinal + ordinal); };
-  const absl::Span<const uint32_t> ordinals = split.ordinals(part_idx);
-  const absl::Span<const uint32_t> indices = split.indices(part_idx);
-  const auto max_piece = static_cast<size_t>(limits_.max_candidates);
+  const absl::Span<const uint32_t> ordinals = candidates.ordinals(part_idx);
+  const absl::Span<const uint32_t> indices = candidates.indices(part_idx);
+  const auto max_candidates = static_cast<size_t>(limits_.max_candidates);
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
-  // Nearly always all of them fit into one call.
-  const int64_t total = ordinals.size() <= max_piece ? static_cast<int64_t>(collection.num_tokens(part, ordinals)) : 0;
-  const bool at_once = ordinals.size() <= max_piece && total <= max_tokens;
+  // Nearly always all candidates fit into one call.
+  const int64_t total =
+      ordinals.size() <= max_candidates ? static_cast<int64_t>(collection.num_tokens(part, ordinals)) : 0;
+  const bool at_once = ordinals.size() <= max_candidates && total <= max_tokens;
   size_t end = 0;
   for (size_t begin = 0; begin < ordinals.size(); begin = end) {
     int64_t num_tokens = total;
@@ -86,14 +88,14 @@ void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) 
       end = ordinals.size();
     } else {
       num_tokens = length(ordinals[begin]);
-      for (end = begin + 1; end < ordinals.size() && end - begin < max_piece; ++end) {
+      for (end = begin + 1; end < ordinals.size() && end - begin < max_candidates; ++end) {
         const int64_t more = length(ordinals[end]);
         if (more > max_tokens - num_tokens) break;
         num_tokens += more;
       }
     }
-    for (const QueryRun& run : queries_->RunsOf(group)) {
-      tasks_.push_back({.run = &run,
+    for (const BatchQuery& query : queries_->QueriesOf(group)) {
+      tasks_.push_back({.query = &query,
                         .ordinals = ordinals.data() + begin,
                         .num_candidates = static_cast<int64_t>(end - begin),
                         .indices = indices.data() + begin,
@@ -102,70 +104,70 @@ void DeviceRun::AddListedCandidates(const QueryGroup& group, uint32_t part_idx) 
   }
 }
 
-// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each task alone is within them,
+// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each task alone keeps to these,
 // or is a single document.
-void DeviceRun::RunTasks(const Documents& documents) {
+void DeviceScorer::RunTasks(const Documents& documents) {
   size_t next = 0;
   while (next < tasks_.size() && lost_.ok()) {
     queries_->DropCancelledAndExpired();
-    wave_.clear();
+    call_tasks_.clear();
     int64_t query_tokens = 0;
     int64_t candidates = 0;
     uint64_t work = 0;
     for (; next < tasks_.size(); ++next) {
       const Task& task = tasks_[next];
-      if (!Alive(*task.run)) continue;
-      const uint64_t task_work = task.num_tokens * static_cast<uint64_t>(task.run->query->num_tokens);
-      const bool fits = static_cast<int64_t>(wave_.size()) < limits_.max_queries &&
-                        query_tokens + task.run->query->num_tokens <= limits_.max_query_tokens &&
+      if (!Alive(*task.query)) continue;
+      const uint64_t task_work = task.num_tokens * static_cast<uint64_t>(task.query->job_query->num_tokens);
+      const bool fits = static_cast<int64_t>(call_tasks_.size()) < limits_.max_queries &&
+                        query_tokens + task.query->job_query->num_tokens <= limits_.max_query_tokens &&
                         candidates + task.num_candidates <= limits_.max_candidates && work <= max_call_work_ &&
                         task_work <= max_call_work_ - work;
-      if (!fits && !wave_.empty()) break;
+      if (!fits && !call_tasks_.empty()) break;
       work += task_work;
-      query_tokens += task.run->query->num_tokens;
+      query_tokens += task.query->job_query->num_tokens;
       candidates += task.num_candidates;
-      wave_.push_back(task);
+      call_tasks_.push_back(task);
     }
-    if (!wave_.empty()) RunWave(documents, wave_);
+    if (!call_tasks_.empty()) RunCall(documents, call_tasks_);
   }
 }
 
-void DeviceRun::RunWave(const Documents& documents, absl::Span<const Task> wave) {
-  calls_.clear();
-  for (const Task& task : wave) {
-    Query& query = calls_.emplace_back(ToQuery(*task.run));
+void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> tasks) {
+  call_queries_.clear();
+  for (const Task& task : tasks) {
+    Query& query = call_queries_.emplace_back(ToQuery(*task.query));
     query.ordinals = task.ordinals;
     query.num_candidates = task.num_candidates;
   }
-  if (results_.size() < wave.size()) results_.resize(wave.size());
-  const auto results = absl::MakeSpan(results_).first(wave.size());
+  if (results_.size() < tasks.size()) results_.resize(tasks.size());
+  const auto results = absl::MakeSpan(results_).first(tasks.size());
   CallTimings timings;
-  const absl::Status status = executor_->TopK(documents, calls_, results, &timings);
+  const absl::Status status = executor_->TopK(documents, call_queries_, results, &timings);
   if (!status.ok()) {
-    if (wave.size() == 1 || absl::IsUnavailable(status)) {
-      FailCall(wave.front().run->job_idx, status);
+    if (tasks.size() == 1 || absl::IsUnavailable(status)) {
+      FailCall(tasks.front().query->job_idx, status);
       return;
     }
-    // One of them is to blame, and only it shall fail.
-    for (const Task& task : wave) {
-      if (Alive(*task.run)) RunWave(documents, absl::MakeConstSpan(&task, 1));
+    // Only the query that the backend refuses may fail, so each is called alone.
+    for (const Task& task : tasks) {
+      if (Alive(*task.query)) RunCall(documents, absl::MakeConstSpan(&task, 1));
     }
     return;
   }
   work_.timings += timings;
-  for (size_t idx = 0; idx < wave.size(); ++idx) {
-    const Task& task = wave[idx];
-    work_.token_pairs += task.num_tokens * static_cast<uint64_t>(task.run->query->num_tokens);
-    if (idx == 0 || !SameCandidates(task, wave[idx - 1])) work_.document_tokens += task.num_tokens;
-    Absorb(task, results[idx]);
+  for (size_t idx = 0; idx < tasks.size(); ++idx) {
+    const Task& task = tasks[idx];
+    work_.token_pairs += task.num_tokens * static_cast<uint64_t>(task.query->job_query->num_tokens);
+    if (idx == 0 || !SameCandidates(task, tasks[idx - 1])) work_.document_tokens += task.num_tokens;
+    AddHits(task, results[idx]);
   }
 }
 
-void DeviceRun::Absorb(const Task& task, absl::Span<const Scored> scored) {
+void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
   if (scored.empty()) return;
-  const JobQuery& query = *task.run->query;
+  const JobQuery& query = *task.query->job_query;
   const auto top_k = static_cast<size_t>(query.top_k);
-  DeviceHits& found = found_[task.run->idx];
+  DeviceHits& found = found_[task.query->idx];
   std::vector<Hit>& hits = found.hits;
   hits.reserve(hits.size() + scored.size());
   for (const Scored& one : scored) {
@@ -178,7 +180,7 @@ void DeviceRun::Absorb(const Task& task, absl::Span<const Scored> scored) {
     }
   }
   ++found.num_lists;
-  // Many parts of a long list each: keep no more than a few times top_k.
+  // A collection of many parts would gather top_k hits from each: no more than a few times top_k are kept.
   if (hits.size() > 4 * top_k) {
     std::nth_element(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(top_k), hits.end(), RanksBefore);
     hits.resize(top_k);

@@ -1,4 +1,4 @@
-// How fast work is being done, recently.
+// Measures the recent rate of work.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 
 namespace maxsim::batching {
 
-// Work finished and busy time, both fading with the same time constant; their quotient is the rate. Time in which
-// nothing runs does not count, so that a quiet minute does not look like a slow device. Not thread-safe.
-class RateMeter {
+// An exponential average: finished work and busy time fade with the same time constant, and their quotient is the rate.
+// Time in which nothing runs does not count, so that a quiet minute does not look like a slow device. Not thread-safe.
+class ThroughputMeter {
  public:
-  explicit RateMeter(absl::Duration time_constant) : time_constant_(absl::ToDoubleSeconds(time_constant)) {}
+  explicit ThroughputMeter(absl::Duration time_constant) : time_constant_(absl::ToDoubleSeconds(time_constant)) {}
 
-  // Busy time begins: something runs and before nothing did.
+  // Begins busy time: something runs and before nothing did.
   void Begin(absl::Time now) { last_ = now; }
 
-  // `work` was finished at `now`, by one of the things that run.
+  // Adds `work` that was finished at `now` by one of the lanes.
   void Add(uint64_t work, absl::Time now) {
     const double seconds = std::max(absl::ToDoubleSeconds(now - last_), 0.0);
     const double fade = std::exp(-seconds / time_constant_);
@@ -27,7 +27,7 @@ class RateMeter {
     last_ = now;
   }
 
-  // 0 as long as nothing is known.
+  // Returns 0 as long as nothing is known.
   double PerSecond() const { return seconds_ > 0 ? work_ / seconds_ : 0; }
 
  private:
