@@ -12,11 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/kernels/gpu_data.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/cuda_executor.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/call/cuda_executor.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/select/topk_launch.h"
 #include "kernels/cuda/testing/random_fill.h"
-#include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/plan/select.h"
 #include "kernels/reference.h"
 
 namespace maxsim::bench {

@@ -5,17 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/copy_input.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/gather.h"
-#include "kernels/cuda/join_launch.h"
-#include "kernels/cuda/order_candidates.h"
-#include "kernels/cuda/quantize_launch.h"
-#include "kernels/cuda/score_launch.h"
-#include "kernels/cuda/sm90/score_launch.h"
-#include "kernels/cuda/stream.h"
-#include "kernels/cuda/topk/topk_launch.h"
-#include "kernels/cuda/uploader.h"
+#include "kernels/cuda/call/copy_input.h"
+#include "kernels/cuda/call/quantize_launch.h"
+#include "kernels/cuda/host_documents/gather.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/runtime/uploader.h"
+#include "kernels/cuda/score/hopper_common/launch.h"
+#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/select/join_launch.h"
+#include "kernels/cuda/select/order_candidates.h"
+#include "kernels/cuda/select/topk_launch.h"
+#include "kernels/plan/rows.h"
 
 namespace maxsim::cuda {
 namespace {

@@ -1,4 +1,4 @@
-// Lone calls (kernels/cuda/lone_call.h) against the same calls in several launches.
+// Lone calls (kernels/cuda/call/single_launch_call.h) against the same calls in several launches.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,7 +6,9 @@
 #include <thread>
 
 #include "kernels/cuda/cuda_documents.h"
-#include "kernels/cuda/repeated_launch.h"
+#include "kernels/cuda/runtime/repeated_launch.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/shares.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
 #include "tests/support/contract_runner.h"

@@ -11,6 +11,10 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+#include "kernels/plan/shares.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/contract_runner.h"
 

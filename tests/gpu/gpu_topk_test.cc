@@ -11,10 +11,11 @@
 #include <random>
 #include <thread>
 
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/stream.h"
-#include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/select/topk_launch.h"
+#include "kernels/plan/select.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
 #include "tests/support/contract_runner.h"

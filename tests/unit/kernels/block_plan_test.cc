@@ -1,4 +1,4 @@
-#include "kernels/cuda/block_plan.h"
+#include "kernels/cuda/host_documents/block_plan.h"
 
 #include <gtest/gtest.h>
 

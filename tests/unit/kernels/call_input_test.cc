@@ -1,4 +1,4 @@
-#include "kernels/cuda/call_input.h"
+#include "kernels/cuda/call/call_input.h"
 
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,11 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_documents.h"
-#include "kernels/plan.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/order.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
 
 namespace maxsim::cuda {
 namespace {

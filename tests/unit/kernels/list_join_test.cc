@@ -1,4 +1,4 @@
-#include "kernels/list_join.h"
+#include "kernels/plan/list_join.h"
 
 #include <gtest/gtest.h>
 

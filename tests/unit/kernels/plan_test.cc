@@ -1,5 +1,5 @@
 // Every call's plan can be launched and covers its work, on devices of several kinds.
-#include "kernels/plan_score.h"
+#include "kernels/plan/plan_score.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "kernels/deep_layout.h"
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/portable/config.h"
 #include "kernels/limits.h"
+#include "kernels/plan/cost_model.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/order.h"
+#include "kernels/plan/row_tiles.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score.h"
+#include "kernels/plan/score_tile.h"
+#include "kernels/plan/select.h"
+#include "kernels/plan/shares.h"
 
 namespace maxsim {
 namespace {
