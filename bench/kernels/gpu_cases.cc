@@ -276,7 +276,7 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   MAXSIM_ASSIGN_OR_RETURN(results,
                           cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(cuda::DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(table, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectQuery), "selection"));
-  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.chunks, plan.groups, plan.list_keys};
+  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.splits, plan.buckets, plan.list_keys};
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpy(table.as(), &query, sizeof(query), cudaMemcpyHostToDevice));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
   MAXSIM_RETURN_IF_CUDA_ERROR(cuda::FillRandom(ScalarType::kF32, scores.as(), num_scores, 3, 20.0f, stream.get()));
@@ -287,7 +287,7 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   call.keys = keys.as<uint64_t>();
   call.results = results.as<cuda::DeviceScored>();
   (plan.large() ? call.num_large : call.num_small) = 1;
-  call.most_chunks = plan.chunks;
+  call.most_splits = plan.splits;
   call.most_rank_blocks = plan.rank_blocks;
   call.only = query;
   std::vector<double> seconds;

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/call/cuda_executor.h"
 #include "kernels/cuda/cuda_documents.h"
-#include "kernels/cuda/host_documents/streamed_documents.h"
+#include "kernels/cuda/host_documents/host_documents.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/maxsim.h"
 

@@ -26,7 +26,7 @@ class CudaDocuments final : public Documents {
     int64_t num_tokens = 0;
     int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
     int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
-    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/score.h); 0: they are equal, or nobody has looked
+    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: they are equal, or nobody has looked
 
     // The shape of documents whose offsets are at hand.
     static Shape Of(const DocumentsView& view) {
@@ -87,11 +87,11 @@ class CudaDocuments final : public Documents {
   int32_t dim() const override { return shape_.dim; }
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
-  // Of every document, where all have as many; else 0.
+  // Returns the tokens of every document, where all have as many; else 0.
   int64_t document_tokens() const { return shape_.document_tokens; }
-  // Of the longest document; 0 where that is not known.
+  // Returns the tokens of the longest document; 0 where that is not known.
   int64_t longest_tokens() const { return shape_.longest_tokens; }
-  // SpreadTokens (kernels/plan/score.h); 0 where that is not known.
+  // SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
 

@@ -65,11 +65,11 @@ double PaceOf(ScoreTile tile) {
 
 }  // namespace
 
-double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
+double EstimatedReads(absl::Span<const QueryGroup> groups, ScoreTile tile) {
   double reads = 0;
-  for (const ScoreGroup& group : groups) {
+  for (const QueryGroup& group : groups) {
     double of_candidate = PaceOf(tile) * static_cast<double>(RowTilesOf(group, tile));
-    if (EndsInHalfTile(BlocksOf(group, tile), tile)) of_candidate += PaceOf(ScoreTile::kWide128) - PaceOf(tile);
+    if (EndsInHalfTile(QueryTilesOf(group, tile), tile)) of_candidate += PaceOf(ScoreTile::kWide128) - PaceOf(tile);
     reads += of_candidate * static_cast<double>(group.num_candidates);
   }
   return reads;
@@ -77,7 +77,7 @@ double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile) {
 
 // The comparison was fitted to calls of 8 to 12,000 documents of 4 to 3,600 tokens with up to 46 queries of 4 to 1,700,
 // in rows of 48 to 1,536 bytes.
-bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, ScoreTile other, double document_bytes,
+bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroup> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms) {
   const double bytes = document_bytes + kDocumentBytes;
   const double pace = row_bytes > kStreamRegisterRowBytes ? kStreamPaceOfSharedRows : kStreamPaceOfRegisterRows;

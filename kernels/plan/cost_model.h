@@ -12,11 +12,11 @@
 namespace maxsim {
 
 // Returns the estimated time of a call over `groups` with the tiling, in candidates read at the memory's pace.
-double EstimatedReads(absl::Span<const ScoreGroup> groups, ScoreTile tile);
+double EstimatedReads(absl::Span<const QueryGroup> groups, ScoreTile tile);
 
 // Returns whether the stream kernel, which reads documents anew for every query tile, is done before the wide or deep
 // row tiles `other`, because it begins and ends sooner. `document_bytes` are those of a document on average.
-bool StreamIsSooner(int64_t row_bytes, absl::Span<const ScoreGroup> groups, ScoreTile other, double document_bytes,
+bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroup> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms);
 
 // Returns whether documents differ so much in length, and `grid` thread blocks have so many of them, that half of a

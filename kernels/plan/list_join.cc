@@ -104,15 +104,15 @@ std::vector<ListJoin> FindJoins(absl::Span<const CandidateList> lists) {
   std::vector<bool> taken(lists.size());
   for (size_t first = 0; first < lists.size(); ++first) {
     if (taken[first]) continue;
-    ListJoin join{{static_cast<int32_t>(first)}, lists[first].num_blocks, 0, 0};
+    ListJoin join{{static_cast<int32_t>(first)}, lists[first].num_query_tiles, 0, 0};
     Sketch sketch = sketches[first];
     int64_t longest = static_cast<int64_t>(lists[first].ordinals.size());
     join.most = longest;
-    while (static_cast<int64_t>(join.lists.size()) < kMaxJoinedLists && join.num_blocks < kJoinedBlocks) {
+    while (static_cast<int64_t>(join.lists.size()) < kMaxJoinedLists && join.num_query_tiles < kJoinedQueryTiles) {
       size_t best = first;
       double best_in_common = 0;
       for (size_t i = first + 1; i < std::min(lists.size(), first + kCompared); ++i) {
-        if (taken[i] || join.num_blocks + lists[i].num_blocks > kJoinedBlocks) continue;
+        if (taken[i] || join.num_query_tiles + lists[i].num_query_tiles > kJoinedQueryTiles) continue;
         const double in_common = sketch.InCommon(sketches[i]);
         if (in_common <= best_in_common || in_common < kLeastInCommon * sketches[i].marks()) continue;
         best = i;
@@ -124,7 +124,7 @@ std::vector<ListJoin> FindJoins(absl::Span<const CandidateList> lists) {
       sketch.Finish();
       const auto length = static_cast<int64_t>(lists[best].ordinals.size());
       join.lists.push_back(static_cast<int32_t>(best));
-      join.num_blocks += lists[best].num_blocks;
+      join.num_query_tiles += lists[best].num_query_tiles;
       join.most += length;
       longest = std::max(longest, length);
     }

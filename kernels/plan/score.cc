@@ -31,7 +31,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
       return type != ScalarType::kF32;
     case ScoreTile::kRows128:
       // Its registers have no room for a second set of sums.
-      return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kPieceColumns);
+      return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kChainColumns);
     case ScoreTile::kWide128:
     case ScoreTile::kWide256:
       return type != ScalarType::kF32 && row_bytes <= kWideMaxRowBytes && limits.hopper && limits.tensor_maps &&
@@ -50,7 +50,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
   return false;
 }
 
-ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const ScoreGroup> groups,
+ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const QueryGroup> groups,
                      const DeviceLimits& limits, double document_bytes) {
   ScoreTile best = ScoreTile::kRows32;
   double least = std::numeric_limits<double>::infinity();
@@ -98,7 +98,7 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
 }
 
 // A Hopper kernel's ring takes all the shared memory; it runs on every multiprocessor and deals out the work itself.
-void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits, double document_bytes,
+void PlanHopper(absl::Span<const QueryGroup> groups, const DeviceLimits& limits, double document_bytes,
                 ScorePlan& plan) {
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.query_resident = true;
@@ -135,7 +135,7 @@ void PlanHopper(absl::Span<const ScoreGroup> groups, const DeviceLimits& limits,
   plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<double>(most_blocks, 1, limits.num_sms));
 }
 
-absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const ScoreGroup> groups,
+absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const QueryGroup> groups,
                                const DeviceLimits& limits, double document_bytes) {
   if (dim < kMinDim || dim > kMaxDim) {
     return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
@@ -153,7 +153,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.tile_tokens = traits.tokens;
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, traits.chunk_bytes));
-  plan.chunks_of_piece = kPieceColumns * static_cast<int32_t>(SizeOf(type)) / traits.chunk_bytes;
+  plan.chunks_of_chain = kChainColumns * static_cast<int32_t>(SizeOf(type)) / traits.chunk_bytes;
   plan.threads = traits.threads();
   if (!FillMultiprocessor(limits, plan)) {
     return absl::FailedPreconditionError(
@@ -163,7 +163,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   int64_t most_candidates = 1;
-  for (const ScoreGroup& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
+  for (const QueryGroup& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
   const int64_t resident_blocks = int64_t{limits.num_sms} * plan.blocks_per_sm;
   plan.row_tiles_at_once = static_cast<int32_t>(std::clamp<int64_t>(plan.num_row_tiles, 1, resident_blocks));
   plan.blocks_per_row_tile =
@@ -193,14 +193,14 @@ std::string ScorePlan::ToString() const {
                       row_tiles_at_once, " x ", blocks_per_row_tile);
 }
 
-absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const ScoreGroup> groups,
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroup> groups,
                                     const DeviceLimits& limits, double document_bytes) {
   return Plan(type, dim, /*align=*/false, groups, limits, document_bytes);
 }
 
-absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_blocks, int64_t num_documents,
+absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_query_tiles, int64_t num_documents,
                                     const DeviceLimits& limits) {
-  const ScoreGroup group{num_blocks, num_documents};
+  const QueryGroup group{num_query_tiles, num_documents};
   return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits, /*document_bytes=*/0);
 }
 

@@ -18,20 +18,19 @@ namespace maxsim {
 struct ScorePlan {
   ScalarType type = ScalarType::kF16;
   ScoreTile tile = ScoreTile::kRows32;
-  bool query_resident =
-      false;                // the query tile stays in shared memory; otherwise its chunks travel with the documents'
-  bool align = false;       // finds the matching tokens instead of scores
-  int32_t row_bytes = 0;    // of a document in device memory; of a query row too, but StreamQueryPitch
-  int32_t num_steps = 0;    // of kStepBytes in a row, the last one zero-filled
-  int32_t num_chunks = 0;   // of a token tile
-  int32_t tile_tokens = 0;  // of a token tile
-  int32_t chunks_of_piece = 0;  // of kPieceColumns columns
+  bool query_resident = false;  // the row tile stays in shared memory; otherwise its chunks travel with the documents'
+  bool align = false;           // finds the matching tokens instead of scores
+  int32_t row_bytes = 0;        // of a document in device memory; of a query row too, but StreamQueryPitch
+  int32_t num_steps = 0;        // of kStepBytes in a row, the last one zero-filled
+  int32_t num_chunks = 0;       // column chunks of a token tile: what a pipeline stage holds is one of them
+  int32_t tile_tokens = 0;      // of a token tile
+  int32_t chunks_of_chain = 0;  // column chunks in a chain of kChainColumns columns
   int32_t stages = 0;
   int32_t threads = 0;
   int32_t shared_bytes = 0;
   int32_t blocks_per_sm = 0;
   int64_t num_row_tiles = 0;        // of all groups
-  int64_t num_half_tiles = 0;       // wide: of those, of at most kHalfTileBlocks blocks
+  int64_t num_half_tiles = 0;       // wide: of those, of at most kHalfTileQueryTiles query tiles
   int32_t row_tiles_at_once = 0;    // row tiles the grid works on side by side; it strides over the rest
   int32_t blocks_per_row_tile = 0;  // thread blocks that share one row tile's candidates; wide: all, at first;
                                     // stream: StreamShares says how many take part

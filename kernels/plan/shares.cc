@@ -16,9 +16,9 @@ namespace {
 // leave as few blocks as possible without one.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
   if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMostTeamCandidates) return 1;
-  // Of several row tiles a team has parts of two at most, so that two of its chunks may lack up to 31 candidates.
+  // A team has parts of two row tiles at most, so that two of its work units may lack up to 31 candidates.
   const int64_t room =
-      num_row_tiles == 1 ? 32 * kTeamChunks : std::min<int64_t>(32 * (kTeamChunks - 1) + 1, candidates.regular);
+      num_row_tiles == 1 ? 32 * kTeamUnits : std::min<int64_t>(32 * (kTeamUnits - 1) + 1, candidates.regular);
   int64_t best = 1, most_blocks = 0;
   for (int64_t teams = CeilDiv(candidates.total, room); teams <= grid / 2 && most_blocks < grid; ++teams) {
     const int64_t blocks = grid / teams;

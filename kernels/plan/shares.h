@@ -8,23 +8,24 @@
 
 namespace maxsim {
 
-// The mean length of the document that a token is in, less the mean length of a document: 0 where all are equally long.
+// Returns the mean length of the document that a token is in, less the mean length of a document: 0 where all are
+// equally long.
 // A document of more than sixteen times the mean counts as one of that many tokens, so that a few which calls will
 // hardly name do not decide. `offsets` of `num_documents` documents, as in DocumentsView.
 int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
 
-// How the candidates of a call are shared out to a stream kernel's thread blocks. They are counted through all row
-// tiles, each row tile's of the pass in order. Every block is dealt consecutive ones, the first blocks one more than
-// the others; what is left is claimed, in coarse pieces first and in fine ones at the end.
+// How the candidates of a call are shared out to a stream kernel's thread blocks. Candidates are counted through all
+// row tiles, each row tile's of the pass in order. Every thread block is dealt consecutive candidates, the first thread
+// blocks one more than the others; what is left is claimed, in coarse claims first and in fine ones at the end.
 //
-// Or blocks form *teams*, of which each is dealt consecutive candidates: so few that a team knows all their lengths
-// before it begins, and cuts their tokens into even parts, one a block. A document that is cut has maxima in several
-// blocks, which meet in device memory. Nothing is claimed then.
+// Alternatively thread blocks form *teams*, each of which is dealt consecutive candidates: so few that a team knows all
+// their lengths before it begins, and cuts their tokens into even parts, one a thread block. A document that is cut has
+// maxima in several thread blocks, which meet in device memory. Nothing is claimed then.
 struct StreamShares {
   int64_t total = 0;
   int64_t dealt = 0;
-  int64_t each = 0;         // dealt to every block, or team ...
-  int32_t extra_until = 0;  // ... and one more to those before this one
+  int64_t each = 0;         // dealt to every thread block, or team
+  int32_t extra_until = 0;  // thread blocks or teams before this one are dealt one more
   int32_t blocks = 1;       // that take part: the plan's, but no more than there are candidates, or whole teams of them
   int32_t team_blocks = 1;  // 1: there are no teams
   int32_t coarse = 1;       // candidates of a claim
@@ -35,8 +36,8 @@ struct StreamShares {
   std::string ToString() const;
 };
 
-// Choices of PlanStreamShares that measurements may make; negative: its own. With dealt_percent there are no teams
-// unless `teams` asks for them.
+// Choices that measurements may make in place of PlanStreamShares; a negative value leaves the choice to it. With
+// dealt_percent there are no teams unless `teams` asks for them.
 struct StreamTuning {
   int32_t dealt_percent = -1;
   int32_t coarse = -1;
@@ -44,12 +45,12 @@ struct StreamTuning {
   int32_t teams = -1;  // 0: never; else wherever they can be
 };
 
-// Chunks that a team's candidates are in at most, of 32 or fewer of one row tile. All blocks of a team look up all of
-// them first: with four a call begins up to a microsecond later (kernels/README.md).
-inline constexpr int32_t kTeamChunks = 2;
+// The most work units (32 or fewer candidates of one row tile) that a team's candidates are in. All thread blocks of a
+// team look up all of them first: with four a call begins up to a microsecond later (kernels/README.md).
+inline constexpr int32_t kTeamUnits = 2;
 
-// Candidates of a call that has teams: what 64 teams, two blocks each of an H200, have room for.
-inline constexpr int64_t kMostTeamCandidates = 64 * 32 * kTeamChunks;
+// The most candidates of a call that has teams: what 64 teams, of two thread blocks each on an H200, have room for.
+inline constexpr int64_t kMostTeamCandidates = 64 * 32 * kTeamUnits;
 
 // Candidates that a call is made of, as far as their shares depend on it.
 struct StreamCandidates {

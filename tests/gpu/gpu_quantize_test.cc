@@ -69,8 +69,8 @@ class GpuQuantizeTest : public GpuTest {
     QuantizeQuery(seed, dim, static_cast<const float*>(values.data()), expected.data(), absl::MakeSpan(scales));
     for (int64_t row = 0; row < num_rows; ++row) {
       for (int64_t column = 0; column < written; ++column) {
-        const int64_t place = operand_order ? row / kBlockTokens * kBlockTokens * written +
-                                                  StreamQueryOffset(static_cast<int32_t>(row % kBlockTokens),
+        const int64_t place = operand_order ? row / kQueryTileTokens * kQueryTileTokens * written +
+                                                  StreamQueryOffset(static_cast<int32_t>(row % kQueryTileTokens),
                                                                     static_cast<int32_t>(column))
                                             : row * written + column;
         ASSERT_EQ(actual[place], column < dim ? expected[row * dim + column] : 0)

@@ -33,16 +33,17 @@ constexpr double kWorthJoining = 3;
 constexpr double kUnionPace = 1.25;
 constexpr double kUnionPaceI8 = 1.4;
 
-int64_t NumBlocks(int64_t num_tokens) { return (num_tokens + kBlockTokens - 1) / kBlockTokens; }
+int64_t NumQueryTiles(int64_t num_tokens) { return (num_tokens + kQueryTileTokens - 1) / kQueryTileTokens; }
 
-// Blocks that queries take where what is left behind their whole blocks shares some.
-class PackedBlocks {
+// Counts the query tiles that queries take where their tails share some.
+class PackedQueryTiles {
  public:
   // `to_partials`: of the query's BlockOutputs.
   void Add(int64_t num_tokens, bool to_partials) {
     const int64_t rows = PackedRows(num_tokens);
-    whole_ += rows / kBlockTokens;
-    if (rows % kBlockTokens > 0) ++parts_[to_partials ? 1 : 0][rows % kBlockTokens == kShortQueryTokens ? 0 : 1];
+    whole_ += rows / kQueryTileTokens;
+    if (rows % kQueryTileTokens > 0)
+      ++parts_[to_partials ? 1 : 0][rows % kQueryTileTokens == kShortQueryTokens ? 0 : 1];
   }
   int64_t count() const {
     int64_t blocks = whole_;
@@ -55,9 +56,9 @@ class PackedBlocks {
   int64_t parts_[2][2] = {};  // by to_partials; of 8 rows and of 16
 };
 
-// Writes a block in the order of StreamQueryOffset: `num_rows` rows of `row_bytes`, or more, of which the first
-// kBlockTokens count; zeros behind each, up to `pitch`, and for absent ones. It is written from front to back: a lane's
-// operand is two words of a row and two of the row 8 further, interleaved.
+// Writes a query tile in the order of StreamQueryOffset: `num_rows` rows of `row_bytes`, or more, of which the first
+// kQueryTileTokens count; zeros behind each, up to `pitch`, and for absent ones. It is written from front to back: a
+// lane's operand is two words of a row and two of the row 8 further, interleaved.
 void WriteOperands(const uint8_t* rows, int32_t num_rows, size_t row_bytes, size_t pitch, uint8_t* block) {
   static_assert(StreamQueryOffset(8, 0) == 4 && StreamQueryOffset(0, 4) == 8 && StreamQueryOffset(0, 8) == 16 &&
                 StreamQueryOffset(1, 0) == 4 * 16 && StreamQueryOffset(16, 0) == 32 * 16 &&
@@ -77,7 +78,7 @@ void WriteOperands(const uint8_t* rows, int32_t num_rows, size_t row_bytes, size
     return step;
   };
   for (size_t begin = 0; begin < pitch; begin += kStepBytes) {
-    for (int32_t half = 0; half < kBlockTokens; half += 16) {
+    for (int32_t half = 0; half < kQueryTileTokens; half += 16) {
       for (int32_t row = half; row < half + 8; ++row) {
         const Step first = step_of(row, begin), second = step_of(row + 8, begin);
         for (size_t i = 0; i < kPairs; ++i) {
@@ -90,7 +91,7 @@ void WriteOperands(const uint8_t* rows, int32_t num_rows, size_t row_bytes, size
   }
 }
 
-// Of the row tile, in the pass over candidates pass_first .. pass_first + pass_count.
+// Returns the candidates of the row tile in the pass over candidates pass_first .. pass_first + pass_count.
 int64_t CandidatesOfPass(const RowTile& tile, int64_t pass_first, int64_t pass_count) {
   return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_count);
 }
@@ -103,22 +104,22 @@ SliceCapacity SliceCapacity::For(const ExecutorOptions& options) {
   SliceCapacity capacity;
   const int64_t query_tokens = std::min<int64_t>(options.max_query_tokens, kMaxQueryTokens);
   capacity.queries = std::clamp<int64_t>(options.max_queries, 1, kMaxSliceQueries);
-  capacity.rows = std::max(options.max_query_tokens + (kBlockTokens - 1) * capacity.queries,
-                           NumBlocks(query_tokens) * kBlockTokens);
+  capacity.rows = std::max(options.max_query_tokens + (kQueryTileTokens - 1) * capacity.queries,
+                           NumQueryTiles(query_tokens) * kQueryTileTokens);
   const int64_t widest_query =
-      NumBlocks(query_tokens) * kBlockTokens * DeviceRowBytes(ScalarType::kF32, options.max_dim);
+      NumQueryTiles(query_tokens) * kQueryTileTokens * DeviceRowBytes(ScalarType::kF32, options.max_dim);
   capacity.query_bytes = std::max(
       widest_query, std::min(kMinSliceQueryBytes, capacity.rows * DeviceRowBytes(ScalarType::kF32, options.max_dim)));
   capacity.candidates = std::max<int64_t>(options.max_candidates, 1);
   capacity.scores = capacity.candidates + capacity.queries * kSelectAlignment;
   capacity.results = std::clamp<int64_t>(capacity.queries * kMaxTopK, kMaxTopK, kMaxSliceResults);
-  capacity.partial_blocks = capacity.rows / kBlockTokens;
+  capacity.partial_query_tiles = capacity.rows / kQueryTileTokens;
   return capacity;
 }
 
 size_t SliceCapacity::InputBytes() const {
-  const size_t blocks = static_cast<size_t>(rows / kBlockTokens);
-  return AlignUp(blocks * sizeof(RowTile)) + AlignUp(static_cast<size_t>(queries) * sizeof(BlockSum)) +
+  const size_t blocks = static_cast<size_t>(rows / kQueryTileTokens);
+  return AlignUp(blocks * sizeof(RowTile)) + AlignUp(static_cast<size_t>(queries) * sizeof(PartialSums)) +
          AlignUp(static_cast<size_t>(queries) * sizeof(SelectQuery)) +
          AlignUp(static_cast<size_t>(rows) * sizeof(float)) + AlignUp(static_cast<size_t>(query_bytes)) +
          AlignUp(static_cast<size_t>(queries) * sizeof(JoinedList)) +
@@ -140,7 +141,7 @@ size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t 
   size_t count = 0;
   for (const Query& query : queries) {
     const int64_t num_candidates = NumCandidates(query, num_documents);
-    rows += NumBlocks(query.num_tokens) * kBlockTokens;
+    rows += NumQueryTiles(query.num_tokens) * kQueryTileTokens;
     candidates += num_candidates;
     results += std::min<int64_t>(query.top_k, num_candidates);
     const bool fits = static_cast<int64_t>(count) < capacity.queries && rows <= capacity.rows &&
@@ -162,7 +163,7 @@ void CallInput::Reset(ScalarType type, int32_t dim) {
   row_order_.clear();
   plan_groups_.clear();
   row_tiles_.clear();
-  block_sums_.clear();
+  partial_sums_.clear();
   joined_lists_.clear();
   unions_.clear();
   select_queries_.clear();
@@ -172,7 +173,7 @@ void CallInput::Reset(ScalarType type, int32_t dim) {
   num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partials_ = 0;
   num_union_ordinals_ = num_join_words_ = words_of_union_ = longest_joined_ = 0;
   most_candidates_ = pass_candidates_ = num_placed_ = 0;
-  num_large_ = most_chunks_ = most_rank_blocks_ = 0;
+  num_large_ = most_splits_ = most_rank_blocks_ = 0;
 }
 
 void CallInput::FormGroups(int64_t num_documents) {
@@ -197,29 +198,29 @@ void CallInput::FormGroups(int64_t num_documents) {
   }
 }
 
-ScoreGroup CallInput::PlanGroup(const Group& group, int64_t num_candidates) const {
-  ScoreGroup plan_group{0, num_candidates};
-  PackedBlocks packed;
+QueryGroup CallInput::PlanGroup(const Group& group, int64_t num_candidates) const {
+  QueryGroup plan_group{0, num_candidates};
+  PackedQueryTiles packed;
   for (int32_t i : group.queries) {
-    plan_group.num_blocks += NumBlocks(queries_[i].num_tokens);
+    plan_group.num_query_tiles += NumQueryTiles(queries_[i].num_tokens);
     packed.Add(queries_[i].num_tokens, GivesPartials(group, queries_[i]));
   }
-  plan_group.packed_blocks = packed.count();
+  plan_group.packed_query_tiles = packed.count();
   return plan_group;
 }
 
-// Whether what the query's blocks give is added or picked from afterwards.
+// Returns whether what the query's query tiles give is added or picked from afterwards.
 bool CallInput::GivesPartials(const Group& group, const Query& query) {
-  return query.num_tokens > kBlockTokens || group.words_begin >= 0;
+  return query.num_tokens > kQueryTileTokens || group.words_begin >= 0;
 }
 
 // Blocks of the group's queries that leave partial sums.
-int64_t CallInput::PartialBlocks(const Group& group) const {
-  int64_t partial_blocks = 0;
+int64_t CallInput::PartialQueryTiles(const Group& group) const {
+  int64_t partial_query_tiles = 0;
   for (int32_t i : group.queries) {
-    if (GivesPartials(group, queries_[i])) partial_blocks += NumBlocks(queries_[i].num_tokens);
+    if (GivesPartials(group, queries_[i])) partial_query_tiles += NumQueryTiles(queries_[i].num_tokens);
   }
-  return partial_blocks;
+  return partial_query_tiles;
 }
 
 // What joining takes, in documents that are read meanwhile.
@@ -233,8 +234,8 @@ std::vector<ListJoin> CallInput::FindWorthwhileJoins(const ScoreRoom& room) cons
   std::vector<int32_t> groups;
   double reads = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const int64_t blocks = plan_groups_[g].packed_blocks;
-    if (groups_[g].ordinals == nullptr || blocks >= kJoinedBlocks) continue;
+    const int64_t blocks = plan_groups_[g].packed_query_tiles;
+    if (groups_[g].ordinals == nullptr || blocks >= kJoinedQueryTiles) continue;
     lists.push_back({{groups_[g].ordinals, static_cast<size_t>(groups_[g].num_candidates)}, blocks});
     groups.push_back(static_cast<int32_t>(g));
     reads += static_cast<double>(groups_[g].num_candidates);
@@ -256,7 +257,7 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   if (joins.empty()) return absl::OkStatus();
 
   std::vector<Group> groups;
-  std::vector<ScoreGroup> plan_groups;
+  std::vector<QueryGroup> plan_groups;
   std::vector<bool> joined(groups_.size());
   int64_t partials = 0, most_candidates = most_candidates_, union_ordinals = 0;
   for (const ListJoin& join : joins) {
@@ -266,14 +267,14 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
       group.queries.insert(group.queries.end(), groups_[g].queries.begin(), groups_[g].queries.end());
       joined[g] = true;
     }
-    partials += PartialBlocks(group) * join.most;
+    partials += PartialQueryTiles(group) * join.most;
     most_candidates = std::max(most_candidates, join.most);
     plan_groups.push_back(PlanGroup(group, join.expected));
     groups.push_back(std::move(group));
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (joined[g]) continue;
-    partials += PartialBlocks(groups_[g]) * most_candidates;
+    partials += PartialQueryTiles(groups_[g]) * most_candidates;
     plan_groups.push_back(plan_groups_[g]);
     groups.push_back(groups_[g]);
   }
@@ -283,7 +284,7 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   // Where it is always joined, not even a short call is streamed.
   MAXSIM_ASSIGN_OR_RETURN(plan,
                           PlanScore(type_, dim_, plan_groups, limits, room.join_always ? 0 : room.document_bytes));
-  if (TraitsOf(plan.tile).blocks() == 1) return absl::OkStatus();  // would read the union once a query
+  if (TraitsOf(plan.tile).query_tiles() == 1) return absl::OkStatus();  // would read the union once a query
   const double pace = room.join_always ? 1 : type_ == ScalarType::kI8 ? kUnionPaceI8 : kUnionPace;
   const double reads = pace * EstimatedReads(plan_groups, plan.tile) + JoinReads(room);
   if (reads >= EstimatedReads(plan_groups_, score_plan_.tile)) return absl::OkStatus();
@@ -330,17 +331,17 @@ absl::Status CallInput::PlanScores(absl::Span<const Query> queries, ScalarType t
 
   pass_candidates_ = std::min(most_candidates_, kMaxPassCandidates);
   if (num_join_words_ == 0) {
-    int64_t partial_blocks = 0;
-    for (const Group& group : groups_) partial_blocks += PartialBlocks(group);
-    if (partial_blocks > 0) {
-      pass_candidates_ = std::min(pass_candidates_, std::max<int64_t>(room.partials / partial_blocks, 1));
+    int64_t partial_query_tiles = 0;
+    for (const Group& group : groups_) partial_query_tiles += PartialQueryTiles(group);
+    if (partial_query_tiles > 0) {
+      pass_candidates_ = std::min(pass_candidates_, std::max<int64_t>(room.partials / partial_query_tiles, 1));
     }
   }
   if (IsStream(score_plan_.tile)) query_pitch_ = StreamQueryPitch(query_pitch_);
   PlanSelections(limits);
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].words_begin >= 0) AddUnion(groups_[g], plan_groups_[g]);
-    AddRowTiles(groups_[g], SharesBlocks(plan_groups_[g], score_plan_.tile));
+    AddRowTiles(groups_[g], SharesQueryTiles(plan_groups_[g], score_plan_.tile));
   }
   FinishLayout();
   return absl::OkStatus();
@@ -361,12 +362,12 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
   num_large_ = static_cast<int>(select_queries_.size());
   for (SelectQuery& query : select_queries_) {
     const SelectPlan plan = PlanSelect(query.num_candidates, query.k, num_large_, limits);
-    query.chunks = plan.chunks;
-    query.groups = plan.groups;
+    query.splits = plan.splits;
+    query.buckets = plan.buckets;
     query.list_keys = plan.list_keys;
     query.keys_offset = num_keys_;
     num_keys_ += plan.keys();
-    most_chunks_ = std::max(most_chunks_, plan.chunks);
+    most_splits_ = std::max(most_splits_, plan.splits);
   }
   for (const SelectQuery& query : small_selections_) {
     const SelectPlan plan = PlanSelect(query.num_candidates, query.k, 1, limits);
@@ -376,88 +377,88 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
 }
 
 // To be called before the group's row tiles are added.
-void CallInput::AddUnion(const Group& group, const ScoreGroup& plan_group) {
-  const int64_t blocks = BlocksOf(plan_group, score_plan_.tile);
-  const int64_t of_tile = TraitsOf(score_plan_.tile).blocks();
+void CallInput::AddUnion(const Group& group, const QueryGroup& plan_group) {
+  const int64_t blocks = QueryTilesOf(plan_group, score_plan_.tile);
+  const int64_t of_tile = TraitsOf(score_plan_.tile).query_tiles();
   unions_.push_back({group.words_begin, words_of_union_, group.ordinals_begin, static_cast<int32_t>(row_tiles_.size()),
                      static_cast<int32_t>((blocks + of_tile - 1) / of_tile)});
 }
 
-// Stacks the blocks of the group's queries and cuts them into row tiles. What is left behind whole blocks comes last,
-// where blocks are shared.
+// Stacks the query tiles of the group's queries and cuts them into row tiles. Tails come last, where they share query
+// tiles.
 void CallInput::AddRowTiles(const Group& group, bool share) {
   RowTile tile{};
   rests_.clear();
   for (int32_t i : group.queries) {
     const Query& query = queries_[i];
-    const int64_t rows = share ? PackedRows(query.num_tokens) : NumBlocks(query.num_tokens) * kBlockTokens;
-    const int64_t blocks = rows / kBlockTokens;
-    BlockOutput output = OutputOf(group, i);
+    const int64_t rows = share ? PackedRows(query.num_tokens) : NumQueryTiles(query.num_tokens) * kQueryTileTokens;
+    const int64_t blocks = rows / kQueryTileTokens;
+    QueryTileOutput output = OutputOf(group, i);
     for (int64_t block = 0; block < blocks; ++block) {
-      AddBlock(group, output, tile);
+      AddQueryTile(group, output, tile);
       output.offsets[0] += PartialsStride(group);
     }
-    const int32_t whole = static_cast<int32_t>(std::min<int64_t>(blocks * kBlockTokens, query.num_tokens));
-    if (blocks > 0) row_order_.push_back({&query, 0, whole, blocks * kBlockTokens});
-    if (rows % kBlockTokens > 0) {
-      rests_.push_back({{&query, whole, query.num_tokens - whole, rows % kBlockTokens}, output});
+    const int32_t whole = static_cast<int32_t>(std::min<int64_t>(blocks * kQueryTileTokens, query.num_tokens));
+    if (blocks > 0) row_order_.push_back({&query, 0, whole, blocks * kQueryTileTokens});
+    if (rows % kQueryTileTokens > 0) {
+      rests_.push_back({{&query, whole, query.num_tokens - whole, rows % kQueryTileTokens}, output});
     }
   }
   for (const int32_t to_partials : {0, 1}) {
-    AddSharedBlocks(group, 2 * kShortQueryTokens, to_partials, tile);
-    AddSharedBlocks(group, kShortQueryTokens, to_partials, tile);
+    AddSharedQueryTiles(group, 2 * kShortQueryTokens, to_partials, tile);
+    AddSharedQueryTiles(group, kShortQueryTokens, to_partials, tile);
   }
-  if (tile.num_blocks > 0) row_tiles_.push_back(tile);
+  if (tile.num_query_tiles > 0) row_tiles_.push_back(tile);
   num_placed_ += group.num_candidates + kOrderEntries;
 }
 
-// Room for partial sums of one block.
+// Returns the room for partial sums of one query tile.
 int64_t CallInput::PartialsStride(const Group& group) const {
   return group.words_begin >= 0 ? group.num_candidates : pass_candidates_;
 }
 
-// Where the query's first block puts its sums; takes the room that partial sums of all its blocks need.
-BlockOutput CallInput::OutputOf(const Group& group, int32_t query) {
-  BlockOutput output{};
+// Returns where the query's first query tile puts its sums, and takes the room that partial sums of all of them need.
+QueryTileOutput CallInput::OutputOf(const Group& group, int32_t query) {
+  QueryTileOutput output{};
   output.num_queries = 1;
   output.offsets[0] = places_[query].scores_offset;
-  const int64_t blocks = NumBlocks(queries_[query].num_tokens);
+  const int64_t blocks = NumQueryTiles(queries_[query].num_tokens);
   if (blocks == 1 && group.words_begin < 0) return output;
   const QueryPlace& place = places_[query];
-  block_sums_.push_back({num_partials_, PartialsStride(group), place.scores_offset, place.num_candidates, blocks,
-                         place.ordinals_begin, group.words_begin});
+  partial_sums_.push_back({num_partials_, PartialsStride(group), place.scores_offset, place.num_candidates, blocks,
+                           place.ordinals_begin, group.words_begin});
   output.to_partials = 1;
   output.offsets[0] = num_partials_;
   num_partials_ += blocks * PartialsStride(group);
   return output;
 }
 
-// Adds a block, whose rows follow those before.
-void CallInput::AddBlock(const Group& group, const BlockOutput& output, RowTile& tile) {
-  if (tile.num_blocks == 0) {
+// Adds a query tile, whose rows follow those before.
+void CallInput::AddQueryTile(const Group& group, const QueryTileOutput& output, RowTile& tile) {
+  if (tile.num_query_tiles == 0) {
     tile.first_row = num_rows_;
     tile.ordinals_begin = group.ordinals_begin;
     tile.num_candidates = group.words_begin >= 0 ? 0 : group.num_candidates;
     tile.order_begin = static_cast<int32_t>(std::min(num_placed_, kMostPlacedCandidates));
   }
-  tile.outputs[tile.num_blocks++] = output;
-  num_rows_ += kBlockTokens;
-  if (tile.num_blocks < TraitsOf(score_plan_.tile).blocks()) return;
+  tile.outputs[tile.num_query_tiles++] = output;
+  num_rows_ += kQueryTileTokens;
+  if (tile.num_query_tiles < TraitsOf(score_plan_.tile).query_tiles()) return;
   row_tiles_.push_back(tile);
   tile = RowTile{};
 }
 
 // Adds what is left of the group's queries that takes so many rows and goes to the same place.
-void CallInput::AddSharedBlocks(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile) {
-  const int32_t most = static_cast<int32_t>(kBlockTokens / num_rows);
-  BlockOutput output{};
+void CallInput::AddSharedQueryTiles(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile) {
+  const int32_t most = static_cast<int32_t>(kQueryTileTokens / num_rows);
+  QueryTileOutput output{};
   int32_t count = 0;
   const auto flush = [&] {
     if (count == 0) return;
     row_order_.back().rows += (most - count) * num_rows;
-    std::fill(output.offsets + count, output.offsets + kMaxQueriesOfBlock, -1);
+    std::fill(output.offsets + count, output.offsets + kMaxQueriesOfQueryTile, -1);
     output.num_queries = most;
-    AddBlock(group, output, tile);
+    AddQueryTile(group, output, tile);
     count = 0;
   };
   for (const QueryRest& rest : rests_) {
@@ -475,20 +476,20 @@ absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_
   Reset(type, dim);
   weighted_ = false;
   const int64_t num_documents = static_cast<int64_t>(ordinals.size());
-  const int64_t blocks = NumBlocks(query.num_tokens);
+  const int64_t blocks = NumQueryTiles(query.num_tokens);
   MAXSIM_ASSIGN_OR_RETURN(score_plan_, PlanAlign(type, dim, blocks, num_documents, limits));
   for (int64_t block = 0; block < blocks; ++block) {
     RowTile tile{};
-    tile.first_row = block * kBlockTokens;
+    tile.first_row = block * kQueryTileTokens;
     tile.ordinals_begin = 0;
     tile.num_candidates = num_documents;
-    tile.num_blocks = 1;
+    tile.num_query_tiles = 1;
     row_tiles_.push_back(tile);
   }
   lists_.push_back(ordinals);
   num_ordinals_ = most_candidates_ = pass_candidates_ = num_documents;
-  row_order_.push_back({&query, 0, query.num_tokens, blocks * kBlockTokens});
-  num_rows_ = blocks * kBlockTokens;
+  row_order_.push_back({&query, 0, query.num_tokens, blocks * kQueryTileTokens});
+  num_rows_ = blocks * kQueryTileTokens;
   FinishLayout();
   return absl::OkStatus();
 }
@@ -501,7 +502,7 @@ void CallInput::FinishLayout() {
     return begin;
   };
   layout_.row_tiles = place(static_cast<int64_t>(row_tiles_.size()), sizeof(RowTile));
-  layout_.block_sums = place(num_block_sums(), sizeof(BlockSum));
+  layout_.partial_sums = place(num_partial_sums(), sizeof(PartialSums));
   layout_.select_queries = place(num_select_queries(), sizeof(SelectQuery));
   layout_.row_weights = place(num_rows_, sizeof(float));
   layout_.query_rows = place(num_rows_, static_cast<size_t>(query_pitch_));
@@ -560,7 +561,7 @@ void CallInput::Write(uint8_t* memory) const {
     if (!elements.empty()) std::memcpy(memory + offset, elements.data(), elements.size() * sizeof(elements[0]));
   };
   write(layout_.row_tiles, row_tiles_);
-  write(layout_.block_sums, block_sums_);
+  write(layout_.partial_sums, partial_sums_);
   write(layout_.select_queries, select_queries_);
   write(layout_.joined_lists, joined_lists_);
   write(layout_.unions, unions_);
@@ -575,7 +576,7 @@ void CallInput::Write(uint8_t* memory) const {
     const uint8_t* tokens = static_cast<const uint8_t*>(query->tokens) + static_cast<size_t>(first_token) * token_bytes;
     const size_t absent = static_cast<size_t>(num_rows - num_tokens);
     if (operands) {
-      for (int32_t i = 0; i < num_tokens; i += kBlockTokens) {
+      for (int32_t i = 0; i < num_tokens; i += kQueryTileTokens) {
         WriteOperands(tokens + static_cast<size_t>(i) * token_bytes, num_tokens - i, token_bytes, pitch,
                       rows + static_cast<size_t>(i) * pitch);
       }

@@ -1,4 +1,4 @@
-// What one launch sequence needs from the host, laid out in one block of memory, so that one copy brings it over: row
+// What one launch sequence needs from the host, laid out in one buffer, so that one copy brings it over: row
 // tiles, tables of the queries, weights, query rows and candidate lists. Behind it the device has room for what it
 // makes of joined lists and of the queries of quantised documents. Plain host code.
 #pragma once
@@ -27,29 +27,29 @@ namespace maxsim::cuda {
 // every query within the contract's limits fits by itself.
 struct SliceCapacity {
   int64_t queries = 0;
-  int64_t rows = 0;         // query rows, padded to blocks
+  int64_t rows = 0;         // query rows, padded to query tiles
   int64_t query_bytes = 0;  // of those rows as they are copied, in QueryType
   int64_t candidates = 0;
-  int64_t scores = 0;          // candidates, each query's from a multiple of kSelectAlignment on
-  int64_t results = 0;         // sum of min(k, candidates)
-  int64_t partial_blocks = 0;  // blocks of queries that have several
+  int64_t scores = 0;               // candidates, each query's from a multiple of kSelectAlignment on
+  int64_t results = 0;              // sum of min(k, candidates)
+  int64_t partial_query_tiles = 0;  // query tiles of queries that have several
 
   // Capacity for the calls that `options` allow.
   static SliceCapacity For(const ExecutorOptions& options);
 
-  // Bytes of the largest input block, and of that with the unions of joined lists and the quantised queries.
+  // Bytes of the largest input, and of that with the unions of joined lists and the quantised queries.
   size_t InputBytes() const;
   size_t DeviceBytes() const;
 };
 
 // What a slice's scores may be made with.
 struct ScoreRoom {
-  int64_t partials = 0;      // sums of blocks
+  int64_t partials = 0;      // sums of query tiles
   int64_t join_words = 0;    // JoinWords
   bool join = false;         // lists may be joined ...
   bool join_always = false;  // ... even where that takes longer than it saves; for tests and measurements
-  // Of a document's rows, on average: what joining takes, the tiling of a short call and the grid of a streamed one
-  // depend on it (PlanScore).
+  // The bytes of a document's rows, on average. What joining takes, the tiling of a short call and the grid of a stream
+  // kernel depend on it (PlanScore).
   double document_bytes = 0;
 };
 
@@ -62,10 +62,10 @@ inline int64_t NumCandidates(const Query& query, int64_t num_documents) {
 size_t QueriesOfSlice(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                       const SliceCapacity& capacity);
 
-// Offsets of the parts in the block, in bytes, each a multiple of 256.
+// Offsets of the parts of the input, in bytes, each a multiple of 256.
 struct InputLayout {
   size_t row_tiles = 0;
-  size_t block_sums = 0;
+  size_t partial_sums = 0;
   size_t select_queries = 0;
   size_t row_weights = 0;
   size_t query_rows = 0;
@@ -103,17 +103,18 @@ class CallInput {
   // Whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder says. If so, one pass scores all.
   OrderPlan Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const;
 
-  // Writes the block to `memory` (layout().total bytes). Borrows what the plan was made from.
+  // Writes the input to `memory` (layout().total bytes). Borrows what the plan was made from.
   void Write(uint8_t* memory) const;
 
   int64_t num_rows() const { return num_rows_; }
-  // Whether the query rows that are scored lie in the order of StreamQueryOffset (kernels/plan/score.h).
+  // Whether the query rows that are scored lie in the order of StreamQueryOffset
+  // (kernels/cuda/score/hopper_stream/config.h).
   bool operand_order() const { return IsStream(score_plan_.tile); }
   int64_t num_ordinals() const { return num_ordinals_; }  // of all lists; not those of unions
   const ScorePlan& score_plan() const { return score_plan_; }
   const InputLayout& layout() const { return layout_; }
   bool empty() const { return row_tiles_.empty(); }
-  int num_block_sums() const { return static_cast<int>(block_sums_.size()); }
+  int num_partial_sums() const { return static_cast<int>(partial_sums_.size()); }
   int num_joined_lists() const { return static_cast<int>(joined_lists_.size()); }
   int num_unions() const { return static_cast<int>(unions_.size()); }
   int64_t num_join_words() const { return num_join_words_; }
@@ -122,7 +123,7 @@ class CallInput {
   int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
   const SelectQuery& first_selection() const { return select_queries_.front(); }  // there is one unless empty()
   int num_large_selections() const { return num_large_; }                         // the first of the select queries
-  int32_t most_chunks() const { return most_chunks_; }                            // of a large selection
+  int32_t most_splits() const { return most_splits_; }                            // of a large selection
   int32_t most_rank_blocks() const { return most_rank_blocks_; }                  // of a small one
   int64_t num_select_keys() const { return num_keys_; }
   int64_t num_results() const { return num_results_; }
@@ -163,26 +164,26 @@ class CallInput {
     int64_t rows;
   };
 
-  // What is left of a query behind its whole blocks.
+  // The tail of a query: its tokens behind the last whole query tile.
   struct QueryRest {
     QueryRows rows;
-    BlockOutput output;  // where its sums go
+    QueryTileOutput output;  // where its sums go
   };
 
   void Reset(ScalarType type, int32_t dim);
   void FormGroups(int64_t num_documents);
-  ScoreGroup PlanGroup(const Group& group, int64_t num_candidates) const;
+  QueryGroup PlanGroup(const Group& group, int64_t num_candidates) const;
   static double JoinReads(const ScoreRoom& room);
   std::vector<ListJoin> FindWorthwhileJoins(const ScoreRoom& room) const;
   absl::Status JoinLists(int64_t num_documents, const DeviceLimits& limits, const ScoreRoom& room);
   static bool GivesPartials(const Group& group, const Query& query);
-  int64_t PartialBlocks(const Group& group) const;
+  int64_t PartialQueryTiles(const Group& group) const;
   int64_t PartialsStride(const Group& group) const;
-  BlockOutput OutputOf(const Group& group, int32_t query);
-  void AddUnion(const Group& group, const ScoreGroup& plan_group);
+  QueryTileOutput OutputOf(const Group& group, int32_t query);
+  void AddUnion(const Group& group, const QueryGroup& plan_group);
   void AddRowTiles(const Group& group, bool share);
-  void AddBlock(const Group& group, const BlockOutput& output, RowTile& tile);
-  void AddSharedBlocks(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile);
+  void AddQueryTile(const Group& group, const QueryTileOutput& output, RowTile& tile);
+  void AddSharedQueryTiles(const Group& group, int64_t num_rows, int32_t to_partials, RowTile& tile);
   void AddSelectQuery(const Query& query, int64_t num_candidates, int64_t scores_offset);
   void PlanSelections(const DeviceLimits& limits);
   void FinishLayout();
@@ -196,9 +197,9 @@ class CallInput {
   std::vector<QueryPlace> places_;       // by query
   std::vector<QueryRows> row_order_;     // what is scored, in the order of the rows
   std::vector<QueryRest> rests_;         // of the group whose row tiles are added
-  std::vector<ScoreGroup> plan_groups_;  // of groups_
+  std::vector<QueryGroup> plan_groups_;  // of groups_
   std::vector<RowTile> row_tiles_;
-  std::vector<BlockSum> block_sums_;
+  std::vector<PartialSums> partial_sums_;
   std::vector<JoinedList> joined_lists_;
   std::vector<JoinedUnion> unions_;
   std::vector<SelectQuery> select_queries_;    // large ones first
@@ -220,7 +221,7 @@ class CallInput {
   int64_t pass_candidates_ = 0;
   int64_t num_placed_ = 0;  // elements of a CandidateOrder
   int num_large_ = 0;
-  int32_t most_chunks_ = 0;
+  int32_t most_splits_ = 0;
   int32_t most_rank_blocks_ = 0;
 };
 

@@ -17,7 +17,8 @@ struct alignas(8) DeviceScored {
 // When a call's stages began and ended, by the device's clock in nanoseconds. In pinned memory.
 struct CallTimes {
   uint64_t input_begin;  // the call's first kernel starts ...
-  uint64_t input_end;    // ... and has the input on the device; of a lone call the query's rows, all or the first
+  uint64_t
+      input_end;  // ... and has the input on the device; of a single-launch call the query's rows, all or the first
   uint64_t scores_end;   // selection begins
   uint64_t results_end;  // selection is done, near enough: as one of its thread blocks sees it
 };

@@ -17,7 +17,7 @@ struct InputCopy {
   const void* pinned;  // host memory
   void* device;
   size_t bytes;  // a multiple of 16
-  // Of the lists of candidates that are part of it: where they begin, a multiple of 16 bytes, and their elements.
+  // Where the lists of candidates begin that are part of the input, a multiple of 16 bytes, and their elements.
   size_t ordinals;
   size_t num_ordinals;
   const int64_t* offsets;  // of the documents; null: they are not asked for

@@ -30,7 +30,7 @@ static_assert(sizeof(TokenMatch) == sizeof(DeviceMatch) &&
               offsetof(TokenMatch, similarity) == offsetof(DeviceMatch, similarity));
 
 // Staged documents are small and wanted at once.
-constexpr size_t kStagingPieceBytes = size_t{4} << 20;
+constexpr size_t kStagingSlotBytes = size_t{4} << 20;
 
 // Candidates that a pass over the partial sums of the largest call should have at least; smaller passes would leave the
 // device half empty.
@@ -38,8 +38,8 @@ constexpr int64_t kPassCandidates = 2048;
 
 // Calls of at most so much input and so many results take no copies: kernels read and write pinned memory. Larger ones
 // would keep multiprocessors busy with what copy engines do as fast.
-constexpr size_t kDirectInputBytes = size_t{512} << 10;
-constexpr int64_t kDirectResults = 4096;
+constexpr size_t kZeroCopyInputBytes = size_t{512} << 10;
+constexpr int64_t kZeroCopyResults = 4096;
 
 // Tokens that a claim of the Hopper kernels should have, where there are enough: it costs the dealing or loading warp
 // some instructions.
@@ -55,7 +55,7 @@ int32_t ClaimCandidates(const ScorePlan& plan, int64_t pass_candidates, int64_t 
   const int64_t by_tokens = kClaimTokens / std::max<int64_t>(mean_tokens, 1);
   const int64_t candidates = pass_candidates * plan.num_row_tiles;
   const int64_t by_blocks = candidates / (int64_t{plan.grid()} * kClaimsOfBlock);
-  // Of few and short documents no more than an even share of all.
+  // A claim of few and short documents is no more than an even share of all.
   const int64_t even = candidates / plan.grid();
   return static_cast<int32_t>(
       std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
@@ -66,7 +66,7 @@ constexpr int64_t kMostUnionScores = int64_t{4} << 20;
 
 int64_t PartialsCapacity(const SliceCapacity& capacity) {
   const int64_t unions = std::min(kMaxJoinedLists * capacity.candidates, kMostUnionScores);
-  return std::max({capacity.candidates, capacity.partial_blocks * kPassCandidates, unions});
+  return std::max({capacity.candidates, capacity.partial_query_tiles * kPassCandidates, unions});
 }
 
 // Words of the bitmaps of joined lists, 8 MB: one join over 32 million documents, or 32 over a million.
@@ -124,12 +124,12 @@ absl::Status CudaExecutor::Allocate() {
     MAXSIM_ASSIGN_OR_RETURN(
         placed_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(PlacedCandidate), "ordered candidates"));
     MAXSIM_ASSIGN_OR_RETURN(
-        chunks_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
+        order_units_, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
     MAXSIM_ASSIGN_OR_RETURN(team_words_,
                             DeviceBuffer::Allocate(StreamTeams::kWords * sizeof(uint32_t), "cut documents"));
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(team_words_.as(), 0, team_words_.bytes(), stream_.get()));
   }
-  const size_t claims = static_cast<size_t>(capacity_.rows / kBlockTokens) + 2;
+  const size_t claims = static_cast<size_t>(capacity_.rows / kQueryTileTokens) + 2;
   MAXSIM_ASSIGN_OR_RETURN(claims_, DeviceBuffer::Allocate(claims * sizeof(uint32_t), "claims of work"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(claims_.as(), 0, claims * sizeof(uint32_t), stream_.get()));
   MAXSIM_ASSIGN_OR_RETURN(
@@ -141,13 +141,13 @@ absl::Status CudaExecutor::Allocate() {
       select_workspaces_,
       DeviceBuffer::Allocate(static_cast<size_t>(capacity_.queries) * sizeof(SelectWorkspace), "selection"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(select_workspaces_.as(), 0, select_workspaces_.bytes(), stream_.get()));
-  MAXSIM_ASSIGN_OR_RETURN(lone_state_, DeviceBuffer::Allocate(sizeof(LoneCallState), "lone calls"));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(lone_state_.as(), 0, sizeof(LoneCallState), stream_.get()));
+  MAXSIM_ASSIGN_OR_RETURN(single_launch_state_, DeviceBuffer::Allocate(sizeof(SingleLaunchState), "lone calls"));
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(single_launch_state_.as(), 0, sizeof(SingleLaunchState), stream_.get()));
   MAXSIM_ASSIGN_OR_RETURN(times_, PinnedBuffer::Allocate(sizeof(CallTimes), "times"));
   MAXSIM_ASSIGN_OR_RETURN(device_results_, DeviceBuffer::Allocate(results * sizeof(DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(pinned_results_, PinnedBuffer::Allocate(results * sizeof(DeviceScored), "results"));
 
-  MAXSIM_ASSIGN_OR_RETURN(uploader_, Uploader::Create(kStagingPieceBytes));
+  MAXSIM_ASSIGN_OR_RETURN(uploader_, Uploader::Create(kStagingSlotBytes));
   MAXSIM_ASSIGN_OR_RETURN(staged_tokens_,
                           DeviceBuffer::Allocate(static_cast<size_t>(options_.max_staged_bytes), "staged documents"));
   MAXSIM_ASSIGN_OR_RETURN(
@@ -159,14 +159,14 @@ absl::Status CudaExecutor::Allocate() {
       DeviceBuffer::Allocate(static_cast<size_t>(options_.max_staged_documents) * sizeof(float), "staged documents"));
   if (device_->stream_block_bytes > 0) {
     MAXSIM_ASSIGN_OR_RETURN(
-        documents_in_, DocumentStream::Create(device_, device_->stream_block_bytes, device_->document_cache_bytes));
+        documents_in_, DocumentTransfer::Create(device_, device_->stream_block_bytes, device_->document_cache_bytes));
   }
   return absl::OkStatus();
 }
 
 size_t CudaExecutor::workspace_bytes() const {
   return device_input_.bytes() + scores_.bytes() + partials_.bytes() + join_words_.bytes() + placed_.bytes() +
-         chunks_.bytes() + team_words_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
+         order_units_.bytes() + team_words_.bytes() + claims_.bytes() + keys_.bytes() + select_workspaces_.bytes() +
          device_results_.bytes() + staged_tokens_.bytes() + staged_offsets_.bytes() + staged_scales_.bytes() +
          (documents_in_ == nullptr ? 0 : documents_in_->device_bytes());
 }
@@ -199,7 +199,7 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
                                 absl::Span<std::vector<Scored>> results, CallTimings* timings) {
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
   const auto* const resident = dynamic_cast<const CudaDocuments*>(&documents);
-  const auto* const streamed = dynamic_cast<const StreamedDocuments*>(&documents);
+  const auto* const streamed = dynamic_cast<const HostDocuments*>(&documents);
   MAXSIM_RETURN_IF_ERROR(CheckDevice(resident != nullptr   ? resident->device()
                                      : streamed != nullptr ? streamed->device()
                                                            : nullptr));
@@ -209,10 +209,10 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
   timings_ = {};
-  direct_ = lone_ = ordered_ = false;
+  zero_copy_ = single_launch_ = ordered_ = false;
   team_blocks_ = 0;
   if (streamed != nullptr) {
-    MAXSIM_RETURN_IF_ERROR(device_->health.Note(TopKStreamed(*streamed, queries, results)));
+    MAXSIM_RETURN_IF_ERROR(device_->health.Note(TopKOfHostDocuments(*streamed, queries, results)));
   }
   for (size_t done = 0; resident != nullptr && done < queries.size();) {
     const absl::Span<const Query> rest = queries.subspan(done);
@@ -221,7 +221,7 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
         device_->health.Note(RunSlice(*resident, rest.subspan(0, count), results.subspan(done, count))));
     done += count;
   }
-  const StreamCounts counts = documents_in_ == nullptr ? StreamCounts{} : documents_in_->TakeCounts();
+  const TransferCounts counts = documents_in_ == nullptr ? TransferCounts{} : documents_in_->TakeCounts();
   if (timings != nullptr) {
     timings->copy_seconds = timings_.copy_in + timings_.copy_out;
     timings->kernel_seconds = timings_.score + timings_.select;
@@ -260,9 +260,10 @@ absl::Status CudaExecutor::RunSlice(const CudaDocuments& documents, absl::Span<c
                                     absl::Span<std::vector<Scored>> results) {
   MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents.maps() != nullptr, joins_ != Joins::kNever));
   if (!input_.empty()) {
-    direct_ = !stage_events_ && input_.layout().total <= kDirectInputBytes && input_.num_results() <= kDirectResults;
-    lone_ = direct_ && lone_calls_ && IsLone();
-    MAXSIM_RETURN_IF_ERROR(direct_ ? RunDirect(documents) : RunCopied(documents));
+    zero_copy_ =
+        !stage_events_ && input_.layout().total <= kZeroCopyInputBytes && input_.num_results() <= kZeroCopyResults;
+    single_launch_ = zero_copy_ && single_launch_calls_ && IsSingleLaunch();
+    MAXSIM_RETURN_IF_ERROR(zero_copy_ ? RunZeroCopy(documents) : RunCopied(documents));
   }
   GiveResults(results);
   return absl::OkStatus();
@@ -281,12 +282,12 @@ void CudaExecutor::GiveResults(absl::Span<std::vector<Scored>> results) const {
 // Kernels alone: one brings the input over, and the last one writes to pinned memory. Nothing stands between them in
 // the stream, so that each can begin while the one before it ends; but what joins lists, where there are such. Or one
 // kernel does it all.
-absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
+absl::Status CudaExecutor::RunZeroCopy(const CudaDocuments& documents) {
   MAXSIM_RETURN_IF_ERROR(WriteInput());
   CallTimes* const times = times_.as<CallTimes>();
   CallArrival arrival({pinned_results_.as<DeviceScored>(), static_cast<size_t>(input_.num_results())}, times);
   FinishOnError started(stream_.get());
-  MAXSIM_RETURN_IF_ERROR(lone_ ? StartLone(documents) : LaunchDirect(documents));
+  MAXSIM_RETURN_IF_ERROR(single_launch_ ? StartSingleLaunch(documents) : LaunchZeroCopy(documents));
   const CallWait::Clock::time_point begin = CallWait::Clock::now();
   MAXSIM_RETURN_IF_ERROR(done_.Record(stream_.get()));
   MAXSIM_RETURN_IF_ERROR(call_wait_.Wait(arrival, done_, begin, EstimatedWork(documents)));
@@ -299,8 +300,8 @@ absl::Status CudaExecutor::RunDirect(const CudaDocuments& documents) {
   return absl::OkStatus();
 }
 
-absl::Status CudaExecutor::LaunchDirect(const CudaDocuments& documents) {
-  if (lone_) return LaunchLone(documents, LoneLaunchOf(documents));
+absl::Status CudaExecutor::LaunchZeroCopy(const CudaDocuments& documents) {
+  if (single_launch_) return LaunchSingle(documents, SingleLaunchOf(documents));
   CallTimes* const times = times_.as<CallTimes>();
   MAXSIM_RETURN_IF_CUDA_ERROR(LaunchCopyInput(InputByKernel(ListedOffsets(documents)), times, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(documents));
@@ -309,29 +310,30 @@ absl::Status CudaExecutor::LaunchDirect(const CudaDocuments& documents) {
 }
 
 // One query of one block over few candidates, whose rows a stream kernel holds in registers.
-bool CudaExecutor::IsLone() const {
+bool CudaExecutor::IsSingleLaunch() const {
   const ScorePlan& plan = input_.score_plan();
   return IsStream(plan.tile) && plan.row_bytes <= kStreamRegisterRowBytes && plan.num_row_tiles == 1 &&
-         input_.num_select_queries() == 1 && input_.num_block_sums() == 0 &&
+         input_.num_select_queries() == 1 && input_.num_partial_sums() == 0 &&
          input_.most_candidates() <= kBlockSelectCandidates &&
-         (plan.type == ScalarType::kI8 || input_.layout().ordinals - input_.layout().row_weights <= kLoneInputBytes);
+         (plan.type == ScalarType::kI8 ||
+          input_.layout().ordinals - input_.layout().row_weights <= kSingleLaunchInputBytes);
 }
 
-CudaExecutor::LoneLaunch CudaExecutor::LoneLaunchOf(const CudaDocuments& documents) const {
+CudaExecutor::SingleLaunch CudaExecutor::SingleLaunchOf(const CudaDocuments& documents) const {
   const uint8_t* const host_input = pinned_input_.as<uint8_t>();
   const InputLayout& layout = input_.layout();
   const ScorePass pass = ScorePass::Over(documents, input_.most_candidates());
   const bool quantized = documents.type() == ScalarType::kI8;
-  LoneLaunch launch{};
+  SingleLaunch launch{};
   launch.scores = ScoresOf(pass, 0, pass.count);
   launch.scores.ordinals = reinterpret_cast<const uint32_t*>(host_input + layout.ordinals);
-  LoneCall& call = launch.scores.lone;
-  call.state = lone_state_.as<LoneCallState>();
+  SingleLaunchCall& call = launch.scores.single_launch;
+  call.state = single_launch_state_.as<SingleLaunchState>();
   call.num_candidates = static_cast<int32_t>(input_.most_candidates());
   call.k = input_.first_selection().k;
   call.results = pinned_results_.as<DeviceScored>();
   call.times = times_.as<CallTimes>();
-  call.patience = lone_patience_;
+  call.patience = single_launch_patience_;
   if (quantized) {
     launch.queries = QuantizeParamsOf(host_input, documents, call.times);
   } else {
@@ -343,7 +345,7 @@ CudaExecutor::LoneLaunch CudaExecutor::LoneLaunchOf(const CudaDocuments& documen
 }
 
 // Queries against I8 documents are rounded by a kernel of their own, which brings them over on the way.
-absl::Status CudaExecutor::LaunchLone(const CudaDocuments& documents, const LoneLaunch& launch) {
+absl::Status CudaExecutor::LaunchSingle(const CudaDocuments& documents, const SingleLaunch& launch) {
   if (launch.queries.rows != nullptr) {
     MAXSIM_RETURN_IF_CUDA_ERROR(LaunchQuantizeQueries(launch.queries, stream_.get()));
   }
@@ -352,25 +354,25 @@ absl::Status CudaExecutor::LaunchLone(const CudaDocuments& documents, const Lone
 }
 
 // Calls over the same documents for as many results of as many candidates launch alike: their input is elsewhere.
-absl::Status CudaExecutor::StartLone(const CudaDocuments& documents) {
+absl::Status CudaExecutor::StartSingleLaunch(const CudaDocuments& documents) {
   struct Key {
-    LoneLaunch launch;
+    SingleLaunch launch;
     int32_t type, num_steps, grid, unused;
   };
   static_assert(std::is_trivially_copyable_v<Key>);
   const ScorePlan& plan = input_.score_plan();
-  const Key key{LoneLaunchOf(documents), static_cast<int32_t>(plan.type), plan.num_steps, plan.grid(), 0};
+  const Key key{SingleLaunchOf(documents), static_cast<int32_t>(plan.type), plan.num_steps, plan.grid(), 0};
   team_blocks_ = key.launch.scores.teams.blocks;
-  return lone_launch_.Start(stream_.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
-                            [&] { return LaunchLone(documents, key.launch); });
+  return repeated_launch_.Start(stream_.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
+                                [&] { return LaunchSingle(documents, key.launch); });
 }
 
 absl::Status CudaExecutor::StartAgain(const Documents& documents) {
   const auto* const resident = dynamic_cast<const CudaDocuments*>(&documents);
-  if (!direct_ || resident == nullptr || input_.empty()) {
+  if (!zero_copy_ || resident == nullptr || input_.empty()) {
     return absl::FailedPreconditionError("the last call was not one without copies");
   }
-  return LaunchDirect(*resident);
+  return LaunchZeroCopy(*resident);
 }
 
 // One copy in, scores, selection, one copy out; the host sleeps until the end.
@@ -427,7 +429,7 @@ InputCopy CudaExecutor::InputByKernel(const int64_t* offsets) const {
           .offsets = offsets};
 }
 
-// Bytes that the row tiles stream, near enough.
+// Returns the bytes that the row tiles read, near enough.
 double CudaExecutor::EstimatedWork(const CudaDocuments& documents) const {
   const double mean_tokens =
       static_cast<double>(documents.num_tokens()) / std::max(static_cast<double>(documents.num_documents()), 1.0);
@@ -494,21 +496,21 @@ absl::Status CudaExecutor::JoinLists() {
 absl::StatusOr<CandidateOrder> CudaExecutor::OrderCandidates(const ScorePass& pass) {
   if (ordering_ == Ordering::kNever || pass.longest_tokens == 0) return CandidateOrder{};
   const OrderPlan plan = input_.Order(pass.mean_tokens, pass.longest_tokens, ordering_ == Ordering::kAlways);
-  if (plan.chunk_groups == 0) return CandidateOrder{};
+  if (plan.unit_octets == 0) return CandidateOrder{};
   OrderCall call{};
   call.row_tiles = Input<RowTile>(input_.layout().row_tiles);
   call.ordinals = Input<uint32_t>(input_.layout().ordinals);
   call.offsets = pass.offsets;
   call.scales = pass.scales;
-  call.order = {placed_.as<PlacedCandidate>(), chunks_.as<uint32_t>(), plan.early_groups, 0};
+  call.order = {placed_.as<PlacedCandidate>(), order_units_.as<uint32_t>(), plan.early_octets, 0};
   call.num_row_tiles = static_cast<int32_t>(input_.score_plan().num_row_tiles);
-  call.chunk_groups = plan.chunk_groups;
+  call.unit_octets = plan.unit_octets;
   MAXSIM_RETURN_IF_CUDA_ERROR(LaunchOrderCandidates(call, stream_.get()));
   ordered_ = true;
   return call.order;
 }
 
-// Of the pass's candidates first .. first + count, which are scored at once.
+// Returns the parameters for the pass's candidates first .. first + count, which are scored at once.
 ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const {
   const ScorePlan& plan = input_.score_plan();
   ScoreParams params = ParamsFor(pass);
@@ -554,10 +556,10 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
     MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
                                     ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
                                     : LaunchScore(plan, params, stream_.get()));
-    const BlockSums sums = {Input<BlockSum>(input_.layout().block_sums), input_.num_block_sums(), params.partials,
-                            params.ordinals, join_words_.as<JoinWord>()};
+    const PartialSumsCall sums = {Input<PartialSums>(input_.layout().partial_sums), input_.num_partial_sums(),
+                                  params.partials, params.ordinals, join_words_.as<JoinWord>()};
     MAXSIM_RETURN_IF_CUDA_ERROR(
-        LaunchAddBlocks(sums, params.pass_first, params.pass_count, params.scores, device_->overlap, stream_.get()));
+        LaunchAddPartials(sums, params.pass_first, params.pass_count, params.scores, device_->overlap, stream_.get()));
   }
   return absl::OkStatus();
 }
@@ -571,7 +573,7 @@ absl::Status CudaExecutor::LaunchSelection(DeviceScored* results, CallTimes* tim
   call.results = results;
   call.num_large = input_.num_large_selections();
   call.num_small = input_.num_select_queries() - call.num_large;
-  call.most_chunks = input_.most_chunks();
+  call.most_splits = input_.most_splits();
   call.most_rank_blocks = input_.most_rank_blocks();
   call.only = input_.first_selection();
   return MAXSIM_CUDA_STATUS(LaunchSelect(call, times, device_->overlap, stream_.get()));
@@ -595,7 +597,7 @@ absl::Status CudaExecutor::Align(const Documents& documents, const Query& query,
                                  absl::Span<TokenMatch> matches) {
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
   const auto* const resident = dynamic_cast<const CudaDocuments*>(&documents);
-  const auto* const streamed = dynamic_cast<const StreamedDocuments*>(&documents);
+  const auto* const streamed = dynamic_cast<const HostDocuments*>(&documents);
   MAXSIM_RETURN_IF_ERROR(CheckDevice(resident != nullptr   ? resident->device()
                                      : streamed != nullptr ? streamed->device()
                                                            : nullptr));
@@ -607,16 +609,16 @@ absl::Status CudaExecutor::Align(const Documents& documents, const Query& query,
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
 
-  if (streamed != nullptr) return device_->health.Note(AlignStreamed(*streamed, query, ordinals, matches));
-  direct_ = lone_ = ordered_ = false;
+  if (streamed != nullptr) return device_->health.Note(AlignHostDocuments(*streamed, query, ordinals, matches));
+  zero_copy_ = single_launch_ = ordered_ = false;
   team_blocks_ = 0;
   const size_t tokens = static_cast<size_t>(query.num_tokens);
   const size_t chunk = AlignRoom(query);
   for (size_t begin = 0; begin < ordinals.size(); begin += chunk) {
     const size_t count = std::min(chunk, ordinals.size() - begin);
-    MAXSIM_RETURN_IF_ERROR(device_->health.Note(AlignChunk(ScorePass::Over(*resident, static_cast<int64_t>(count)),
-                                                           query, ordinals.subspan(begin, count),
-                                                           matches.subspan(begin * tokens, count * tokens))));
+    MAXSIM_RETURN_IF_ERROR(device_->health.Note(AlignPart(ScorePass::Over(*resident, static_cast<int64_t>(count)),
+                                                          query, ordinals.subspan(begin, count),
+                                                          matches.subspan(begin * tokens, count * tokens))));
   }
   return absl::OkStatus();
 }
@@ -627,8 +629,8 @@ size_t CudaExecutor::AlignRoom(const Query& query) const {
   return std::clamp<size_t>(room / static_cast<size_t>(query.num_tokens), 1, static_cast<size_t>(capacity_.candidates));
 }
 
-absl::Status CudaExecutor::AlignChunk(const ScorePass& pass, const Query& query, absl::Span<const uint32_t> ordinals,
-                                      absl::Span<TokenMatch> matches) {
+absl::Status CudaExecutor::AlignPart(const ScorePass& pass, const Query& query, absl::Span<const uint32_t> ordinals,
+                                     absl::Span<TokenMatch> matches) {
   MAXSIM_RETURN_IF_ERROR(input_.PlanMatches(query, ordinals, pass.memory->type(), pass.memory->dim(), device_->limits));
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
@@ -668,7 +670,7 @@ absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& docume
   return &*staged_;
 }
 
-// The copies and the calls that use them share the stream, so there is nothing to wait for.
+// The copies and the calls that use them share the CUDA stream, so there is nothing to wait for.
 absl::Status CudaExecutor::UploadStaged(const DocumentsView& view, const CudaDocuments::Shape& shape) {
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(uploader_.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type),

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kMaxThreads) QuantizeQueries(const __grid_cons
   const float inverse = nothing ? 0.0f : __fdiv_rn(kLargest, largest);
   // Four elements a thread and word.
   const int pitch = p.operand_order != 0 ? StreamQueryPitch(p.row_bytes) : p.row_bytes;
-  const int in_block = blockIdx.x % kBlockTokens;
+  const int in_block = blockIdx.x % kQueryTileTokens;
   int8_t* const block = p.rows + static_cast<int64_t>(blockIdx.x - in_block) * pitch;
   for (int word = threadIdx.x; word < pitch / 4; word += blockDim.x) {
     uint32_t packed = 0;

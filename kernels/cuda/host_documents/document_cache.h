@@ -21,7 +21,7 @@ class DocumentCache {
  public:
   // A document of any collection there is or was.
   struct Key {
-    uint64_t documents = 0;  // StreamedDocuments::id
+    uint64_t documents = 0;  // HostDocuments::id
     uint32_t ordinal = 0;
 
     friend bool operator==(const Key&, const Key&) = default;

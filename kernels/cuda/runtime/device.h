@@ -35,7 +35,7 @@ struct Device {
   size_t memory_bytes = 0;
   int64_t cache_bytes = 0;  // of the L2 cache
   DeviceLimits limits;
-  bool overlap = true;  // kernels round the scoring overlap: what PrepareSelect and PrepareAddBlocks have left of it
+  bool overlap = true;  // kernels round the scoring overlap: what PrepareSelect and PrepareAddPartials have left of it
   int64_t stream_block_bytes = 0;    // CudaOptions'
   int64_t document_cache_bytes = 0;  // the same
   std::unique_ptr<ThreadPool> readers;

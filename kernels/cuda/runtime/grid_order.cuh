@@ -39,7 +39,7 @@ cudaError_t LaunchOverlapping(void (*kernel)(Params...), dim3 grid, dim3 threads
   return cudaLaunchKernelEx(&config, kernel, Params(args)...);
 }
 
-// The same where `overlap`; else the kernel starts when the one before it has ended.
+// Launches as LaunchOverlapping where `overlap`; else the kernel starts when the one before it has ended.
 template <class... Params, class... Args>
 cudaError_t LaunchOverlappingIf(bool overlap, void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes,
                                 cudaStream_t stream, const Args&... args) {

@@ -30,23 +30,22 @@ class Sample {
     MAXSIM_ASSIGN_OR_RETURN(end_, Event::Create());
     MAXSIM_ASSIGN_OR_RETURN(host_, PinnedBuffer::Allocate(kSampleBytes, "measuring the link"));
     MAXSIM_ASSIGN_OR_RETURN(device_, DeviceBuffer::Allocate(kSampleBytes, "measuring the link"));
-    constexpr size_t kPieces = kSampleBytes / kGatherPieceBytes;
-    MAXSIM_ASSIGN_OR_RETURN(pieces_, DeviceBuffer::Allocate(kPieces * sizeof(GatherPiece), "measuring the link"));
+    constexpr size_t kCopies = kSampleBytes / kGatherCopyBytes;
+    MAXSIM_ASSIGN_OR_RETURN(copies_, DeviceBuffer::Allocate(kCopies * sizeof(GatherCopy), "measuring the link"));
     std::memset(host_.as(), 0, kSampleBytes);
-    // Every other piece first, so that no two neighbours follow each other.
-    std::vector<GatherPiece> pieces;
-    for (size_t i = 0; i < kPieces; ++i) {
-      const size_t place = (i * 2 + (i * 2 >= kPieces ? 1 : 0)) % kPieces * kGatherPieceBytes;
-      pieces.push_back({host_.as<uint8_t>() + place, device_.as<uint8_t>() + i * kGatherPieceBytes, kGatherPieceBytes});
+    // Every other copy first, so that no two neighbours follow each other.
+    std::vector<GatherCopy> copies;
+    for (size_t i = 0; i < kCopies; ++i) {
+      const size_t place = (i * 2 + (i * 2 >= kCopies ? 1 : 0)) % kCopies * kGatherCopyBytes;
+      copies.push_back({host_.as<uint8_t>() + place, device_.as<uint8_t>() + i * kGatherCopyBytes, kGatherCopyBytes});
     }
     return MAXSIM_CUDA_STATUS(
-        cudaMemcpy(pieces_.as(), pieces.data(), kPieces * sizeof(GatherPiece), cudaMemcpyHostToDevice));
+        cudaMemcpy(copies_.as(), copies.data(), kCopies * sizeof(GatherCopy), cudaMemcpyHostToDevice));
   }
 
   absl::StatusOr<double> Gather(int blocks) {
-    return Rate([&] {
-      return LaunchGather(pieces_.as<GatherPiece>(), kSampleBytes / kGatherPieceBytes, blocks, stream_.get());
-    });
+    return Rate(
+        [&] { return LaunchGather(copies_.as<GatherCopy>(), kSampleBytes / kGatherCopyBytes, blocks, stream_.get()); });
   }
 
   absl::StatusOr<double> Copy(int64_t piece_bytes) {
@@ -79,7 +78,7 @@ class Sample {
   Stream stream_;
   Event begin_, end_;
   PinnedBuffer host_;
-  DeviceBuffer device_, pieces_;
+  DeviceBuffer device_, copies_;
 };
 
 }  // namespace

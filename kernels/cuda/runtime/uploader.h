@@ -1,4 +1,4 @@
-// Copies large host arrays to the device through two pinned pieces: while one travels, the next is filled.
+// Copies large host arrays to the device through two pinned slots: while one travels, the next is filled.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,12 +18,12 @@ namespace maxsim::cuda {
 // Move-only; not thread-safe. All copies of one uploader go to one stream.
 class Uploader {
  public:
-  // `piece_bytes` is the size of each pinned piece, at least one row (16 KiB).
-  static absl::StatusOr<Uploader> Create(size_t piece_bytes);
+  // `slot_bytes` is the size of each pinned slot, at least one row (16 KiB).
+  static absl::StatusOr<Uploader> Create(size_t slot_bytes);
 
   Uploader() = default;
 
-  // Copies `num_rows` rows of `source_row_bytes` to rows of `target_row_bytes` (at least as many, at most the piece),
+  // Copies `num_rows` rows of `source_row_bytes` to rows of `target_row_bytes` (at least as many, at most the slot),
   // the difference filled with zeros. `source` may be pageable; it has been read when the call returns, and the copy is
   // done when `stream` is.
   absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
@@ -39,16 +39,16 @@ class Uploader {
   absl::Status CopyBytes(const void* source, size_t bytes, void* target, cudaStream_t stream);
 
  private:
-  struct Piece {
+  struct Slot {
     PinnedBuffer buffer;
     Event free;  // the last copy out of the buffer
   };
 
-  // The next piece, once its last copy is done.
-  absl::StatusOr<Piece*> NextPiece();
-  absl::Status Send(Piece& piece, size_t bytes, void* target, cudaStream_t stream);
+  // The next slot, once its last copy is done.
+  absl::StatusOr<Slot*> NextSlot();
+  absl::Status Send(Slot& slot, size_t bytes, void* target, cudaStream_t stream);
 
-  std::array<Piece, 2> pieces_;
+  std::array<Slot, 2> slots_;
   size_t next_ = 0;
 };
 

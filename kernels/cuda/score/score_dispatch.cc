@@ -96,7 +96,7 @@ void FillFromPlan(const ScorePlan& plan, ScoreParams& params) {
   params.row_bytes = plan.row_bytes;
   params.num_steps = plan.num_steps;
   params.num_chunks = plan.num_chunks;
-  params.chunks_of_piece = plan.chunks_of_piece;
+  params.chunks_of_chain = plan.chunks_of_chain;
   params.stages = plan.stages;
   params.tile_tokens = plan.tile_tokens;
   params.half_tiles = plan.num_half_tiles == 0                    ? kNoHalfTiles

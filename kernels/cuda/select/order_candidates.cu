@@ -1,7 +1,7 @@
-// Orders the candidates of each list by the length of their documents, longest first, and cuts them into chunks.
+// Orders the candidates of each list by the length of their documents, longest first, and cuts them into units.
 //
 // One thread block a list: a counting sort over bins of similar lengths (sixteen to an octave), then a prefix sum over
-// the ordered lengths, whose steps of `chunk_groups` are the chunks. Which of two documents of one bin comes first
+// the ordered lengths, whose steps of `unit_octets` are the units. Which of two documents of one bin comes first
 // depends on the threads' order; no score does.
 #include "kernels/cuda/select/order_candidates.h"
 
@@ -16,18 +16,18 @@ namespace {
 
 constexpr int kThreads = kSelectThreads;
 constexpr int kBinsOfOctave = 16;
-constexpr int kOctaves = 14;  // up to 2^14 groups
+constexpr int kOctaves = 14;  // up to 2^14 octets
 constexpr int kBins = kBinsOfOctave * kOctaves;
-constexpr int kCandidatesOfChunk = 32;  // at most: a warp looks them up
-constexpr int kAtOnce = 4;              // candidates that a thread looks up together
+constexpr int kCandidatesOfUnit = 32;  // at most: a warp looks them up
+constexpr int kAtOnce = 4;             // candidates that a thread looks up together
 constexpr int kRound = kAtOnce * kThreads;
 static_assert(kBins <= kThreads);
-static_assert((kMaxDocumentTokens + kGroupTokens - 1) / kGroupTokens < int64_t{1} << kOctaves);
+static_assert((kMaxDocumentTokens + kOctetTokens - 1) / kOctetTokens < int64_t{1} << kOctaves);
 
-// The bin of a document of 1 .. 2^14 - 1 groups; long documents have the first bins.
-__device__ __forceinline__ int BinOf(int32_t groups) {
-  const int octave = 31 - __clz(groups);
-  const int place = ((groups << 4) >> octave) & (kBinsOfOctave - 1);
+// The bin of a document of 1 .. 2^14 - 1 octets; long documents have the first bins.
+__device__ __forceinline__ int BinOf(int32_t octets) {
+  const int octave = 31 - __clz(octets);
+  const int place = ((octets << 4) >> octave) & (kBinsOfOctave - 1);
   return kBins - 1 - (octave * kBinsOfOctave + place);
 }
 
@@ -68,36 +68,36 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
     }
   };
 
-  for_each(false, [&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(GroupsIn(candidate.tokens))], 1u); });
+  for_each(false, [&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(OctetsIn(candidate.tokens))], 1u); });
   __syncthreads();
   const uint32_t first_of_bin = SumBefore(thread < kBins ? bins[thread] : 0, scan);
   if (thread < kBins) bins[thread] = first_of_bin;
   __syncthreads();
   for_each(count <= kRound, [&](const PlacedCandidate& candidate) {
-    const int32_t groups = GroupsIn(candidate.tokens);
-    const uint32_t place = atomicAdd(&bins[BinOf(groups)], 1u);
-    groups_of[place] = static_cast<uint16_t>(groups);
+    const int32_t octets = OctetsIn(candidate.tokens);
+    const uint32_t place = atomicAdd(&bins[BinOf(octets)], 1u);
+    groups_of[place] = static_cast<uint16_t>(octets);
     call.order.placed[begin + place] = candidate;
   });
   __syncthreads();
 
-  // A chunk has what begins in a step of chunk_groups. So that none has more than kCandidatesOfChunk, nor none at all,
-  // short documents count for more, and long ones for one step.
-  const uint32_t step = static_cast<uint32_t>(call.chunk_groups), least = step / kCandidatesOfChunk;
+  // A work unit has what begins in a step of unit_octets. So that none has more than kCandidatesOfUnit, nor none at
+  // all, short documents count for more, and long ones for one step.
+  const uint32_t step = static_cast<uint32_t>(call.unit_octets), least = step / kCandidatesOfUnit;
   const auto weight_of = [&](int place) { return min(max(uint32_t{groups_of[place]}, least), step); };
   const int each = (count + kThreads - 1) / kThreads;
   const int first = min(thread * each, count), end = min(first + each, count);
   uint32_t weight = 0;
   for (int i = first; i < end; ++i) weight += weight_of(i);
   uint32_t before = SumBefore(weight, scan);
-  uint32_t* const chunks = call.order.chunks + begin;
+  uint32_t* const units = call.order.units + begin;
   for (int i = first; i < end; ++i) {
-    const uint32_t chunk = before / step;
-    if (i == 0 || (before - weight_of(i - 1)) / step != chunk) chunks[1 + chunk] = static_cast<uint32_t>(i);
+    const uint32_t unit = before / step;
+    if (i == 0 || (before - weight_of(i - 1)) / step != unit) units[1 + unit] = static_cast<uint32_t>(i);
     before += weight_of(i);
     if (i + 1 < count) continue;
-    chunks[0] = chunk + 1;
-    chunks[2 + chunk] = static_cast<uint32_t>(count);
+    units[0] = unit + 1;
+    units[2 + unit] = static_cast<uint32_t>(count);
   }
 }
 

@@ -17,7 +17,7 @@ struct OrderCall {
   const float* scales;       // of quantised documents; else null
   CandidateOrder order;      // kMostPlacedCandidates elements of each array
   int32_t num_row_tiles = 0;
-  int32_t chunk_groups = 0;  // an OrderPlan's
+  int32_t unit_octets = 0;  // an OrderPlan's
 };
 
 // Writes `order`. Every list has 1 to kMostOrderedCandidates candidates. On Hopper alone, as what reads the order.

@@ -1,21 +1,21 @@
-// Large selections in one launch. Each thread block has a chunk of a query's scores:
+// Large selections in one launch. Each thread block has a split of a query's scores:
 //
-//   1. It takes the maxima of its groups. The k-th largest of all groups' maxima is a lower bound of the k-th score.
+//   1. It takes the maxima of its buckets. The k-th largest of all buckets' maxima is a lower bound of the k-th score.
 //   2. It gathers the candidates that reach the bound, a little more than k of all.
 //   3. It ranks its share of them: they are counted into bins, a bin's keys come to lie together, and a key's rank is
 //      that of its bin and the larger keys in it. Few are ranked by counting all larger ones.
 //
-// Scores that are neighbours fall into different groups and mostly different chunks, so that sorted scores stay cheap,
-// and keys hold the position, so that equal scores do. Where a chunk finds more candidates than its list takes all the
+// Scores that are neighbours fall into different buckets and mostly different splits, so that sorted scores stay cheap,
+// and keys hold the position, so that equal scores do. Where a split finds more candidates than its list takes all the
 // same, and where k is too large for step 1, histograms narrow a window of keys around the k-th one, pass by pass.
 //
 // Between the steps blocks wait for one another, through the query's workspace. NOTES:
-//  - Nobody waits for a block that may not be running. A block waits for chunks, and a chunk that no block has taken it
+//  - Nobody waits for a block that may not be running. A block waits for splits, and a split that no block has taken it
 //    takes itself: after a while, as such a block is usually about to start. So the grid needs no guarantee that all of
 //    its blocks run at once: kernels of other streams may hold any part of the device, and one block alone comes to an
-//    end too. A block whose chunk is gone when it starts has nothing to do. Chunks are taken in step 1 only, so that
-//    afterwards every chunk's block is one that runs.
-//  - What a chunk's block writes depends on the chunk alone, so results do not depend on who did what.
+//    end too. A block whose split is gone when it starts has nothing to do. Splits are taken in step 1 only, so that
+//    afterwards every split's block is one that runs.
+//  - What a split's block writes depends on the split alone, so results do not depend on who did what.
 //  - Step 1 begins with reading scores while the claim is still on its way.
 #include <limits>
 
@@ -47,10 +47,10 @@ constexpr int kMostKeysOfBin = 512;
 constexpr int kRanksOfPiece = kKeysInShared - kMostKeysOfBin;
 // Keys that a warp ranks at once against all others.
 constexpr int kKeysOfWarp = 4;
-// Polls, of 0.7 us each, before a block takes a chunk that is not its own.
+// Polls, of 0.7 us each, before a block takes a split that is not its own.
 constexpr int kPatience = 16;
 // Groups a thread looks at.
-constexpr int kGroupsOfThread = kMaxSelectGroups / kThreads;
+constexpr int kBucketsOfThread = kMaxSelectBuckets / kThreads;
 
 struct Shared {
   uint64_t keys[kKeysInShared];
@@ -62,8 +62,8 @@ struct Shared {
   uint64_t* lists;
   DeviceScored* results;
   CallTimes* times;
-  uint32_t list_begins[kMaxSelectChunks + 1];
-  int32_t chunks[kMaxSelectChunks];  // of this block
+  uint32_t list_begins[kMaxSelectSplits + 1];
+  int32_t splits[kMaxSelectSplits];  // of this block
   int32_t claim;                     // what thread 0 has found out, for all
   uint32_t list_size;
   uint32_t bin;
@@ -111,7 +111,7 @@ class Selection {
         lane_(threadIdx.x % 32),
         warp_(threadIdx.x / 32),
         k_(static_cast<uint32_t>(query_.k)),
-        num_chunks_(static_cast<uint32_t>(query_.chunks)) {}
+        num_splits_(static_cast<uint32_t>(query_.splits)) {}
 
   __device__ __forceinline__ void Run() {
     if (Begin()) {
@@ -123,21 +123,21 @@ class Selection {
   }
 
  private:
-  // Step 1. False when others have done the block's chunk.
+  // Step 1. False when others have done the block's split.
   __device__ __forceinline__ bool Begin() {
-    const uint32_t chunk = blockIdx.x;
+    const uint32_t split = blockIdx.x;
     uint32_t taken = 0;
-    if (thread_ == 0) taken = atomicExch(&workspace_.claimed[chunk], 1u);
-    const Seen seen = Scan(chunk);
+    if (thread_ == 0) taken = atomicExch(&workspace_.claimed[split], 1u);
+    const Seen seen = Scan(split);
     own_ = seen.Key();
     if (thread_ == 0) {
       shared_.claim = taken == 0 ? 1 : 0;
-      shared_.chunks[0] = static_cast<int32_t>(chunk);
+      shared_.splits[0] = static_cast<int32_t>(split);
     }
     num_own_ = 1;
     __syncthreads();
     if (shared_.claim == 0) return false;
-    Publish(chunk, seen);
+    Publish(split, seen);
     Arrive(1);
     return true;
   }
@@ -147,7 +147,7 @@ class Selection {
     WaitForStep</*kHelp=*/true>();
     uint64_t bound = 0;
     bool gathered = false;
-    if (query_.groups > 0) {
+    if (query_.buckets > 0) {
       bound = FindBound();
       Gather(bound);
       Arrive(num_own_);
@@ -155,7 +155,7 @@ class Selection {
       gathered = LookUpLists();
     }
     if (!gathered) {
-      bound = Narrow(query_.groups > 0 ? Window::Over(bound, Highest()) : WholeWindow());
+      bound = Narrow(query_.buckets > 0 ? Window::Over(bound, Highest()) : WholeWindow());
       GatherTogether(bound);
       Arrive(num_own_);
       WaitForStep<false>();
@@ -182,7 +182,7 @@ class Selection {
   __device__ __forceinline__ void CleanUp() {
     __syncthreads();
     if (thread_ == 0) {
-      shared_.claim = departed_before_ + 1 == num_chunks_ ? 1 : 0;
+      shared_.claim = departed_before_ + 1 == num_splits_ ? 1 : 0;
       __threadfence();
     }
     __syncthreads();
@@ -191,7 +191,7 @@ class Selection {
     for (uint32_t pass = 0; pass < used; ++pass) {
       for (int bin = thread_; bin < kSelectBins; bin += kThreads) workspace_.histograms[pass][bin] = 0;
     }
-    if (thread_ < num_chunks_) workspace_.claimed[thread_] = 0;
+    if (thread_ < num_splits_) workspace_.claimed[thread_] = 0;
     __syncthreads();
     if (thread_ == 0) {
       workspace_.num_done = workspace_.num_left = workspace_.num_keys = workspace_.num_histograms = 0;
@@ -199,12 +199,12 @@ class Selection {
     }
   }
 
-  // Waiting. A step is done when all chunks are done with it.
+  // Waiting. A step is done when all splits are done with it.
 
-  // All that the block has written for `count` chunks can be seen by those who wait for the step.
+  // All that the block has written for `count` splits can be seen by those who wait for the step.
   __device__ __forceinline__ void Arrive(uint32_t count) {
     __syncthreads();
-    if (num_chunks_ == 1 || thread_ != 0) return;
+    if (num_splits_ == 1 || thread_ != 0) return;
     __threadfence();
     atomicAdd(&workspace_.num_done, count);
   }
@@ -217,15 +217,15 @@ class Selection {
 
   template <bool kHelp>
   __device__ __forceinline__ void WaitForStep() {
-    steps_done_ += num_chunks_;
-    if (num_chunks_ == 1) return;  // Arrive's barrier was enough
+    steps_done_ += num_splits_;
+    if (num_splits_ == 1) return;  // Arrive's barrier was enough
     while (true) {
       if (thread_ == 0) shared_.claim = kHelp ? WaitOrClaim() : WaitOnly();
       __syncthreads();
-      const int32_t chunk = shared_.claim;
+      const int32_t split = shared_.claim;
       __syncthreads();
-      if (chunk < 0) return;
-      if constexpr (kHelp) Help(chunk);
+      if (split < 0) return;
+      if constexpr (kHelp) Help(split);
     }
   }
 
@@ -235,45 +235,45 @@ class Selection {
     }
     return -1;
   }
-  // A chunk that nobody else has taken when there is one after a while.
+  // A split that nobody else has taken when there is one after a while.
   __device__ __forceinline__ int32_t WaitOrClaim() const {
     while (true) {
       for (int poll = 0; poll < kPatience; ++poll) {
         if (NumDone() >= steps_done_) return -1;
       }
-      for (uint32_t i = 1; i < num_chunks_; ++i) {
-        const uint32_t chunk = (blockIdx.x + i) % num_chunks_;
-        if (__ldcg(&workspace_.claimed[chunk]) == 0 && atomicExch(&workspace_.claimed[chunk], 1u) == 0) {
-          return static_cast<int32_t>(chunk);
+      for (uint32_t i = 1; i < num_splits_; ++i) {
+        const uint32_t split = (blockIdx.x + i) % num_splits_;
+        if (__ldcg(&workspace_.claimed[split]) == 0 && atomicExch(&workspace_.claimed[split], 1u) == 0) {
+          return static_cast<int32_t>(split);
         }
       }
     }
   }
 
-  // Does step 1 of somebody else's chunk, which is this block's from now on.
-  __device__ __forceinline__ void Help(int32_t chunk) {
-    if (thread_ == 0) shared_.chunks[num_own_] = chunk;
+  // Does step 1 of somebody else's split, which is this block's from now on.
+  __device__ __forceinline__ void Help(int32_t split) {
+    if (thread_ == 0) shared_.splits[num_own_] = split;
     ++num_own_;
-    Publish(chunk, Scan(chunk));
+    Publish(split, Scan(split));
     Arrive(1);
   }
 
-  // Reading. Four neighbouring scores are a thread's; 128 are a warp's; the next 128 are the next chunk's.
+  // Reading. Four neighbouring scores are a thread's; 128 are a warp's; the next 128 are the next split's.
 
   __device__ __forceinline__ uint32_t NumScores() const { return static_cast<uint32_t>(query_.num_candidates); }
-  __device__ __forceinline__ uint32_t FirstQuad(uint32_t chunk) const {
-    return (warp_ * num_chunks_ + chunk) * 32 + lane_;
+  __device__ __forceinline__ uint32_t FirstQuad(uint32_t split) const {
+    return (warp_ * num_splits_ + split) * 32 + lane_;
   }
-  __device__ __forceinline__ uint32_t QuadStep() const { return num_chunks_ * kThreads; }
-  // The last one to three scores are the first chunk's.
-  __device__ __forceinline__ bool HasRest(uint32_t chunk) const { return chunk == 0 && thread_ < NumScores() % 4; }
+  __device__ __forceinline__ uint32_t QuadStep() const { return num_splits_ * kThreads; }
+  // The last one to three scores are the first split's.
+  __device__ __forceinline__ bool HasRest(uint32_t split) const { return split == 0 && thread_ < NumScores() % 4; }
 
-  __device__ __forceinline__ Seen Scan(uint32_t chunk) const {
-    return query_.groups > 0 ? ScanScores<false>(chunk) : ScanScores<true>(chunk);
+  __device__ __forceinline__ Seen Scan(uint32_t split) const {
+    return query_.buckets > 0 ? ScanScores<false>(split) : ScanScores<true>(split);
   }
 
   template <bool kLowest>
-  __device__ __forceinline__ Seen ScanScores(uint32_t chunk) const {
+  __device__ __forceinline__ Seen ScanScores(uint32_t split) const {
     Seen seen;
     const auto look = [&seen](const float4& quad, uint32_t i) {
       const float highest = fmaxf(fmaxf(quad.x, quad.y), fmaxf(quad.z, quad.w));
@@ -286,7 +286,7 @@ class Selection {
     const float4* quads = reinterpret_cast<const float4*>(scores_);
     const uint32_t num_quads = NumScores() / 4, step = QuadStep();
     constexpr int kLoads = 4;
-    uint32_t i = FirstQuad(chunk);
+    uint32_t i = FirstQuad(split);
     for (; i + (kLoads - 1) * step < num_quads; i += kLoads * step) {
       float4 quad[kLoads];
 #pragma unroll
@@ -303,7 +303,7 @@ class Selection {
     for (int r = 0; r < kLoads - 1; ++r) {
       if (i + r * step < num_quads) look(quad[r], i + r * step);
     }
-    if (HasRest(chunk)) {
+    if (HasRest(split)) {
       const uint32_t position = num_quads * 4 + thread_;
       const float score = scores_[position];
       if (score > seen.highest) {
@@ -315,13 +315,13 @@ class Selection {
     return seen;
   }
 
-  // Calls visit(key) for every score of a chunk that is the thread's. kLoads reads are under way together: a few
+  // Calls visit(key) for every score of a split that is the thread's. kLoads reads are under way together: a few
   // suffice where all threads read, but a thread that reads nearly alone waits for each of them.
   template <int kLoads, class Visit>
-  __device__ __forceinline__ void ForEachKey(uint32_t chunk, Visit visit) const {
+  __device__ __forceinline__ void ForEachKey(uint32_t split, Visit visit) const {
     const float4* quads = reinterpret_cast<const float4*>(scores_);
     const uint32_t num_quads = NumScores() / 4, step = QuadStep();
-    for (uint32_t i = FirstQuad(chunk); i < num_quads; i += kLoads * step) {
+    for (uint32_t i = FirstQuad(split); i < num_quads; i += kLoads * step) {
       float4 quad[kLoads];
 #pragma unroll
       for (int r = 0; r < kLoads; ++r) {
@@ -337,34 +337,34 @@ class Selection {
         visit(MakeKey(quad[r].w, position + 3));
       }
     }
-    if (HasRest(chunk)) {
+    if (HasRest(split)) {
       const uint32_t position = num_quads * 4 + thread_;
       visit(MakeKey(scores_[position], position));
     }
   }
 
-  // Writes what step 1 has found in a chunk.
-  __device__ __forceinline__ void Publish(uint32_t chunk, const Seen& seen) {
-    if (query_.groups == 0) {
+  // Writes what step 1 has found in a split.
+  __device__ __forceinline__ void Publish(uint32_t split, const Seen& seen) {
+    if (query_.buckets == 0) {
       const uint32_t low = seen.any() ? OrderedBits(seen.lowest) : 0xffffffffu;
       const uint32_t high = seen.any() ? OrderedBits(seen.highest) : 0;
       const uint2 extremes = Extremes(low, high, shared_.scan);
       if (thread_ == 0) {
-        __stcg(&workspace_.lowest[chunk], extremes.x);
-        __stcg(&workspace_.highest[chunk], extremes.y);
+        __stcg(&workspace_.lowest[split], extremes.x);
+        __stcg(&workspace_.highest[split], extremes.y);
       }
       return;
     }
-    // Threads whose numbers agree modulo `groups` make a group. Threads t .. t + factor - 1 join the maxima of one.
+    // Threads whose numbers agree modulo `buckets` make a bucket. Threads t .. t + factor - 1 join the maxima of one.
     const auto place = [](uint32_t thread) { return thread + thread / 32; };  // against bank conflicts
     shared_.keys[place(thread_)] = seen.Key();
     __syncthreads();
-    const uint32_t groups = query_.groups, factor = kThreads / groups;
-    uint64_t maximum = shared_.keys[place(thread_ % factor * groups + thread_ / factor)];
+    const uint32_t buckets = query_.buckets, factor = kThreads / buckets;
+    uint64_t maximum = shared_.keys[place(thread_ % factor * buckets + thread_ / factor)];
     for (uint32_t distance = factor / 2; distance > 0; distance /= 2) {
       maximum = max(maximum, __shfl_xor_sync(kAllLanes, maximum, distance));
     }
-    if (thread_ % factor == 0) __stcg(&workspace_.maxima[chunk * groups + thread_ / factor], maximum);
+    if (thread_ % factor == 0) __stcg(&workspace_.maxima[split * buckets + thread_ / factor], maximum);
   }
 
   // Finding bounds.
@@ -385,16 +385,16 @@ class Selection {
     return __syncthreads_or(here);
   }
 
-  // A key that at least k groups' maxima reach, and hardly more do; 1, which every key reaches, when there are too few
-  // groups. Every block finds the same. Leaves the highest score for Highest.
+  // A key that at least k buckets' maxima reach, and hardly more do; 1, which every key reaches, when there are too few
+  // buckets. Every block finds the same. Leaves the highest score for Highest.
   __device__ __forceinline__ uint64_t FindBound() {
-    const uint32_t num_groups = num_chunks_ * query_.groups;
-    uint64_t maxima[kGroupsOfThread];
+    const uint32_t num_buckets = num_splits_ * query_.buckets;
+    uint64_t maxima[kBucketsOfThread];
     uint32_t low = 0xffffffffu, high = 0;
 #pragma unroll
-    for (int r = 0; r < kGroupsOfThread; ++r) {
-      const uint32_t group = thread_ + r * kThreads;
-      maxima[r] = group < num_groups ? __ldcg(&workspace_.maxima[group]) : 0;
+    for (int r = 0; r < kBucketsOfThread; ++r) {
+      const uint32_t bucket = thread_ + r * kThreads;
+      maxima[r] = bucket < num_buckets ? __ldcg(&workspace_.maxima[bucket]) : 0;
       if (maxima[r] == 0) continue;
       low = min(low, static_cast<uint32_t>(maxima[r] >> 32));
       high = max(high, static_cast<uint32_t>(maxima[r] >> 32));
@@ -409,7 +409,7 @@ class Selection {
       shared_.histogram[thread_] = shared_.histogram[thread_ + kThreads] = 0;
       __syncthreads();
 #pragma unroll
-      for (int r = 0; r < kGroupsOfThread; ++r) {
+      for (int r = 0; r < kBucketsOfThread; ++r) {
         if (maxima[r] != 0 && window.Holds(maxima[r])) atomicAdd(&shared_.histogram[window.BinOf(maxima[r])], 1u);
       }
       __syncthreads();
@@ -421,10 +421,10 @@ class Selection {
     }
   }
 
-  // All keys, where there are no groups.
+  // All keys, where there are no buckets.
   __device__ __forceinline__ Window WholeWindow() {
     uint32_t low = 0xffffffffu, high = 0;
-    if (thread_ < num_chunks_) {
+    if (thread_ < num_splits_) {
       low = __ldcg(&workspace_.lowest[thread_]);
       high = __ldcg(&workspace_.highest[thread_]);
     }
@@ -436,7 +436,7 @@ class Selection {
   // Narrows a window that holds the k best keys by histograms of all scores, until the keys from its low end on fit the
   // common list. Returns that end.
   __device__ __forceinline__ uint64_t Narrow(Window window) {
-    const uint32_t room = num_chunks_ * static_cast<uint32_t>(query_.list_keys);
+    const uint32_t room = num_splits_ * static_cast<uint32_t>(query_.list_keys);
     // Fewer candidates are quicker to rank, and a bin more is quicker than another pass.
     const uint32_t enough = min(room, k_ + k_ / 4 + 1024);
     uint32_t* copies = reinterpret_cast<uint32_t*>(shared_.keys);
@@ -446,7 +446,7 @@ class Selection {
       for (int i = thread_; i < kCopies * kSelectBins; i += kThreads) copies[i] = 0;
       __syncthreads();
       for (uint32_t i = 0; i < num_own_; ++i) {
-        ForEachKey<2>(shared_.chunks[i], [&](uint64_t key) {
+        ForEachKey<2>(shared_.splits[i], [&](uint64_t key) {
           if (window.Holds(key)) atomicAdd(&copies[window.BinOf(key) * kCopies + lane_ % kCopies], 1u);
         });
       }
@@ -474,40 +474,40 @@ class Selection {
 
   // Step 2.
 
-  // Each chunk's candidates from `bound` on to its own list, as far as they fit, and their number.
+  // Each split's candidates from `bound` on to its own list, as far as they fit, and their number.
   __device__ __forceinline__ void Gather(uint64_t bound) {
     for (uint32_t i = 0; i < num_own_; ++i) {
-      const uint32_t chunk = shared_.chunks[i];
+      const uint32_t split = shared_.splits[i];
       __syncthreads();
       if (thread_ == 0) shared_.list_size = 0;
       __syncthreads();
-      // Of the own chunk the thread knows its largest key; few threads have to look again.
+      // The thread knows the largest key of its part of the own split; few threads have to look again.
       if (i > 0 || own_ >= bound) {
-        ForEachKey<4>(chunk, [&](uint64_t key) {
+        ForEachKey<4>(split, [&](uint64_t key) {
           if (key < bound) return;
           const uint32_t slot = atomicAdd(&shared_.list_size, 1u);
           if (slot >= static_cast<uint32_t>(query_.list_keys)) return;
-          __stcg(shared_.lists + static_cast<int64_t>(chunk) * query_.list_keys + slot, key);
+          __stcg(shared_.lists + static_cast<int64_t>(split) * query_.list_keys + slot, key);
         });
       }
       __syncthreads();
-      if (thread_ == 0) __stcg(&workspace_.list_sizes[chunk], shared_.list_size);
+      if (thread_ == 0) __stcg(&workspace_.list_sizes[split], shared_.list_size);
     }
   }
 
-  // Where each chunk's list begins when they are numbered through. False when a list has not taken all.
+  // Where each split's list begins when they are numbered through. False when a list has not taken all.
   __device__ __forceinline__ bool LookUpLists() {
-    const uint32_t size = thread_ < num_chunks_ ? __ldcg(&workspace_.list_sizes[thread_]) : 0;
+    const uint32_t size = thread_ < num_splits_ ? __ldcg(&workspace_.list_sizes[thread_]) : 0;
     const uint32_t before = SumBefore(size, shared_.scan2);
-    if (thread_ <= num_chunks_) shared_.list_begins[thread_] = before;
-    num_lists_ = num_chunks_;
+    if (thread_ <= num_splits_) shared_.list_begins[thread_] = before;
+    num_lists_ = num_splits_;
     return !__syncthreads_or(size > static_cast<uint32_t>(query_.list_keys));
   }
 
   // All candidates from `bound` on to one list, which has room for them.
   __device__ __forceinline__ void GatherTogether(uint64_t bound) {
     for (uint32_t i = 0; i < num_own_; ++i) {
-      ForEachKey<2>(shared_.chunks[i], [&](uint64_t key) {
+      ForEachKey<2>(shared_.splits[i], [&](uint64_t key) {
         if (key >= bound) __stcg(shared_.lists + atomicAdd(&workspace_.num_keys, 1u), key);
       });
     }
@@ -527,24 +527,24 @@ class Selection {
 
   __device__ __forceinline__ void Rank(Window window) {
     const uint32_t count = shared_.list_begins[num_lists_];
-    // Against all others: count^2 / chunks comparisons of a block; by bins: a few microseconds whatever they are.
-    const bool few = count <= 2048 && count * count <= 65536 * num_chunks_;
+    // Against all others: count^2 / splits comparisons of a block; by bins: a few microseconds whatever they are.
+    const bool few = count <= 2048 && count * count <= 65536 * num_splits_;
     if (few || !CountBins(window, count)) {
-      for (uint32_t i = 0; i < num_own_; ++i) RankAgainstAll(shared_.chunks[i], count);
+      for (uint32_t i = 0; i < num_own_; ++i) RankAgainstAll(shared_.splits[i], count);
     } else {
-      for (uint32_t i = 0; i < num_own_; ++i) RankByBins(window, shared_.chunks[i], count);
+      for (uint32_t i = 0; i < num_own_; ++i) RankByBins(window, shared_.splits[i], count);
     }
   }
 
-  // A chunk's share: every num_chunks_-th candidate.
-  __device__ __forceinline__ void RankAgainstAll(uint32_t chunk, uint32_t count) {
-    for (uint32_t first = chunk; first < count; first += num_chunks_ * kWarps * kKeysOfWarp) {
+  // A split's share: every num_splits_-th candidate.
+  __device__ __forceinline__ void RankAgainstAll(uint32_t split, uint32_t count) {
+    for (uint32_t first = split; first < count; first += num_splits_ * kWarps * kKeysOfWarp) {
       uint64_t mine[kKeysOfWarp];
       uint32_t ranks[kKeysOfWarp];
       int num_mine = 0;
 #pragma unroll
       for (int r = 0; r < kKeysOfWarp; ++r) {
-        const uint32_t i = first + num_chunks_ * (warp_ + kWarps * r);
+        const uint32_t i = first + num_splits_ * (warp_ + kWarps * r);
         mine[r] = i < count ? Candidate(i) : 0;
         ranks[r] = 0;
         if (i < count) num_mine = r + 1;
@@ -592,13 +592,13 @@ class Selection {
     return !__syncthreads_or(full);
   }
 
-  // A chunk's share: the bins that begin in its part of the ranks below k.
-  __device__ __forceinline__ void RankByBins(Window window, uint32_t chunk, uint32_t count) {
+  // A split's share: the bins that begin in its part of the ranks below k.
+  __device__ __forceinline__ void RankByBins(Window window, uint32_t split, uint32_t count) {
     const auto share = [this](uint32_t c) {
-      return static_cast<uint32_t>(static_cast<uint64_t>(k_) * c / num_chunks_);
+      return static_cast<uint32_t>(static_cast<uint64_t>(k_) * c / num_splits_);
     };
-    const uint32_t share_end = share(chunk + 1);
-    for (uint32_t begin = share(chunk); begin < share_end; begin += kRanksOfPiece) {
+    const uint32_t share_end = share(split + 1);
+    for (uint32_t begin = share(split); begin < share_end; begin += kRanksOfPiece) {
       const uint32_t end = min(begin + kRanksOfPiece, share_end);
       __syncthreads();
       for (int i = thread_; i < kKeysInShared; i += kThreads) shared_.keys[i] = 0;
@@ -639,11 +639,11 @@ class Selection {
   const uint32_t lane_;
   const uint32_t warp_;
   const uint32_t k_;
-  const uint32_t num_chunks_;
-  uint32_t num_own_ = 0;          // chunks of this block, in shared_.chunks
+  const uint32_t num_splits_;
+  uint32_t num_own_ = 0;          // splits of this block, in shared_.splits
   uint32_t num_lists_ = 0;        // that candidates are in
   uint32_t steps_done_ = 0;       // what num_done must reach
-  uint64_t own_ = 0;              // the thread's largest key of the block's first chunk
+  uint64_t own_ = 0;              // the thread's largest key of the block's first split
   uint32_t highest_score_ = 0;    // no key is larger
   uint32_t departed_before_ = 0;  // thread 0: blocks that had departed before this one
 };
@@ -660,7 +660,7 @@ __global__ void __launch_bounds__(kThreads, 1) SelectKernel(const __grid_constan
     shared.times = times;
   }
   __syncthreads();
-  if (blockIdx.x < shared.query.chunks) Selection(call.scores, call.workspaces[blockIdx.y], shared).Run();
+  if (blockIdx.x < shared.query.splits) Selection(call.scores, call.workspaces[blockIdx.y], shared).Run();
 }
 
 }  // namespace
@@ -672,7 +672,7 @@ cudaError_t PrepareLargeSelect(bool& overlap) {
 }
 
 cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream) {
-  const dim3 grid(call.most_chunks, call.num_large);
+  const dim3 grid(call.most_splits, call.num_large);
   return LaunchOverlappingIf(overlap, SelectKernel, grid, kThreads, sizeof(Shared), stream, call, times);
 }
 

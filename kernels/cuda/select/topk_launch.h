@@ -18,24 +18,24 @@ struct SelectQuery {
   int64_t results_offset;  // its results: k of them
   int64_t keys_offset;     // large selections only: room for SelectPlan::keys()
   int32_t k;               // 1 .. num_candidates
-  int32_t chunks;          // as planned; 0: a small selection
-  int32_t groups;
+  int32_t splits;          // as planned; 0: a small selection
+  int32_t buckets;
   int32_t list_keys;
 };
 
 // What the thread blocks of one query's large selection tell each other. Zero before the first launch; the parts marked
 // so are zero again after each.
 struct SelectWorkspace {
-  uint32_t num_done;                                // zero: chunks that are done with a step, of all steps
+  uint32_t num_done;                                // zero: splits that are done with a step, of all steps
   uint32_t num_left;                                // zero: thread blocks that need nothing of this any more
   uint32_t num_keys;                                // zero: candidates in the common list
   uint32_t num_histograms;                          // zero: histograms that were used
-  uint32_t claimed[kMaxSelectChunks];               // zero: 1 for a chunk that a block has taken
+  uint32_t claimed[kMaxSelectSplits];               // zero: 1 for a split that a block has taken
   uint32_t histograms[kSelectPasses][kSelectBins];  // zero
-  uint32_t list_sizes[kMaxSelectChunks];
-  uint32_t lowest[kMaxSelectChunks];  // scores of each chunk, in the order of key.cuh
-  uint32_t highest[kMaxSelectChunks];
-  uint64_t maxima[kMaxSelectGroups];  // keys; 0: a group without scores
+  uint32_t list_sizes[kMaxSelectSplits];
+  uint32_t lowest[kMaxSelectSplits];  // scores of each split, in the order of key.cuh
+  uint32_t highest[kMaxSelectSplits];
+  uint64_t maxima[kMaxSelectBuckets];  // keys; 0: a bucket without scores
 };
 
 // The queries of a call: those with large selections first. All in device memory but the results, which may be pinned
@@ -48,7 +48,7 @@ struct SelectCall {
   DeviceScored* results;
   int32_t num_large;
   int32_t num_small;
-  int32_t most_chunks;       // of a large selection
+  int32_t most_splits;       // of a large selection
   int32_t most_rank_blocks;  // of a small one
   SelectQuery only;          // the query of a call that has only one, which saves a read
 };

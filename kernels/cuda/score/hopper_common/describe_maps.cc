@@ -58,23 +58,24 @@ absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps) {
   const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
-  for (int32_t i = 0; i < DocumentMaps::kGroups; ++i) {
+  for (int32_t i = 0; i < DocumentMaps::kOctets; ++i) {
     MAXSIM_RETURN_IF_ERROR(Encode<2>(
         type, tokens, {bytes / element_bytes, static_cast<cuuint64_t>(num_tokens)}, {bytes},
-        {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>((i + 1) * kGroupTokens)},
-        maps.groups[i]));
+        {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>((i + 1) * kOctetTokens)},
+        maps.octets[i]));
   }
   return absl::OkStatus();
 }
 
 absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
                              QueryMap& map) {
-  constexpr cuuint32_t kHalfRows = kBlockTokens / 2;
+  constexpr cuuint32_t kHalfRows = kQueryTileTokens / 2;
   const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
-  return Encode<4>(type, rows, {bytes / element_bytes, kHalfRows, 2, static_cast<cuuint64_t>(num_rows / kBlockTokens)},
-                   {bytes, kHalfRows * bytes, kBlockTokens * bytes},
+  return Encode<4>(type, rows,
+                   {bytes / element_bytes, kHalfRows, 2, static_cast<cuuint64_t>(num_rows / kQueryTileTokens)},
+                   {bytes, kHalfRows * bytes, kQueryTileTokens * bytes},
                    {static_cast<cuuint32_t>(kDeepChunkBytes / element_bytes), kHalfRows, 1,
-                    static_cast<cuuint32_t>(TraitsOf(tile).blocks())},
+                    static_cast<cuuint32_t>(TraitsOf(tile).query_tiles())},
                    map.rows);
 }
 

@@ -16,8 +16,8 @@ namespace maxsim::cuda::sm90 {
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps);
 
-// Describes the array [num_rows, row_bytes] at `rows` in device memory, whole blocks, for row tiles of `tile`. Errors
-// as DescribeDocuments'.
+// Describes the array [num_rows, row_bytes] at `rows` in device memory, whole query tiles, for row tiles of `tile`.
+// Errors as DescribeDocuments'.
 absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
                              QueryMap& map);
 

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/chunk_slot.cuh"
 #include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda::sm90 {
 
-// A document that has begun in a stream's last tile and not ended: where it goes on. The same in every lane.
+// Where a document goes on that has begun in a warpgroup's last tile and not ended. Every lane has the same values.
 struct OpenDocument {
   int32_t row = 0;
   int32_t tokens = 0;  // 0: there is none
@@ -22,68 +22,68 @@ struct OpenDocument {
 // documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
 template <bool kScales, int kTokens, int kMostEnds, bool kLasts>
 class TileFiller {
-  static constexpr int kGroups = TileGroups(kTokens);
-  static constexpr int kWords = kGroups / kGroupsOfWord;
-  static_assert(kGroups % kGroupsOfWord == 0);
-  // Tokens of an open document in whose time the next chunk of an order is claimed and looked up.
+  static constexpr int kOctets = TileOctets(kTokens);
+  static constexpr int kWords = kOctets / kOctetsOfWord;
+  static_assert(kOctets % kOctetsOfWord == 0);
+  // Tokens of an open document in whose time the next work unit of an order is claimed and looked up.
   static constexpr int32_t kNearTokens = 4 * kTokens;
 
  public:
-  // The block's work begins with row_tile().
-  __device__ __forceinline__ TileFiller(const ScoreParams& params, const ChunkSlot& slot, int lane)
+  // The thread block's work begins with row_tile().
+  __device__ __forceinline__ TileFiller(const ScoreParams& params, const WorkUnitSlot& slot, int lane)
       : lane_(lane),
         reader_(slot, lane),
         row_tile_(HomeOf(blockIdx.x, params)),
-        early_groups_(params.order.placed == nullptr ? kAlwaysEarly : params.order.early_groups) {}
+        early_octets_(params.order.placed == nullptr ? kAlwaysEarly : params.order.early_octets) {}
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
 
-  // Waits for the first chunk, so that IsInHalfTile can be asked.
+  // Waits for the first work unit, so that IsInHalfTile can be asked.
   __device__ __forceinline__ void Begin() { Take(); }
 
   // Whether the row tile that Begin or NextRowTile has gone on to is a half one.
-  __device__ __forceinline__ bool IsInHalfTile() const { return chunk_.in_half; }
+  __device__ __forceinline__ bool IsInHalfTile() const { return unit_.in_half; }
 
-  // Fills a tile with what a stream's open document has left and then with other documents of the row tile; one of no
-  // groups when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
+  // Fills a tile with what the open document has left and then with other documents of the row tile; one of no
+  // octets when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
   // the caller's, is not stored.
   __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
     TileHeader header;
     header.row_tile = row_tile_;
     if (open.tokens > 0) Continue(open, entry, notes, header);
-    while (header.groups < kGroups && EndsLeft(header) > 0) {
-      if (taken_ == chunk_.count) Take();
-      if (chunk_.count == 0 || chunk_.row_tile != row_tile_) break;
+    while (header.octets < kOctets && EndsLeft(header) > 0) {
+      if (taken_ == unit_.count) Take();
+      if (unit_.count == 0 || unit_.row_tile != row_tile_) break;
       AddDocuments(open, entry, notes, header);
     }
     __syncwarp();  // every lane has noted its pieces
     return header;
   }
 
-  // Once every stream's tile is empty: goes on to another row tile; false when there is no more work.
+  // Goes on to another row tile, once every warpgroup's tile is empty; false when there is no more work.
   __device__ __forceinline__ bool NextRowTile() {
-    if (chunk_.count == 0) return false;
-    row_tile_ = chunk_.row_tile;
+    if (unit_.count == 0) return false;
+    row_tile_ = unit_.row_tile;
     return true;
   }
 
-  // To be called for every stream after its Fill, with the same `open`: has the next chunk claimed, if it is time.
+  // Has the next work unit claimed, if it is time. To be called after every Fill, with the same `open`.
   __device__ __forceinline__ void LookAhead(const OpenDocument& open) {
-    if (is_held_ && taken_ == chunk_.count && open.tokens <= kNearTokens) LetGo();
+    if (is_held_ && taken_ == unit_.count && open.tokens <= kNearTokens) LetGo();
   }
 
  private:
-  // early_groups_ where candidates are not ordered.
-  static constexpr int32_t kAlwaysEarly = kMostEarlyGroups + 1;
+  // early_octets_ where candidates are not ordered.
+  static constexpr int32_t kAlwaysEarly = kMostEarlyOctets + 1;
 
-  // Documents that may still end in the tile; some, where there is no bound but the groups.
+  // Documents that may still end in the tile; some, where there is no bound but the octets.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
-    return kMostEnds < kGroups ? kMostEnds - __popc(header.ends) : 1;
+    return kMostEnds < kOctets ? kMostEnds - __popc(header.ends) : 1;
   }
 
-  // The place of a document's last token in its group.
+  // The place of a document's last token in its octet.
   static __device__ __forceinline__ uint32_t LastOf(int32_t tokens) {
-    return static_cast<uint32_t>(tokens - 1) % kGroupTokens;
+    return static_cast<uint32_t>(tokens - 1) % kOctetTokens;
   }
 
   __device__ __forceinline__ void LetGo() {
@@ -91,39 +91,39 @@ class TileFiller {
     is_held_ = false;
   }
 
-  // Takes the next chunk, unless there is none. Where candidates are ordered, it is let go, so that the next one is
+  // Takes the next work unit, unless there is none. Where candidates are ordered, it is let go, so that the next one is
   // claimed, as long as the block may have that one anyway; else when it has nearly been used (LookAhead).
   __device__ __forceinline__ void Take() {
-    if (chunk_.count == 0) return;
+    if (unit_.count == 0) return;
     if (is_held_) LetGo();
-    chunk_ = reader_.Read();
+    unit_ = reader_.Read();
     taken_ = 0;
     passed_ = 0;
-    stop_ = GroupsIn(chunk_.tokens);
+    stop_ = OctetsIn(unit_.tokens);
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
       const int32_t before = __shfl_up_sync(0xffffffffu, stop_, distance);
       if (lane_ >= distance) stop_ += before;
     }
     is_held_ = true;
-    if (early_groups_ < kAlwaysEarly) {
-      const int32_t groups = __shfl_sync(0xffffffffu, stop_, 31);
-      early_groups_ -= groups;
-      if (early_groups_ < groups) return;
+    if (early_octets_ < kAlwaysEarly) {
+      const int32_t octets = __shfl_sync(0xffffffffu, stop_, 31);
+      early_octets_ -= octets;
+      if (early_octets_ < octets) return;
     }
     LetGo();
   }
 
   __device__ __forceinline__ void Continue(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
-    const int32_t left = GroupsIn(open.tokens);
-    header.groups = min(left, kGroups);
+    const int32_t left = OctetsIn(open.tokens);
+    header.octets = min(left, kOctets);
     header.pieces = 1;
     const uint32_t last = LastOf(open.tokens);
     if (lane_ == 0) {
       TilePiece{open.position, open.scale}.Store(TilePiece::Address(entry, 0));
-      PieceNote{open.row, 0, header.groups, last}.Store(notes, 0);
+      PieceNote{open.row, 0, header.octets, last}.Store(notes, 0);
     }
-    if (left > kGroups) {
+    if (left > kOctets) {
       open.row += kTokens;
       open.tokens -= kTokens;
       return;
@@ -132,57 +132,57 @@ class TileFiller {
     if constexpr (kLasts) {
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        header.lasts[w] = (left - 1) / kGroupsOfWord == w ? last << (left - 1) % kGroupsOfWord * 3 : 0;
+        header.lasts[w] = (left - 1) / kOctetsOfWord == w ? last << (left - 1) % kOctetsOfWord * 3 : 0;
       }
     }
     open.tokens = 0;
   }
 
-  // Adds documents of the chunk, as many as the tile has room for.
+  // Adds documents of the work unit, as many as the tile has room for.
   __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
-    const int32_t stop = header.groups + stop_ - passed_;  // of the lane's document, counted from the tile's begin
-    const int32_t start = stop - GroupsIn(chunk_.tokens);
-    const bool allowed = kMostEnds >= kGroups || lane_ - taken_ < EndsLeft(header);
-    const bool here = lane_ >= taken_ && lane_ < chunk_.count && start < kGroups && allowed;
+    const int32_t stop = header.octets + stop_ - passed_;  // of the lane's document, counted from the tile's begin
+    const int32_t start = stop - OctetsIn(unit_.tokens);
+    const bool allowed = kMostEnds >= kOctets || lane_ - taken_ < EndsLeft(header);
+    const bool here = lane_ >= taken_ && lane_ < unit_.count && start < kOctets && allowed;
     const uint32_t lanes = __ballot_sync(0xffffffffu, here);
     if (here) {
       const int piece = header.pieces + __popc(lanes & ((1u << lane_) - 1));
-      TilePiece{chunk_.position, chunk_.scale}.Store(TilePiece::Address(entry, piece));
-      PieceNote{chunk_.begin, start, min(stop, kGroups) - start, LastOf(chunk_.tokens)}.Store(notes, piece);
+      TilePiece{unit_.position, unit_.scale}.Store(TilePiece::Address(entry, piece));
+      PieceNote{unit_.begin, start, min(stop, kOctets) - start, LastOf(unit_.tokens)}.Store(notes, piece);
     }
-    const bool ends = here && stop <= kGroups;
+    const bool ends = here && stop <= kOctets;
     header.ends |= __reduce_or_sync(0xffffffffu, ends ? 1u << (stop - 1) : 0u);
     if constexpr (kLasts) {
-      const uint32_t last = LastOf(chunk_.tokens) << (stop - 1) % kGroupsOfWord * 3;
+      const uint32_t last = LastOf(unit_.tokens) << (stop - 1) % kOctetsOfWord * 3;
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        header.lasts[w] |= __reduce_or_sync(0xffffffffu, ends && (stop - 1) / kGroupsOfWord == w ? last : 0u);
+        header.lasts[w] |= __reduce_or_sync(0xffffffffu, ends && (stop - 1) / kOctetsOfWord == w ? last : 0u);
       }
     }
     const int count = __popc(lanes);
     header.pieces += count;
     taken_ += count;
-    // The last one may go on in the stream's next tile.
+    // The last document may go on in the next tile.
     const int32_t filled = __shfl_sync(0xffffffffu, stop, taken_ - 1);
     passed_ = __shfl_sync(0xffffffffu, stop_, taken_ - 1);
-    header.groups = min(filled, kGroups);
-    if (filled <= kGroups) return;
-    const int32_t copied = (kGroups - start) * kGroupTokens;
-    open.row = __shfl_sync(0xffffffffu, chunk_.begin + copied, taken_ - 1);
-    open.tokens = __shfl_sync(0xffffffffu, chunk_.tokens - copied, taken_ - 1);
-    open.position = __shfl_sync(0xffffffffu, chunk_.position, taken_ - 1);
-    if constexpr (kScales) open.scale = __shfl_sync(0xffffffffu, chunk_.scale, taken_ - 1);
+    header.octets = min(filled, kOctets);
+    if (filled <= kOctets) return;
+    const int32_t copied = (kOctets - start) * kOctetTokens;
+    open.row = __shfl_sync(0xffffffffu, unit_.begin + copied, taken_ - 1);
+    open.tokens = __shfl_sync(0xffffffffu, unit_.tokens - copied, taken_ - 1);
+    open.position = __shfl_sync(0xffffffffu, unit_.position, taken_ - 1);
+    if constexpr (kScales) open.scale = __shfl_sync(0xffffffffu, unit_.scale, taken_ - 1);
   }
 
   const int lane_;
-  ChunkSlot::Reader reader_;
+  WorkUnitSlot::Reader reader_;
   int32_t row_tile_;
-  int32_t early_groups_;  // of tokens: what the block may have ahead of others, where candidates are ordered
-  ChunkSlot::Candidates chunk_{.count = -1};  // at first one that has been used, as taken_ says
-  bool is_held_ = false;                      // the chunk has not been let go
-  int32_t taken_ = -1;                        // documents of the chunk that tiles have
-  int32_t passed_ = 0;                        // groups of those
-  int32_t stop_ = 0;                          // groups of the chunk up to the end of the lane's document
+  int32_t early_octets_;  // of tokens: what the block may have ahead of others, where candidates are ordered
+  WorkUnitSlot::Candidates unit_{.count = -1};  // at first one that has been used, as taken_ says
+  bool is_held_ = false;                        // the work unit has not been let go
+  int32_t taken_ = -1;                          // documents of the work unit that tiles have
+  int32_t passed_ = 0;                          // octets of those
+  int32_t stop_ = 0;                            // octets of the work unit up to the end of the lane's document
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -9,9 +9,9 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Eight groups to a word.
-inline constexpr int kGroupsOfWord = 8;
-inline constexpr int kMaxGroupWords = 3;
+// Eight octets share a word.
+inline constexpr int kOctetsOfWord = 8;
+inline constexpr int kMaxOctetWords = 3;
 
 // Lanes of a multiplying warp that read what a tile says of itself: the first one its header, and they all its pieces.
 // Each of them lets the tile go itself. One could for all of them: ptxas leaves the warp's barrier before it out, as it
@@ -25,19 +25,19 @@ inline constexpr int kWritingLanes = 32;
 // Where documents end in a tile.
 struct TileEnds {
   // What else `ends` says of a wide tile.
-  static constexpr uint32_t kWideGroups = (1u << 16) - 1;  // its groups, 16 of them
-  static constexpr int kGroupsOfQuarter = 4;
+  static constexpr uint32_t kWideOctets = (1u << 16) - 1;  // its octets, 16 of them
+  static constexpr int kOctetsOfQuarter = 4;
   static constexpr uint32_t kInOneQuarter = 1u << 16;  // all ends are in one quarter of the tile ...
   static constexpr int kQuarterAt = 17;                // ... whose number these two bits are
   static constexpr uint32_t kAfterMany = 1u << 19;     // more than kFewEnds documents end in the tile before
   static constexpr uint32_t kNothingOpen = 1u << 24;   // no document goes on in the next tile
   static constexpr int kFewEnds = 4;
 
-  uint32_t ends = 0;                    // groups with a document's last token; of a wide tile the above as well
-  uint32_t lasts[kMaxGroupWords] = {};  // deep: of every such group, three bits: that token's place in it
+  uint32_t ends = 0;                    // octets with a document's last token; of a wide tile the above as well
+  uint32_t lasts[kMaxOctetWords] = {};  // deep: of every such octet, three bits: that token's place in it
 
-  __device__ __forceinline__ uint32_t Last(int group) const {
-    return lasts[group / kGroupsOfWord] >> group % kGroupsOfWord * 3 & 7;
+  __device__ __forceinline__ uint32_t Last(int octet) const {
+    return lasts[octet / kOctetsOfWord] >> octet % kOctetsOfWord * 3 & 7;
   }
 };
 
@@ -45,7 +45,7 @@ struct TileEnds {
 struct TileHeader : TileEnds {
   uint32_t flags = 0;  // 0 ends the work
   int32_t row_tile = 0;
-  int32_t groups = 0;  // that hold documents; what lies behind them is anything
+  int32_t octets = 0;  // that hold documents; what lies behind them is anything
   int32_t pieces = 0;
 
   static constexpr uint32_t kWarpgroup0 = 1, kWarpgroup1 = 2, kNewRows = 4;
@@ -54,14 +54,14 @@ struct TileHeader : TileEnds {
   // The tile, and what follows, is for row_tile.
   __device__ __forceinline__ bool NewRows() const { return (flags & kNewRows) != 0; }
 
-  // One lane writes.
+  // Stores the header; for one lane.
   __device__ __forceinline__ void Store(uint32_t entry) const {
     StoreShared(entry, flags, ends, lasts[0], lasts[1]);
-    StoreShared(entry + 16, lasts[2], static_cast<uint32_t>(row_tile), static_cast<uint32_t>(groups),
+    StoreShared(entry + 16, lasts[2], static_cast<uint32_t>(row_tile), static_cast<uint32_t>(octets),
                 static_cast<uint32_t>(pieces));
   }
 
-  // What to do, and which groups are ends. One lane reads.
+  // What to do, and which octets are ends. One lane reads.
   __device__ __forceinline__ static TileHeader LoadFirst(uint32_t entry) {
     TileHeader header;
     const uint2 words = LoadShared64(entry);
@@ -89,18 +89,18 @@ struct TileHeader : TileEnds {
     return header;
   }
 
-  // In the same way, flags and ends alone.
+  // Loads flags and ends alone, for the whole warp.
   __device__ __forceinline__ void LoadWork(uint32_t entry, int lane) {
     if (lane == 0) *this = LoadFirst(entry);
     flags = __shfl_sync(0xffffffffu, flags, 0);
     ends = __shfl_sync(0xffffffffu, ends, 0);
   }
 
-  // And groups and pieces: no groups end the work, too.
+  // Loads octets and pieces for the whole warp. A tile without octets ends the work, too.
   __device__ __forceinline__ void LoadSize(uint32_t entry, int lane) {
     uint2 words{};
     if (lane == 0) words = LoadShared64(entry + 24);
-    groups = static_cast<int32_t>(__shfl_sync(0xffffffffu, words.x, 0));
+    octets = static_cast<int32_t>(__shfl_sync(0xffffffffu, words.x, 0));
     pieces = static_cast<int32_t>(__shfl_sync(0xffffffffu, words.y, 0));
   }
 
@@ -128,17 +128,17 @@ struct TilePiece {
   }
 };
 
-// Where a piece is to be copied from and to: `groups` groups from row `row` of the token array, to the tile's groups
+// Where a piece is to be copied from and to: `octets` octets from row `row` of the token array, to the tile's octets
 // from `first` on. `last` is the document's last token's place in the last of them, if it ends in the tile.
 struct PieceNote {
   int32_t row = 0;
   int32_t first = 0;
-  int32_t groups = 0;
+  int32_t octets = 0;
   uint32_t last = 0;
 
   __device__ __forceinline__ void Store(uint32_t notes, int piece) const {
     StoreShared64(notes + piece * kPieceNoteBytes, static_cast<uint32_t>(row),
-                  static_cast<uint32_t>(first | groups << 8) | last << 16);
+                  static_cast<uint32_t>(first | octets << 8) | last << 16);
   }
   __device__ __forceinline__ static PieceNote Load(uint32_t notes, int piece) {
     const uint2 words = LoadShared64(notes + piece * kPieceNoteBytes);

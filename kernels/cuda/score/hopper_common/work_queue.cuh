@@ -1,20 +1,21 @@
-// Which candidates of which row tile a thread block scores: chunks, claimed from a counter a row tile, so that blocks
-// that are done early help the others.
+// Which candidates of which row tile a thread block scores: work units, claimed from a counter a row tile, so
+// that thread blocks that are done early help the others.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/chunk_place.cuh"
+#include "kernels/cuda/score/hopper_common/document_place.cuh"
 #include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda::sm90 {
 
 // Candidates of one row tile. Used by one warp.
-struct Chunk {
+struct WorkUnit {
   int32_t row_tile = 0;
   bool in_half = false;  // the row tile is a half one
-  int32_t count = 0;     // 1 .. 32; 0: there is no more work; of a chunk of the order anything above until it is placed
-  uint32_t first = 0;    // position of the first one in the row tile's list; or the number of a chunk of the order
+  int32_t count =
+      0;  // 1 .. 32; 0: there is no more work; a work unit of the order has any count above 0 until it is placed
+  uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a work unit of the order
   // The lane's own candidate.
   uint32_t ordinal = 0;   // documents are fewer than rows
   uint32_t position = 0;  // in the list
@@ -27,8 +28,8 @@ struct Chunk {
 // (HomeTiles): that costs no round trip. Then it claims from the same row tile, then takes a row tile that nobody has,
 // then helps wherever candidates are left.
 //
-// Where the candidates are ordered (params.order), a block begins with one chunk of the order and claims others one by
-// one. What is said of candidates below is then said of chunks of the order.
+// Where the candidates are ordered (params.order), a block begins with one work unit of the order and claims others one
+// by one. What is said of candidates below is then said of work units of the order.
 //
 // params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
 // tile, row tiles taken beyond the first gridDim.x, blocks that have finished.
@@ -50,12 +51,12 @@ class WorkQueue {
     is_asked_ = true;
   }
 
-  // The next chunk, without places; one of no candidates when all are claimed.
-  __device__ __forceinline__ Chunk Next() {
+  // The next work unit, without places; one of no candidates when all are claimed.
+  __device__ __forceinline__ WorkUnit Next() {
     if (next_dealt_ < dealt_end_) {
       const uint32_t first = next_dealt_;
-      next_dealt_ += kDealtChunk;
-      return Make(first, kDealtChunk, dealt_end_);
+      next_dealt_ += kDealtUnit;
+      return Make(first, kDealtUnit, dealt_end_);
     }
     AskAhead();
     is_asked_ = false;
@@ -65,20 +66,20 @@ class WorkQueue {
     return Make(first, static_cast<uint32_t>(p_.claim_candidates), in_pass_);
   }
 
-  // Looks up the places of the chunk's documents. Of a chunk of the order that says how many they are.
+  // Looks up the places of the work unit's documents. Of a work unit of the order that says how many they are.
   template <bool kScales>
-  __device__ __forceinline__ void Place(Chunk& chunk) const {
+  __device__ __forceinline__ void Place(WorkUnit& unit) const {
     if (IsOrdered()) {
-      if (chunk.count > 0) PlaceOrdered(chunk);
+      if (unit.count > 0) PlaceOrdered(unit);
       return;
     }
-    if (lane_ >= chunk.count) return;
+    if (lane_ >= unit.count) return;
     const int64_t ordinals = p_.places.regular != 0
-                                 ? p_.places.ordinals_begin + chunk.row_tile * p_.places.ordinals_stride
-                                 : p_.row_tiles[chunk.row_tile].ordinals_begin;
-    chunk.position = chunk.first + lane_;
-    chunk.ordinal = ordinals < 0 ? chunk.position : p_.ordinals[ordinals + chunk.position];
-    ReadPlace<kScales>(p_, chunk);
+                                 ? p_.places.ordinals_begin + unit.row_tile * p_.places.ordinals_stride
+                                 : p_.row_tiles[unit.row_tile].ordinals_begin;
+    unit.position = unit.first + lane_;
+    unit.ordinal = ordinals < 0 ? unit.position : p_.ordinals[ordinals + unit.position];
+    ReadPlace<kScales>(p_, unit);
   }
 
   // To be called once, after the last Next. The last block zeroes the counters for the next launch.
@@ -94,30 +95,30 @@ class WorkQueue {
   }
 
  private:
-  static constexpr uint32_t kDealtChunk = 32;
+  static constexpr uint32_t kDealtUnit = 32;
   static constexpr uint32_t kNone = ~uint32_t{0};
 
-  __device__ __forceinline__ Chunk Make(uint32_t first, uint32_t count, uint32_t end) const {
-    Chunk chunk;
-    chunk.row_tile = row_tile_;
-    chunk.in_half = in_half_;
-    chunk.count = static_cast<int32_t>(min(count, end - first));
-    chunk.first = static_cast<uint32_t>(p_.pass_first) + first;
-    return chunk;
+  __device__ __forceinline__ WorkUnit Make(uint32_t first, uint32_t count, uint32_t end) const {
+    WorkUnit unit;
+    unit.row_tile = row_tile_;
+    unit.in_half = in_half_;
+    unit.count = static_cast<int32_t>(min(count, end - first));
+    unit.first = static_cast<uint32_t>(p_.pass_first) + first;
+    return unit;
   }
 
-  __device__ __forceinline__ void PlaceOrdered(Chunk& chunk) const {
-    const int32_t begin = p_.row_tiles[chunk.row_tile].order_begin;
+  __device__ __forceinline__ void PlaceOrdered(WorkUnit& unit) const {
+    const int32_t begin = p_.row_tiles[unit.row_tile].order_begin;
     uint32_t bound = 0;
-    if (lane_ < 2) bound = p_.order.chunks[begin + 1 + chunk.first + lane_];
+    if (lane_ < 2) bound = p_.order.units[begin + 1 + unit.first + lane_];
     const uint32_t first = __shfl_sync(0xffffffffu, bound, 0);
-    chunk.count = static_cast<int32_t>(__shfl_sync(0xffffffffu, bound, 1) - first);
-    if (lane_ >= chunk.count) return;
+    unit.count = static_cast<int32_t>(__shfl_sync(0xffffffffu, bound, 1) - first);
+    if (lane_ >= unit.count) return;
     const PlacedCandidate candidate = p_.order.placed[begin + first + lane_];
-    chunk.position = candidate.position;
-    chunk.begin = candidate.begin;
-    chunk.end = candidate.begin + candidate.tokens;
-    chunk.scale = candidate.scale;
+    unit.position = candidate.position;
+    unit.begin = candidate.begin;
+    unit.end = candidate.begin + candidate.tokens;
+    unit.scale = candidate.scale;
   }
 
   // Blocks that begin in this row tile.
@@ -131,7 +132,7 @@ class WorkQueue {
     return p_.homes.Dealt(in_pass, Homes(row_tile));
   }
   __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
-    if (IsOrdered()) return p_.order.chunks[p_.row_tiles[row_tile].order_begin];
+    if (IsOrdered()) return p_.order.units[p_.row_tiles[row_tile].order_begin];
     if (p_.places.regular != 0) return p_.places.regular;
     const int64_t count = min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
     return static_cast<uint32_t>(max(count, int64_t{0}));

@@ -1,24 +1,24 @@
-// Fused MaxSim for Hopper (sm_90a) over rows wider than those of score_kernel.cuh, where several blocks of query rows
+// Fused MaxSim for Hopper (sm_90a) over rows wider than those of the wide kernels, where several query tiles
 // are scored against the same documents: a matrix multiplication whose products end as maxima.
 //
 // Persistent thread blocks of three warpgroups, one a multiprocessor. Of the last one's warps one claims documents and
-// looks them up (dealer.cuh), and one keeps a ring full by tensor copies (deep_loader.cuh); the other two multiply and
-// take maxima (deep_multiplier.cuh). Both operands come from shared memory, a chunk of 64 columns at a time. With 256
+// looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh); the other two multiply
+// and take maxima (multiplier.cuh). Both operands come from shared memory, a chunk of 64 columns at a time. With 256
 // rows a row tile the two warpgroups have different rows and share every token tile; with 128 they have the same rows,
 // and token tiles of different documents.
 //
 // NOTES:
-//  - A document's last group of eight rows may go on with another document's, or with zeros past the last one, and what
+//  - A document's last octet of eight rows may go on with another document's, or with zeros past the last one, and what
 //    lies behind a tile's last document is anything: such products are masked, or come to nothing. Columns past a row's
 //    end are zeros.
-//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). A row is one piece.
+//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). A row is one chain.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/score/fetch_params.cuh"
-#include "kernels/cuda/score/hopper_common/chunk_slot.cuh"
 #include "kernels/cuda/score/hopper_common/scheduler_warp.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/loader.cuh"
 #include "kernels/cuda/score/hopper_deep/multiplier.cuh"
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
                const __grid_constant__ ScoreParams params) {
   extern __shared__ __align__(kDeepAlignment) uint8_t raw[];
   const DeepRing<kTile> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)), params);
-  const ChunkSlot slot = ring.Slot();
+  const WorkUnitSlot slot = ring.Slot();
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   const FetchedParams fetched(params, warp);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
     if (warp == kDeepMultipliers) {
       DeepLoader<kType, kTile>(params, documents, queries, ring, slot, lane).Run();
     } else if (warp == kDeepMultipliers + 1) {
-      Dealer<kType == ScalarType::kI8>(params, slot, lane).Run();
+      SchedulerWarp<kType == ScalarType::kI8>(params, slot, lane).Run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kDeepMultiplierRegisters));

@@ -1,19 +1,19 @@
-// Two warpgroups that multiply the same tiles take turns at starting products, so that one's instructions are not mixed
-// with the other's in the tensor cores' queue: the first to start is the first to end, and takes maxima while the
-// other's products run.
+// Ping-pong of two warpgroups that multiply the same tiles: they start products alternately, so that one's instructions
+// are not mixed with the other's in the tensor cores' queue. The first to start is the first to end, and takes maxima
+// while the other's products run.
 #pragma once
 
 #include "kernels/cuda/score/hopper_common/ptx/named_barrier.cuh"
 
 namespace maxsim::cuda::sm90 {
 
-class Turns {
+class PingPong {
   static constexpr int kThreads = 256;  // of both
   static constexpr int kFirstBarrier = 1;
 
  public:
   // `warpgroup` 0 begins. Without `take` nobody waits for anybody.
-  __device__ __forceinline__ Turns(int warpgroup, bool take) : warpgroup_(warpgroup), take_(take) {
+  __device__ __forceinline__ PingPong(int warpgroup, bool take) : warpgroup_(warpgroup), take_(take) {
     if (take_ && warpgroup_ == 1) ArriveAtNamed<kThreads>(kFirstBarrier);
   }
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/chunk_slot.cuh"
 #include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/score_params.h"
 
@@ -13,7 +13,7 @@ namespace maxsim::cuda::sm90 {
 template <ScoreTile kTile>
 class DeepRing {
  public:
-  static constexpr int kStreams = DeepStreams(kTile);
+  static constexpr int kSides = DeepTilesOfStage(kTile);
   static constexpr int kQueryBytes = DeepQueryChunkBytes(kTile);
   static constexpr int kSetBytes = kQueryBytes / 2;
 
@@ -23,26 +23,26 @@ class DeepRing {
         stage_bytes_(DeepLayoutOf(kTile, {params.query_resident != 0, 0}, 0).stage_bytes),
         tokens_(params.query_resident != 0 ? 0 : kQueryBytes) {}
 
-  // A chunk of the row tile: two sets of kSetBytes, which have every block's first and last 16 rows.
+  // A chunk of the row tile: two sets of kSetBytes, which have every query tile's first and last 16 rows.
   __device__ __forceinline__ uint32_t ResidentQuery(int chunk) const {
     return base_ + kDeepQuery + chunk * kQueryBytes;
   }
   __device__ __forceinline__ uint32_t StreamedQuery(int stage) const { return stages_ + stage * stage_bytes_; }
   // A chunk of a token tile.
-  __device__ __forceinline__ uint32_t Tokens(int stage, int stream) const {
-    return stages_ + stage * stage_bytes_ + tokens_ + stream * kDeepTokensChunkBytes;
+  __device__ __forceinline__ uint32_t Tokens(int stage, int side) const {
+    return stages_ + stage * stage_bytes_ + tokens_ + side * kDeepTokensChunkBytes;
   }
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kDeepFull + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kDeepEmpty + stage * 8; }
-  // Descriptions follow one another, one a tile and stream, whatever the stage.
-  __device__ __forceinline__ uint32_t Entry(int entry, int stream) const {
-    return base_ + kDeepEntries + (entry * 2 + stream) * TileEntryBytes(kDeepMostPieces);
+  // Descriptions follow one another, one a tile and side, whatever the stage.
+  __device__ __forceinline__ uint32_t Entry(int entry, int side) const {
+    return base_ + kDeepEntries + (entry * 2 + side) * TileEntryBytes(kDeepMostPieces);
   }
-  __device__ __forceinline__ uint32_t Notes(int stream) const {
-    return base_ + kDeepNotes + stream * kDeepMostPieces * kPieceNoteBytes;
+  __device__ __forceinline__ uint32_t Notes(int side) const {
+    return base_ + kDeepNotes + side * kDeepMostPieces * kPieceNoteBytes;
   }
-  // How the dealing warp hands chunks to the loading one.
-  __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
+  // How the scheduler warp hands chunks to the loading one.
+  __device__ __forceinline__ WorkUnitSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
 
  private:
   const uint32_t base_, stages_;

@@ -23,15 +23,16 @@ inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
 inline constexpr int32_t kStreamMinStages = 3;
 
 // Query rows as the stream kernels read them, in device memory and in shared memory: whole steps, zero past a row's
-// end, and a block of kBlockTokens rows in the order of the products' operands. Of every step and 16 rows a lane finds
-// its operand of mma.sync in 16 bytes: of its quarter of the step, two rows' first words and their second ones.
+// end, and a query tile of kQueryTileTokens rows in the order of the products' operands. Of every step and 16 rows a
+// lane finds its operand of mma.sync in 16 bytes: of its quarter of the step, two rows' first words and their second
+// ones.
 constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
   return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes);
 }
 
-// Where byte `byte` of row `row` lies in its block.
+// Returns where byte `byte` of row `row` lies in its query tile.
 constexpr int32_t StreamQueryOffset(int32_t row, int32_t byte) {
-  const int32_t operand = byte / kStepBytes * (kBlockTokens / 16) + row / 16;
+  const int32_t operand = byte / kStepBytes * (kQueryTileTokens / 16) + row / 16;
   const int32_t lane = row % 8 * 4 + byte % kStepBytes / 8;
   const int32_t word = byte % 8 / 4 * 2 + row % 16 / 8;
   return (operand * 32 + lane) * 16 + word * 4 + byte % 4;
@@ -39,12 +40,12 @@ constexpr int32_t StreamQueryOffset(int32_t row, int32_t byte) {
 
 // Where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
 struct StreamLayout {
-  int32_t query;       // kBlockTokens rows of StreamQueryPitch bytes; none where registers hold them
+  int32_t query;       // kQueryTileTokens rows of StreamQueryPitch bytes; none where registers hold them
   int32_t entries;     // [stages]
   int32_t full;        // [stages] barriers of 8 bytes
   int32_t empty;       // [stages] barriers
   int32_t query_full;  // a barrier
-  int32_t maxima;      // [kStreamSlots][kBlockTokens]
+  int32_t maxima;      // [kStreamSlots][kQueryTileTokens]
   int32_t counts;      // [kStreamSlots]
   int32_t cuts;        // [stages]
   int32_t total;
@@ -58,7 +59,7 @@ constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32
   layout.empty = layout.full + stages * 8;
   layout.query_full = layout.empty + stages * 8;
   layout.maxima = layout.query_full + 8;
-  layout.counts = layout.maxima + kStreamSlots * kBlockTokens * 4;
+  layout.counts = layout.maxima + kStreamSlots * kQueryTileTokens * 4;
   layout.cuts = layout.counts + kStreamSlots * 4;
   layout.total = layout.cuts + stages * 4;
   return layout;
@@ -81,7 +82,7 @@ inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStre
 // The ring for wide rows with tiles of so many tokens.
 constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
   StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
-                    kBlockTokens * StreamQueryPitch(row_bytes)};
+                    kQueryTileTokens * StreamQueryPitch(row_bytes)};
   while (shape.stages < kStreamSlots &&
          StreamLayoutOf(shape.stages + 1, shape.stage_bytes, shape.query_bytes).total <= kStreamSharedBytes) {
     ++shape.stages;

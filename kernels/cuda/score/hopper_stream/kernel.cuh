@@ -1,15 +1,16 @@
-// Fused MaxSim for Hopper where a single block of 32 query rows meets the documents, so that memory sets the pace.
+// Fused MaxSim for Hopper where a single query tile of 32 rows meets the documents, so that memory sets the pace.
 //
 // Persistent thread blocks, one a multiprocessor. The last warp copies token tiles, exactly a document's rows and
-// nothing past them, into a ring of shared memory (stream_loader.cuh). The other warps take tiles in turn, each a whole
-// tile alone (stream_rows.cuh). A tile's maxima meet those of the document's other tiles in shared memory, and those
-// of a document that several blocks have tiles of then in device memory; the warp that brings the last of them adds the
-// document's sum.
+// nothing past them, into a ring of shared memory (loader.cuh). The other warps take tiles in turn, each a whole
+// tile alone (rows.cuh). A tile's maxima meet those of the document's other tiles in shared memory, and those
+// of a document that several thread blocks have tiles of then in device memory; the warp that brings the last of them
+// adds the document's sum.
 //
 // NOTES:
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (kernels/README.md).
-//  - A call of one query over few candidates is done by the one launch (lone_call.cuh). Its query rows come while the
+//  - A call of one query over few candidates is done by the one launch (single_launch_call.cuh). Its query rows come
+//  while the
 //    ring fills.
 //  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md).
 #pragma once
@@ -83,16 +84,16 @@ class StreamMultiplier {
   }
 
  private:
-  // A stream kernel's row tile is one block, and the blocks lie one after the other.
+  // A stream kernel's row tile is one query tile, and the query tiles lie one after the other.
   __device__ __forceinline__ void TakeRows(int32_t row_tile, uint32_t phase) {
     row_tile_ = row_tile;
     rows_.Take(row_tile, phase);
-    weight_ = p_.row_weights[int64_t{row_tile} * kBlockTokens + OwnRow(lane_)];
-    if (p_.lone.state != nullptr) {
+    weight_ = p_.row_weights[int64_t{row_tile} * kQueryTileTokens + OwnRow(lane_)];
+    if (p_.single_launch.state != nullptr) {
       sums_out_ = p_.scores;
       return;
     }
-    const BlockOutput& output = p_.row_tiles[row_tile].outputs[0];
+    const QueryTileOutput& output = p_.row_tiles[row_tile].outputs[0];
     sums_out_ =
         output.to_partials != 0 ? p_.partials + (output.offsets[0] - p_.pass_first) : p_.scores + output.offsets[0];
   }
@@ -126,9 +127,10 @@ class StreamMultiplier {
     return true;
   }
 
-  // The same of all blocks' tiles of a document that is cut, in device memory.
+  // Returns whether the tiles that all thread blocks have of a document that is cut have been added, in device memory.
+  // Then `maximum` becomes that of all of them, and the document's place is cleared.
   __device__ __forceinline__ bool IsLastOfAll(const StreamEntry& entry, StreamCut cut, Value& maximum) const {
-    uint32_t* const own = p_.teams.maxima + cut.Place() * kBlockTokens + lane_;
+    uint32_t* const own = p_.teams.maxima + cut.Place() * kQueryTileTokens + lane_;
     uint32_t* const tiles = p_.teams.tiles + cut.Place();
     MaxGlobal(own, Rising(maximum));
     __syncwarp();
@@ -184,14 +186,14 @@ constexpr int StreamMaxThreads(int steps) {
   return steps > 0 ? kStreamRegisterShape.threads() : 32 * (kStreamMaxWarps + 1);
 }
 
-// kTeams: thread blocks are in teams (StreamShares in kernels/plan/score.h).
+// kTeams: thread blocks are in teams (StreamShares in kernels/plan/shares.h).
 template <ScalarType kType, int kSteps, bool kTeams>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     StreamKernel(const __grid_constant__ ScoreParams params) {
   extern __shared__ __align__(128) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
-  constexpr bool kMayBeLone = !kShared;
+  constexpr bool kMayBeSingleLaunch = !kShared;
   using Multiplier = StreamMultiplier<typename StreamRowsOf<kType, kSteps>::Type, kTeams>;
   const StreamRing ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)),
                         kShared ? SharedShape(params) : kStreamRegisterShape);
@@ -214,25 +216,26 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     fetched.Wait();
     const int threads = ring.Warps() * 32;
     WaitForEarlierGrids();
-    if constexpr (kMayBeLone) {
-      static_assert(kInputPieces * sizeof(uint4) * 32 * kStreamRegisterShape.warps >= kLoneInputBytes);
+    if constexpr (kMayBeSingleLaunch) {
+      static_assert(kInputVectors * sizeof(uint4) * 32 * kStreamRegisterShape.warps >= kSingleLaunchInputBytes);
       __shared__ uint32_t input_is_there;
-      if (params.lone.input_bytes > 0) BringInput<kMultipliersBarrier>(params.lone, input_is_there, threads);
+      if (params.single_launch.input_bytes > 0)
+        BringInput<kMultipliersBarrier>(params.single_launch, input_is_there, threads);
     }
     Multiplier multiplier(params, ring, warp, lane);
     multiplier.Begin();
-    for (int i = threadIdx.x; i < kStreamSlots * kBlockTokens; i += threads) {
+    for (int i = threadIdx.x; i < kStreamSlots * kQueryTileTokens; i += threads) {
       StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
     }
     for (int i = threadIdx.x; i < kStreamSlots; i += threads) StoreShared(ring.Count(i), 0u);
     Meet<kMultipliersBarrier>(threads);  // now maxima may meet
     multiplier.Run();
-    if constexpr (kMayBeLone) {
+    if constexpr (kMayBeSingleLaunch) {
       // The loading warp is done with the ring by now: its last entries have been read.
-      static_assert(sizeof(LoneCallSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
-      if (params.lone.state != nullptr) {
-        SelectAtEnd<32 * kStreamRegisterShape.warps, kMultipliersBarrier>(params.lone, params.scores,
-                                                                          *reinterpret_cast<LoneCallSpace*>(raw));
+      static_assert(sizeof(SingleLaunchSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
+      if (params.single_launch.state != nullptr) {
+        SelectAtEnd<32 * kStreamRegisterShape.warps, kMultipliersBarrier>(params.single_launch, params.scores,
+                                                                          *reinterpret_cast<SingleLaunchSpace*>(raw));
       }
     }
   }

@@ -45,12 +45,12 @@ class StreamLoader {
   // What the block is dealt, and what it claims.
   __device__ __forceinline__ void LoadShare() {
     StreamShare<kTeams> share(p_, lane_);
-    StreamChunk placed = share.First(), listed;
+    StreamWorkUnit placed = share.First(), listed;
     share.ReadOrdinals(placed);
     WaitForRing();
     share.template ReadPlaces<kScales>(placed);
-    // Two chunks are under way: while one is loaded, the other looks up its places. After the first one there is a gap,
-    // which the ring, full by then, outlasts.
+    // Two work units are under way: while one is loaded, the other looks up its places. After the first one there is a
+    // gap, which the ring, full by then, outlasts.
 #pragma unroll 1
     do {
       share.template ReadPlaces<kScales>(listed);
@@ -63,29 +63,29 @@ class StreamLoader {
   }
 
   // The block's part of what its team is dealt, all of which is looked up at once. Documents that are cut come first of
-  // their chunk, so that their maxima meet while others are multiplied.
+  // their work unit, so that their maxima meet while others are multiplied.
   __device__ __forceinline__ void LoadTeam() {
     StreamShare<kTeams> share(p_, lane_);
-    StreamChunk chunks[kTeamChunks];
+    StreamWorkUnit units[kTeamUnits];
 #pragma unroll
-    for (int c = 0; c < kTeamChunks; ++c) {
-      chunks[c] = share.NextDealt();
-      share.ReadOrdinals(chunks[c]);
+    for (int c = 0; c < kTeamUnits; ++c) {
+      units[c] = share.NextDealt();
+      share.ReadOrdinals(units[c]);
     }
     WaitForRing();
 #pragma unroll
-    for (int c = 0; c < kTeamChunks; ++c) share.template ReadPlaces<kScales>(chunks[c]);
+    for (int c = 0; c < kTeamUnits; ++c) share.template ReadPlaces<kScales>(units[c]);
     StreamTeam team(p_, lane_);
-    team.Take(chunks);
+    team.Take(units);
 #pragma unroll 1
-    for (int turn = 0; turn < 2 * kTeamChunks; ++turn) {
+    for (int turn = 0; turn < 2 * kTeamUnits; ++turn) {
       const bool whole = turn % 2 != 0;
-      const StreamPart part = team.PartOf(chunks[0]);
-      LoadDocuments(chunks[0], part.IsWhole() == whole ? part : StreamPart{});
+      const StreamPart part = team.PartOf(units[0]);
+      LoadDocuments(units[0], part.IsWhole() == whole ? part : StreamPart{});
       if (!whole) continue;
       team.Leave();
 #pragma unroll
-      for (int next = 1; next < kTeamChunks; ++next) chunks[next - 1] = chunks[next];
+      for (int next = 1; next < kTeamUnits; ++next) units[next - 1] = units[next];
     }
   }
 
@@ -109,15 +109,15 @@ class StreamLoader {
     }
   }
 
-  // One lane working alone could not keep up with the memory. So the chunk's tiles are numbered through, and each lane
-  // sees to another one. Of a team's chunk only what `part` has of the lane's document; the documents with parts are
-  // neighbours, or two.
-  __device__ __forceinline__ void LoadDocuments(const StreamChunk& chunk, const StreamPart& part) {
-    const int32_t num_tokens = lane_ < chunk.count ? static_cast<int32_t>(chunk.end - chunk.begin) : 0;
+  // One lane working alone could not keep up with the memory. So the work unit's tiles are numbered through, and each
+  // lane sees to another one. Of a team's work unit only what `part` has of the lane's document; the documents with
+  // parts are neighbours, or two.
+  __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
+    const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
     const uint32_t parts = kTeams ? __ballot_sync(0xffffffffu, num_tiles > 0) : 0;
     if (kTeams && parts == 0) return;
-    if (kSharedQuery && chunk.row_tile != row_tile_) LoadQuery(chunk.row_tile);
+    if (kSharedQuery && unit.row_tile != row_tile_) LoadQuery(unit.row_tile);
     int32_t end = num_tiles;  // first number of the next document's tiles
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -137,10 +137,10 @@ class StreamLoader {
       int count = min(total - first, min(kBatch, ring_.Stages()));
       // Stages that were never filled are free.
       if (!fresh_ || stage_ + count > ring_.Stages()) count = FreeStages(count);
-      const int64_t row = __shfl_sync(0xffffffffu, chunk.begin, document);
+      const int64_t row = __shfl_sync(0xffffffffu, unit.begin, document);
       const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
       const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
-      const float scale = kScales ? __shfl_sync(0xffffffffu, chunk.scale, document) : 0.0f;
+      const float scale = kScales ? __shfl_sync(0xffffffffu, unit.scale, document) : 0.0f;
       const int32_t skipped = kTeams ? __shfl_sync(0xffffffffu, part.skipped, document) : 0;
       const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles + skipped) * p_.tile_tokens;
       const uint32_t cut = kTeams ? __shfl_sync(0xffffffffu, part.cut.bits, document) : 0;
@@ -149,15 +149,15 @@ class StreamLoader {
         LoadTile(row + done, min(tokens - done, p_.tile_tokens),
                  {query_phase_ * StreamEntry::kQueryPhase + static_cast<uint32_t>(tiles) * StreamEntry::kTile +
                       (kTeams && cut != 0 ? StreamEntry::kCut : 0),
-                  static_cast<uint32_t>(chunk.position + document),
-                  static_cast<uint32_t>(chunk.row_tile) * kStreamSlots + (slot_ + rank) % kStreamSlots,
+                  static_cast<uint32_t>(unit.position + document),
+                  static_cast<uint32_t>(unit.row_tile) * kStreamSlots + (slot_ + rank) % kStreamSlots,
                   __float_as_uint(scale)});
       }
       __syncwarp();
       Advance(count);
       first += count;
     }
-    slot_ = (slot_ + (kTeams ? __popc(parts) : chunk.count)) % kStreamSlots;
+    slot_ = (slot_ + (kTeams ? __popc(parts) : unit.count)) % kStreamSlots;
   }
 
   // The lane whose document is number `rank` of `parts`, which are neighbours, or two.
@@ -174,7 +174,7 @@ class StreamLoader {
     query_phase_ = row_tile_ >= 0 ? query_phase_ ^ 1 : 0;
     row_tile_ = row_tile;
     if (lane_ == 0) {
-      const int32_t bytes = kBlockTokens * StreamQueryPitch(p_.row_bytes);
+      const int32_t bytes = kQueryTileTokens * StreamQueryPitch(p_.row_bytes);
       ArriveExpecting(ring_.QueryFull(), bytes);
       CopyBulk(ring_.Query(), p_.query_rows + int64_t{row_tile} * bytes, bytes, ring_.QueryFull());
     }

@@ -61,7 +61,7 @@ class StreamRing {
   __device__ __forceinline__ uint32_t QueryFull() const { return base_ + layout_.query_full; }
   // Maxima of a document so far, one a row, as Ordered (sums.cuh) makes them.
   __device__ __forceinline__ uint32_t Maxima(int slot) const {
-    return base_ + layout_.maxima + slot * kBlockTokens * 4;
+    return base_ + layout_.maxima + slot * kQueryTileTokens * 4;
   }
   // Tiles of the document that have been added.
   __device__ __forceinline__ uint32_t Count(int slot) const { return base_ + layout_.counts + slot * 4; }
@@ -77,7 +77,7 @@ class StreamRing {
 // The ring that the launch made room for, where rows are wide.
 __device__ __forceinline__ StreamShape SharedShape(const ScoreParams& p) {
   return {p.tile_tokens, p.tile_tokens * p.row_bytes, p.stages, static_cast<int32_t>(blockDim.x) / 32 - 1,
-          kBlockTokens * StreamQueryPitch(p.row_bytes)};
+          kQueryTileTokens * StreamQueryPitch(p.row_bytes)};
 }
 
 }  // namespace maxsim::cuda::sm90

@@ -1,4 +1,4 @@
-// Inner products of a block of 32 query rows with a token tile, for the stream kernels: query rows in registers where
+// Inner products of a query tile of 32 rows with a token tile, for the stream kernels: query rows in registers where
 // rows are short, in shared memory where they are wide.
 //
 // NOTES:
@@ -6,7 +6,8 @@
 //    masked, and nothing is read that the copy did not bring.
 //  - Columns are permuted inside their group of 16, alike in both operands, so that a lane reads 8 bytes at once. The
 //    tensor cores' sum of a group does not depend on its order.
-//  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the block; its tokens are 2 (lane % 4) and the next, of
+//  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the query tile; its tokens are 2 (lane % 4) and the
+//  next, of
 //    each 8. A lane ends up with the maximum of one row, OwnRow.
 #pragma once
 
@@ -24,12 +25,12 @@
 
 namespace maxsim::cuda::sm90 {
 
-inline constexpr int kStreamHalves = kBlockTokens / 16;  // of the block: mma.sync takes 16 rows
-inline constexpr int kStreamRotated = 4;                 // steps whose tokens are loaded together
+inline constexpr int kStreamHalves = kQueryTileTokens / 16;  // of the query tile: mma.sync takes 16 rows
+inline constexpr int kStreamRotated = 4;                     // steps whose tokens are loaded together
 
 __device__ __forceinline__ int OwnRow(int lane) { return lane % 2 * 16 + lane / 2 % 2 * 8 + lane / 4; }
 
-// The products of 16 tokens with the block.
+// The products of 16 tokens with the query tile.
 template <ScalarType kType>
 class StreamSums {
  public:
@@ -47,14 +48,14 @@ class StreamSums {
     sm80::MultiplyAdd<kType>(at[m][1], a, b1.x, b1.y);
   }
 
-  // Adds another piece's sums to these; INT8's have one piece.
-  __device__ __forceinline__ void Add(const StreamSums& piece) {
+  // Adds another chain's sums to these; INT8's have one chain.
+  __device__ __forceinline__ void Add(const StreamSums& chain) {
 #pragma unroll
     for (int m = 0; m < kStreamHalves; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        at[m][0][i] = __fadd_rn(at[m][0][i], piece.at[m][0][i]);
-        at[m][1][i] = __fadd_rn(at[m][1][i], piece.at[m][1][i]);
+        at[m][0][i] = __fadd_rn(at[m][0][i], chain.at[m][0][i]);
+        at[m][1][i] = __fadd_rn(at[m][1][i], chain.at[m][1][i]);
       }
     }
   }
@@ -126,7 +127,7 @@ class RegisterRows {
 
   // Takes the rows of the row tile into registers.
   __device__ __forceinline__ void Take(int32_t row_tile, uint32_t) {
-    const uint8_t* const rows = p_.query_rows + int64_t{row_tile} * kBlockTokens * StreamQueryPitch(p_.row_bytes);
+    const uint8_t* const rows = p_.query_rows + int64_t{row_tile} * kQueryTileTokens * StreamQueryPitch(p_.row_bytes);
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
 #pragma unroll
@@ -223,12 +224,12 @@ class SharedRows {
       const uint32_t token1 = tile + min(first + 8, last) * p_.row_bytes + quarter;
       StreamSums<kType> totals;
 #pragma unroll 1
-      for (int piece = 0; piece < p_.num_steps; piece += kPieceSteps) {
+      for (int chain = 0; chain < p_.num_steps; chain += kChainSteps) {
         StreamSums<kType> sums;
         sums.Clear();
-        int k = piece;
+        int k = chain;
 #pragma unroll 2
-        for (; k < min(piece + kPieceSteps, in_fours); k += kStreamRotated) {
+        for (; k < min(chain + kChainSteps, in_fours); k += kStreamRotated) {
           uint2 b0[kStreamRotated], b1[kStreamRotated];
           LoadTurned(token0 + k * kStepBytes, turn_, b0);
           LoadTurned(token1 + k * kStepBytes, turn_, b1);
@@ -236,7 +237,7 @@ class SharedRows {
           for (int j = 0; j < kStreamRotated; ++j) AddStep(k + j, b0[j], b1[j], sums);
         }
 #pragma unroll 1
-        for (; k < min(piece + kPieceSteps, p_.num_steps); ++k) {
+        for (; k < min(chain + kChainSteps, p_.num_steps); ++k) {
           uint2 b0{0, 0}, b1{0, 0};
           if (k * kStepBytes + quarter < p_.row_bytes) {
             b0 = LoadShared64(token0 + k * kStepBytes);
@@ -246,7 +247,7 @@ class SharedRows {
         }
         if constexpr (kType == ScalarType::kI8) {
           totals = sums;
-        } else if (piece == 0) {
+        } else if (chain == 0) {
           totals = sums;
         } else {
           totals.Add(sums);
@@ -258,9 +259,9 @@ class SharedRows {
   }
 
  private:
-  // INT8's sums are exact, and all of one piece.
-  static constexpr int kPieceSteps = kType == ScalarType::kI8 ? kMaxDim / kStepBytes : kPieceColumns * 2 / kStepBytes;
-  static_assert(kPieceSteps % kStreamRotated == 0);
+  // INT8's sums are exact, and all of one chain.
+  static constexpr int kChainSteps = kType == ScalarType::kI8 ? kMaxDim / kStepBytes : kChainColumns * 2 / kStepBytes;
+  static_assert(kChainSteps % kStreamRotated == 0);
 
   // Adds the products of step k. The query's columns past a row's end are zero.
   __device__ __forceinline__ void AddStep(int k, uint2 b0, uint2 b1, StreamSums<kType>& sums) const {

@@ -1,18 +1,18 @@
 // Which candidates a thread block of a stream kernel scores: a dealt share that its number and the parameters name, so
 // that no read stands before its first copies, and claims from what was left open, so that unequal documents end
-// together. Or which are its team's, whose blocks share them out (stream_team.cuh).
+// together. Or which are its team's, whose blocks share them out (team.cuh).
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/chunk_place.cuh"
+#include "kernels/cuda/score/hopper_common/document_place.cuh"
 #include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda::sm90 {
 
 // Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin`, `end` and `scale` are the
 // lane's own candidate's.
-struct StreamChunk {
+struct StreamWorkUnit {
   int32_t row_tile = 0;
   int32_t count = 0;            // 1 .. 32; 0: there is no more work
   int64_t position = 0;         // of the first, in the row tile's list
@@ -56,24 +56,24 @@ class StreamShare {
     Ask();
   }
 
-  // The block's first chunk, without places, where little code and no read can tell it; else one of no candidates,
+  // The block's first work unit, without places, where little code and no read can tell it; else one of no candidates,
   // which says nothing of the next.
-  __device__ __forceinline__ StreamChunk First() {
+  __device__ __forceinline__ StreamWorkUnit First() {
     if (p_.places.regular == 0 || next_ >= end_) return {};
     SeekRegular();
     return Take();
   }
 
-  // The next chunk of those that were dealt, without places, of row tiles that are alike; one of no candidates when
+  // The next work unit of those that were dealt, without places, of row tiles that are alike; one of no candidates when
   // there are no more. To be called in place of First and Next.
-  __device__ __forceinline__ StreamChunk NextDealt() {
+  __device__ __forceinline__ StreamWorkUnit NextDealt() {
     if (next_ >= end_) return {};
     if (next_ >= tile_end_) SeekRegular();
     return Take();
   }
 
-  // The next chunk, without places; one of no candidates when there are no more.
-  __device__ __forceinline__ StreamChunk Next() {
+  // The next work unit, without places; one of no candidates when there are no more.
+  __device__ __forceinline__ StreamWorkUnit Next() {
     if (next_ >= end_ && !Claim()) return {};
     if (next_ >= tile_end_) {
       if (p_.places.regular != 0) {
@@ -85,16 +85,16 @@ class StreamShare {
     return Take();
   }
 
-  // Starts reading the lane's ordinal, and then, a chunk later, its place.
-  __device__ __forceinline__ void ReadOrdinals(StreamChunk& chunk) const {
-    if (lane_ >= chunk.count) return;
-    const int64_t position = chunk.position + lane_;
-    chunk.ordinal = chunk.ordinals_begin < 0 ? position : p_.ordinals[chunk.ordinals_begin + position];
+  // Starts reading the lane's ordinal, and then, a work unit later, its place.
+  __device__ __forceinline__ void ReadOrdinals(StreamWorkUnit& unit) const {
+    if (lane_ >= unit.count) return;
+    const int64_t position = unit.position + lane_;
+    unit.ordinal = unit.ordinals_begin < 0 ? position : p_.ordinals[unit.ordinals_begin + position];
   }
   // kScales: and its scale.
   template <bool kScales>
-  __device__ __forceinline__ void ReadPlaces(StreamChunk& chunk) const {
-    if (lane_ < chunk.count) ReadPlace<kScales>(p_, chunk);
+  __device__ __forceinline__ void ReadPlaces(StreamWorkUnit& unit) const {
+    if (lane_ < unit.count) ReadPlace<kScales>(p_, unit);
   }
 
   // To be called once, after the last Next. The last block zeroes the counters for the next launch.
@@ -110,14 +110,14 @@ class StreamShare {
 
  private:
   // Candidates of row_tile_.
-  __device__ __forceinline__ StreamChunk Take() {
-    StreamChunk chunk;
-    chunk.row_tile = row_tile_;
-    chunk.count = static_cast<int32_t>(min(int64_t{32}, min(end_, tile_end_) - next_));
-    chunk.position = p_.pass_first + next_ - tile_begin_;
-    chunk.ordinals_begin = ordinals_begin_;
-    next_ += chunk.count;
-    return chunk;
+  __device__ __forceinline__ StreamWorkUnit Take() {
+    StreamWorkUnit unit;
+    unit.row_tile = row_tile_;
+    unit.count = static_cast<int32_t>(min(int64_t{32}, min(end_, tile_end_) - next_));
+    unit.position = p_.pass_first + next_ - tile_begin_;
+    unit.ordinals_begin = ordinals_begin_;
+    next_ += unit.count;
+    return unit;
   }
 
   // Claims are asked for one ahead of their use.

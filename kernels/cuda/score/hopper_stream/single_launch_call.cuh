@@ -1,4 +1,4 @@
-// What a stream kernel does for a lone call (kernels/cuda/call/single_launch_call.h) beside scoring.
+// What a stream kernel does for a single-launch call (kernels/cuda/call/single_launch_call.h) beside scoring.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Of `threads` threads that meet at a named barrier.
+// Waits at a named barrier until `threads` threads have come to it.
 template <int kBarrier>
 __device__ __forceinline__ void Meet(int threads) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
@@ -20,10 +20,10 @@ __device__ __forceinline__ void Meet(int threads) {
 
 // Pieces of 16 bytes of the input that a thread brings over at most, all at once: a read of the host's memory takes 2
 // to 3 us.
-inline constexpr int kInputPieces = 2;
+inline constexpr int kInputVectors = 2;
 
 // Whether the input is there by now.
-__device__ __forceinline__ bool InputIsThere(const LoneCall& call) {
+__device__ __forceinline__ bool InputIsThere(const SingleLaunchCall& call) {
   uint32_t there = 0;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&call.state->input_there) : "memory");
   return there != 0;
@@ -33,7 +33,7 @@ __device__ __forceinline__ bool InputIsThere(const LoneCall& call) {
 // that may not be running: after a while any other does the same; what it writes is the same, too. Called by the
 // block's first `threads` threads, which meet at kBarrier. `input_is_there` is theirs, in shared memory.
 template <int kBarrier>
-__device__ __forceinline__ void BringInput(const LoneCall& call, uint32_t& input_is_there, int threads) {
+__device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_t& input_is_there, int threads) {
   const int thread = static_cast<int>(threadIdx.x);
   if (blockIdx.x != 0) {
     if (thread == 0) {
@@ -47,14 +47,14 @@ __device__ __forceinline__ void BringInput(const LoneCall& call, uint32_t& input
   }
   const uint64_t begin = GlobalTime();
   const int count = static_cast<int>(call.input_bytes / sizeof(uint4));
-  uint4 pieces[kInputPieces];
+  uint4 vectors[kInputVectors];
 #pragma unroll
-  for (int i = 0; i < kInputPieces; ++i) {
-    if (thread + i * threads < count) pieces[i] = call.host_input[thread + i * threads];
+  for (int i = 0; i < kInputVectors; ++i) {
+    if (thread + i * threads < count) vectors[i] = call.host_input[thread + i * threads];
   }
 #pragma unroll
-  for (int i = 0; i < kInputPieces; ++i) {
-    if (thread + i * threads < count) call.input[thread + i * threads] = pieces[i];
+  for (int i = 0; i < kInputVectors; ++i) {
+    if (thread + i * threads < count) call.input[thread + i * threads] = vectors[i];
   }
   Meet<kBarrier>(threads);
   if (thread != 0) return;
@@ -64,7 +64,7 @@ __device__ __forceinline__ void BringInput(const LoneCall& call, uint32_t& input
   NoteTime(&call.times->input_end);
 }
 
-struct LoneCallSpace {
+struct SingleLaunchSpace {
   BlockSelectSpace select;
   uint32_t is_last;
 };
@@ -72,7 +72,8 @@ struct LoneCallSpace {
 // Selects, if this is the last block to get here. Called by the block's first kThreads threads, which meet at kBarrier,
 // once all is scored that is the block's, with nothing of `space` in use.
 template <int kThreads, int kBarrier>
-__device__ __forceinline__ void SelectAtEnd(const LoneCall& call, const float* scores, LoneCallSpace& space) {
+__device__ __forceinline__ void SelectAtEnd(const SingleLaunchCall& call, const float* scores,
+                                            SingleLaunchSpace& space) {
   const auto meet = [] { Meet<kBarrier>(kThreads); };
   meet();
   if (threadIdx.x == 0) {
@@ -83,7 +84,7 @@ __device__ __forceinline__ void SelectAtEnd(const LoneCall& call, const float* s
   if (threadIdx.x == 0) NoteTime(&call.times->scores_end);
   SelectInBlock<kThreads>(scores, call.num_candidates, call.k, call.results, space.select, meet);
   if (threadIdx.x == 0) {
-    *call.state = LoneCallState{};
+    *call.state = SingleLaunchState{};
     NoteTime(&call.times->results_end);
   }
 }

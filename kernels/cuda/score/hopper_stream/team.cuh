@@ -1,4 +1,4 @@
-// What a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/score.h): the
+// What a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
 // documents' token tiles are numbered through, and each block has consecutive ones, as many as any other block or one
 // more. All blocks of a team come to the same numbers, by the lengths of all its documents.
 #pragma once
@@ -21,17 +21,17 @@ struct StreamPart {
   __device__ __forceinline__ bool IsWhole() const { return cut.bits == 0; }
 };
 
-// Used by one warp, whose lanes each have a document of every chunk.
+// Used by one warp, whose lanes each have a document of every unit.
 class StreamTeam {
  public:
   __device__ __forceinline__ StreamTeam(const ScoreParams& params, int lane) : p_(params), lane_(lane) {}
 
-  // Takes the team's chunks, with places.
-  __device__ __forceinline__ void Take(const StreamChunk (&chunks)[kTeamChunks]) {
+  // Takes the team's work units, with places.
+  __device__ __forceinline__ void Take(const StreamWorkUnit (&units)[kTeamUnits]) {
     int32_t total = 0;
 #pragma unroll
-    for (int c = 0; c < kTeamChunks; ++c) {
-      tiles_[c] = lane_ < chunks[c].count ? NumTiles(chunks[c]) : 0;
+    for (int c = 0; c < kTeamUnits; ++c) {
+      tiles_[c] = lane_ < units[c].count ? NumTiles(units[c]) : 0;
       int32_t end = tiles_[c];
 #pragma unroll
       for (int distance = 1; distance < 32; distance *= 2) {
@@ -48,39 +48,39 @@ class StreamTeam {
     end_ = begin_ + each + (rank < extra ? 1 : 0);
   }
 
-  // The block's part of the lane's document of the first chunk that has not been left; `chunk` is that one.
-  __device__ __forceinline__ StreamPart PartOf(const StreamChunk& chunk) const {
+  // The block's part of the lane's document of the first work unit that has not been left; `unit` is that one.
+  __device__ __forceinline__ StreamPart PartOf(const StreamWorkUnit& unit) const {
     const int32_t begin = max(begin_, first_[0]), end = min(end_, first_[0] + tiles_[0]);
     if (begin >= end) return {};
     StreamPart part{end - begin, begin - first_[0], {0}};
     // Candidates are counted through all row tiles.
-    const uint32_t place = static_cast<uint32_t>(chunk.row_tile) * p_.places.regular +
-                           static_cast<uint32_t>(chunk.position - p_.pass_first);
+    const uint32_t place =
+        static_cast<uint32_t>(unit.row_tile) * p_.places.regular + static_cast<uint32_t>(unit.position - p_.pass_first);
     if (part.tiles < tiles_[0]) {
       part.cut.bits = (place + lane_) | static_cast<uint32_t>(tiles_[0]) * StreamCut::kTile;
     }
     return part;
   }
 
-  // Goes on to the next chunk.
+  // Goes on to the next unit.
   __device__ __forceinline__ void Leave() {
 #pragma unroll
-    for (int c = 0; c + 1 < kTeamChunks; ++c) {
+    for (int c = 0; c + 1 < kTeamUnits; ++c) {
       first_[c] = first_[c + 1];
       tiles_[c] = tiles_[c + 1];
     }
   }
 
  private:
-  __device__ __forceinline__ int32_t NumTiles(const StreamChunk& chunk) const {
-    return (static_cast<int32_t>(chunk.end - chunk.begin) + p_.tile_tokens - 1) / p_.tile_tokens;
+  __device__ __forceinline__ int32_t NumTiles(const StreamWorkUnit& unit) const {
+    return (static_cast<int32_t>(unit.end - unit.begin) + p_.tile_tokens - 1) / p_.tile_tokens;
   }
 
   const ScoreParams& p_;
   const int lane_;
-  // Of the lane's document of every chunk: the number of its first tile among the team's, and its tiles.
-  int32_t first_[kTeamChunks];
-  int32_t tiles_[kTeamChunks];
+  // For the lane's document of every work unit: the number of its first tile among the team's, and its tiles.
+  int32_t first_[kTeamUnits];
+  int32_t tiles_[kTeamUnits];
   int32_t begin_ = 0;  // .. end_: the block's tiles
   int32_t end_ = 0;
 };

@@ -33,8 +33,8 @@ struct WideLayout {
   int32_t entries;    // [stages] descriptions of token tiles
   int32_t notes;      // [stages] of the pieces of token tiles
   int32_t scratch;    // [kWideMultipliers][kWideMostEnds] documents that have ended
-  int32_t weights;    // [kWideMultipliers][kBlockTokens] of the rows that a warp has
-  int32_t slot;       // of the chunk that is handed over
+  int32_t weights;    // [kWideMultipliers][kQueryTileTokens] of the rows that a warp has
+  int32_t slot;       // of the work unit that is handed over
   int32_t described;  // [stages] barriers of 8 bytes
   int32_t full;       // [stages] barriers
   int32_t whole;      // [stages] barriers
@@ -51,13 +51,13 @@ constexpr WideLayout WideLayoutOf(int32_t halves) {
   layout.notes = layout.entries + stages * TileEntryBytes(kWideMostEnds);
   layout.scratch = layout.notes + stages * kWideMostEnds * kPieceNoteBytes;
   layout.weights = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
-  layout.slot = layout.weights + kWideMultipliers * kBlockTokens * 4;
-  layout.described = layout.slot + kChunkSlotBytes;
+  layout.slot = layout.weights + kWideMultipliers * kQueryTileTokens * 4;
+  layout.described = layout.slot + kUnitSlotBytes;
   layout.full = layout.described + stages * 8;
   layout.whole = layout.full + stages * 8;
   layout.empty = layout.whole + stages * 8;
   layout.slot_barriers = layout.empty + stages * 8;
-  layout.total = layout.slot_barriers + kChunkBarrierBytes;
+  layout.total = layout.slot_barriers + kUnitBarrierBytes;
   return layout;
 }
 

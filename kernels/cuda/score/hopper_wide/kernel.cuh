@@ -1,8 +1,8 @@
-// Fused MaxSim for Hopper (sm_90a) where several blocks of query rows are scored against the same documents.
+// Fused MaxSim for Hopper (sm_90a) where several query tiles are scored against the same documents.
 //
 // Persistent thread blocks of three warpgroups, one a multiprocessor. The warps of the last one keep a ring of token
-// tiles full: one claims documents and looks them up (dealer.cuh), one describes tiles (loader.cuh), one has them
-// copied (tile_copier.cuh), one makes documents' last groups whole (tail_repeater.cuh). The other two warpgroups
+// tiles full: one claims documents and looks them up (scheduler_warp.cuh), one describes tiles (loader.cuh), one has
+// them copied (tile_copier.cuh), one makes documents' last octets whole (tail_repeater.cuh). The other two warpgroups
 // multiply and take maxima (multiplier.cuh). Query rows stay in registers. Of row tiles of more than 128 rows the two
 // warpgroups hold different rows and share every tile; of others (RowTile::IsHalf) both hold the same rows and take
 // documents in turn.
@@ -16,12 +16,12 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/score/fetch_params.cuh"
-#include "kernels/cuda/score/hopper_common/chunk_slot.cuh"
 #include "kernels/cuda/score/hopper_common/document_maps.h"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/named_barrier.cuh"
 #include "kernels/cuda/score/hopper_common/scheduler_warp.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/loader.cuh"
 #include "kernels/cuda/score/hopper_wide/multiplier.cuh"
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   constexpr int kHalves = WideHalves(kSteps);
   using Stages = WideRing<kHalves>;
   const Stages ring(base);
-  const ChunkSlot slot = ring.Slot();
+  const WorkUnitSlot slot = ring.Slot();
   // From one lane, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   if (warp >= kWideMultipliers) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     } else if (warp == kWideMultipliers + 2) {
       TailRepeater<kHalves>(ring, lane).Run();
     } else {
-      Dealer<kType == ScalarType::kI8>(params, slot, lane).Run();
+      SchedulerWarp<kType == ScalarType::kI8>(params, slot, lane).Run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));

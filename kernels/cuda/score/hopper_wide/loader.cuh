@@ -1,12 +1,13 @@
-// The loading warp: walks the block's documents and describes the tiles that they make.
+// The loading warp of the wide kernels: walks the thread block's documents and describes the token tiles that they
+// make.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/chunk_slot.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/tile_filler.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/score_params.h"
@@ -18,13 +19,14 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kHalves>
 class Loader {
  public:
-  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, const ChunkSlot& slot, int lane)
+  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, const WorkUnitSlot& slot,
+                                    int lane)
       : p_(params), ring_(ring), slot_(slot), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
     Filler filler(p_, slot_, lane_);
     filler.Begin();
-    // Tiles for both warpgroups, or for one and the other in turn. Each such stream has its own documents.
+    // Tiles for both warpgroups, or for one and the other in turn. Each of these sides has its own documents.
     Stream stream, other;
     uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
     do {
@@ -59,7 +61,7 @@ class Loader {
     WaitForStage();
     const uint32_t entry = ring_.Entry(at_.stage);
     TileHeader header = filler.Fill(stream.open, entry, ring_.Notes(at_.stage));
-    if (header.groups == 0) return false;
+    if (header.octets == 0) return false;
     header.flags = warpgroups | ((told & warpgroups) == warpgroups ? 0 : TileHeader::kNewRows);
     told |= warpgroups;
     const uint32_t ends = header.ends;
@@ -76,8 +78,8 @@ class Loader {
   // The quarter of the tile that all of the ends are in, if there is one.
   static __device__ __forceinline__ uint32_t QuarterOf(uint32_t ends) {
     if (ends == 0) return 0;
-    const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / TileEnds::kGroupsOfQuarter;
-    return (ends & ((1u << quarter * TileEnds::kGroupsOfQuarter) - 1)) == 0
+    const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / TileEnds::kOctetsOfQuarter;
+    return (ends & ((1u << quarter * TileEnds::kOctetsOfQuarter) - 1)) == 0
                ? TileEnds::kInOneQuarter | quarter << TileEnds::kQuarterAt
                : 0;
   }
@@ -87,7 +89,7 @@ class Loader {
 
   const ScoreParams& p_;
   const WideRing<kHalves> ring_;
-  const ChunkSlot& slot_;
+  const WorkUnitSlot& slot_;
   const int lane_;
   RingPlace<WideRing<kHalves>::kStages> at_;
 };

@@ -1,6 +1,6 @@
 // The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
 //
-// A warp holds one block of 32 query rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
+// A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
 // products of a tile are started, and while they run the documents that ended in the tile before are summed (many of
 // them before), and the next tile is waited for. Maxima are taken of the first set while the second one's products run,
 // and of the second one while the other warpgroup's run.
@@ -106,7 +106,7 @@ class Multiplier {
     static constexpr int kFlagsAt = 25, kStageAt = 28;
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
     static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
-                  TileEnds::kWideGroups == (1u << TileGroups(kWideTokens)) - 1);
+                  TileEnds::kWideOctets == (1u << TileOctets(kWideTokens)) - 1);
     // A warp waits for the next tile while it holds the one that it multiplies and one that is not settled; where
     // documents go to the warpgroups in turn, one of the other's lies between those.
     static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
@@ -180,16 +180,16 @@ class Multiplier {
     if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
   }
 
-  // Loads the warp's block of a row tile: operands, weights, and where its sums go.
+  // Loads the warp's query tile of a row tile: operands, weights, and where its sums go.
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
-    const int block = warp_ & (tile.IsHalf() ? kHalfTileBlocks - 1 : kWideMultipliers - 1);
+    const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
     // As numbers that differ among lanes, or the compiler makes twice the instructions of predicates; and so that
     // nothing is computed from the lane ahead of time, and kept.
     int lane = lane_;
-    int bytes = block < tile.num_blocks ? p_.row_bytes : 0;
+    int bytes = block < tile.num_query_tiles ? p_.row_bytes : 0;
     asm volatile("" : "+r"(lane), "+r"(bytes));
-    const int64_t first = tile.first_row + block * kBlockTokens + lane / 4;
+    const int64_t first = tile.first_row + block * kQueryTileTokens + lane / 4;
     const uint8_t* rows = p_.query_rows + first * p_.row_bytes + lane % 4 * 4;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -206,7 +206,7 @@ class Multiplier {
         rows += int64_t{8} * p_.row_bytes;
       }
     }
-    maxima_.TakeBlock(p_, tile, block);
+    maxima_.TakeQueryTile(p_, tile, block);
   }
 
   __device__ __forceinline__ void StartProducts(Value (&sums)[kSums], int set, uint64_t tokens) {

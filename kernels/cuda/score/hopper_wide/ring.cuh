@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/chunk_slot.cuh"
 #include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/plan/rows.h"
 
@@ -17,9 +17,9 @@ class WideRing {
   static constexpr int kStages = WideStages(kHalves);
   static constexpr WideLayout kLayout = WideLayoutOf(kHalves);
   // All of them, the slot's too, one behind the other; and how many arrive at each.
-  static constexpr int kBarriers = (kLayout.slot_barriers + kChunkBarrierBytes - kLayout.described) / 8;
+  static constexpr int kBarriers = (kLayout.slot_barriers + kUnitBarrierBytes - kLayout.described) / 8;
   static constexpr int kArrivals = kWritingLanes;
-  static_assert(kWideMultipliers * kReadingLanes == kArrivals && ChunkSlot::kArrivals == kArrivals);
+  static_assert(kWideMultipliers * kReadingLanes == kArrivals && WorkUnitSlot::kArrivals == kArrivals);
 
   __device__ __forceinline__ explicit WideRing(uint32_t base) : base_(base) {}
 
@@ -31,19 +31,19 @@ class WideRing {
   __device__ __forceinline__ uint32_t Notes(int stage) const {
     return base_ + kLayout.notes + stage * kWideMostEnds * kPieceNoteBytes;
   }
-  // Of a multiplying warp.
+  // Scratch memory and weights of a multiplying warp.
   __device__ __forceinline__ uint32_t Scratch(int warp) const {
     return base_ + kLayout.scratch + warp * kWideMostEnds * kWideEndBytes;
   }
   __device__ __forceinline__ uint32_t Weights(int warp) const {
-    return base_ + kLayout.weights + warp * kBlockTokens * 4;
+    return base_ + kLayout.weights + warp * kQueryTileTokens * 4;
   }
   __device__ __forceinline__ uint32_t Barrier(int number) const { return base_ + kLayout.described + number * 8; }
 
-  // How the dealing warp hands chunks to the loading one.
-  __device__ __forceinline__ ChunkSlot Slot() const { return {base_ + kLayout.slot, base_ + kLayout.slot_barriers}; }
+  // How the scheduler warp hands work units to the loading one.
+  __device__ __forceinline__ WorkUnitSlot Slot() const { return {base_ + kLayout.slot, base_ + kLayout.slot_barriers}; }
 
-  // The tile is described; it has been copied; documents' last groups are whole; the multiplying warps have let go of
+  // The tile is described; it has been copied; documents' last octets are whole; the multiplying warps have let go of
   // it.
   __device__ __forceinline__ uint32_t Described(int stage) const { return base_ + kLayout.described + stage * 8; }
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kLayout.full + stage * 8; }

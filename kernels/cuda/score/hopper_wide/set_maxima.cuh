@@ -1,23 +1,23 @@
-// Running maxima of a warp's block of 32 query rows over token tiles of the wide kernels: one set of 16 rows after the
+// Running maxima of a warp's query tile of 32 rows over token tiles of the wide kernels: one set of 16 rows after the
 // other.
 //
-// Of set s, lane l has rows 16 s + l / 4 and 8 further, of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and
-// [4 j + 2, 3] for group j, as wgmma leaves them.
+// In set s, lane l has rows 16 s + l / 4 and 8 further, of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and
+// [4 j + 2, 3] for octet j, as wgmma leaves them.
 //
 // There are no branches but for whole tiles: a taken one costs some 50 cycles, and each of the two warps of a scheduler
-// has to be done with a tile in about 1,000 (INT8 at d = 128). So documents are made of groups: tokens behind a
+// has to be done with a tile in about 1,000 (INT8 at d = 128). So documents are made of octets: tokens behind a
 // document's end repeat its last one (tail_repeater.cuh). And what a lane has of a document that ends goes to shared
 // memory by a predicate, where the lanes that sum it find it. Such a predicate and what hangs on it are four
-// instructions a group and set beside the four that take its maxima, so a tile whose ends lie in one quarter has them
+// instructions an octet and set beside the four that take its maxima, so a tile whose ends lie in one quarter has them
 // there alone.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/score/hopper_common/block_sums.cuh"
 #include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/cuda/score/hopper_common/query_tile_sums.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/score_params.h"
@@ -30,8 +30,8 @@ namespace maxsim::cuda::sm90 {
 
 template <ScalarType kType>
 class SetMaxima {
-  static constexpr int kGroups = TileGroups(kWideTokens);
-  static_assert(kGroups == 4 * TileEnds::kGroupsOfQuarter);
+  static constexpr int kOctets = TileOctets(kWideTokens);
+  static_assert(kOctets == 4 * TileEnds::kOctetsOfQuarter);
 
  public:
   using Value = Sum<kType>;
@@ -43,45 +43,46 @@ class SetMaxima {
     Clear();
   }
 
-  // Takes weights and output of a block, which the row tile may lack, and begins anew. Nothing is left to be summed.
-  __device__ __forceinline__ void TakeBlock(const ScoreParams& params, const RowTile& tile, int block) {
+  // Takes weights and output of a query tile, which the row tile may lack, and begins anew. Nothing is left to be
+  // summed.
+  __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
-    sums_.TakeBlock(params, tile, block);
+    sums_.TakeQueryTile(params, tile, block);
     StoreShared(weights_ + Word(lane_ / 4, 0, lane_ % 2, lane_ / 2 % 2) * 4, sums_.weight());
   }
 
   // Takes a set's maxima of a tile amid a document.
   __device__ __forceinline__ void TakeAmid(const Value (&sums)[kSums], int set) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) running_[set][h] = LargestOf<0, kGroups>(sums, h, running_[set][h]);
+    for (int h = 0; h < 2; ++h) running_[set][h] = LargestOf<0, kOctets>(sums, h, running_[set][h]);
     if (set == 0) TakeNow(running_[set][0], running_[set][1]);
   }
 
-  // Takes a set's maxima of a tile with documents that end in the groups of `ends`, which are left to be summed. All of
+  // Takes a set's maxima of a tile with documents that end in the octets of `ends`, which are left to be summed. All of
   // them are in the quarters of the tile that kQuarters (bits 0 to 3: one, or all) names.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
-    constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kGroupsOfQuarter;
-    constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kGroupsOfQuarter + kFirst - 1;
+    constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kOctetsOfQuarter;
+    constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kOctetsOfQuarter + kFirst - 1;
     // As a number that differs among lanes: predicates of what is the whole warp's take an instruction more.
     asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
     uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;
-    Value of_group[2];
+    Value of_octet[2];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) of_group[h] = LargestOf<0, kFirst + 1>(sums, h, running_[set][h]);
+    for (int h = 0; h < 2; ++h) of_octet[h] = LargestOf<0, kFirst + 1>(sums, h, running_[set][h]);
 #pragma unroll
     for (int j = kFirst; j <= kLast; ++j) {
-      Value next[2][2];  // whose larger one comes next: of a group, or behind the last end of all others
+      Value next[2][2];  // whose larger one comes next: of an octet, or behind the last end of all others
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        next[h][0] = j < kLast ? sums[4 * (j + 1) + 2 * h] : LargestOf<kLast + 1, kGroups>(sums, h, LowestSum<Value>());
+        next[h][0] = j < kLast ? sums[4 * (j + 1) + 2 * h] : LargestOf<kLast + 1, kOctets>(sums, h, LowestSum<Value>());
         next[h][1] = j < kLast ? sums[4 * (j + 1) + 2 * h + 1] : next[h][0];
       }
-      EndOrGoOn(ends & 1u << j, place, of_group, next);
+      EndOrGoOn(ends & 1u << j, place, of_octet, next);
     }
     const bool open = (ends & TileEnds::kNothingOpen) == 0;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) running_[set][h] = open ? of_group[h] : LowestSum<Value>();
+    for (int h = 0; h < 2; ++h) running_[set][h] = open ? of_octet[h] : LowestSum<Value>();
   }
 
   // A document that has ended, on its way to its sum.
@@ -99,7 +100,7 @@ class SetMaxima {
   template <Count kCount>
   __device__ __forceinline__ Ended SumEnded(uint32_t ends, uint32_t entry) const {
     __syncwarp();  // every lane has put down its maxima
-    const int count = __popc(ends & TileEnds::kWideGroups);
+    const int count = __popc(ends & TileEnds::kWideOctets);
     Ended one;
     if constexpr (kCount == Count::kMany) {
       SumEight(count, entry);
@@ -123,7 +124,7 @@ class SetMaxima {
   }
 
  private:
-  static constexpr int kBatch = BlockSums<kType>::kMost;
+  static constexpr int kBatch = QueryTileSums<kType>::kMost;
   static_assert(kBatch == TileEnds::kFewEnds);
 
   static constexpr int LowestBit(uint32_t bits) {
@@ -138,7 +139,7 @@ class SetMaxima {
     return static_cast<uint32_t>(q * 32 + ((set * 16 + g * 2 + h) ^ q * 8));
   }
 
-  // The largest of `before` and of row h's sums over groups kBegin .. kEnd.
+  // The largest of `before` and of row h's sums over octets kBegin .. kEnd.
   template <int kBegin, int kEnd>
   static __device__ __forceinline__ Value LargestOf(const Value (&sums)[kSums], int h, Value before) {
     Value of_half[2] = {before, before};
@@ -168,28 +169,28 @@ class SetMaxima {
   // Where a document ends: puts its two maxima at `place`, else takes them into what comes next. Written so
   // that ptxas makes the fewest instructions of it: FP32 has no maximum of three, and there a maximum that a predicate
   // leaves out does what a selection and a maximum would.
-  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_group)[2],
+  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_octet)[2],
                                                    const float (&next)[2][2]) {
-    const float first = of_group[0], second = of_group[1];
-    of_group[0] = Larger(next[0][0], next[0][1]);
-    of_group[1] = Larger(next[1][0], next[1][1]);
+    const float first = of_octet[0], second = of_octet[1];
+    of_octet[0] = Larger(next[0][0], next[0][1]);
+    of_octet[1] = Larger(next[1][0], next[1][1]);
     asm volatile(
         "{\n.reg .pred end;\nsetp.ne.u32 end, %5, 0;\n@end st.shared.v2.f32 [%0], {%3, %4};\n"
         "@end add.u32 %0, %0, %6;\n@!end max.f32 %1, %1, %3;\n@!end max.f32 %2, %2, %4;\n}\n"
-        : "+r"(place), "+f"(of_group[0]), "+f"(of_group[1])
+        : "+r"(place), "+f"(of_octet[0]), "+f"(of_octet[1])
         : "f"(first), "f"(second), "r"(ends), "n"(kWideEndBytes)
         : "memory");
   }
-  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, int32_t (&of_group)[2],
+  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, int32_t (&of_octet)[2],
                                                    const int32_t (&next)[2][2]) {
     asm volatile(
         "{\n.reg .pred end;\nsetp.ne.u32 end, %3, 0;\n@end st.shared.v2.s32 [%0], {%1, %2};\n"
         "@end add.u32 %0, %0, %4;\nselp.s32 %1, 0x80000000, %1, end;\nselp.s32 %2, 0x80000000, %2, end;\n}\n"
-        : "+r"(place), "+r"(of_group[0]), "+r"(of_group[1])
+        : "+r"(place), "+r"(of_octet[0]), "+r"(of_octet[1])
         : "r"(ends), "n"(kWideEndBytes)
         : "memory");
-    of_group[0] = Larger(of_group[0], Larger(next[0][0], next[0][1]));
-    of_group[1] = Larger(of_group[1], Larger(next[1][0], next[1][1]));
+    of_octet[0] = Larger(of_octet[0], Larger(next[0][0], next[0][1]));
+    of_octet[1] = Larger(of_octet[1], Larger(next[1][0], next[1][1]));
   }
 
   // What the lane's row adds to the sum of a document that ended.
@@ -252,9 +253,9 @@ class SetMaxima {
 
   const int lane_;
   const uint32_t scratch_;  // [kWideMostEnds] documents that have ended
-  const uint32_t weights_;  // [kBlockTokens] by Word() of the row
+  const uint32_t weights_;  // [kQueryTileTokens] by Word() of the row
   Value running_[2][2];     // maxima so far: of a set, rows g and g + 8
-  BlockSums<kType> sums_;
+  QueryTileSums<kType> sums_;
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -1,4 +1,4 @@
-// A warp that makes documents' last groups whole: behind a document's last token the group's other tokens become copies
+// A warp that makes documents' last octets whole: behind a document's last token the octet's other tokens become copies
 // of it, which changes no maximum. So nobody needs to tell them from the document's own.
 #pragma once
 
@@ -28,7 +28,7 @@ class TailRepeater {
       WaitBarrier(ring_.Full(at.stage), at.parity);
       TileHeader header;
       header.LoadWork(ring_.Entry(at.stage), lane_);
-      const int count = __popc(header.ends & TileEnds::kWideGroups);
+      const int count = __popc(header.ends & TileEnds::kWideOctets);
       if (count > 0) {
         RepeatLasts(ring_.Tile(at.stage), ring_.Notes(at.stage), count);
         FenceForAsync();
@@ -47,21 +47,21 @@ class TailRepeater {
 #pragma unroll 1
     for (int piece = lane_ / kParts; piece < count; piece += kPiecesAtOnce) {
       const PieceNote note = PieceNote::Load(notes, piece);
-      const uint32_t group = tile + (note.first + note.groups - 1) * kGroupTokens * kWideHalfBytes;
+      const uint32_t octet = tile + (note.first + note.octets - 1) * kOctetTokens * kWideHalfBytes;
 #pragma unroll 1
       for (int half = 0; half < kHalves; ++half) {
-        const uint32_t rows = group + half * kWideTokens * kWideHalfBytes;
+        const uint32_t rows = octet + half * kWideTokens * kWideHalfBytes;
         uint32_t a, b, c, d;
         LoadShared(Place(rows, note.last, part), a, b, c, d);
 #pragma unroll
-        for (uint32_t row = 1; row < kGroupTokens; ++row) {
+        for (uint32_t row = 1; row < kOctetTokens; ++row) {
           if (row > note.last) StoreShared(Place(rows, row, part), a, b, c, d);
         }
       }
     }
   }
 
-  // Where the swizzle puts a part of a group's row.
+  // Where the swizzle puts a part of an octet's row.
   static __device__ __forceinline__ uint32_t Place(uint32_t rows, uint32_t row, uint32_t part) {
     return rows + row * kWideHalfBytes + (part ^ row) * 16;
   }

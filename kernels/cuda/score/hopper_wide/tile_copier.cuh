@@ -19,15 +19,15 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kHalves>
 class TileCopier {
   static constexpr int kHalfColumns = kWideHalfBytes / static_cast<int>(SizeOf(kType));
-  static constexpr int kGroupBytes = kGroupTokens * kWideHalfBytes;  // of a half
-  static_assert(TileGroups(kWideTokens) <= 32);
+  static constexpr int kOctetBytes = kOctetTokens * kWideHalfBytes;  // of a half
+  static_assert(TileOctets(kWideTokens) <= 32);
 
  public:
   __device__ __forceinline__ TileCopier(const DocumentMaps& maps, WideRing<kHalves> ring, int lane)
       : maps_(maps), ring_(ring), lane_(lane) {}
 
   __device__ __forceinline__ void Run() const {
-    if (lane_ < DocumentMaps::kGroups) PrefetchMap(maps_.groups[lane_]);
+    if (lane_ < DocumentMaps::kOctets) PrefetchMap(maps_.octets[lane_]);
     RingPlace<WideRing<kHalves>::kStages> at;
     while (true) {
       WaitBarrier(ring_.Described(at.stage), at.parity);
@@ -36,11 +36,11 @@ class TileCopier {
       const uint32_t full = ring_.Full(at.stage);
       PieceNote piece;
       if (lane_ < header.pieces) piece = PieceNote::Load(ring_.Notes(at.stage), lane_);
-      if (lane_ == 0) ArriveExpecting(full, header.groups * kGroupBytes * kHalves);
+      if (lane_ == 0) ArriveExpecting(full, header.octets * kOctetBytes * kHalves);
       __syncwarp();  // the barrier knows how much will come
       if (lane_ < header.pieces) Copy(piece, ring_.Tile(at.stage), full);
       if (lane_ != 0) Arrive(full);
-      if (header.groups == 0) return;
+      if (header.octets == 0) return;
       at.Advance();
     }
   }
@@ -49,7 +49,7 @@ class TileCopier {
   __device__ __forceinline__ void Copy(const PieceNote& piece, uint32_t tile, uint32_t full) const {
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      CopyBox(tile + half * kWideTokens * kWideHalfBytes + piece.first * kGroupBytes, maps_.groups[piece.groups - 1],
+      CopyBox(tile + half * kWideTokens * kWideHalfBytes + piece.first * kOctetBytes, maps_.octets[piece.octets - 1],
               half * kHalfColumns, piece.row, full);
     }
   }

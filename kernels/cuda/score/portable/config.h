@@ -25,8 +25,9 @@ constexpr int32_t ResidentQueryPitch(int64_t row_bytes) {
 // Where the parts of a thread block's shared memory begin, in bytes. The kernel computes its pointers with this and the
 // launch takes `total`, so the two cannot disagree.
 struct SharedLayout {
-  int32_t query;        // resident query tile; empty when the query is streamed with the documents
-  int32_t stages;       // ring: per stage the document chunk and, when streamed, the query chunk
+  int32_t query;  // resident row tile; empty when its chunks travel with the documents
+  int32_t
+      stages;  // ring: per stage the column chunk of the token tile and, without a resident row tile, of the row tile
   int32_t stage_bytes;  // size of one stage
   int32_t table;        // [kCandidateTableSize] candidates
   int32_t maxima;       // [2][warps_tokens][rows] values, then as many indices where matches are wanted

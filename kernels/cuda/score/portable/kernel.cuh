@@ -9,7 +9,7 @@
 //  - A warp's products of tokens past the document's end use stale shared memory. They are masked at the maximum; a
 //    product only depends on its own row and token, so nothing leaks.
 //  - The sums of a document are formed one stage after its last product, behind the barrier that the ring needs anyway.
-//  - Order of additions: see warp_tile.cuh for a product and BlockSum below for a score.
+//  - Order of additions: see warp_tile.cuh for a product and PartialSums below for a score.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,10 +28,10 @@
 namespace maxsim::cuda::sm80 {
 
 // Sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same bits.
-__device__ __forceinline__ float AddBlock(float weight, float maximum) {
+__device__ __forceinline__ float AddQueryTile(float weight, float maximum) {
   float sum = __fmul_rn(weight, maximum);
 #pragma unroll
-  for (int distance = kBlockTokens / 2; distance > 0; distance /= 2) {
+  for (int distance = kQueryTileTokens / 2; distance > 0; distance /= 2) {
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
   }
   return sum;
@@ -48,10 +48,10 @@ class ScoreBlock {
   static constexpr int kWarpRows = kRows / kTraits.warps_rows;
   static constexpr int kWarpTokens = kTokens / kTraits.warps_tokens;
   static constexpr uint32_t kNone = 0xffffffffu;
-  static_assert(!kAlign || kTraits.blocks() == 1);
+  static_assert(!kAlign || kTraits.query_tiles() == 1);
   static constexpr bool kQuantized = kType == ScalarType::kI8;
-  static constexpr bool kPieces = !kQuantized && (kTile == ScoreTile::kRows32 || kTile == ScoreTile::kRows64);
-  using Products = WarpTile<kType, kWarpRows, kWarpTokens, kPitch, kPieces>;
+  static constexpr bool kSeveralChains = !kQuantized && (kTile == ScoreTile::kRows32 || kTile == ScoreTile::kRows64);
+  using Products = WarpTile<kType, kWarpRows, kWarpTokens, kPitch, kSeveralChains>;
   using Value = Sum<kType>;
   using Table = CandidateTable<kQuantized>;
   using Maxima = RowMaxima<Value, Products::kRowSlots, kAlign>;
@@ -73,7 +73,7 @@ class ScoreBlock {
     const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
                       tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
     __syncthreads();
-    const int num_rows = tile.num_blocks * kBlockTokens;
+    const int num_rows = tile.num_query_tiles * kQueryTileTokens;
     const uint8_t* query = p_.query_rows + tile.first_row * p_.row_bytes;
     float* weights = reinterpret_cast<float*>(shared_ + layout_.weights);
     if ((!kAlign || kQuantized) && thread_ < num_rows) weights[thread_] = p_.row_weights[tile.first_row + thread_];
@@ -104,12 +104,12 @@ class ScoreBlock {
       const int num_tokens = table[work.candidate].num_tokens;
       const int valid = num_tokens - work.token - warp_token_ * kWarpTokens;  // tokens of this warp's part
       if (valid > 0) MultiplyChunk(products, stage, work.chunk);
-      if (kPieces && valid > 0 && !work.LastChunk(p_.num_chunks) && (work.chunk + 1) % p_.chunks_of_piece == 0) {
-        products.EndPiece(work.chunk + 1 == p_.chunks_of_piece);
+      if (kSeveralChains && valid > 0 && !work.LastChunk(p_.num_chunks) && (work.chunk + 1) % p_.chunks_of_chain == 0) {
+        products.EndChain(work.chunk + 1 == p_.chunks_of_chain);
       }
       if (work.LastChunk(p_.num_chunks)) {
         if (valid > 0) {
-          if (kPieces && p_.num_chunks > p_.chunks_of_piece) products.JoinPieces();
+          if (kSeveralChains && p_.num_chunks > p_.chunks_of_chain) products.JoinChains();
           maxima.Add(products, lane_, work.token + warp_token_ * kWarpTokens, valid, valid < kWarpTokens);
           products.Clear();
         }
@@ -183,8 +183,8 @@ class ScoreBlock {
     maxima.Store(values + first, tokens + first, lane_);
   }
 
-  // One thread a row joins the warps' maxima and writes the row's match, or a warp a block adds and writes its sum.
-  // (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
+  // One thread a row joins the warps' maxima and writes the row's match, or a warp a query tile adds and writes its
+  // sum. (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
   __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position, uint32_t candidate,
                                          const Table& table) const {
     const int row = thread_;
@@ -212,10 +212,10 @@ class ScoreBlock {
     } else {
 #pragma unroll
       for (int w = 1; w < kTraits.warps_tokens; ++w) value = Larger(value, values[w * kRows + row]);
-      float sum = AddBlock(reinterpret_cast<const float*>(shared_ + layout_.weights)[row], ValueOf(value));
+      float sum = AddQueryTile(reinterpret_cast<const float*>(shared_ + layout_.weights)[row], ValueOf(value));
       if constexpr (kQuantized) sum = __fmul_rn(sum, table[candidate].scale);
       if (lane_ != 0) return;
-      const BlockOutput& output = tile.outputs[row / kBlockTokens];
+      const QueryTileOutput& output = tile.outputs[row / kQueryTileTokens];
       if (output.to_partials) {
         p_.partials[output.offsets[0] + position - p_.pass_first] = sum;
       } else {

@@ -14,16 +14,16 @@ namespace maxsim::cuda::sm80 {
 template <int kThreads, int kMaxRows, int kChunkBytes>
 __device__ __forceinline__ void LoadChunk(uint32_t shared, const uint8_t* rows, int num_rows, int row_bytes, int chunk,
                                           int thread) {
-  constexpr int kPiecesOfRow = kChunkBytes / 16;
-  constexpr int kRowsAtOnce = kThreads / kPiecesOfRow;
+  constexpr int kVectorsOfRow = kChunkBytes / 16;
+  constexpr int kRowsAtOnce = kThreads / kVectorsOfRow;
   constexpr int kPitch = kChunkBytes + 16;
-  static_assert(kThreads % kPiecesOfRow == 0 && kMaxRows % kRowsAtOnce == 0);
-  const int column = (thread % kPiecesOfRow) * 16;
+  static_assert(kThreads % kVectorsOfRow == 0 && kMaxRows % kRowsAtOnce == 0);
+  const int column = (thread % kVectorsOfRow) * 16;
   const int begin = chunk * kChunkBytes + column;
   const int end_of_steps = (row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
   if (begin >= end_of_steps) return;
   const bool present = begin < row_bytes;
-  const int first = thread / kPiecesOfRow;
+  const int first = thread / kVectorsOfRow;
   const uint8_t* source = rows + static_cast<int64_t>(first) * row_bytes + (present ? begin : 0);
   uint32_t target = shared + first * kPitch + column;
 #pragma unroll
@@ -34,14 +34,14 @@ __device__ __forceinline__ void LoadChunk(uint32_t shared, const uint8_t* rows, 
   }
 }
 
-// The same for whole rows of any width, one behind the other at `pitch`.
+// Starts copying whole rows of any width to `shared`, one behind the other at `pitch`.
 template <int kThreads>
 __device__ __forceinline__ void LoadRows(uint32_t shared, int pitch, const uint8_t* rows, int num_rows, int row_bytes,
                                          int thread) {
-  const int pieces = (row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes / 16;
-  for (int i = thread; i < num_rows * pieces; i += kThreads) {
-    const int row = i / pieces;
-    const int column = (i - row * pieces) * 16;
+  const int vectors = (row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes / 16;
+  for (int i = thread; i < num_rows * vectors; i += kThreads) {
+    const int row = i / vectors;
+    const int column = (i - row * vectors) * 16;
     const bool present = column < row_bytes;
     CopyAsync16OrZero(shared + row * pitch + column,
                       rows + static_cast<int64_t>(row) * row_bytes + (present ? column : 0), present);

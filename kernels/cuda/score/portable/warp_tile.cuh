@@ -3,8 +3,8 @@
 //
 // The order of additions is part of the contract (kernels/README.md): one accumulator a pair, to which the steps are
 // added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16 consecutive
-// columns; in FP32 the columns are added one by one. Rows of more than kPieceColumns columns are summed piece by piece,
-// and the pieces' sums added in order. INT8 products have exact int32 sums, whatever the order.
+// columns; in FP32 the columns are added one by one. Rows of more than kChainColumns columns are summed chain by chain,
+// and the chains' sums added in order. INT8 products have exact int32 sums, whatever the order.
 //
 // Both variants deal the results to the lanes alike. With g = lane / 4 and t = lane % 4, Value(r, c) belongs to row
 // g + 8 r and to token TokenOf(c), which grows with c; a row's tokens lie in the four lanes of equal g.
@@ -19,14 +19,14 @@
 
 namespace maxsim::cuda::sm80 {
 
-// kPieces: rows may have several pieces, and there is a second set of sums.
-template <ScalarType kType, int kRows, int kTokens, int kTokenPitch, bool kPieces>
+// kSeveralChains: rows may have several chains, and there is a second set of sums.
+template <ScalarType kType, int kRows, int kTokens, int kTokenPitch, bool kSeveralChains>
 class WarpTile {
  public:
   static constexpr int kRowSlots = kRows / 8;
   static constexpr int kTokenSlots = kTokens / 4;
   static_assert(kRows % 16 == 0 && kTokens % 16 == 0);
-  static_assert(!kPieces || kType != ScalarType::kI8);
+  static_assert(!kSeveralChains || kType != ScalarType::kI8);
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -39,9 +39,9 @@ class WarpTile {
     }
   }
 
-  // Ends a piece that is not the last of its rows: keeps its sums aside and starts the next one.
-  __device__ __forceinline__ void EndPiece(bool first) {
-    if constexpr (kPieces) {
+  // Ends a chain that is not the last of its rows: keeps its sums aside and starts the next one.
+  __device__ __forceinline__ void EndChain(bool first) {
+    if constexpr (kSeveralChains) {
 #pragma unroll
       for (int m = 0; m < kRows / 16; ++m) {
 #pragma unroll
@@ -56,9 +56,9 @@ class WarpTile {
     }
   }
 
-  // Ends the last one of several pieces: the sums are the whole rows'.
-  __device__ __forceinline__ void JoinPieces() {
-    if constexpr (kPieces) {
+  // Ends the last one of several chains: the sums are the whole rows'.
+  __device__ __forceinline__ void JoinChains() {
+    if constexpr (kSeveralChains) {
 #pragma unroll
       for (int m = 0; m < kRows / 16; ++m) {
 #pragma unroll
@@ -75,7 +75,8 @@ class WarpTile {
   static __device__ __forceinline__ uint32_t RowLaneOffset(int lane, int pitch) {
     return (lane % 16) * pitch + (lane / 16) * 16;
   }
-  // The same for the warp's first token: two matrices of columns for tokens 0 .. 7, then for tokens 8 .. 15.
+  // What a lane adds to the address of the warp's first token for Step: two matrices of columns for tokens 0 .. 7, then
+  // for tokens 8 .. 15.
   static __device__ __forceinline__ uint32_t TokenLaneOffset(int lane) {
     return ((lane / 16) * 8 + lane % 8) * kTokenPitch + (lane / 8 % 2) * 16;
   }
@@ -102,12 +103,12 @@ class WarpTile {
 
  private:
   Sum<kType> sums_[kRows / 16][kTokens / 8][4];
-  float totals_[kPieces ? kRows / 16 : 1][kPieces ? kTokens / 8 : 1][4];
+  float totals_[kSeveralChains ? kRows / 16 : 1][kSeveralChains ? kTokens / 8 : 1][4];
 };
 
 // FP32 storage: plain fused multiply-adds, no TF32.
-template <int kRows, int kTokens, int kTokenPitch, bool kPieces>
-class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch, kPieces> {
+template <int kRows, int kTokens, int kTokenPitch, bool kSeveralChains>
+class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch, kSeveralChains> {
  public:
   static constexpr int kRowSlots = kRows / 8;
   static constexpr int kTokenSlots = kTokens / 4;
@@ -120,8 +121,8 @@ class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch, kPieces> {
     }
   }
 
-  __device__ __forceinline__ void EndPiece(bool first) {
-    if constexpr (kPieces) {
+  __device__ __forceinline__ void EndChain(bool first) {
+    if constexpr (kSeveralChains) {
 #pragma unroll
       for (int r = 0; r < kRowSlots; ++r) {
 #pragma unroll
@@ -133,8 +134,8 @@ class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch, kPieces> {
     }
   }
 
-  __device__ __forceinline__ void JoinPieces() {
-    if constexpr (kPieces) {
+  __device__ __forceinline__ void JoinChains() {
+    if constexpr (kSeveralChains) {
 #pragma unroll
       for (int r = 0; r < kRowSlots; ++r) {
 #pragma unroll
@@ -183,7 +184,7 @@ class WarpTile<ScalarType::kF32, kRows, kTokens, kTokenPitch, kPieces> {
   }
 
   float sums_[kRowSlots][kTokenSlots];
-  float totals_[kPieces ? kRowSlots : 1][kPieces ? kTokenSlots : 1];
+  float totals_[kSeveralChains ? kRowSlots : 1][kSeveralChains ? kTokenSlots : 1];
 };
 
 }  // namespace maxsim::cuda::sm80

@@ -18,7 +18,7 @@ __device__ __forceinline__ void CopyBox(uint32_t shared, const CUtensorMap& map,
       : "memory");
 }
 
-// The same of a four-dimensional array.
+// Starts the copy of a box of a four-dimensional array.
 __device__ __forceinline__ void CopyBox(uint32_t shared, const CUtensorMap& map, int32_t column, int32_t second,
                                         int32_t third, int32_t fourth, uint32_t barrier) {
   asm volatile(

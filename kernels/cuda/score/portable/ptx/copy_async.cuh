@@ -26,7 +26,8 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
-// The same for a number known at run time, 0 .. 6 (the instruction takes a constant).
+// Waits until all but the last `pending` groups are there, for a number known at run time, 0 .. 6 (the instruction
+// takes a constant).
 __device__ __forceinline__ void WaitCopies(int pending) {
   switch (pending) {
     case 0:

@@ -1,4 +1,4 @@
-// How documents that are not in the device's memory come there: in blocks of bounded size, one while the one before it
+// How documents that are not in the device's memory come there: in batches of bounded size, one while the one before it
 // is scored. Plain host code.
 #pragma once
 
@@ -11,28 +11,28 @@
 
 namespace maxsim::cuda {
 
-// What a block has room for.
-struct BlockCapacity {
+// What a batch has room for.
+struct BatchCapacity {
   int64_t rows = 0;       // tokens
   int64_t documents = 0;  // of a scan; of a list, which needs two offsets a document, half of it
 };
 
-// The end of the documents from `begin` on that fit one block: at least begin + 1, at most `num_documents`. A document
-// alone must fit. `offsets` is [num_documents + 1].
-int64_t EndOfBlock(const int64_t* offsets, int64_t begin, int64_t num_documents, const BlockCapacity& capacity);
+// Returns the end of the documents from `begin` on that fit one batch: at least begin + 1, at most `num_documents`. A
+// document alone must fit. `offsets` is [num_documents + 1].
+int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity);
 
-// A document in a block of a list.
-struct BlockSlot {
+// A document in a batch of a list.
+struct BatchSlot {
   uint32_t document = 0;
-  int64_t first_row = 0;  // in the block
+  int64_t first_row = 0;  // in the batch
 };
 
-// Candidates [first, end) of every list, whose documents fit one block together. Each document is there once.
+// Candidates [first, end) of every list, whose documents fit one batch together. Each document is there once.
 struct ListPass {
   int64_t first = 0;
   int64_t end = 0;
   int64_t num_rows = 0;
-  std::vector<BlockSlot> slots;  // in row order
+  std::vector<BatchSlot> slots;  // in row order
 };
 
 // Plans the passes over the candidate lists of one call, and names candidates by their places. Keeps its memory from
@@ -41,12 +41,12 @@ class ListPasses {
  public:
   // Candidate p of a list is in the pass with first <= p < end. `queries` have lists, all of the same documents, whose
   // `offsets` these are; queries with the same list share its places. False when the candidates at one position do not
-  // fit one block together: fewer queries may. Borrows the lists until the next Plan.
-  bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BlockCapacity& capacity);
+  // fit one batch together: fewer queries may. Borrows the lists until the next Plan.
+  bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity);
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }
 
-  // In place of query i's ordinals: the even number 2 s for the document at slot s of the candidate's pass. A block has
+  // In place of query i's ordinals: the even number 2 s for the document at slot s of the candidate's pass. A batch has
   // two offsets a slot, first row and end, so that documents need not stand next to each other.
   const uint32_t* places(size_t query) const { return places_.data() + lists_[list_of_query_[query]].places_begin; }
 
@@ -59,7 +59,7 @@ class ListPasses {
 
   ListPass& NextPass(int64_t first);
   // Adds every list's candidate at `position`; false when the pass has no room for them, and then it is as before.
-  bool AddPosition(int64_t position, const int64_t* offsets, const BlockCapacity& capacity, ListPass& pass);
+  bool AddPosition(int64_t position, const int64_t* offsets, const BatchCapacity& capacity, ListPass& pass);
 
   std::vector<List> lists_;
   std::vector<size_t> list_of_query_;

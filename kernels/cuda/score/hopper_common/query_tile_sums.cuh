@@ -1,4 +1,4 @@
-// The sums of documents over a warp's block of 32 query rows: the end of every wgmma kernel.
+// The sums of documents over a warp's query tile of 32 rows: the end of every wgmma kernel.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct EightDocuments {
       : document(lane % 8), pair(lane / 8 ^ lane % 4), set(lane / 4 % 2) {}
 };
 
-// A lane has one row of the block: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. The terms of several documents are
+// A lane has one row of the query tile: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. The terms of several documents are
 // added by a common butterfly over the 32 rows (the contract's).
 template <ScalarType kType>
-class BlockSums {
+class QueryTileSums {
   static constexpr bool kQuantized = kType == ScalarType::kI8;
 
  public:
@@ -35,23 +35,23 @@ class BlockSums {
 
   // Documents that Sum takes.
   static constexpr int kMost = 4;
-  static_assert(kMost <= kReadingLanes && kMaxQueriesOfBlock <= kReadingLanes);
+  static_assert(kMost <= kReadingLanes && kMaxQueriesOfQueryTile <= kReadingLanes);
 
-  __device__ __forceinline__ explicit BlockSums(int lane) : lane_(lane) {}
+  __device__ __forceinline__ explicit QueryTileSums(int lane) : lane_(lane) {}
 
-  // Takes weights and output of a block, which the row tile may lack.
-  __device__ __forceinline__ void TakeBlock(const ScoreParams& params, const RowTile& tile, int block) {
+  // Takes weights and output of a query tile, which the row tile may lack.
+  __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     weight_ = 0;
     out_ = nullptr;
     num_queries_ = 1;
-    if (block >= tile.num_blocks) return;
+    if (block >= tile.num_query_tiles) return;
     const int row = lane_ % 2 * 16 + lane_ / 2 % 2 * 8 + lane_ / 4;
-    weight_ = params.row_weights[tile.first_row + block * kBlockTokens + row];
-    const BlockOutput& output = tile.outputs[block];
+    weight_ = params.row_weights[tile.first_row + block * kQueryTileTokens + row];
+    const QueryTileOutput& output = tile.outputs[block];
     num_queries_ = __shfl_sync(0xffffffffu, output.num_queries, 0);
-    const int query = row * num_queries_ / kBlockTokens;
+    const int query = row * num_queries_ / kQueryTileTokens;
     const int64_t offset = output.offsets[query];
-    // Of a shared block one lane of a query's writes its sums.
+    // Where queries share the query tile, one lane of each query's writes its sums.
     if (num_queries_ > 1 && (lane_ >= num_queries_ || offset < 0)) return;
     out_ = output.to_partials ? params.partials + (offset - params.pass_first) : params.scores + offset;
   }
@@ -88,8 +88,8 @@ class BlockSums {
       return;
     }
     const int first_set = EightDocuments(lane_).set;
-    // TakeBlock has given each query's output to one of the first lanes: its set is lane % 2, and of four queries its
-    // half of the set lane / 2.
+    // TakeQueryTile has given each query's output to one of the first lanes: its set is lane % 2, and of four queries
+    // its half of the set lane / 2.
 #pragma unroll 1
     for (int lane = 0; lane < num_queries_; ++lane) {
       float of[4];
@@ -181,8 +181,8 @@ class BlockSums {
 
   const int lane_;
   float weight_ = 0;      // of the lane's row
-  int num_queries_ = 1;   // that share the block
-  float* out_ = nullptr;  // [position]; null where the row tile has no such block, or the lane writes nothing
+  int num_queries_ = 1;   // that share the query tile
+  float* out_ = nullptr;  // [position]; null where the row tile has no such query tile, or the lane writes nothing
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -1,5 +1,5 @@
-// The scores of queries whose blocks gave partial sums: added in block order, the last step of the order of additions,
-// and for joined lists picked from the union's.
+// The scores of queries whose query tiles gave partial sums: added in the order of query tiles, the last step of the
+// order of additions, and for joined lists picked from the union's.
 #include <algorithm>
 
 #include "kernels/cuda/runtime/grid_order.cuh"
@@ -8,10 +8,10 @@
 namespace maxsim::cuda {
 namespace {
 
-// Small thread blocks, so that few candidates too are spread over the device ...
+// Thread blocks are small, so that few candidates too are spread over the device.
 constexpr int kThreads = 64;
 constexpr int64_t kMaxGridX = 4096;
-// ... and a thread reads so many blocks' sums together: one after another they would each take a trip to the cache.
+// A thread reads so many query tiles' sums together: one after another they would each take a trip to the cache.
 constexpr int kReadsAtOnce = 16;
 
 // The place of a document in the union of its join.
@@ -21,9 +21,9 @@ __device__ __forceinline__ int64_t PlaceInUnion(const JoinWord* words, uint32_t 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    AddBlocks(BlockSums blocks, int64_t pass_first, int64_t pass_count, float* scores) {
+    AddBlocks(PartialSumsCall blocks, int64_t pass_first, int64_t pass_count, float* scores) {
   WaitForEarlierGrids();
-  const BlockSum sum = blocks.sums[blockIdx.y];
+  const PartialSums sum = blocks.sums[blockIdx.y];
   const int64_t count = min(pass_count, sum.num_candidates - pass_first);
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += gridDim.x * int64_t{kThreads}) {
     int64_t place = i;
@@ -32,11 +32,11 @@ __global__ void __launch_bounds__(kThreads)
     }
     const float* block = blocks.partials + sum.partials_offset + place;
     float score = 0;  // so that it never becomes -0
-    for (int64_t first = 0; first < sum.num_blocks; first += kReadsAtOnce) {
+    for (int64_t first = 0; first < sum.num_query_tiles; first += kReadsAtOnce) {
       float of_block[kReadsAtOnce];
 #pragma unroll
       for (int b = 0; b < kReadsAtOnce; ++b) {
-        of_block[b] = first + b < sum.num_blocks ? block[(first + b) * sum.block_stride] : 0.0f;
+        of_block[b] = first + b < sum.num_query_tiles ? block[(first + b) * sum.query_tile_stride] : 0.0f;
       }
 #pragma unroll
       for (int b = 0; b < kReadsAtOnce; ++b) score = __fadd_rn(score, of_block[b]);
@@ -47,10 +47,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t PrepareAddBlocks(bool& overlap) { return FindGridOrder(AddBlocks, overlap); }
+cudaError_t PrepareAddPartials(bool& overlap) { return FindGridOrder(AddBlocks, overlap); }
 
-cudaError_t LaunchAddBlocks(const BlockSums& blocks, int64_t pass_first, int64_t pass_count, float* scores,
-                            bool overlap, cudaStream_t stream) {
+cudaError_t LaunchAddPartials(const PartialSumsCall& blocks, int64_t pass_first, int64_t pass_count, float* scores,
+                              bool overlap, cudaStream_t stream) {
   if (blocks.num_sums == 0 || pass_count <= 0) return cudaSuccess;
   const int64_t columns = std::min((pass_count + kThreads - 1) / kThreads, kMaxGridX);
   const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(blocks.num_sums));

@@ -1,13 +1,13 @@
-// Running maxima of a warp's block of 32 query rows over token tiles of the deep kernels.
+// Running maxima of a warp's query tile of 32 rows over token tiles of the deep kernels.
 //
 // The warp's sums are two sets of 16 rows, as wgmma leaves them: of set s, lane l has rows 16 s + l / 4 and 8 further,
-// of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and [4 j + 2, 3] for group j.
+// of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and [4 j + 2, 3] for octet j.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/block_sums.cuh"
 #include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/query_tile_sums.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
@@ -15,39 +15,40 @@
 
 namespace maxsim::cuda::sm90 {
 
-inline constexpr int kSetsOfBlock = 2;
+inline constexpr int kSetsOfQueryTile = 2;
 
 template <ScalarType kType>
-class BlockMaxima {
+class QueryTileMaxima {
  public:
   using Value = Sum<kType>;
 
-  __device__ __forceinline__ explicit BlockMaxima(int lane) : lane_(lane), sums_(lane) { Clear(); }
+  __device__ __forceinline__ explicit QueryTileMaxima(int lane) : lane_(lane), sums_(lane) { Clear(); }
 
-  // Takes weights and output of a block, which the row tile may lack, and begins anew.
-  __device__ __forceinline__ void TakeBlock(const ScoreParams& params, const RowTile& tile, int block) {
+  // Takes weights and output of a query tile, which the row tile may lack, and begins anew.
+  __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
-    sums_.TakeBlock(params, tile, block);
+    sums_.TakeQueryTile(params, tile, block);
   }
 
   // Takes a tile's first N tokens, and sums the documents that end among them. `entry` describes the tile.
   template <int N, int kSums>
-  __device__ __forceinline__ void Take(const Value (&sums)[kSetsOfBlock][kSums], const TileEnds& tile, uint32_t entry) {
+  __device__ __forceinline__ void Take(const Value (&sums)[kSetsOfQueryTile][kSums], const TileEnds& tile,
+                                       uint32_t entry) {
     uint32_t piece = TilePiece::Address(entry, 0);
 #pragma unroll
-    for (int first = 0; first < TileGroups(N); first += kRun) {
+    for (int first = 0; first < TileOctets(N); first += kRun) {
       const uint32_t ends_of_run = tile.ends >> first & ((1u << kRun) - 1);
       if (ends_of_run == 0) {
 #pragma unroll
-        for (int j = first; j < first + kRun; ++j) TakeGroup(sums, j);
+        for (int j = first; j < first + kRun; ++j) TakeOctet(sums, j);
       } else {
         if (ended_ + __popc(ends_of_run) > kMostEnded) SumEnded(piece);
 #pragma unroll
         for (int j = first; j < first + kRun; ++j) {
           if ((tile.ends >> j & 1) == 0) {
-            TakeGroup(sums, j);
+            TakeOctet(sums, j);
           } else {
-            TakeLastGroup(sums, j, tile.Last(j));
+            TakeLastOctet(sums, j, tile.Last(j));
             piece += kTilePieceBytes;
           }
         }
@@ -59,33 +60,34 @@ class BlockMaxima {
  private:
   // Groups that are taken at once where no document ends in them.
   static constexpr int kRun = 4;
-  static constexpr int kMostEnded = BlockSums<kType>::kMost;
+  static constexpr int kMostEnded = QueryTileSums<kType>::kMost;
   static_assert(kRun <= kMostEnded);
 
   template <int kSums>
-  __device__ __forceinline__ void TakeGroup(const Value (&sums)[kSetsOfBlock][kSums], int group) {
+  __device__ __forceinline__ void TakeOctet(const Value (&sums)[kSetsOfQueryTile][kSums], int octet) {
 #pragma unroll
-    for (int s = 0; s < kSetsOfBlock; ++s) {
+    for (int s = 0; s < kSetsOfQueryTile; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int first = 4 * group + 2 * h;
+        const int first = 4 * octet + 2 * h;
         running_[s][h] = Larger(running_[s][h], Larger(sums[s][first], sums[s][first + 1]));
       }
     }
   }
 
-  // A group whose token `last` is a document's last.
+  // An octet whose token `last` is a document's last.
   template <int kSums>
-  __device__ __forceinline__ void TakeLastGroup(const Value (&sums)[kSetsOfBlock][kSums], int group, uint32_t last) {
+  __device__ __forceinline__ void TakeLastOctet(const Value (&sums)[kSetsOfQueryTile][kSums], int octet,
+                                                uint32_t last) {
     const uint32_t first_token = lane_ % 4 * 2;
     const bool first_counts = first_token <= last, second_counts = first_token < last;
-    Value of_set[kSetsOfBlock][2];
+    Value of_set[kSetsOfQueryTile][2];
 #pragma unroll
-    for (int s = 0; s < kSetsOfBlock; ++s) {
+    for (int s = 0; s < kSetsOfQueryTile; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const Value first = first_counts ? sums[s][4 * group + 2 * h] : LowestSum<Value>();
-        const Value second = second_counts ? sums[s][4 * group + 2 * h + 1] : LowestSum<Value>();
+        const Value first = first_counts ? sums[s][4 * octet + 2 * h] : LowestSum<Value>();
+        const Value second = second_counts ? sums[s][4 * octet + 2 * h + 1] : LowestSum<Value>();
         of_set[s][h] = Larger(running_[s][h], Larger(first, second));
       }
     }
@@ -118,16 +120,16 @@ class BlockMaxima {
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
-    for (int s = 0; s < kSetsOfBlock; ++s) {
+    for (int s = 0; s < kSetsOfQueryTile; ++s) {
       running_[s][0] = running_[s][1] = LowestSum<Value>();
     }
   }
 
   const int lane_;
-  Value running_[kSetsOfBlock][2];  // maxima so far: of a set, rows g and g + 8
-  float terms_[kMostEnded] = {};    // of documents that have ended, the newest last: of the row that the lane sums
-  int ended_ = 0;                   // of them
-  BlockSums<kType> sums_;
+  Value running_[kSetsOfQueryTile][2];  // maxima so far: of a set, rows g and g + 8
+  float terms_[kMostEnded] = {};        // of documents that have ended, the newest last: of the row that the lane sums
+  int ended_ = 0;                       // of them
+  QueryTileSums<kType> sums_;
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -1,4 +1,4 @@
-#include "kernels/cuda/host_documents/block_plan.h"
+#include "kernels/cuda/host_documents/batch_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -27,17 +27,17 @@ Query ListQuery(const std::vector<uint32_t>& ordinals) {
 
 TEST(EndOfBlockTest, TakesWholeDocumentsUntilTheRowsOrTheDocumentsRunOut) {
   const std::vector<int64_t> offsets = Offsets({3, 4, 1, 8, 2});
-  EXPECT_EQ(EndOfBlock(offsets.data(), 0, 5, {.rows = 8, .documents = 10}), 3);
-  EXPECT_EQ(EndOfBlock(offsets.data(), 0, 5, {.rows = 7, .documents = 10}), 2);
-  EXPECT_EQ(EndOfBlock(offsets.data(), 3, 5, {.rows = 8, .documents = 10}), 4);
-  EXPECT_EQ(EndOfBlock(offsets.data(), 0, 5, {.rows = 18, .documents = 10}), 5);
-  EXPECT_EQ(EndOfBlock(offsets.data(), 0, 5, {.rows = 100, .documents = 2}), 2);
-  EXPECT_EQ(EndOfBlock(offsets.data(), 4, 5, {.rows = 100, .documents = 2}), 5);
+  EXPECT_EQ(EndOfBatch(offsets.data(), 0, 5, {.rows = 8, .documents = 10}), 3);
+  EXPECT_EQ(EndOfBatch(offsets.data(), 0, 5, {.rows = 7, .documents = 10}), 2);
+  EXPECT_EQ(EndOfBatch(offsets.data(), 3, 5, {.rows = 8, .documents = 10}), 4);
+  EXPECT_EQ(EndOfBatch(offsets.data(), 0, 5, {.rows = 18, .documents = 10}), 5);
+  EXPECT_EQ(EndOfBatch(offsets.data(), 0, 5, {.rows = 100, .documents = 2}), 2);
+  EXPECT_EQ(EndOfBatch(offsets.data(), 4, 5, {.rows = 100, .documents = 2}), 5);
 }
 
 // What a plan must be, whatever the lists.
 void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lists, const std::vector<int64_t>& offsets,
-           const BlockCapacity& capacity) {
+           const BatchCapacity& capacity) {
   int64_t longest = 0;
   for (const auto& list : lists) longest = std::max(longest, static_cast<int64_t>(list.size()));
   int64_t next = 0;
@@ -50,7 +50,7 @@ void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lis
     // Slots stand in row order without gaps, and name each document once.
     int64_t row = 0;
     std::set<uint32_t> documents;
-    for (const BlockSlot& slot : pass.slots) {
+    for (const BatchSlot& slot : pass.slots) {
       EXPECT_EQ(slot.first_row, row);
       row += offsets[slot.document + 1] - offsets[slot.document];
       EXPECT_TRUE(documents.insert(slot.document).second);
@@ -82,7 +82,7 @@ TEST(ListPassesTest, NamesEveryCandidateByItsPlaceInItsPass) {
     }
     std::vector<Query> queries;
     for (const auto& list : lists) queries.push_back(ListQuery(list));
-    const BlockCapacity capacity{.rows = 200 + static_cast<int64_t>(random() % 2000),
+    const BatchCapacity capacity{.rows = 200 + static_cast<int64_t>(random() % 2000),
                                  .documents = 10 + static_cast<int64_t>(random() % 100)};
     ASSERT_TRUE(plan.Plan(queries, offsets.data(), capacity)) << round;
     Check(plan, lists, offsets, capacity);

@@ -21,16 +21,16 @@ struct RowRange {
 };
 
 // Immutable. Rows are as in device memory, DeviceRowBytes each, zeros behind the columns.
-class StreamedDocuments final : public Documents {
+class HostDocuments final : public Documents {
  public:
   using Shape = CudaDocuments::Shape;
 
   // `tier` is kHost, which copies the view, or kDisk, which holds on to `keep_alive`. The view must be valid.
   // `device` and its pool must outlive the result. RESOURCE_EXHAUSTED when there is no pinned memory for it; DATA_LOSS
   // when the view's source cannot be read.
-  static absl::StatusOr<std::unique_ptr<StreamedDocuments>> Load(const Device* device, ThreadPool* readers,
-                                                                 const DocumentsView& view, Tier tier,
-                                                                 std::shared_ptr<const void> keep_alive);
+  static absl::StatusOr<std::unique_ptr<HostDocuments>> Load(const Device* device, ThreadPool* readers,
+                                                             const DocumentsView& view, Tier tier,
+                                                             std::shared_ptr<const void> keep_alive);
 
   // What Load takes.
   static MemoryNeed BytesNeeded(const Shape& shape, Tier tier);
@@ -62,9 +62,9 @@ class StreamedDocuments final : public Documents {
   absl::Status Check() const { return view_.source == nullptr ? absl::OkStatus() : view_.source->Check(); }
 
  private:
-  StreamedDocuments(const Device* device, ThreadPool* readers, const DocumentsView& view, Tier tier);
+  HostDocuments(const Device* device, ThreadPool* readers, const DocumentsView& view, Tier tier);
 
-  absl::Status ReadPiece(const RowRange& rows, uint8_t* to) const;
+  absl::Status ReadPart(const RowRange& rows, uint8_t* to) const;
 
   const uint64_t id_;
   const Device* const device_;

@@ -1,10 +1,10 @@
-#include "kernels/cuda/host_documents/block_plan.h"
+#include "kernels/cuda/host_documents/batch_plan.h"
 
 #include <algorithm>
 
 namespace maxsim::cuda {
 
-int64_t EndOfBlock(const int64_t* offsets, int64_t begin, int64_t num_documents, const BlockCapacity& capacity) {
+int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity) {
   const int64_t last = std::min(num_documents, begin + capacity.documents);
   // The first offset beyond the room; the documents before it are whole.
   const int64_t* const beyond =
@@ -22,7 +22,7 @@ ListPass& ListPasses::NextPass(int64_t first) {
   return pass;
 }
 
-bool ListPasses::AddPosition(int64_t position, const int64_t* offsets, const BlockCapacity& capacity, ListPass& pass) {
+bool ListPasses::AddPosition(int64_t position, const int64_t* offsets, const BatchCapacity& capacity, ListPass& pass) {
   const size_t slots_before = pass.slots.size();
   const int64_t rows_before = pass.num_rows;
   for (const List& list : lists_) {
@@ -41,7 +41,7 @@ bool ListPasses::AddPosition(int64_t position, const int64_t* offsets, const Blo
   return false;
 }
 
-bool ListPasses::Plan(absl::Span<const Query> queries, const int64_t* offsets, const BlockCapacity& capacity) {
+bool ListPasses::Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity) {
   lists_.clear();
   list_of_query_.clear();
   num_passes_ = 0;

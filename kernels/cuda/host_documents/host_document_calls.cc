@@ -1,5 +1,5 @@
-// Calls over documents that are not in the device's memory: they come over in blocks, each of which is scored while the
-// next is on its way. Scores of all blocks gather in one array, and selection follows as ever.
+// Calls over documents that are not in the device's memory: they come over in batches, each of which is scored while
+// the next is on its way. Scores of all batches gather in one array, and selection follows as ever.
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace {
 // An end of the scope waits for what copies from the documents, unless all of it was waited for.
 class FinishDocuments {
  public:
-  explicit FinishDocuments(DocumentStream& stream) : stream_(stream) {}
+  explicit FinishDocuments(DocumentTransfer& stream) : stream_(stream) {}
   ~FinishDocuments() {
     if (!finished_) stream_.Finish();
   }
@@ -21,23 +21,23 @@ class FinishDocuments {
   void Finished() { finished_ = true; }
 
  private:
-  DocumentStream& stream_;
+  DocumentTransfer& stream_;
   bool finished_ = false;
 };
 
 }  // namespace
 
-CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const BlockDocuments& block, int64_t first, int64_t count) {
-  return {.memory = block.memory,
-          .offsets = block.offsets,
-          .scales = block.scales,
+CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const DocumentBatch& batch, int64_t first, int64_t count) {
+  return {.memory = batch.memory,
+          .offsets = batch.offsets,
+          .scales = batch.scales,
           .first = first,
           .count = count,
-          .mean_tokens = block.num_tokens / std::max<int64_t>(block.num_documents, 1)};
+          .mean_tokens = batch.num_tokens / std::max<int64_t>(batch.num_documents, 1)};
 }
 
-absl::Status CudaExecutor::TopKStreamed(const StreamedDocuments& documents, absl::Span<const Query> queries,
-                                        absl::Span<std::vector<Scored>> results) {
+absl::Status CudaExecutor::TopKOfHostDocuments(const HostDocuments& documents, absl::Span<const Query> queries,
+                                               absl::Span<std::vector<Scored>> results) {
   for (size_t done = 0; done < queries.size();) {
     // Scans and lists each by themselves.
     const bool lists = queries[done].ordinals != nullptr;
@@ -55,9 +55,9 @@ absl::Status CudaExecutor::TopKStreamed(const StreamedDocuments& documents, absl
   return documents.Check();
 }
 
-absl::Status CudaExecutor::RunScan(const StreamedDocuments& documents, absl::Span<const Query> queries,
+absl::Status CudaExecutor::RunScan(const HostDocuments& documents, absl::Span<const Query> queries,
                                    absl::Span<std::vector<Scored>> results) {
-  const BlockCapacity capacity = documents_in_->CapacityFor(documents);
+  const BatchCapacity capacity = documents_in_->CapacityFor(documents);
   MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents_in_->HasMaps(documents), /*join=*/false));
   if (!input_.empty()) {
     FinishDocuments documents_started(*documents_in_);
@@ -65,14 +65,14 @@ absl::Status CudaExecutor::RunScan(const StreamedDocuments& documents, absl::Spa
     MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
     int64_t end = 0;
     for (int64_t begin = 0; begin < documents.num_documents(); begin = end) {
-      end = EndOfBlock(documents.offsets(), begin, documents.num_documents(), capacity);
-      BlockDocuments block;
-      MAXSIM_ASSIGN_OR_RETURN(block, documents_in_->LoadRange(documents, begin, end, stream_.get()));
-      if (begin == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*block.memory));
+      end = EndOfBatch(documents.offsets(), begin, documents.num_documents(), capacity);
+      DocumentBatch batch;
+      MAXSIM_ASSIGN_OR_RETURN(batch, documents_in_->LoadRange(documents, begin, end, stream_.get()));
+      if (begin == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*batch.memory));
       // Candidates are named by their numbers in the whole.
-      block.offsets -= begin;
-      if (block.scales != nullptr) block.scales -= begin;
-      MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(block, begin, end - begin)));
+      batch.offsets -= begin;
+      if (batch.scales != nullptr) batch.scales -= begin;
+      MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(batch, begin, end - begin)));
       MAXSIM_RETURN_IF_ERROR(documents_in_->Release(stream_.get()));
     }
     MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults());
@@ -85,9 +85,9 @@ absl::Status CudaExecutor::RunScan(const StreamedDocuments& documents, absl::Spa
 }
 
 // Returns how many of the queries it has run.
-absl::StatusOr<size_t> CudaExecutor::RunLists(const StreamedDocuments& documents, absl::Span<const Query> queries,
+absl::StatusOr<size_t> CudaExecutor::RunLists(const HostDocuments& documents, absl::Span<const Query> queries,
                                               absl::Span<std::vector<Scored>> results) {
-  const BlockCapacity capacity = documents_in_->CapacityFor(documents);
+  const BatchCapacity capacity = documents_in_->CapacityFor(documents);
   size_t count = queries.size();
   while (!list_passes_.Plan(queries.first(count), documents.offsets(), capacity)) count /= 2;
   if (count == 0) return absl::InternalError("a document does not fit a block, and was loaded all the same");
@@ -99,10 +99,10 @@ absl::StatusOr<size_t> CudaExecutor::RunLists(const StreamedDocuments& documents
     FinishOnError started(stream_.get());
     MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
     for (const ListPass& pass : list_passes_.passes()) {
-      BlockDocuments block;
-      MAXSIM_ASSIGN_OR_RETURN(block, documents_in_->LoadSlots(documents, pass.slots, pass.num_rows, stream_.get()));
-      if (pass.first == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*block.memory));
-      MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(block, pass.first, pass.end - pass.first)));
+      DocumentBatch batch;
+      MAXSIM_ASSIGN_OR_RETURN(batch, documents_in_->LoadSlots(documents, pass.slots, pass.num_rows, stream_.get()));
+      if (pass.first == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*batch.memory));
+      MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(batch, pass.first, pass.end - pass.first)));
       MAXSIM_RETURN_IF_ERROR(documents_in_->Release(stream_.get()));
     }
     MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults());
@@ -114,13 +114,13 @@ absl::StatusOr<size_t> CudaExecutor::RunLists(const StreamedDocuments& documents
   return count;
 }
 
-absl::Status CudaExecutor::AlignStreamed(const StreamedDocuments& documents, const Query& query,
-                                         absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
-  const BlockCapacity capacity = documents_in_->CapacityFor(documents);
+absl::Status CudaExecutor::AlignHostDocuments(const HostDocuments& documents, const Query& query,
+                                              absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
+  const BatchCapacity capacity = documents_in_->CapacityFor(documents);
   const size_t room = std::min(AlignRoom(query), static_cast<size_t>(capacity.documents / 2));
   const size_t tokens = static_cast<size_t>(query.num_tokens);
   const int64_t* const offsets = documents.offsets();
-  std::vector<BlockSlot> slots;
+  std::vector<BatchSlot> slots;
   std::vector<uint32_t> places;
   for (size_t begin = 0; begin < ordinals.size(); begin += slots.size()) {
     slots.clear();
@@ -134,10 +134,10 @@ absl::Status CudaExecutor::AlignStreamed(const StreamedDocuments& documents, con
     places.resize(slots.size());
     for (size_t s = 0; s < slots.size(); ++s) places[s] = static_cast<uint32_t>(2 * s);
     FinishDocuments documents_started(*documents_in_);
-    BlockDocuments block;
-    MAXSIM_ASSIGN_OR_RETURN(block, documents_in_->LoadSlots(documents, slots, num_rows, stream_.get()));
-    MAXSIM_RETURN_IF_ERROR(AlignChunk(ScorePass::Over(block, 0, static_cast<int64_t>(slots.size())), query, places,
-                                      matches.subspan(begin * tokens, slots.size() * tokens)));
+    DocumentBatch batch;
+    MAXSIM_ASSIGN_OR_RETURN(batch, documents_in_->LoadSlots(documents, slots, num_rows, stream_.get()));
+    MAXSIM_RETURN_IF_ERROR(AlignPart(ScorePass::Over(batch, 0, static_cast<int64_t>(slots.size())), query, places,
+                                     matches.subspan(begin * tokens, slots.size() * tokens)));
     MAXSIM_RETURN_IF_ERROR(documents_in_->Release(stream_.get()));
     documents_started.Finished();
   }

@@ -16,7 +16,7 @@
 namespace maxsim::test {
 namespace {
 
-class GpuLoneCallTest : public GpuTest {
+class GpuSingleLaunchTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
@@ -35,12 +35,12 @@ class GpuLoneCallTest : public GpuTest {
     SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
                                     << " query tokens, " << query.num_candidates << " listed candidates, k "
                                     << query.top_k);
-    several_->SetLoneCalls(false);
+    several_->SetSingleLaunchCalls(false);
     const std::vector<Scored> expected = TopK(*several_, documents, {query})[0];
-    EXPECT_FALSE(several_->last_lone());
+    EXPECT_FALSE(several_->last_single_launch());
     for (int run = 0; run < 3; ++run) {
       ExpectSameBits(expected, TopK(*one_, documents, {query})[0]);
-      EXPECT_EQ(one_->last_lone(), lone);
+      EXPECT_EQ(one_->last_single_launch(), lone);
       EXPECT_GT(one_->last_timings().score, 0);
       EXPECT_GT(one_->last_timings().copy_in, 0);
       EXPECT_GT(one_->last_timings().select, 0);
@@ -67,7 +67,7 @@ class GpuLoneCallTest : public GpuTest {
   std::unique_ptr<cuda::CudaExecutor> one_, several_;
 };
 
-TEST_F(GpuLoneCallTest, EveryTypeWidthAndCount) {
+TEST_F(GpuSingleLaunchTest, EveryTypeWidthAndCount) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   const std::vector<int64_t> ragged = RandomLengths(TestSeed(), 5000, 1, 150);
@@ -89,7 +89,7 @@ TEST_F(GpuLoneCallTest, EveryTypeWidthAndCount) {
   }
 }
 
-TEST_F(GpuLoneCallTest, WholeShards) {
+TEST_F(GpuSingleLaunchTest, WholeShards) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   for (const size_t count : {1, 7, 1000, 2048, 2049}) {
@@ -101,7 +101,7 @@ TEST_F(GpuLoneCallTest, WholeShards) {
 }
 
 // Longer queries, several of them, and rows that registers do not hold take several launches.
-TEST_F(GpuLoneCallTest, OtherCallsTakeSeveralLaunches) {
+TEST_F(GpuSingleLaunchTest, OtherCallsTakeSeveralLaunches) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   for (const auto& [dim, num_tokens] : {std::pair{128, 33}, std::pair{128, 400}, std::pair{256, 32}}) {
@@ -112,7 +112,7 @@ TEST_F(GpuLoneCallTest, OtherCallsTakeSeveralLaunches) {
   }
 }
 
-TEST_F(GpuLoneCallTest, ScoresOfAllShapes) {
+TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   std::mt19937_64 random(TestSeed());
@@ -134,10 +134,10 @@ TEST_F(GpuLoneCallTest, ScoresOfAllShapes) {
 }
 
 // Calls that launch alike become a graph, which reads each call's own input; others in between do not mind it.
-TEST_F(GpuLoneCallTest, CallsAlikeBecomeAGraph) {
+TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetLoneCalls(false);
+  several_->SetSingleLaunchCalls(false);
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 5000, 1, 50));
     const std::unique_ptr<Documents> loaded = Load(documents);
@@ -148,17 +148,17 @@ TEST_F(GpuLoneCallTest, CallsAlikeBecomeAGraph) {
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
       const Query call = query.view(other ? 20 : 100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
-      EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
+      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
     }
   }
 }
 
 // Documents of unequal length, of which a call leaves half to be claimed, or which teams cut: every call, and every
 // replay, begins with the counters that the one before it left.
-TEST_F(GpuLoneCallTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
+TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetLoneCalls(false);
+  several_->SetSingleLaunchCalls(false);
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 4000, 1, 60);
   for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 900;
   for (const auto& [type, teams] : std::vector<std::pair<ScalarType, int32_t>>{
@@ -175,8 +175,8 @@ TEST_F(GpuLoneCallTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
       const Query call = query.view(100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
-      EXPECT_TRUE(one_->last_lone());
-      EXPECT_EQ(one_->last_lone_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
+      EXPECT_TRUE(one_->last_single_launch());
+      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
       const StreamShares shares = PlanStreamShares(one_->last_plan(), {1500, 1500, mean_tokens, spread_tokens}, tuning);
       EXPECT_EQ(shares.all_dealt(), teams > 0);
       EXPECT_EQ(shares.team_blocks > 1, teams > 0);
@@ -184,8 +184,9 @@ TEST_F(GpuLoneCallTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   }
 }
 
-// The parts between two lone calls leave nothing behind that the next one minds, and executors do not mind each other.
-TEST_F(GpuLoneCallTest, ManyTogether) {
+// The parts between two single-launch calls leave nothing behind that the next one minds, and executors do not mind
+// each other.
+TEST_F(GpuSingleLaunchTest, ManyTogether) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 20000, 1, 100));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -198,7 +199,7 @@ TEST_F(GpuLoneCallTest, ManyTogether) {
   std::vector<Query> calls;
   for (size_t i = 0; i < queries.size(); ++i) calls.push_back(queries[i].view(100, &lists[i]));
   several_ = MakeExecutor();
-  several_->SetLoneCalls(false);
+  several_->SetSingleLaunchCalls(false);
   std::vector<std::vector<Scored>> expected;
   for (const Query& call : calls) expected.push_back(TopK(*several_, *loaded, {call})[0]);
   std::vector<std::thread> threads;
@@ -213,7 +214,7 @@ TEST_F(GpuLoneCallTest, ManyTogether) {
           ExpectSameBits(expected[0], results[1]);
         } else {
           ExpectSameBits(expected[i], TopK(*executor, *loaded, {calls[i]})[0]);
-          EXPECT_TRUE(executor->last_lone());
+          EXPECT_TRUE(executor->last_single_launch());
         }
       }
     });
@@ -222,10 +223,10 @@ TEST_F(GpuLoneCallTest, ManyTogether) {
 }
 
 // Other calls of the executor between, and two shapes that take turns.
-TEST_F(GpuLoneCallTest, OtherCallsBetween) {
+TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetLoneCalls(false);
+  several_->SetSingleLaunchCalls(false);
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 9000, 1, 60));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -234,46 +235,46 @@ TEST_F(GpuLoneCallTest, OtherCallsBetween) {
   const Query lone = query.view(50, &list), other = query.view(60, &list), large = query.view(5000);
   Query empty = query.view(10, &list);
   empty.num_candidates = 0;
-  const std::vector<Scored> of_lone = TopK(*several_, *loaded, {lone})[0];
+  const std::vector<Scored> of_single_launch = TopK(*several_, *loaded, {lone})[0];
   const std::vector<Scored> of_other = TopK(*several_, *loaded, {other})[0];
   const std::vector<Scored> of_large = TopK(*several_, *loaded, {large})[0];
   std::vector<TokenMatch> matches(list.size() * 20), expected_matches(matches.size());
   ASSERT_TRUE(several_->Align(*loaded, lone, list, absl::MakeSpan(expected_matches)).ok());
-  for (int run = 0; run < 20; ++run) ExpectSameBits(of_lone, TopK(*one_, *loaded, {lone})[0]);
-  EXPECT_TRUE(one_->last_lone_was_graph());
+  for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
+  EXPECT_TRUE(one_->last_single_launch_was_graph());
   for (int run = 0; run < 40; ++run) {
-    ExpectSameBits(of_lone, TopK(*one_, *loaded, {lone})[0]);
-    EXPECT_TRUE(one_->last_lone_was_graph());
+    ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
+    EXPECT_TRUE(one_->last_single_launch_was_graph());
     switch (run % 5) {
       case 0:
         ExpectSameBits(of_large, TopK(*one_, *loaded, {large})[0]);
-        EXPECT_FALSE(one_->last_lone());
+        EXPECT_FALSE(one_->last_single_launch());
         break;
       case 1:
         ASSERT_TRUE(one_->Align(*loaded, lone, list, absl::MakeSpan(matches)).ok());
         EXPECT_EQ(std::memcmp(matches.data(), expected_matches.data(), matches.size() * sizeof(TokenMatch)), 0);
-        EXPECT_FALSE(one_->last_lone());
+        EXPECT_FALSE(one_->last_single_launch());
         break;
       case 2: {
         const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, lone});
         EXPECT_TRUE(results[0].empty());
-        ExpectSameBits(of_lone, results[1]);
+        ExpectSameBits(of_single_launch, results[1]);
         break;
       }
       default:
         // Never often enough in a row to take the graph's place.
         ExpectSameBits(of_other, TopK(*one_, *loaded, {other})[0]);
-        EXPECT_TRUE(one_->last_lone());
-        EXPECT_FALSE(one_->last_lone_was_graph());
+        EXPECT_TRUE(one_->last_single_launch());
+        EXPECT_FALSE(one_->last_single_launch_was_graph());
     }
   }
 }
 
 // Documents that come with calls lie at the same place as those before, and a graph must not mind.
-TEST_F(GpuLoneCallTest, StagedDocuments) {
+TEST_F(GpuSingleLaunchTest, StagedDocuments) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetLoneCalls(false);
+  several_->SetSingleLaunchCalls(false);
   for (int run = 0; run < 30; ++run) {
     const auto seed = TestSeed() + static_cast<uint64_t>(run);
     const RandomDocuments documents = MakeDocuments(seed, ScalarType::kF16, 64, std::vector<int64_t>(300, 12));
@@ -281,12 +282,12 @@ TEST_F(GpuLoneCallTest, StagedDocuments) {
     const auto staged = one_->Stage(documents.view());
     ASSERT_TRUE(staged.ok());
     ExpectSameBits(TopK(*several_, *Load(documents), {query.view(30)})[0], TopK(*one_, **staged, {query.view(30)})[0]);
-    EXPECT_TRUE(one_->last_lone());
+    EXPECT_TRUE(one_->last_single_launch());
   }
-  EXPECT_TRUE(one_->last_lone_was_graph());
+  EXPECT_TRUE(one_->last_single_launch_was_graph());
 }
 
-TEST_F(GpuLoneCallTest, EveryWayOfWaiting) {
+TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   // More than the L2 cache holds, too.
@@ -303,10 +304,10 @@ TEST_F(GpuLoneCallTest, EveryWayOfWaiting) {
 }
 
 // Every block brings the input over itself.
-TEST_F(GpuLoneCallTest, ImpatientBlocks) {
+TEST_F(GpuSingleLaunchTest, ImpatientBlocks) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  one_->SetLonePatience(0);
+  one_->SetSingleLaunchPatience(0);
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -316,10 +317,10 @@ TEST_F(GpuLoneCallTest, ImpatientBlocks) {
 }
 
 // All but one multiprocessor are held by somebody else until the call is done.
-TEST_F(GpuLoneCallTest, NeedsNoMoreThanOneMultiprocessor) {
+TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetLoneCalls(false);
+  several_->SetSingleLaunchCalls(false);
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -329,7 +330,7 @@ TEST_F(GpuLoneCallTest, NeedsNoMoreThanOneMultiprocessor) {
   HeldMultiprocessors held(limits.num_sms - 1, limits.shared_bytes_per_block);
   ASSERT_TRUE(held.AllHeld());
   for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*one_, *loaded, {query.view(100)})[0]);
-  EXPECT_TRUE(one_->last_lone_was_graph());
+  EXPECT_TRUE(one_->last_single_launch_was_graph());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "kernels/cuda/host_documents/streamed_documents.h"
+#include "kernels/cuda/host_documents/host_documents.h"
 
 #include <algorithm>
 #include <atomic>
@@ -21,17 +21,17 @@ uint64_t NextId() {
 
 }  // namespace
 
-StreamedDocuments::StreamedDocuments(const Device* device, ThreadPool* readers, const DocumentsView& view, Tier tier)
+HostDocuments::HostDocuments(const Device* device, ThreadPool* readers, const DocumentsView& view, Tier tier)
     : id_(NextId()), device_(device), readers_(readers), tier_(tier), shape_(Shape::Of(view)), view_(view) {}
 
-MemoryNeed StreamedDocuments::BytesNeeded(const Shape& shape, Tier tier) {
+MemoryNeed HostDocuments::BytesNeeded(const Shape& shape, Tier tier) {
   return tier == Tier::kHost ? MemoryNeed{.host_bytes = shape.total_bytes()} : MemoryNeed{};
 }
 
-absl::StatusOr<std::unique_ptr<StreamedDocuments>> StreamedDocuments::Load(const Device* device, ThreadPool* readers,
-                                                                           const DocumentsView& view, Tier tier,
-                                                                           std::shared_ptr<const void> keep_alive) {
-  std::unique_ptr<StreamedDocuments> documents(new StreamedDocuments(device, readers, view, tier));
+absl::StatusOr<std::unique_ptr<HostDocuments>> HostDocuments::Load(const Device* device, ThreadPool* readers,
+                                                                   const DocumentsView& view, Tier tier,
+                                                                   std::shared_ptr<const void> keep_alive) {
+  std::unique_ptr<HostDocuments> documents(new HostDocuments(device, readers, view, tier));
   if (tier != Tier::kHost) {
     documents->keep_alive_ = std::move(keep_alive);
     return documents;
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<StreamedDocuments>> StreamedDocuments::Load(const
   return documents;
 }
 
-absl::Status StreamedDocuments::ReadPiece(const RowRange& rows, uint8_t* to) const {
+absl::Status HostDocuments::ReadPart(const RowRange& rows, uint8_t* to) const {
   const size_t source_bytes = static_cast<size_t>(shape_.dim) * SizeOf(shape_.type);
   const size_t target_bytes = static_cast<size_t>(row_bytes());
   const uint8_t* const from =
@@ -74,17 +74,17 @@ absl::Status StreamedDocuments::ReadPiece(const RowRange& rows, uint8_t* to) con
   return absl::OkStatus();
 }
 
-absl::Status StreamedDocuments::ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const {
+absl::Status HostDocuments::ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const {
   struct Piece {
     RowRange rows;
     uint8_t* to;
   };
-  std::vector<Piece> pieces;
+  std::vector<Piece> parts;
   const int64_t most = std::max<int64_t>(kReadBytes / row_bytes(), 1);
   for (const RowRange& range : ranges) {
     for (int64_t done = 0; done < range.count; done += most) {
       const int64_t count = std::min(most, range.count - done);
-      pieces.push_back({{range.first + done, count}, to});
+      parts.push_back({{range.first + done, count}, to});
       to += count * row_bytes();
     }
   }
@@ -92,14 +92,14 @@ absl::Status StreamedDocuments::ReadRows(absl::Span<const RowRange> ranges, uint
   std::mutex mutex;
   absl::Status error;
   const auto work = [&](int) {
-    for (size_t i = next.fetch_add(1); i < pieces.size(); i = next.fetch_add(1)) {
-      const absl::Status status = ReadPiece(pieces[i].rows, pieces[i].to);
+    for (size_t i = next.fetch_add(1); i < parts.size(); i = next.fetch_add(1)) {
+      const absl::Status status = ReadPart(parts[i].rows, parts[i].to);
       if (status.ok()) continue;
       const std::lock_guard lock(mutex);
       if (error.ok()) error = status;
     }
   };
-  if (pieces.size() > 1) {
+  if (parts.size() > 1) {
     readers_->Run(work);
   } else {
     work(0);
