@@ -19,6 +19,7 @@
 #include "bench/kernels/gpu_limits.h"
 #include "bench/kernels/gpu_shapes.h"
 #include "bench/kernels/gpu_sweep.h"
+#include "kernels/plan/score_tile.h"
 #include "maxsim_version.h"
 
 namespace maxsim::bench {

@@ -12,11 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/kernels/gpu_data.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/cuda_executor.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/call/cuda_executor.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/select/topk_launch.h"
 #include "kernels/cuda/testing/random_fill.h"
-#include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/plan/select.h"
 #include "kernels/reference.h"
 
 namespace maxsim::bench {
@@ -275,7 +276,7 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   MAXSIM_ASSIGN_OR_RETURN(results,
                           cuda::DeviceBuffer::Allocate(static_cast<size_t>(k) * sizeof(cuda::DeviceScored), "results"));
   MAXSIM_ASSIGN_OR_RETURN(table, cuda::DeviceBuffer::Allocate(sizeof(cuda::SelectQuery), "selection"));
-  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.chunks, plan.groups, plan.list_keys};
+  const cuda::SelectQuery query{0, num_scores, 0, 0, k, plan.splits, plan.buckets, plan.list_keys};
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpy(table.as(), &query, sizeof(query), cudaMemcpyHostToDevice));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspace.as(), 0, workspace.bytes(), stream.get()));
   MAXSIM_RETURN_IF_CUDA_ERROR(cuda::FillRandom(ScalarType::kF32, scores.as(), num_scores, 3, 20.0f, stream.get()));
@@ -286,7 +287,7 @@ absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& 
   call.keys = keys.as<uint64_t>();
   call.results = results.as<cuda::DeviceScored>();
   (plan.large() ? call.num_large : call.num_small) = 1;
-  call.most_chunks = plan.chunks;
+  call.most_splits = plan.splits;
   call.most_rank_blocks = plan.rank_blocks;
   call.only = query;
   std::vector<double> seconds;

@@ -8,6 +8,8 @@
 #include "bench/kernels/gpu_limits.h"
 #include "bench/kernels/gpu_shapes.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/shares.h"
 
 namespace maxsim::bench {
 

@@ -7,9 +7,10 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/testing/random_fill.h"
+#include "kernels/plan/rows.h"
 #include "kernels/quantize.h"
 
 namespace maxsim::bench {

@@ -1,5 +1,5 @@
 #include "bench/kernels/gpu_limit_kernels.h"
-#include "kernels/cuda/sm80/ptx/mma.cuh"
+#include "kernels/cuda/score/portable/ptx/mma.cuh"
 
 namespace maxsim::bench {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "bench/kernels/gpu_limit_kernels.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/event.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/testing/random_fill.h"
 
 namespace maxsim::bench {

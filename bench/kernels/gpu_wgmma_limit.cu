@@ -1,7 +1,7 @@
 // The rate of Hopper's wgmma and nothing else: two warpgroups a multiprocessor, as the scoring kernels have them, a
 // from registers, b from shared memory, two sets of sums.
 #include "bench/kernels/gpu_limit_kernels.h"
-#include "kernels/cuda/sm90/ptx/wgmma.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 
 namespace maxsim::bench {
 namespace {

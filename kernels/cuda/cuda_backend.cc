@@ -5,23 +5,24 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/copy_input.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/gather.h"
-#include "kernels/cuda/join_launch.h"
-#include "kernels/cuda/order_candidates.h"
-#include "kernels/cuda/quantize_launch.h"
-#include "kernels/cuda/score_launch.h"
-#include "kernels/cuda/sm90/score_launch.h"
-#include "kernels/cuda/stream.h"
-#include "kernels/cuda/topk/topk_launch.h"
-#include "kernels/cuda/uploader.h"
+#include "kernels/cuda/call/copy_input.h"
+#include "kernels/cuda/call/quantize_launch.h"
+#include "kernels/cuda/host_documents/gather.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/runtime/uploader.h"
+#include "kernels/cuda/score/hopper_common/launch.h"
+#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/select/join_launch.h"
+#include "kernels/cuda/select/order_candidates.h"
+#include "kernels/cuda/select/topk_launch.h"
+#include "kernels/plan/rows.h"
 
 namespace maxsim::cuda {
 namespace {
 
 // Large enough for the link's full rate (pieces of 1 MiB reach two thirds of it).
-constexpr size_t kUploadPieceBytes = size_t{16} << 20;
+constexpr size_t kUploadSlotBytes = size_t{16} << 20;
 
 absl::Status NoDevice(cudaError_t error) {
   cudaGetLastError();
@@ -64,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   if (!current.status().ok()) return current.status();
   cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
   if (error == cudaSuccess) error = PrepareQuantizeQueries();
-  if (error == cudaSuccess) error = PrepareAddBlocks(device->overlap);
+  if (error == cudaSuccess) error = PrepareAddPartials(device->overlap);
   if (error == cudaSuccess) error = PrepareJoin();
   if (error == cudaSuccess) error = PrepareSelect(device->overlap);
   if (error == cudaSuccess) error = PrepareCopyInput();
@@ -113,7 +114,7 @@ MemoryNeed CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_do
                                     Tier tier) const {
   const CudaDocuments::Shape shape{type, dim, num_documents, num_tokens};
   if (tier == Tier::kDevice) return {.device_bytes = shape.total_bytes()};
-  return StreamedDocuments::BytesNeeded(shape, tier);
+  return HostDocuments::BytesNeeded(shape, tier);
 }
 
 absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents, Tier tier,
@@ -131,8 +132,8 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView
   }
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));
-  absl::StatusOr<std::unique_ptr<StreamedDocuments>> loaded =
-      StreamedDocuments::Load(device_.get(), device_->readers.get(), documents, tier, std::move(keep_alive));
+  absl::StatusOr<std::unique_ptr<HostDocuments>> loaded =
+      HostDocuments::Load(device_.get(), device_->readers.get(), documents, tier, std::move(keep_alive));
   if (!loaded.ok()) return device_->health.Note(loaded.status());
   return std::move(loaded).value();
 }
@@ -162,7 +163,7 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   Stream stream;
   MAXSIM_ASSIGN_OR_RETURN(stream, Stream::Create());
   Uploader uploader;
-  MAXSIM_ASSIGN_OR_RETURN(uploader, Uploader::Create(kUploadPieceBytes));
+  MAXSIM_ASSIGN_OR_RETURN(uploader, Uploader::Create(kUploadSlotBytes));
   FinishOnError started(stream.get());  // before the uploader's pieces are given back
   MAXSIM_RETURN_IF_ERROR(uploader.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type), tokens.as(),
                                            static_cast<size_t>(shape.row_bytes()), stream.get()));

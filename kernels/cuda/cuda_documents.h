@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/sm90/describe_maps.h"
-#include "kernels/deep_layout.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/score/hopper_common/describe_maps.h"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/maxsim.h"
-#include "kernels/plan.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/shares.h"
 
 namespace maxsim::cuda {
 
@@ -24,7 +26,7 @@ class CudaDocuments final : public Documents {
     int64_t num_tokens = 0;
     int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
     int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
-    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan.h); 0: they are equal, or nobody has looked
+    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: they are equal, or nobody has looked
 
     // The shape of documents whose offsets are at hand.
     static Shape Of(const DocumentsView& view) {
@@ -85,11 +87,11 @@ class CudaDocuments final : public Documents {
   int32_t dim() const override { return shape_.dim; }
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
-  // Of every document, where all have as many; else 0.
+  // Returns the tokens of every document, where all have as many; else 0.
   int64_t document_tokens() const { return shape_.document_tokens; }
-  // Of the longest document; 0 where that is not known.
+  // Returns the tokens of the longest document; 0 where that is not known.
   int64_t longest_tokens() const { return shape_.longest_tokens; }
-  // SpreadTokens (kernels/plan.h); 0 where that is not known.
+  // SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
 

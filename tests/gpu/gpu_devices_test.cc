@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/stream.h"
 #include "kernels/maxsim.h"
 #include "tests/gpu/trap.h"
 #include "tests/service/server_fixture.h"

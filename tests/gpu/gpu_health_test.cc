@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/stream.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/trap.h"
 #include "tests/support/contract_runner.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/testing/random_fill.h"
 #include "kernels/reference.h"
 #include "tests/gpu/gpu_fixture.h"

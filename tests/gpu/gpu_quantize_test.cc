@@ -4,9 +4,10 @@
 
 #include <bit>
 
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/quantize_launch.h"
-#include "kernels/plan.h"
+#include "kernels/cuda/call/quantize_launch.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/rows.h"
 #include "kernels/quantize.h"
 #include "tests/gpu/gpu_fixture.h"
 
@@ -68,8 +69,8 @@ class GpuQuantizeTest : public GpuTest {
     QuantizeQuery(seed, dim, static_cast<const float*>(values.data()), expected.data(), absl::MakeSpan(scales));
     for (int64_t row = 0; row < num_rows; ++row) {
       for (int64_t column = 0; column < written; ++column) {
-        const int64_t place = operand_order ? row / kBlockTokens * kBlockTokens * written +
-                                                  StreamQueryOffset(static_cast<int32_t>(row % kBlockTokens),
+        const int64_t place = operand_order ? row / kQueryTileTokens * kQueryTileTokens * written +
+                                                  StreamQueryOffset(static_cast<int32_t>(row % kQueryTileTokens),
                                                                     static_cast<int32_t>(column))
                                             : row * written + column;
         ASSERT_EQ(actual[place], column < dim ? expected[row * dim + column] : 0)

@@ -7,6 +7,8 @@
 #include <random>
 #include <utility>
 
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/contract_runner.h"

@@ -11,10 +11,11 @@
 #include <random>
 #include <thread>
 
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/stream.h"
-#include "kernels/cuda/topk/topk_launch.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/select/topk_launch.h"
+#include "kernels/plan/select.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
 #include "tests/support/contract_runner.h"
@@ -68,13 +69,13 @@ class GpuTopKTest : public GpuTest {
           // What lies between the queries must not be read.
           scores.resize((scores.size() + kSelectAlignment - 1) / kSelectAlignment * kSelectAlignment,
                         std::numeric_limits<float>::quiet_NaN());
-          table.push_back({static_cast<int64_t>(scores.size()), count, num_results_, num_keys, k, plan.chunks,
-                           plan.groups, plan.list_keys});
+          table.push_back({static_cast<int64_t>(scores.size()), count, num_results_, num_keys, k, plan.splits,
+                           plan.buckets, plan.list_keys});
           order_.push_back(i);
           scores.insert(scores.end(), problem.scores.begin(), problem.scores.end());
           num_results_ += k;
           num_keys += plan.keys();
-          call_.most_chunks = std::max(call_.most_chunks, plan.chunks);
+          call_.most_splits = std::max(call_.most_splits, plan.splits);
           call_.most_rank_blocks = std::max(call_.most_rank_blocks, plan.rank_blocks);
         }
       }
@@ -263,18 +264,18 @@ TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
   }
 }
 
-// Scores that fall on the groups, lists and bins as badly as they can.
+// Scores that fall on the buckets, lists and bins as badly as they can.
 TEST_F(GpuTopKTest, AdversarialScores) {
   std::mt19937_64 random(TestSeed());
   for (size_t count : {size_t{5000}, size_t{50001}, size_t{1000002}}) {
     const std::vector<float> normal = Normal(TestSeed() + count, count);
     std::vector<std::vector<float>> kinds;
-    // The best ones all in one chunk, whatever number of chunks there is.
+    // The best ones all in one split, whatever number of splits there is.
     for (int32_t k : {100, 1000, 10000}) {
       const SelectPlan plan = PlanSelect(static_cast<int64_t>(count), k, 1, backend().device()->limits);
       std::vector<float>& one_chunk = kinds.emplace_back(normal);
       for (size_t i = 0; i < count; ++i) {
-        if (i / 128 % static_cast<size_t>(plan.chunks) == 0) one_chunk[i] += 100.0f;
+        if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_chunk[i] += 100.0f;
       }
     }
     // The best ones side by side, at the end, and one in 4, 128 and 4,096.
@@ -317,13 +318,13 @@ TEST_F(GpuTopKTest, EveryPathOnLittleData) {
   std::vector<float> one_chunk = normal, clusters(20000), equal(17000, 2.0f);
   const SelectPlan plan = PlanSelect(static_cast<int64_t>(normal.size()), 700, 1, backend().device()->limits);
   for (size_t i = 0; i < one_chunk.size(); ++i) {
-    if (i / 128 % static_cast<size_t>(plan.chunks) == 0) one_chunk[i] += 100.0f;
+    if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_chunk[i] += 100.0f;
   }
   for (size_t i = 0; i < clusters.size(); ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
   Check({{first(1000), 100}});    // all ranked
-  Check({{first(5000), 100}});    // one block, groups
+  Check({{first(5000), 100}});    // one block, buckets
   Check({{first(5000), 2000}});   // few blocks, histograms, ranked by bins
-  Check({{first(40003), 1000}});  // several blocks, groups
+  Check({{first(40003), 1000}});  // several blocks, buckets
   Check({{one_chunk, 700}});      // a list overflows
   Check({{clusters, 8000}});      // bins too full
   Check({{equal, 3000}});

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <thread>
 
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/stream.h"
 
 namespace maxsim::test {
 

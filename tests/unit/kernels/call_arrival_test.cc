@@ -1,5 +1,5 @@
 // How the host sees a small call's results come in, without a device.
-#include "kernels/cuda/call_arrival.h"
+#include "kernels/cuda/call/call_arrival.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/call_input.h"
+#include "kernels/cuda/call/call_input.h"
 
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,11 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_documents.h"
-#include "kernels/plan.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/order.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
 
 namespace maxsim::cuda {
 namespace {
@@ -47,7 +51,7 @@ class CallInputTest : public testing::Test {
     return input_;
   }
 
-  // Returns where the order of each row tile begins, as it is written.
+  // Of each row tile, as it is written.
   std::vector<int32_t> OrderBegins() const {
     std::vector<uint8_t> memory(input_.layout().total);
     input_.Write(memory.data());
@@ -134,7 +138,7 @@ TEST_F(CallInputTest, OtherListsAreNot) {
 
 // An order is of all candidates at once, and each list's is a part of its own.
 TEST_F(CallInputTest, OrdersWhatOnePassScores) {
-  const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).chunk_groups > 0; };
+  const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).unit_octets > 0; };
   Add(600, 70);  // three row tiles of one list
   Add(200, 0);
   Add(200, 90);
@@ -142,8 +146,8 @@ TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   EXPECT_TRUE(is_ordered());
   EXPECT_EQ(OrderBegins(), (std::vector<int32_t>{0, 0, 0, 70 + kOrderEntries, 70 + kNumDocuments + 2 * kOrderEntries}));
 
-  EXPECT_GT(input_.Order(100, 5000, /*always=*/false).chunk_groups, 0);
-  EXPECT_EQ(input_.Order(100, 101, /*always=*/false).chunk_groups, 0) << "would save nothing";
+  EXPECT_GT(input_.Order(100, 5000, /*always=*/false).unit_octets, 0);
+  EXPECT_EQ(input_.Order(100, 101, /*always=*/false).unit_octets, 0) << "would save nothing";
 
   Plan(kHopper, /*partials=*/500);
   EXPECT_LT(input_.pass_candidates(), kNumDocuments);
@@ -229,10 +233,10 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
     const uint8_t* const rows = memory.data() + input_.layout().query_rows;
     const float* const weights = reinterpret_cast<const float*>(memory.data() + input_.layout().row_weights);
     const int32_t pitch = stream ? StreamQueryPitch(kRowBytes) : kRowBytes;
-    for (int32_t row = 0; row < 2 * kBlockTokens; ++row) {
+    for (int32_t row = 0; row < 2 * kQueryTileTokens; ++row) {
       EXPECT_EQ(weights[row], row < kTokens ? 1.0f : 0.0f);
       for (int32_t byte = 0; byte < pitch; ++byte) {
-        const int32_t block = row / kBlockTokens * kBlockTokens;
+        const int32_t block = row / kQueryTileTokens * kQueryTileTokens;
         const int32_t place = stream ? block * pitch + StreamQueryOffset(row - block, byte) : row * pitch + byte;
         const uint8_t expected =
             row < kTokens && byte < kRowBytes ? tokens_[static_cast<size_t>(row) * kRowBytes + byte] : 0;
@@ -255,37 +259,38 @@ TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
   RowTile tile;
   std::memcpy(&tile, memory.data() + input_.layout().row_tiles, sizeof(tile));
   // Whole blocks of 44, 33, 70, 70 and 40 tokens; 12 behind a block of 44, and 12 that are all there is; 1, 6 and 8.
-  ASSERT_EQ(tile.num_blocks, 8);
-  EXPECT_EQ(input_.num_rows(), 8 * kBlockTokens);
+  ASSERT_EQ(tile.num_query_tiles, 8);
+  EXPECT_EQ(input_.num_rows(), 8 * kQueryTileTokens);
   struct Part {
     int32_t query, first, tokens;
   };
   const std::vector<Part> parts[] = {{{0, 0, 32}}, {{1, 0, 32}}, {{2, 0, 32}},  {{2, 32, 32}},
                                      {{4, 0, 32}}, {{3, 0, 12}}, {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
   // By query: its blocks' partial sums lie one after the other.
-  std::vector<BlockSum> sums(static_cast<size_t>(input_.num_block_sums()));
-  std::memcpy(sums.data(), memory.data() + input_.layout().block_sums, sums.size() * sizeof(BlockSum));
+  std::vector<PartialSums> sums(static_cast<size_t>(input_.num_partial_sums()));
+  std::memcpy(sums.data(), memory.data() + input_.layout().partial_sums, sums.size() * sizeof(PartialSums));
   ASSERT_EQ(sums.size(), 4u);
   const int64_t sum_of_query[] = {0, 1, 2, -1, 3};
   const uint8_t* const rows = memory.data() + input_.layout().query_rows;
   const float* const weights = reinterpret_cast<const float*>(memory.data() + input_.layout().row_weights);
-  for (int32_t block = 0; block < tile.num_blocks; ++block) {
+  for (int32_t block = 0; block < tile.num_query_tiles; ++block) {
     SCOPED_TRACE(testing::Message() << "block " << block);
-    const BlockOutput& output = tile.outputs[block];
-    const int32_t rows_of_part = kBlockTokens / output.num_queries;
+    const QueryTileOutput& output = tile.outputs[block];
+    const int32_t rows_of_part = kQueryTileTokens / output.num_queries;
     for (int32_t i = 0; i < output.num_queries; ++i) {
       const bool there = i < static_cast<int32_t>(parts[block].size());
       const Part part = there ? parts[block][static_cast<size_t>(i)] : Part{0, 0, 0};
       const int64_t sum = sum_of_query[part.query];
       if (there && sum >= 0) {
         EXPECT_EQ(output.to_partials, 1);
-        EXPECT_EQ(output.offsets[i], sums[static_cast<size_t>(sum)].partials_offset +
-                                         part.first / kBlockTokens * sums[static_cast<size_t>(sum)].block_stride);
+        EXPECT_EQ(output.offsets[i],
+                  sums[static_cast<size_t>(sum)].partials_offset +
+                      part.first / kQueryTileTokens * sums[static_cast<size_t>(sum)].query_tile_stride);
       } else {
         EXPECT_EQ(output.offsets[i], there ? 3 * kNumDocuments : -1);
       }
       for (int32_t row = 0; row < rows_of_part; ++row) {
-        const int32_t place = block * kBlockTokens + i * rows_of_part + row;
+        const int32_t place = block * kQueryTileTokens + i * rows_of_part + row;
         EXPECT_EQ(weights[place], row < part.tokens ? 1.0f : 0.0f);
         for (int32_t byte = 0; byte < kRowBytes; ++byte) {
           const uint8_t expected =
@@ -307,15 +312,15 @@ TEST_F(CallInputTest, EndsOfQueriesShareNothingWhereThatSavesNoBlock) {
   for (int64_t t = 0; t < input_.score_plan().num_row_tiles; ++t) {
     RowTile tile;
     std::memcpy(&tile, memory.data() + input_.layout().row_tiles + static_cast<size_t>(t) * sizeof(tile), sizeof(tile));
-    for (int32_t block = 0; block < tile.num_blocks; ++block) EXPECT_EQ(tile.outputs[block].num_queries, 1);
+    for (int32_t block = 0; block < tile.num_query_tiles; ++block) EXPECT_EQ(tile.outputs[block].num_queries, 1);
   }
-  EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kBlockTokens);
-  // Blocks are not shared where that saves a block, but no row tile.
+  EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kQueryTileTokens);
+  // Nor where it saves a block, but no row tile.
   Clear();
   for (int32_t num_tokens : {44, 44, 320}) Add(num_tokens, 0);
   Plan(limits);
   EXPECT_EQ(input_.score_plan().num_row_tiles, 2);
-  EXPECT_EQ(input_.num_rows(), (2 + 2 + 10) * kBlockTokens);
+  EXPECT_EQ(input_.num_rows(), (2 + 2 + 10) * kQueryTileTokens);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "kernels/cuda/document_cache.h"
+#include "kernels/cuda/host_documents/document_cache.h"
 
 #include <gtest/gtest.h>
 

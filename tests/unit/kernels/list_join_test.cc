@@ -1,4 +1,4 @@
-#include "kernels/list_join.h"
+#include "kernels/plan/list_join.h"
 
 #include <gtest/gtest.h>
 
@@ -21,9 +21,9 @@ std::vector<uint32_t> Draw(uint32_t seed, size_t count, uint32_t begin, uint32_t
   return ordinals;
 }
 
-std::vector<CandidateList> ListsOf(const std::vector<std::vector<uint32_t>>& lists, int64_t num_blocks) {
+std::vector<CandidateList> ListsOf(const std::vector<std::vector<uint32_t>>& lists, int64_t num_query_tiles) {
   std::vector<CandidateList> views;
-  for (const std::vector<uint32_t>& list : lists) views.push_back({list, num_blocks});
+  for (const std::vector<uint32_t>& list : lists) views.push_back({list, num_query_tiles});
   return views;
 }
 
@@ -40,14 +40,14 @@ void ExpectWellFormed(const std::vector<std::vector<uint32_t>>& lists, const std
   for (const ListJoin& join : joins) {
     EXPECT_GE(join.lists.size(), 2u);
     EXPECT_LE(static_cast<int64_t>(join.lists.size()), kMaxJoinedLists);
-    EXPECT_LE(join.num_blocks, kJoinedBlocks);
+    EXPECT_LE(join.num_query_tiles, kJoinedQueryTiles);
     int64_t blocks = 0, most = 0;
     for (int32_t i : join.lists) {
       EXPECT_TRUE(seen.insert(i).second) << "list " << i << " is in two joins";
-      blocks += views[i].num_blocks;
+      blocks += views[i].num_query_tiles;
       most += static_cast<int64_t>(lists[i].size());
     }
-    EXPECT_EQ(join.num_blocks, blocks);
+    EXPECT_EQ(join.num_query_tiles, blocks);
     EXPECT_EQ(join.most, most);
     EXPECT_LE(join.expected, join.most);
     for (int32_t i : join.lists) EXPECT_GE(join.expected, static_cast<int64_t>(lists[i].size()));
@@ -101,7 +101,7 @@ TEST(ListJoinTest, LongQueriesLeaveRoomForFewerLists) {
   ASSERT_EQ(joins.size(), 2u);
   EXPECT_TRUE(FindJoins(ListsOf(lists, 3)).empty());
   std::vector<CandidateList> mixed = ListsOf(lists, 3);
-  mixed[2].num_blocks = 1;
+  mixed[2].num_query_tiles = 1;
   const std::vector<ListJoin> uneven = FindJoins(mixed);
   ExpectWellFormed(lists, mixed, uneven);
   ASSERT_EQ(uneven.size(), 1u);

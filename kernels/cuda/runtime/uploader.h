@@ -1,0 +1,55 @@
+// Copies large host arrays to the device through two pinned slots: while one travels, the next is filled.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/event.h"
+
+namespace maxsim::cuda {
+
+// Move-only; not thread-safe. All copies of one uploader go to one stream.
+class Uploader {
+ public:
+  // `slot_bytes` is the size of each pinned slot, at least one row (16 KiB).
+  static absl::StatusOr<Uploader> Create(size_t slot_bytes);
+
+  Uploader() = default;
+
+  // Copies `num_rows` rows of `source_row_bytes` to rows of `target_row_bytes` (at least as many, at most the slot),
+  // the difference filled with zeros. `source` may be pageable; it has been read when the call returns, and the copy is
+  // done when `stream` is.
+  absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
+                        size_t target_row_bytes, cudaStream_t stream);
+
+  // Copies `num_rows` rows of `row_bytes`, which `fill` writes: `count` of them from number `first` on, to pinned
+  // memory at `to`.
+  absl::Status CopyFilled(int64_t num_rows, size_t row_bytes,
+                          absl::FunctionRef<absl::Status(int64_t first, int64_t count, uint8_t* to)> fill, void* target,
+                          cudaStream_t stream);
+
+  // Copies `bytes` unchanged.
+  absl::Status CopyBytes(const void* source, size_t bytes, void* target, cudaStream_t stream);
+
+ private:
+  struct Slot {
+    PinnedBuffer buffer;
+    Event free;  // the last copy out of the buffer
+  };
+
+  // The next slot, once its last copy is done.
+  absl::StatusOr<Slot*> NextSlot();
+  absl::Status Send(Slot& slot, size_t bytes, void* target, cudaStream_t stream);
+
+  std::array<Slot, 2> slots_;
+  size_t next_ = 0;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,82 @@
+#include "kernels/cuda/score/hopper_common/describe_maps.h"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/plan/rows.h"
+
+namespace maxsim::cuda::sm90 {
+namespace {
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// The driver's function, found at run time so that nothing links the driver's library.
+absl::Status Find(EncodeTiled& encode) {
+  static std::atomic<EncodeTiled> known = nullptr;
+  encode = known.load(std::memory_order_relaxed);
+  if (encode != nullptr) return absl::OkStatus();
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess || function == nullptr) {
+    return absl::UnimplementedError("the driver has no cuTensorMapEncodeTiled");
+  }
+  encode = reinterpret_cast<EncodeTiled>(function);
+  known.store(encode, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+// Rows of kRank dimensions, the first of which is 128 bytes of columns, swizzled.
+template <size_t kRank>
+absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint64_t, kRank>& dims,
+                    const std::array<cuuint64_t, kRank - 1>& strides, const std::array<cuuint32_t, kRank>& box,
+                    CUtensorMap& map) {
+  EncodeTiled encode = nullptr;
+  MAXSIM_RETURN_IF_ERROR(Find(encode));
+  const CUtensorMapDataType element = type == ScalarType::kI8     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                      : type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                                  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  std::array<cuuint32_t, kRank> steps;
+  steps.fill(1);
+  const CUresult result = encode(&map, element, kRank, const_cast<void*>(memory), dims.data(), strides.data(),
+                                 box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cuTensorMapEncodeTiled refused ", dims.back(), " of ", strides.back(),
+                                                 " bytes with error ", static_cast<int>(result)));
+}
+
+}  // namespace
+
+absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
+                               DocumentMaps& maps) {
+  const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
+  for (int32_t i = 0; i < DocumentMaps::kOctets; ++i) {
+    MAXSIM_RETURN_IF_ERROR(Encode<2>(
+        type, tokens, {bytes / element_bytes, static_cast<cuuint64_t>(num_tokens)}, {bytes},
+        {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>((i + 1) * kOctetTokens)},
+        maps.octets[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
+                             QueryMap& map) {
+  constexpr cuuint32_t kHalfRows = kQueryTileTokens / 2;
+  const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
+  return Encode<4>(type, rows,
+                   {bytes / element_bytes, kHalfRows, 2, static_cast<cuuint64_t>(num_rows / kQueryTileTokens)},
+                   {bytes, kHalfRows * bytes, kQueryTileTokens * bytes},
+                   {static_cast<cuuint32_t>(kDeepChunkBytes / element_bytes), kHalfRows, 1,
+                    static_cast<cuuint32_t>(TraitsOf(tile).query_tiles())},
+                   map.rows);
+}
+
+}  // namespace maxsim::cuda::sm90

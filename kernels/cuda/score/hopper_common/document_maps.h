@@ -1,0 +1,28 @@
+// Tensor maps of a shard's token array and of a call's query rows: what the copy engine needs to know of them
+// (describe_maps.h makes them).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/plan/score_tile.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Passed by value to kernels (__grid_constant__). The copy engine takes longer over several boxes than over one, so
+// there is one for every number of octets.
+struct DocumentMaps {
+  static constexpr int32_t kOctets = TileOctets(kWideTokens);
+
+  CUtensorMap octets[kOctets];  // boxes of 8, 16, .. rows, of 128 bytes of their columns
+};
+
+// Query rows as the deep kernels' operands want them: columns, 16 rows, the two halves of a query tile, query tiles. A
+// box has 64 columns of one half of every query tile of a row tile.
+struct QueryMap {
+  CUtensorMap rows;
+};
+
+}  // namespace maxsim::cuda::sm90

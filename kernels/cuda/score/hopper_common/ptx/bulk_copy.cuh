@@ -1,0 +1,26 @@
+// Copies of contiguous bytes into shared memory by the copy engine (sm_90).
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::cuda::sm90 {
+
+// Copies `bytes` (a multiple of 16, both addresses as well) and tells `barrier` as they arrive. One thread issues it.
+__device__ __forceinline__ void CopyBulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(global), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+// Starts a copy of what is not wanted again soon: it goes from the L2 cache before all else does.
+__device__ __forceinline__ void CopyBulkOnce(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier) {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(shared),
+      "l"(global), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+}  // namespace maxsim::cuda::sm90

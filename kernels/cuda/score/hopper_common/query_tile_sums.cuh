@@ -1,0 +1,188 @@
+// The sums of documents over a warp's query tile of 32 rows: the end of every wgmma kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/rows.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Eight documents that are summed at once: a lane has one of them, and of its rows those 8 h + g of both sets with g =
+// 2 pair and the next. Lanes that read together, eight neighbours with a document each, begin with different sets and
+// pairs, whose words lie in different banks.
+struct EightDocuments {
+  static constexpr int kDocuments = 8;
+
+  int document, pair, set;  // `set` is the lane's first one
+
+  __device__ __forceinline__ explicit EightDocuments(int lane)
+      : document(lane % 8), pair(lane / 8 ^ lane % 4), set(lane / 4 % 2) {}
+};
+
+// A lane has one row of the query tile: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. The terms of several documents are
+// added by a common butterfly over the 32 rows (the contract's).
+template <ScalarType kType>
+class QueryTileSums {
+  static constexpr bool kQuantized = kType == ScalarType::kI8;
+
+ public:
+  using Value = Sum<kType>;
+
+  // Documents that Sum takes.
+  static constexpr int kMost = 4;
+  static_assert(kMost <= kReadingLanes && kMaxQueriesOfQueryTile <= kReadingLanes);
+
+  __device__ __forceinline__ explicit QueryTileSums(int lane) : lane_(lane) {}
+
+  // Takes weights and output of a query tile, which the row tile may lack.
+  __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
+    weight_ = 0;
+    out_ = nullptr;
+    num_queries_ = 1;
+    if (block >= tile.num_query_tiles) return;
+    const int row = lane_ % 2 * 16 + lane_ / 2 % 2 * 8 + lane_ / 4;
+    weight_ = params.row_weights[tile.first_row + block * kQueryTileTokens + row];
+    const QueryTileOutput& output = tile.outputs[block];
+    num_queries_ = __shfl_sync(0xffffffffu, output.num_queries, 0);
+    const int query = row * num_queries_ / kQueryTileTokens;
+    const int64_t offset = output.offsets[query];
+    // Where queries share the query tile, one lane of each query's writes its sums.
+    if (num_queries_ > 1 && (lane_ >= num_queries_ || offset < 0)) return;
+    out_ = output.to_partials ? params.partials + (offset - params.pass_first) : params.scores + offset;
+  }
+
+  __device__ __forceinline__ float weight() const { return weight_; }
+
+  // What the maximum of the lane's row adds.
+  __device__ __forceinline__ float Term(Value maximum) const { return __fmul_rn(weight_, ValueOf(maximum)); }
+
+  // The sum of one document's terms, in lanes that write; each has its query's.
+  __device__ __forceinline__ float SumOf(float term) const {
+    const float of_pair = __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1));  // rows 16 apart
+    float sum = num_queries_ == 1 ? of_pair : term;
+    const float of_four = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));  // 8 apart
+    if (num_queries_ <= 2) sum = of_four;
+#pragma unroll
+    for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
+    return sum;
+  }
+  __device__ __forceinline__ bool Writes() const { return lane_ < num_queries_ && out_ != nullptr; }
+
+  // Writes the lane's sum of a document; for lanes that write.
+  __device__ __forceinline__ void Write(float sum, const TilePiece& document) const { Write(out_, sum, document); }
+
+  // Sums the terms of `count` documents, each in the lanes that EightDocuments gives it: of the lane's first set and of
+  // the other one, rows 2 pair, 8 further, 2 pair + 1, 8 further. The order of additions is the same: what a lane does
+  // not add itself it gets from others in the butterfly's order.
+  __device__ __forceinline__ void SumEight(const float (&terms)[2][4], int count, uint32_t pieces) const {
+    if (num_queries_ == 1) {
+      float of_set[4];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) of_set[r] = __fadd_rn(terms[0][r], terms[1][r]);  // rows 16 apart
+      WriteEight(SumOfPairs(__fadd_rn(of_set[0], of_set[1]), __fadd_rn(of_set[2], of_set[3])), count, out_, pieces);
+      return;
+    }
+    const int first_set = EightDocuments(lane_).set;
+    // TakeQueryTile has given each query's output to one of the first lanes: its set is lane % 2, and of four queries
+    // its half of the set lane / 2.
+#pragma unroll 1
+    for (int lane = 0; lane < num_queries_; ++lane) {
+      float of[4];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) of[r] = lane % 2 == first_set ? terms[0][r] : terms[1][r];
+      float pair[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float of_four = lane / 2 == 0 ? of[2 * i] : of[2 * i + 1];
+        pair[i] = num_queries_ == 2 ? __fadd_rn(of[2 * i], of[2 * i + 1]) : of_four;  // rows 8 apart
+      }
+      // As an address of global memory, or the stores here and elsewhere would be generic ones.
+      const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, lane);
+      WriteEight(SumOfPairs(pair[0], pair[1]), count, static_cast<float*>(__cvta_global_to_generic(out)), pieces);
+    }
+  }
+
+  // Sums the terms of documents first .. end (kMost at most), and writes the sums where the documents' TilePieces, that
+  // begin with document 0's at `pieces`, say.
+  __device__ __forceinline__ void Sum(const float (&terms)[kMost], int first, int end, uint32_t pieces) const {
+    if (num_queries_ == 1) {
+      SumForOneQuery(terms, first, end, pieces);
+    } else {
+      SumForSeveralQueries(terms, first, end, pieces);
+    }
+  }
+
+ private:
+  // With the first two distances of the butterfly lanes go on with fewer documents each, so that lane % 4 says which.
+  __device__ __forceinline__ void SumForOneQuery(const float (&terms)[kMost], int first, int end,
+                                                 uint32_t pieces) const {
+    const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
+    float of_pair[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float kept = odd ? terms[2 * i + 1] : terms[2 * i];
+      const float given = odd ? terms[2 * i] : terms[2 * i + 1];
+      of_pair[i] = __fadd_rn(kept, __shfl_xor_sync(0xffffffffu, given, 1));  // rows 16 apart
+    }
+    float sum = __fadd_rn(second_pair ? of_pair[1] : of_pair[0],
+                          __shfl_xor_sync(0xffffffffu, second_pair ? of_pair[0] : of_pair[1], 2));  // 8 apart
+#pragma unroll
+    for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
+    if (lane_ >= first && lane_ < end) WriteAt(sum, pieces + lane_ * kTilePieceBytes);
+  }
+
+  // Queries of 16 rows are each with the lanes of one lane % 2, and of 8 rows with those of one lane % 4. The
+  // butterfly's greater distances would add absent tokens.
+  __device__ __forceinline__ void SumForSeveralQueries(const float (&terms)[kMost], int first, int end,
+                                                       uint32_t pieces) const {
+#pragma unroll
+    for (int i = 0; i < kMost; ++i) {
+      float sum = terms[i];
+      const float of_pair = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));  // rows 8 apart
+      if (num_queries_ == 2) sum = of_pair;
+#pragma unroll
+      for (int lanes = 16; lanes >= 4; lanes /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
+      if (i >= first && i < end) WriteAt(sum, pieces + i * kTilePieceBytes);
+    }
+  }
+
+  // The butterfly's last three distances, of what a lane of EightDocuments has of rows 2 pair and 2 pair + 1.
+  __device__ __forceinline__ float SumOfPairs(float first, float second) const {
+    const bool far = (EightDocuments(lane_).pair & 2) != 0;
+    float sum = __fadd_rn(far ? second : first, __shfl_xor_sync(0xffffffffu, far ? first : second, 16));  // 4 apart
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 8));                                           // 2 apart
+    return __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));                                         // 1 apart
+  }
+
+  // Writes the sums of documents, of which lane l has that of document l % 8: a lane that reads pieces writes two.
+  __device__ __forceinline__ void WriteEight(float sum, int count, float* out, uint32_t pieces) const {
+    static_assert(2 * kReadingLanes == EightDocuments::kDocuments);
+    const float of_other = __shfl_xor_sync(0xffffffffu, sum, kReadingLanes);
+    if (lane_ >= kReadingLanes || out == nullptr) return;
+    if (lane_ < count) Write(out, sum, TilePiece::Load(pieces + lane_ * kTilePieceBytes));
+    const int other = lane_ + kReadingLanes;
+    if (other < count) Write(out, of_other, TilePiece::Load(pieces + other * kTilePieceBytes));
+  }
+
+  static __device__ __forceinline__ void Write(float* out, float sum, const TilePiece& document) {
+    if constexpr (kQuantized) sum = __fmul_rn(sum, document.scale);
+    // -0 becomes +0, so that the sort order is total.
+    out[document.position] = __fadd_rn(sum, 0.0f);
+  }
+
+  __device__ __forceinline__ void WriteAt(float sum, uint32_t piece) const {
+    if (out_ != nullptr) Write(sum, TilePiece::Load(piece));
+  }
+
+  const int lane_;
+  float weight_ = 0;      // of the lane's row
+  int num_queries_ = 1;   // that share the query tile
+  float* out_ = nullptr;  // [position]; null where the row tile has no such query tile, or the lane writes nothing
+};
+
+}  // namespace maxsim::cuda::sm90

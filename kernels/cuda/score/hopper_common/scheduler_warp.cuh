@@ -1,0 +1,39 @@
+// The scheduler warp of the wide and deep kernels. It claims the thread block's work units and looks up their
+// documents, while another warp describes the token tiles that earlier work units make.
+#pragma once
+
+#include "kernels/cuda/score/hopper_common/work_queue.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda::sm90 {
+
+// kScales: documents have scales.
+template <bool kScales>
+class SchedulerWarp {
+ public:
+  __device__ __forceinline__ SchedulerWarp(const ScoreParams& params, const WorkUnitSlot& slot, int lane)
+      : queue_(params, lane), writer_(slot, lane) {}
+
+  // A work unit is in the slot, the next one is looked up meanwhile and the claim of a third one asked for. A work unit
+  // of an order may be one long document, and a block should not hold such while others have nothing to do: so each is
+  // claimed when the one before has been let go.
+  __device__ __forceinline__ void Run() {
+    WorkUnit unit;
+#pragma unroll 1
+    do {
+      if (queue_.IsOrdered()) writer_.WaitUntilFree();
+      unit = queue_.Next();
+      queue_.template Place<kScales>(unit);
+      if (unit.count > 0 && !queue_.IsOrdered()) queue_.AskAhead();
+      writer_.Write(unit);
+    } while (unit.count > 0);
+    queue_.Finish();
+  }
+
+ private:
+  WorkQueue queue_;
+  WorkUnitSlot::Writer writer_;
+};
+
+}  // namespace maxsim::cuda::sm90

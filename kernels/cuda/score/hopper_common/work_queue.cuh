@@ -1,0 +1,196 @@
+// Which candidates of which row tile a thread block scores: work units, claimed from a counter a row tile, so
+// that thread blocks that are done early help the others.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/document_place.cuh"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Candidates of one row tile. Used by one warp.
+struct WorkUnit {
+  int32_t row_tile = 0;
+  bool in_half = false;  // the row tile is a half one
+  int32_t count =
+      0;  // 1 .. 32; 0: there is no more work; a work unit of the order has any count above 0 until it is placed
+  uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a work unit of the order
+  // The lane's own candidate.
+  uint32_t ordinal = 0;   // documents are fewer than rows
+  uint32_t position = 0;  // in the list
+  int32_t begin = 0;      // rows begin .. end of the token array, which has kWideMaxTokens at most
+  int32_t end = 0;
+  float scale = 1;  // of a quantised document
+};
+
+// A block begins in the row tile that its number names, of which it is dealt two or three quarters of its share
+// (HomeTiles): that costs no round trip. Then it claims from the same row tile, then takes a row tile that nobody has,
+// then helps wherever candidates are left.
+//
+// Where the candidates are ordered (params.order), a block begins with one work unit of the order and claims others one
+// by one. What is said of candidates below is then said of work units of the order.
+//
+// params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
+// tile, row tiles taken beyond the first gridDim.x, blocks that have finished.
+class WorkQueue {
+ public:
+  __device__ __forceinline__ WorkQueue(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
+    Enter(HomeOf(blockIdx.x, params));
+    const uint32_t each = DealtEach(row_tile_, in_pass_);
+    next_dealt_ = min(params.homes.Quotient(blockIdx.x) * each, in_pass_);
+    dealt_end_ = min(next_dealt_ + each, in_pass_);
+  }
+
+  __device__ __forceinline__ bool IsOrdered() const { return p_.order.placed != nullptr; }
+
+  // Asks for the claim that Next will need, so that it need not wait as long.
+  __device__ __forceinline__ void AskAhead() {
+    if (next_dealt_ < dealt_end_ || is_asked_) return;
+    Ask();
+    is_asked_ = true;
+  }
+
+  // The next work unit, without places; one of no candidates when all are claimed.
+  __device__ __forceinline__ WorkUnit Next() {
+    if (next_dealt_ < dealt_end_) {
+      const uint32_t first = next_dealt_;
+      next_dealt_ += kDealtUnit;
+      return Make(first, kDealtUnit, dealt_end_);
+    }
+    AskAhead();
+    is_asked_ = false;
+    uint32_t first = Claimed();
+    if (first >= in_pass_) first = FindWork();
+    if (first == kNone) return {};
+    return Make(first, static_cast<uint32_t>(p_.claim_candidates), in_pass_);
+  }
+
+  // Looks up the places of the work unit's documents. Of a work unit of the order that says how many they are.
+  template <bool kScales>
+  __device__ __forceinline__ void Place(WorkUnit& unit) const {
+    if (IsOrdered()) {
+      if (unit.count > 0) PlaceOrdered(unit);
+      return;
+    }
+    if (lane_ >= unit.count) return;
+    const int64_t ordinals = p_.places.regular != 0
+                                 ? p_.places.ordinals_begin + unit.row_tile * p_.places.ordinals_stride
+                                 : p_.row_tiles[unit.row_tile].ordinals_begin;
+    unit.position = unit.first + lane_;
+    unit.ordinal = ordinals < 0 ? unit.position : p_.ordinals[ordinals + unit.position];
+    ReadPlace<kScales>(p_, unit);
+  }
+
+  // To be called once, after the last Next. The last block zeroes the counters for the next launch.
+  __device__ __forceinline__ void Finish() const {
+    uint32_t before = 0;
+    if (lane_ == 0) {
+      __threadfence();
+      before = atomicAdd(p_.claims + p_.num_row_tiles + 1, 1u);
+    }
+    if (__shfl_sync(0xffffffffu, before, 0) + 1 != gridDim.x) return;
+    __threadfence();
+    for (int32_t i = lane_; i < p_.num_row_tiles + 2; i += 32) p_.claims[i] = 0;
+  }
+
+ private:
+  static constexpr uint32_t kDealtUnit = 32;
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  __device__ __forceinline__ WorkUnit Make(uint32_t first, uint32_t count, uint32_t end) const {
+    WorkUnit unit;
+    unit.row_tile = row_tile_;
+    unit.in_half = in_half_;
+    unit.count = static_cast<int32_t>(min(count, end - first));
+    unit.first = static_cast<uint32_t>(p_.pass_first) + first;
+    return unit;
+  }
+
+  __device__ __forceinline__ void PlaceOrdered(WorkUnit& unit) const {
+    const int32_t begin = p_.row_tiles[unit.row_tile].order_begin;
+    uint32_t bound = 0;
+    if (lane_ < 2) bound = p_.order.units[begin + 1 + unit.first + lane_];
+    const uint32_t first = __shfl_sync(0xffffffffu, bound, 0);
+    unit.count = static_cast<int32_t>(__shfl_sync(0xffffffffu, bound, 1) - first);
+    if (lane_ >= unit.count) return;
+    const PlacedCandidate candidate = p_.order.placed[begin + first + lane_];
+    unit.position = candidate.position;
+    unit.begin = candidate.begin;
+    unit.end = candidate.begin + candidate.tokens;
+    unit.scale = candidate.scale;
+  }
+
+  // Blocks that begin in this row tile.
+  __device__ __forceinline__ int32_t Homes(int32_t row_tile) const {
+    return p_.homes.blocks + (row_tile < p_.homes.extra ? 1 : 0);
+  }
+  // Candidates that each of those is dealt, one behind the other; claims begin behind all of them.
+  __device__ __forceinline__ uint32_t DealtEach(int32_t row_tile, uint32_t in_pass) const {
+    if (IsOrdered()) return Homes(row_tile) == 0 ? 0 : 1;
+    if (p_.places.regular != 0) return p_.homes.dealt[row_tile < p_.homes.extra ? 1 : 0];
+    return p_.homes.Dealt(in_pass, Homes(row_tile));
+  }
+  __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
+    if (IsOrdered()) return p_.order.units[p_.row_tiles[row_tile].order_begin];
+    if (p_.places.regular != 0) return p_.places.regular;
+    const int64_t count = min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
+    return static_cast<uint32_t>(max(count, int64_t{0}));
+  }
+
+  __device__ __forceinline__ void Enter(int32_t row_tile) {
+    row_tile_ = row_tile;
+    in_half_ = p_.half_tiles == kSomeHalfTiles ? p_.row_tiles[row_tile].IsHalf() : p_.half_tiles == kAllHalfTiles;
+    in_pass_ = InPass(row_tile);
+    dealt_ = Homes(row_tile) * DealtEach(row_tile, in_pass_);
+  }
+  __device__ __forceinline__ void Ask() {
+    const uint32_t count = IsOrdered() ? 1 : static_cast<uint32_t>(p_.claim_candidates);
+    if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, count);
+  }
+  __device__ __forceinline__ uint32_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
+
+  // Leaves an exhausted row tile for one that has candidates left and claims some; kNone when there is none.
+  __device__ __forceinline__ uint32_t FindWork() {
+    // Row tiles that no block began with.
+    while (static_cast<uint32_t>(p_.num_row_tiles) > gridDim.x) {
+      uint32_t taken = 0;
+      if (lane_ == 0) taken = atomicAdd(p_.claims + p_.num_row_tiles, 1u);
+      const int64_t row_tile = static_cast<int64_t>(gridDim.x) + __shfl_sync(0xffffffffu, taken, 0);
+      if (row_tile >= p_.num_row_tiles) break;
+      Enter(static_cast<int32_t>(row_tile));
+      Ask();
+      if (const uint32_t first = Claimed(); first < in_pass_) return first;
+    }
+    // Any that others still work on, from the next one round.
+    const int32_t start = row_tile_ + 1;
+    for (int32_t seen = 0; seen < p_.num_row_tiles; seen += 32) {
+      const int32_t mine = (start + seen + lane_) % p_.num_row_tiles;
+      bool open = false;
+      if (seen + lane_ < p_.num_row_tiles) {
+        const uint32_t claimed = *static_cast<volatile uint32_t*>(p_.claims + mine);
+        const uint32_t in_pass = InPass(mine);
+        open = Homes(mine) * DealtEach(mine, in_pass) + claimed < in_pass;
+      }
+      for (uint32_t left = __ballot_sync(0xffffffffu, open); left != 0; left &= left - 1) {
+        Enter((start + seen + __ffs(static_cast<int>(left)) - 1) % p_.num_row_tiles);
+        Ask();
+        if (const uint32_t first = Claimed(); first < in_pass_) return first;
+      }
+    }
+    return kNone;
+  }
+
+  const ScoreParams& p_;
+  const int lane_;
+  int32_t row_tile_ = 0;
+  bool in_half_ = false;
+  // Counts of a pass, kMaxPassCandidates at most, and claims beyond.
+  uint32_t in_pass_ = 0;  // candidates of row_tile_ in this pass
+  uint32_t dealt_ = 0;    // of them to blocks that begin there
+  uint32_t next_dealt_ = 0, dealt_end_ = 0;
+  uint32_t claimed_ = 0;   // lane 0: what the last Ask returned ...
+  bool is_asked_ = false;  // ... which no Next has used
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,114 @@
+// How a work unit (up to 32 candidates of one row tile) comes from the scheduler warp, which claims candidates and
+// looks them up, to the warp that describes token tiles: by a slot in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_common/work_queue.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+// Addresses of a slot of kUnitSlotBytes, and of its two barriers, which are fresh at first.
+class WorkUnitSlot {
+ public:
+  __device__ __forceinline__ WorkUnitSlot(uint32_t slot, uint32_t barriers) : slot_(slot), barriers_(barriers) {}
+
+  // At either barrier: every lane of a warp.
+  static constexpr int kArrivals = kWritingLanes;
+
+  // By one thread, where nothing else makes them.
+  __device__ __forceinline__ void InitBarriers() const {
+    InitBarrier(Dealt(), kArrivals);
+    InitBarrier(Taken(), kArrivals);
+  }
+
+  // The warp that claims: work units one after another, each when the one before has been let go.
+  class Writer {
+   public:
+    __device__ __forceinline__ Writer(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
+
+    __device__ __forceinline__ void WaitUntilFree() const { WaitBarrier(slot_.Taken(), parity_ ^ 1); }
+
+    __device__ __forceinline__ void Write(const WorkUnit& unit) {
+      WaitUntilFree();
+      if (lane_ == 0) {
+        StoreShared64(slot_.slot_, static_cast<uint32_t>(unit.row_tile),
+                      static_cast<uint32_t>(unit.count) | (unit.in_half ? kInHalf : 0));
+      }
+      if (lane_ < unit.count) {
+        StoreShared(slot_.Entry(lane_), unit.position, static_cast<uint32_t>(unit.begin),
+                    static_cast<uint32_t>(unit.end - unit.begin), __float_as_uint(unit.scale));
+      }
+      Arrive(slot_.Dealt());
+      parity_ ^= 1;
+    }
+
+   private:
+    const WorkUnitSlot& slot_;
+    const int lane_;
+    uint32_t parity_ = 0;
+  };
+
+  // A work unit as it comes out; all but row_tile, in_half and count are the lane's own candidate's.
+  struct Candidates {
+    int32_t row_tile = 0;
+    bool in_half = false;
+    int32_t count = 0;
+    uint32_t position = 0;
+    int32_t begin = 0;
+    int32_t tokens = 0;  // 0: the lane has none
+    float scale = 1;
+  };
+
+  // The warp that describes tiles.
+  class Reader {
+   public:
+    __device__ __forceinline__ Reader(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
+
+    // The next unit. The one before has been let go.
+    __device__ __forceinline__ Candidates Read() {
+      WaitBarrier(slot_.Dealt(), parity_);
+      parity_ ^= 1;
+      uint2 head{};
+      if (lane_ == 0) head = LoadShared64(slot_.slot_);
+      Candidates unit;
+      unit.row_tile = static_cast<int32_t>(__shfl_sync(0xffffffffu, head.x, 0));
+      const uint32_t count = __shfl_sync(0xffffffffu, head.y, 0);
+      unit.in_half = (count & kInHalf) != 0;
+      unit.count = static_cast<int32_t>(count & ~kInHalf);
+      if (lane_ < unit.count) {
+        uint32_t begin, tokens, scale;
+        LoadShared(slot_.Entry(lane_), unit.position, begin, tokens, scale);
+        unit.begin = static_cast<int32_t>(begin);
+        unit.tokens = static_cast<int32_t>(tokens);
+        unit.scale = __uint_as_float(scale);
+      }
+      return unit;
+    }
+
+    // Lets the work unit go, once after each Read: the next one may be claimed.
+    __device__ __forceinline__ void LetGo() const { Arrive(slot_.Taken()); }
+
+   private:
+    const WorkUnitSlot& slot_;
+    const int lane_;
+    uint32_t parity_ = 0;
+  };
+
+ private:
+  __device__ __forceinline__ uint32_t Entry(int lane) const {
+    return slot_ + kUnitHeadBytes + static_cast<uint32_t>(lane) * kUnitEntryBytes;
+  }
+  __device__ __forceinline__ uint32_t Dealt() const { return barriers_; }
+  __device__ __forceinline__ uint32_t Taken() const { return barriers_ + 8; }
+
+  static constexpr uint32_t kInHalf = 1u << 31;  // beside the count
+
+  const uint32_t slot_, barriers_;
+};
+
+}  // namespace maxsim::cuda::sm90

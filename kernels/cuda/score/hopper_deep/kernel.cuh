@@ -1,0 +1,69 @@
+// Fused MaxSim for Hopper (sm_90a) over rows wider than those of the wide kernels, where several query tiles
+// are scored against the same documents: a matrix multiplication whose products end as maxima.
+//
+// Persistent thread blocks of three warpgroups, one a multiprocessor. Of the last one's warps one claims documents and
+// looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh); the other two multiply
+// and take maxima (multiplier.cuh). Both operands come from shared memory, a chunk of 64 columns at a time. With 256
+// rows a row tile the two warpgroups have different rows and share every token tile; with 128 they have the same rows,
+// and token tiles of different documents.
+//
+// NOTES:
+//  - A document's last octet of eight rows may go on with another document's, or with zeros past the last one, and what
+//    lies behind a tile's last document is anything: such products are masked, or come to nothing. Columns past a row's
+//    end are zeros.
+//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). A row is one chain.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/score/fetch_params.cuh"
+#include "kernels/cuda/score/hopper_common/scheduler_warp.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_deep/loader.cuh"
+#include "kernels/cuda/score/hopper_deep/multiplier.cuh"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
+// would wait for ever.
+inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
+inline constexpr int kDeepLoaderRegisters = 56;
+inline constexpr int kDeepMultiplierRegisters = 224;
+static_assert(kDeepLoaderRegisters + 2 * kDeepMultiplierRegisters <= 3 * kDeepLaunchRegisters);
+
+template <ScalarType kType, ScoreTile kTile>
+__global__ void __launch_bounds__(kDeepThreads, 1)
+    DeepKernel(const __grid_constant__ DocumentMaps documents, const __grid_constant__ QueryMap queries,
+               const __grid_constant__ ScoreParams params) {
+  extern __shared__ __align__(kDeepAlignment) uint8_t raw[];
+  const DeepRing<kTile> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)), params);
+  const WorkUnitSlot slot = ring.Slot();
+  // From one lane, so that the compiler knows it to be the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
+  const FetchedParams fetched(params, warp);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < params.stages; ++i) {
+      InitBarrier(ring.Full(i), kWritingLanes);
+      InitBarrier(ring.Empty(i), kDeepMultipliers * kReadingLanes);
+    }
+    slot.InitBarriers();
+    FenceBarrierInit();
+  }
+  __syncthreads();
+  fetched.Wait();
+  if (warp >= kDeepMultipliers) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kDeepLoaderRegisters));
+    if (warp == kDeepMultipliers) {
+      DeepLoader<kType, kTile>(params, documents, queries, ring, slot, lane).Run();
+    } else if (warp == kDeepMultipliers + 1) {
+      SchedulerWarp<kType == ScalarType::kI8>(params, slot, lane).Run();
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kDeepMultiplierRegisters));
+    DeepMultiplier<kType, kTile>(params, ring, warp, lane).Run();
+  }
+}
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,64 @@
+// The shared memory of a deep kernel's thread block, by address (kernels/cuda/score/hopper_deep/config.h).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda::sm90 {
+
+template <ScoreTile kTile>
+class DeepRing {
+ public:
+  static constexpr int kSides = DeepTilesOfStage(kTile);
+  static constexpr int kQueryBytes = DeepQueryChunkBytes(kTile);
+  static constexpr int kSetBytes = kQueryBytes / 2;
+
+  __device__ __forceinline__ DeepRing(uint32_t base, const ScoreParams& params)
+      : base_(base),
+        stages_(base + DeepLayoutOf(kTile, {params.query_resident != 0, 0}, params.num_chunks).stages),
+        stage_bytes_(DeepLayoutOf(kTile, {params.query_resident != 0, 0}, 0).stage_bytes),
+        tokens_(params.query_resident != 0 ? 0 : kQueryBytes) {}
+
+  // A chunk of the row tile: two sets of kSetBytes, which have every query tile's first and last 16 rows.
+  __device__ __forceinline__ uint32_t ResidentQuery(int chunk) const {
+    return base_ + kDeepQuery + chunk * kQueryBytes;
+  }
+  __device__ __forceinline__ uint32_t StreamedQuery(int stage) const { return stages_ + stage * stage_bytes_; }
+  // A chunk of a token tile.
+  __device__ __forceinline__ uint32_t Tokens(int stage, int side) const {
+    return stages_ + stage * stage_bytes_ + tokens_ + side * kDeepTokensChunkBytes;
+  }
+  __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kDeepFull + stage * 8; }
+  __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kDeepEmpty + stage * 8; }
+  // Descriptions follow one another, one a tile and side, whatever the stage.
+  __device__ __forceinline__ uint32_t Entry(int entry, int side) const {
+    return base_ + kDeepEntries + (entry * 2 + side) * TileEntryBytes(kDeepMostPieces);
+  }
+  __device__ __forceinline__ uint32_t Notes(int side) const {
+    return base_ + kDeepNotes + side * kDeepMostPieces * kPieceNoteBytes;
+  }
+  // How the scheduler warp hands chunks to the loading one.
+  __device__ __forceinline__ WorkUnitSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
+
+ private:
+  const uint32_t base_, stages_;
+  const int32_t stage_bytes_, tokens_;
+};
+
+// A place in the ring, as every warp keeps its own.
+struct DeepPlace {
+  int32_t stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void Advance(int32_t stages) {
+    if (++stage < stages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,28 @@
+// Host side of one instance of the stream kernel; included by the files in instantiations/ alone.
+#pragma once
+
+#include "kernels/cuda/runtime/grid_order.cuh"
+#include "kernels/cuda/score/hopper_common/launch.h"
+#include "kernels/cuda/score/hopper_stream/kernel.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+template <ScalarType kType, int kSteps>
+cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
+  for (auto* const kernel : {StreamKernel<kType, kSteps, false>, StreamKernel<kType, kSteps, true>}) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kSteps > 0 ? kStreamRegisterShape.Layout().total : kStreamSharedBytes);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+template <ScalarType kType, int kSteps>
+cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params,
+                                                        cudaStream_t stream) {
+  const auto kernel = params.teams.blocks > 1 ? StreamKernel<kType, kSteps, true> : StreamKernel<kType, kSteps, false>;
+  return LaunchOverlapping(kernel, params.work.blocks, plan.threads, plan.shared_bytes, stream, params);
+}
+
+}  // namespace maxsim::cuda::sm90

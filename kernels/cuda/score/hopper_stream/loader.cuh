@@ -1,0 +1,250 @@
+// The loading warp of a stream kernel: cuts the block's documents into token tiles and keeps the ring full of them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/ptx/bulk_copy.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_stream/ring.cuh"
+#include "kernels/cuda/score/hopper_stream/share.cuh"
+#include "kernels/cuda/score/hopper_stream/team.cuh"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/shares.h"
+
+namespace maxsim::cuda::sm90 {
+
+// The block's barrier behind which the loading warp may use the ring. The other warps, which make it, only arrive.
+inline constexpr int kRingMade = 1;
+
+// kSharedQuery: brings the query rows into shared memory as well. kScales: the documents have scales. kTeams: thread
+// blocks are in teams.
+template <bool kSharedQuery, bool kScales, bool kTeams>
+class StreamLoader {
+ public:
+  __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
+      : p_(params), ring_(ring), lane_(lane) {}
+
+  // What stands before the first copies is short and in the order of the code: after other work every jump over a few
+  // hundred bytes waits as long as a read for its instructions.
+  __device__ __forceinline__ void Run() {
+    if constexpr (kTeams) {
+      LoadTeam();
+    } else {
+      LoadShare();
+    }
+    End();
+  }
+
+ private:
+  // Tiles that are begun together at most, one a lane. 31, not 32: FreeStages looks for the first lane without one.
+  static constexpr int kBatch = 31;
+
+  // What the block is dealt, and what it claims.
+  __device__ __forceinline__ void LoadShare() {
+    StreamShare<kTeams> share(p_, lane_);
+    StreamWorkUnit placed = share.First(), listed;
+    share.ReadOrdinals(placed);
+    WaitForRing();
+    share.template ReadPlaces<kScales>(placed);
+    // Two work units are under way: while one is loaded, the other looks up its places. After the first one there is a
+    // gap, which the ring, full by then, outlasts.
+#pragma unroll 1
+    do {
+      share.template ReadPlaces<kScales>(listed);
+      if (placed.count > 0) LoadDocuments(placed, {});
+      placed = listed;
+      listed = share.Next();
+      share.ReadOrdinals(listed);
+    } while (placed.count > 0 || listed.count > 0);
+    share.Finish();
+  }
+
+  // The block's part of what its team is dealt, all of which is looked up at once. Documents that are cut come first of
+  // their work unit, so that their maxima meet while others are multiplied.
+  __device__ __forceinline__ void LoadTeam() {
+    StreamShare<kTeams> share(p_, lane_);
+    StreamWorkUnit units[kTeamUnits];
+#pragma unroll
+    for (int c = 0; c < kTeamUnits; ++c) {
+      units[c] = share.NextDealt();
+      share.ReadOrdinals(units[c]);
+    }
+    WaitForRing();
+#pragma unroll
+    for (int c = 0; c < kTeamUnits; ++c) share.template ReadPlaces<kScales>(units[c]);
+    StreamTeam team(p_, lane_);
+    team.Take(units);
+#pragma unroll 1
+    for (int turn = 0; turn < 2 * kTeamUnits; ++turn) {
+      const bool whole = turn % 2 != 0;
+      const StreamPart part = team.PartOf(units[0]);
+      LoadDocuments(units[0], part.IsWhole() == whole ? part : StreamPart{});
+      if (!whole) continue;
+      team.Leave();
+#pragma unroll
+      for (int next = 1; next < kTeamUnits; ++next) units[next - 1] = units[next];
+    }
+  }
+
+  // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
+  __device__ __forceinline__ void WaitForRing() const {
+    if (lane_ == 0 && p_.places.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+    asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
+  }
+
+  // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+  __device__ __forceinline__ void End() {
+#pragma unroll 1
+    for (int i = 0; i < ring_.Warps(); ++i) {
+      WaitForStage(0);
+      if (lane_ == 0) {
+        StoreShared(ring_.Entry(stage_), 0, 0, 0, 0);
+        Arrive(ring_.Full(stage_));
+      }
+      __syncwarp();
+      Advance(1);
+    }
+  }
+
+  // One lane working alone could not keep up with the memory. So the work unit's tiles are numbered through, and each
+  // lane sees to another one. Of a team's work unit only what `part` has of the lane's document; the documents with
+  // parts are neighbours, or two.
+  __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
+    const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
+    const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
+    const uint32_t parts = kTeams ? __ballot_sync(0xffffffffu, num_tiles > 0) : 0;
+    if (kTeams && parts == 0) return;
+    if (kSharedQuery && unit.row_tile != row_tile_) LoadQuery(unit.row_tile);
+    int32_t end = num_tiles;  // first number of the next document's tiles
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int32_t below = __shfl_up_sync(0xffffffffu, end, distance);
+      if (lane_ >= distance) end += below;
+    }
+    const int32_t total = __shfl_sync(0xffffffffu, end, 31);
+    for (int32_t first = 0; first < total;) {
+      // The document of tile `number`: those that end at `first` or before, and those that begin since.
+      const int32_t number = first + lane_;
+      const int32_t begin = end - num_tiles - first;
+      const uint32_t begins =
+          __reduce_or_sync(0xffffffffu, num_tiles > 0 && begin > 0 && begin < kBatch ? 1u << begin : 0u);
+      const int rank =
+          __popc(__ballot_sync(0xffffffffu, num_tiles > 0 && end <= first)) + __popc(begins & ((2u << lane_) - 1));
+      const int document = kTeams ? LaneOf(parts, rank) : rank;
+      int count = min(total - first, min(kBatch, ring_.Stages()));
+      // Stages that were never filled are free.
+      if (!fresh_ || stage_ + count > ring_.Stages()) count = FreeStages(count);
+      const int64_t row = __shfl_sync(0xffffffffu, unit.begin, document);
+      const int32_t tokens = __shfl_sync(0xffffffffu, num_tokens, document);
+      const int32_t tiles = __shfl_sync(0xffffffffu, num_tiles, document);
+      const float scale = kScales ? __shfl_sync(0xffffffffu, unit.scale, document) : 0.0f;
+      const int32_t skipped = kTeams ? __shfl_sync(0xffffffffu, part.skipped, document) : 0;
+      const int32_t done = (number - __shfl_sync(0xffffffffu, end, document) + tiles + skipped) * p_.tile_tokens;
+      const uint32_t cut = kTeams ? __shfl_sync(0xffffffffu, part.cut.bits, document) : 0;
+      if (lane_ < count) {
+        if (kTeams && cut != 0) StoreShared(ring_.Cut(Stage(lane_)), cut);
+        LoadTile(row + done, min(tokens - done, p_.tile_tokens),
+                 {query_phase_ * StreamEntry::kQueryPhase + static_cast<uint32_t>(tiles) * StreamEntry::kTile +
+                      (kTeams && cut != 0 ? StreamEntry::kCut : 0),
+                  static_cast<uint32_t>(unit.position + document),
+                  static_cast<uint32_t>(unit.row_tile) * kStreamSlots + (slot_ + rank) % kStreamSlots,
+                  __float_as_uint(scale)});
+      }
+      __syncwarp();
+      Advance(count);
+      first += count;
+    }
+    slot_ = (slot_ + (kTeams ? __popc(parts) : unit.count)) % kStreamSlots;
+  }
+
+  // The lane whose document is number `rank` of `parts`, which are neighbours, or two.
+  static __device__ __forceinline__ int LaneOf(uint32_t parts, int rank) {
+    return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
+  }
+
+  // Brings the row tile's rows. Those of the last row tile are read until its last stage is free.
+  __device__ __forceinline__ void LoadQuery(int32_t row_tile) {
+    if (row_tile_ >= 0) {
+#pragma unroll 1
+      for (int i = 0; i < ring_.Stages(); ++i) WaitForStage(i);
+    }
+    query_phase_ = row_tile_ >= 0 ? query_phase_ ^ 1 : 0;
+    row_tile_ = row_tile;
+    if (lane_ == 0) {
+      const int32_t bytes = kQueryTileTokens * StreamQueryPitch(p_.row_bytes);
+      ArriveExpecting(ring_.QueryFull(), bytes);
+      CopyBulk(ring_.Query(), p_.query_rows + int64_t{row_tile} * bytes, bytes, ring_.QueryFull());
+    }
+    __syncwarp();
+  }
+
+  // The stage `ahead` of the next one.
+  __device__ __forceinline__ int Stage(int ahead) const {
+    return stage_ + ahead - (stage_ + ahead >= ring_.Stages() ? ring_.Stages() : 0);
+  }
+
+  // Parity of the phase in which it becomes free.
+  __device__ __forceinline__ uint32_t FreeParity(int ahead) const {
+    return stage_ + ahead >= ring_.Stages() ? parity_ : parity_ ^ 1;
+  }
+
+  __device__ __forceinline__ void WaitForStage(int ahead) const {
+    WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
+  }
+
+  // Waits for the next stage; how many are free from there on, `most` at most. Every lane has waited for all of those.
+  __device__ __forceinline__ int FreeStages(int most) const {
+    while (true) {
+      const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
+      const int count = __ffs(static_cast<int>(~__ballot_sync(0xffffffffu, is_free))) - 1;
+      if (count == 0) {
+        WaitForStage(0);
+        continue;
+      }
+      // They are over, and a lane's own test would do; but racecheck takes only what a lane has waited for itself. All
+      // are asked for at once, without a branch between (one after the other: 4 %, docs/performance/kernels.md).
+      bool are_over = true;
+#pragma unroll 4
+      for (int i = 0; i < count; ++i) are_over &= TryBarrier(ring_.Empty(Stage(i)), FreeParity(i));
+      if (!are_over) continue;
+      return count;
+    }
+  }
+
+  // Fills the lane's stage, the lane-th from the next one on, with `num_tokens` rows.
+  __device__ __forceinline__ void LoadTile(int64_t row, int32_t num_tokens, const StreamEntry& entry) {
+    const int stage = Stage(lane_);
+    const uint32_t bytes = num_tokens * p_.row_bytes;
+    StoreShared(ring_.Entry(stage), entry.counts | num_tokens, entry.position, entry.place, entry.scale);
+    ArriveExpecting(ring_.Full(stage), bytes);
+    const uint8_t* const tile = p_.tokens + row * p_.row_bytes;
+    if (p_.read_once != 0) {
+      CopyBulkOnce(ring_.Tile(stage), tile, bytes, ring_.Full(stage));
+    } else {
+      CopyBulk(ring_.Tile(stage), tile, bytes, ring_.Full(stage));
+    }
+  }
+
+  __device__ __forceinline__ void Advance(int tiles) {
+    stage_ += tiles;
+    if (stage_ < ring_.Stages()) return;
+    stage_ -= ring_.Stages();
+    parity_ ^= 1;
+    fresh_ = false;
+  }
+
+  const ScoreParams& p_;
+  const StreamRing& ring_;
+  const int lane_;
+  int stage_ = 0;
+  uint32_t parity_ = 0;
+  bool fresh_ = true;      // the ring has not been filled once
+  uint32_t slot_ = 0;      // of the next document
+  int32_t row_tile_ = -1;  // whose rows are in shared memory
+  uint32_t query_phase_ = 0;
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,83 @@
+// The ring of token tiles of a stream kernel, in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/shares.h"
+
+namespace maxsim::cuda::sm90 {
+
+// What a warp needs to know of a token tile. Lies beside the tile and lives as long.
+struct StreamEntry {
+  uint32_t counts;    // tokens of the tile, kCut, kQueryPhase, tiles of the document that are the block's; 0 ends the
+                      // warp's work
+  uint32_t position;  // of the document in its list of candidates
+  uint32_t place;     // row tile * kStreamSlots + slot of the document's maxima
+  uint32_t scale;     // of a quantised document: the bits of an FP32
+
+  // Other blocks have tiles of the document, too, and the ring's Cut says where their maxima meet.
+  static constexpr uint32_t kCut = 1u << 14;
+  // Parity of the phase of the ring's QueryFull that brings the row tile's rows.
+  static constexpr uint32_t kQueryPhase = 1u << 15;
+  // A tile has at most 512 tokens (rows of 16 bytes), and a document 8,192 tiles (of 8 tokens).
+  static constexpr uint32_t kTile = 1u << 16;
+
+  __device__ __forceinline__ int NumTokens() const { return static_cast<int>(counts & (kCut - 1)); }
+  __device__ __forceinline__ bool IsCut() const { return (counts & kCut) != 0; }
+  __device__ __forceinline__ uint32_t QueryPhase() const { return counts / kQueryPhase & 1; }
+  __device__ __forceinline__ uint32_t NumTiles() const { return counts / kTile; }
+};
+static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
+
+// A document that several blocks have tiles of: its place in StreamTeams, and all its tiles. Never 0.
+struct StreamCut {
+  static constexpr uint32_t kTile = 1u << 16;
+  static_assert(kMostTeamCandidates <= kTile);
+
+  uint32_t bits;
+
+  __device__ __forceinline__ uint32_t Place() const { return bits & (kTile - 1); }
+  __device__ __forceinline__ uint32_t NumTiles() const { return bits / kTile; }
+};
+
+// Addresses in shared memory. A constant shape folds into the instructions.
+class StreamRing {
+ public:
+  __device__ __forceinline__ StreamRing(uint32_t base, const StreamShape& shape)
+      : base_(base), shape_(shape), layout_(shape.Layout()) {}
+
+  __device__ __forceinline__ int Stages() const { return shape_.stages; }
+  __device__ __forceinline__ int Warps() const { return shape_.warps; }
+  __device__ __forceinline__ uint32_t Tile(int stage) const { return base_ + stage * shape_.stage_bytes; }
+  __device__ __forceinline__ uint32_t Query() const { return base_ + layout_.query; }
+  __device__ __forceinline__ uint32_t Entry(int stage) const {
+    return base_ + layout_.entries + stage * kStreamEntryBytes;
+  }
+  __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + layout_.full + stage * 8; }
+  __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + layout_.empty + stage * 8; }
+  __device__ __forceinline__ uint32_t QueryFull() const { return base_ + layout_.query_full; }
+  // Maxima of a document so far, one a row, as Ordered (sums.cuh) makes them.
+  __device__ __forceinline__ uint32_t Maxima(int slot) const {
+    return base_ + layout_.maxima + slot * kQueryTileTokens * 4;
+  }
+  // Tiles of the document that have been added.
+  __device__ __forceinline__ uint32_t Count(int slot) const { return base_ + layout_.counts + slot * 4; }
+  // A StreamCut, where the entry says so.
+  __device__ __forceinline__ uint32_t Cut(int stage) const { return base_ + layout_.cuts + stage * 4; }
+
+ private:
+  uint32_t base_;
+  StreamShape shape_;
+  StreamLayout layout_;
+};
+
+// The ring that the launch made room for, where rows are wide.
+__device__ __forceinline__ StreamShape SharedShape(const ScoreParams& p) {
+  return {p.tile_tokens, p.tile_tokens * p.row_bytes, p.stages, static_cast<int32_t>(blockDim.x) / 32 - 1,
+          kQueryTileTokens * StreamQueryPitch(p.row_bytes)};
+}
+
+}  // namespace maxsim::cuda::sm90

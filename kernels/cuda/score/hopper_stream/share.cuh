@@ -1,0 +1,194 @@
+// Which candidates a thread block of a stream kernel scores: a dealt share that its number and the parameters name, so
+// that no read stands before its first copies, and claims from what was left open, so that unequal documents end
+// together. Or which are its team's, whose blocks share them out (team.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/document_place.cuh"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin`, `end` and `scale` are the
+// lane's own candidate's.
+struct StreamWorkUnit {
+  int32_t row_tile = 0;
+  int32_t count = 0;            // 1 .. 32; 0: there is no more work
+  int64_t position = 0;         // of the first, in the row tile's list
+  int64_t ordinals_begin = -1;  // of the row tile
+  int64_t ordinal = 0;
+  int64_t begin = 0;  // rows begin .. end of the token array
+  int64_t end = 0;
+  float scale = 0;  // of a quantised document
+};
+
+// The team of the block: the block itself, where there are none.
+template <bool kTeams>
+__device__ __forceinline__ int32_t OwnTeam(const ScoreParams& p) {
+  return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, p.teams.inverse) : blockIdx.x);
+}
+
+// First of the candidates that a team is dealt.
+__device__ __forceinline__ int64_t DealtBegin(const StreamWork& work, int32_t team) {
+  return team * work.each + min(team, work.extra_until);
+}
+
+// The row tile that a block, or its team, begins with; -1 where only the row tiles can tell.
+template <bool kTeams>
+__device__ __forceinline__ int32_t FirstRowTile(const ScoreParams& p) {
+  if (p.num_row_tiles == 1) return 0;
+  if (p.places.regular == 0) return -1;
+  const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, OwnTeam<kTeams>(p)));
+  return min(static_cast<int32_t>(first / p.places.regular), p.num_row_tiles - 1);
+}
+
+// The candidates of all row tiles are counted through, and a block's ascend. params.claims is zero before the launch
+// and after it: [0] claims made, [1] blocks that have finished. kTeams: a team's candidates, all of which are dealt.
+template <bool kTeams>
+class StreamShare {
+ public:
+  __device__ __forceinline__ StreamShare(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
+    const int32_t team = OwnTeam<kTeams>(p_);
+    next_ = DealtBegin(p_.work, team);
+    end_ = DealtBegin(p_.work, team + 1);
+    open_ = p_.work.dealt < p_.work.total;
+    Ask();
+  }
+
+  // The block's first work unit, without places, where little code and no read can tell it; else one of no candidates,
+  // which says nothing of the next.
+  __device__ __forceinline__ StreamWorkUnit First() {
+    if (p_.places.regular == 0 || next_ >= end_) return {};
+    SeekRegular();
+    return Take();
+  }
+
+  // The next work unit of those that were dealt, without places, of row tiles that are alike; one of no candidates when
+  // there are no more. To be called in place of First and Next.
+  __device__ __forceinline__ StreamWorkUnit NextDealt() {
+    if (next_ >= end_) return {};
+    if (next_ >= tile_end_) SeekRegular();
+    return Take();
+  }
+
+  // The next work unit, without places; one of no candidates when there are no more.
+  __device__ __forceinline__ StreamWorkUnit Next() {
+    if (next_ >= end_ && !Claim()) return {};
+    if (next_ >= tile_end_) {
+      if (p_.places.regular != 0) {
+        SeekRegular();
+      } else {
+        SearchRowTile();
+      }
+    }
+    return Take();
+  }
+
+  // Starts reading the lane's ordinal, and then, a work unit later, its place.
+  __device__ __forceinline__ void ReadOrdinals(StreamWorkUnit& unit) const {
+    if (lane_ >= unit.count) return;
+    const int64_t position = unit.position + lane_;
+    unit.ordinal = unit.ordinals_begin < 0 ? position : p_.ordinals[unit.ordinals_begin + position];
+  }
+  // kScales: and its scale.
+  template <bool kScales>
+  __device__ __forceinline__ void ReadPlaces(StreamWorkUnit& unit) const {
+    if (lane_ < unit.count) ReadPlace<kScales>(p_, unit);
+  }
+
+  // To be called once, after the last Next. The last block zeroes the counters for the next launch.
+  __device__ __forceinline__ void Finish() const {
+    if (p_.work.dealt == p_.work.total) return;
+    if (lane_ != 0) return;
+    __threadfence();
+    if (atomicAdd(p_.claims + 1, 1u) + 1 != gridDim.x) return;
+    __threadfence();
+    p_.claims[0] = 0;
+    p_.claims[1] = 0;
+  }
+
+ private:
+  // Candidates of row_tile_.
+  __device__ __forceinline__ StreamWorkUnit Take() {
+    StreamWorkUnit unit;
+    unit.row_tile = row_tile_;
+    unit.count = static_cast<int32_t>(min(int64_t{32}, min(end_, tile_end_) - next_));
+    unit.position = p_.pass_first + next_ - tile_begin_;
+    unit.ordinals_begin = ordinals_begin_;
+    next_ += unit.count;
+    return unit;
+  }
+
+  // Claims are asked for one ahead of their use.
+  __device__ __forceinline__ void Ask() {
+    if (open_ && lane_ == 0) asked_ = atomicAdd(p_.claims, 1u);
+  }
+
+  __device__ __forceinline__ bool Claim() {
+    if (!open_) return false;
+    const StreamWork& work = p_.work;
+    const int64_t claim = __shfl_sync(0xffffffffu, asked_, 0);
+    const int64_t fine = claim - work.coarse_claims;
+    const int64_t coarse_end = work.dealt + work.coarse_claims * work.coarse;
+    next_ = fine < 0 ? work.dealt + claim * work.coarse : coarse_end + fine * work.fine;
+    end_ = min(next_ + (fine < 0 ? work.coarse : work.fine), work.total);
+    open_ = next_ < work.total;
+    Ask();
+    return open_;
+  }
+
+  // Finds the row tile of candidate next_, which is behind the present one: of row tiles that are alike, or ...
+  __device__ __forceinline__ void SeekRegular() {
+    if (p_.num_row_tiles == 1) {
+      tile_end_ = p_.work.total;
+      ordinals_begin_ = p_.places.ordinals_begin;
+    } else {
+      row_tile_ = static_cast<int32_t>(static_cast<uint32_t>(next_) / p_.places.regular);
+      tile_begin_ = int64_t{row_tile_} * p_.places.regular;
+      tile_end_ = tile_begin_ + p_.places.regular;
+      ordinals_begin_ = p_.places.ordinals_begin + row_tile_ * p_.places.ordinals_stride;
+    }
+  }
+
+  // ... of any. The warp reads 32 row tiles at a time, each lane one.
+  __device__ __forceinline__ void SearchRowTile() {
+    int64_t begin = tile_end_;  // of the row tile after the present one
+    for (int32_t first = tile_end_ == 0 ? 0 : row_tile_ + 1; first < p_.num_row_tiles; first += 32) {
+      const int32_t mine = min(first + lane_, p_.num_row_tiles - 1);
+      const int64_t in_pass = min(p_.pass_count, p_.row_tiles[mine].num_candidates - p_.pass_first);
+      const int64_t ordinals = p_.row_tiles[mine].ordinals_begin;
+      int64_t end = first + lane_ < p_.num_row_tiles ? max(in_pass, int64_t{0}) : 0;
+#pragma unroll
+      for (int distance = 1; distance < 32; distance *= 2) {
+        const int64_t below = __shfl_up_sync(0xffffffffu, end, distance);
+        if (lane_ >= distance) end += below;
+      }
+      end += begin;
+      const uint32_t behind = __ballot_sync(0xffffffffu, next_ < end);
+      const int source = behind != 0 ? __ffs(static_cast<int>(behind)) - 1 : 31;
+      const int64_t below = __shfl_up_sync(0xffffffffu, end, 1);
+      const int64_t tile_begin = __shfl_sync(0xffffffffu, lane_ == 0 ? begin : below, source);
+      begin = __shfl_sync(0xffffffffu, end, source);
+      if (behind == 0) continue;
+      row_tile_ = first + source;
+      tile_begin_ = tile_begin;
+      tile_end_ = begin;
+      ordinals_begin_ = __shfl_sync(0xffffffffu, ordinals, source);
+      return;
+    }
+  }
+
+  const ScoreParams& p_;
+  const int lane_;
+  int64_t next_;  // .. end_: candidates at hand
+  int64_t end_;
+  bool open_;           // there may be candidates to claim
+  uint32_t asked_ = 0;  // lane 0: the claim that was asked for
+  int32_t row_tile_ = 0;
+  int64_t tile_begin_ = 0;  // candidates of row_tile_; none before the first is sought
+  int64_t tile_end_ = 0;
+  int64_t ordinals_begin_ = -1;
+};
+
+}  // namespace maxsim::cuda::sm90

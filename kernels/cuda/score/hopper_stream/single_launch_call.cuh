@@ -1,0 +1,92 @@
+// What a stream kernel does for a single-launch call (kernels/cuda/call/single_launch_call.h) beside scoring.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/call/completion.cuh"
+#include "kernels/cuda/call/single_launch_call.h"
+#include "kernels/cuda/score/hopper_common/ptx/global.cuh"
+#include "kernels/cuda/select/block_select.cuh"
+
+namespace maxsim::cuda::sm90 {
+
+// Waits at a named barrier until `threads` threads have come to it.
+template <int kBarrier>
+__device__ __forceinline__ void Meet(int threads) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
+}
+
+// Pieces of 16 bytes of the input that a thread brings over at most, all at once: a read of the host's memory takes 2
+// to 3 us.
+inline constexpr int kInputVectors = 2;
+
+// Whether the input is there by now.
+__device__ __forceinline__ bool InputIsThere(const SingleLaunchCall& call) {
+  uint32_t there = 0;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&call.state->input_there) : "memory");
+  return there != 0;
+}
+
+// Has the input brought over by the first block of the grid, or waits until it is there. But nobody waits for a block
+// that may not be running: after a while any other does the same; what it writes is the same, too. Called by the
+// block's first `threads` threads, which meet at kBarrier. `input_is_there` is theirs, in shared memory.
+template <int kBarrier>
+__device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_t& input_is_there, int threads) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (blockIdx.x != 0) {
+    if (thread == 0) {
+      int polls = 0;
+      bool there = InputIsThere(call);
+      for (; !there && polls < call.patience; ++polls) there = InputIsThere(call);
+      input_is_there = there ? 1 : 0;
+    }
+    Meet<kBarrier>(threads);
+    if (input_is_there != 0) return;
+  }
+  const uint64_t begin = GlobalTime();
+  const int count = static_cast<int>(call.input_bytes / sizeof(uint4));
+  uint4 vectors[kInputVectors];
+#pragma unroll
+  for (int i = 0; i < kInputVectors; ++i) {
+    if (thread + i * threads < count) vectors[i] = call.host_input[thread + i * threads];
+  }
+#pragma unroll
+  for (int i = 0; i < kInputVectors; ++i) {
+    if (thread + i * threads < count) call.input[thread + i * threads] = vectors[i];
+  }
+  Meet<kBarrier>(threads);
+  if (thread != 0) return;
+  // The times only then: they go to the host, and a release would wait for them.
+  asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&call.state->input_there) : "memory");
+  StoreWhole(&call.times->input_begin, begin);
+  NoteTime(&call.times->input_end);
+}
+
+struct SingleLaunchSpace {
+  BlockSelectSpace select;
+  uint32_t is_last;
+};
+
+// Selects, if this is the last block to get here. Called by the block's first kThreads threads, which meet at kBarrier,
+// once all is scored that is the block's, with nothing of `space` in use.
+template <int kThreads, int kBarrier>
+__device__ __forceinline__ void SelectAtEnd(const SingleLaunchCall& call, const float* scores,
+                                            SingleLaunchSpace& space) {
+  const auto meet = [] { Meet<kBarrier>(kThreads); };
+  meet();
+  if (threadIdx.x == 0) {
+    space.is_last = AddGlobalAcquireRelease(&call.state->ended, 1) + 1 == gridDim.x ? 1 : 0;
+  }
+  meet();
+  if (space.is_last == 0) return;
+  if (threadIdx.x == 0) NoteTime(&call.times->scores_end);
+  SelectInBlock<kThreads>(scores, call.num_candidates, call.k, call.results, space.select, meet);
+  if (threadIdx.x == 0) {
+    *call.state = SingleLaunchState{};
+    NoteTime(&call.times->results_end);
+  }
+}
+
+}  // namespace maxsim::cuda::sm90

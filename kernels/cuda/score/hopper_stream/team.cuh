@@ -1,0 +1,88 @@
+// What a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
+// documents' token tiles are numbered through, and each block has consecutive ones, as many as any other block or one
+// more. All blocks of a team come to the same numbers, by the lengths of all its documents.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_stream/ring.cuh"
+#include "kernels/cuda/score/hopper_stream/share.cuh"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/shares.h"
+
+namespace maxsim::cuda::sm90 {
+
+// What a block has of the document of a lane.
+struct StreamPart {
+  int32_t tiles = 0;
+  int32_t skipped = 0;  // tiles of the document before those
+  StreamCut cut{0};     // 0: all of the document is the block's
+
+  __device__ __forceinline__ bool IsWhole() const { return cut.bits == 0; }
+};
+
+// Used by one warp, whose lanes each have a document of every unit.
+class StreamTeam {
+ public:
+  __device__ __forceinline__ StreamTeam(const ScoreParams& params, int lane) : p_(params), lane_(lane) {}
+
+  // Takes the team's work units, with places.
+  __device__ __forceinline__ void Take(const StreamWorkUnit (&units)[kTeamUnits]) {
+    int32_t total = 0;
+#pragma unroll
+    for (int c = 0; c < kTeamUnits; ++c) {
+      tiles_[c] = lane_ < units[c].count ? NumTiles(units[c]) : 0;
+      int32_t end = tiles_[c];
+#pragma unroll
+      for (int distance = 1; distance < 32; distance *= 2) {
+        const int32_t below = __shfl_up_sync(0xffffffffu, end, distance);
+        if (lane_ >= distance) end += below;
+      }
+      first_[c] = total + end - tiles_[c];
+      total += __shfl_sync(0xffffffffu, end, 31);
+    }
+    const int32_t blocks = p_.teams.blocks;
+    const int32_t rank = static_cast<int32_t>(blockIdx.x) - OwnTeam<true>(p_) * blocks;
+    const int32_t each = total / blocks, extra = total - each * blocks;
+    begin_ = rank * each + min(rank, extra);
+    end_ = begin_ + each + (rank < extra ? 1 : 0);
+  }
+
+  // The block's part of the lane's document of the first work unit that has not been left; `unit` is that one.
+  __device__ __forceinline__ StreamPart PartOf(const StreamWorkUnit& unit) const {
+    const int32_t begin = max(begin_, first_[0]), end = min(end_, first_[0] + tiles_[0]);
+    if (begin >= end) return {};
+    StreamPart part{end - begin, begin - first_[0], {0}};
+    // Candidates are counted through all row tiles.
+    const uint32_t place =
+        static_cast<uint32_t>(unit.row_tile) * p_.places.regular + static_cast<uint32_t>(unit.position - p_.pass_first);
+    if (part.tiles < tiles_[0]) {
+      part.cut.bits = (place + lane_) | static_cast<uint32_t>(tiles_[0]) * StreamCut::kTile;
+    }
+    return part;
+  }
+
+  // Goes on to the next unit.
+  __device__ __forceinline__ void Leave() {
+#pragma unroll
+    for (int c = 0; c + 1 < kTeamUnits; ++c) {
+      first_[c] = first_[c + 1];
+      tiles_[c] = tiles_[c + 1];
+    }
+  }
+
+ private:
+  __device__ __forceinline__ int32_t NumTiles(const StreamWorkUnit& unit) const {
+    return (static_cast<int32_t>(unit.end - unit.begin) + p_.tile_tokens - 1) / p_.tile_tokens;
+  }
+
+  const ScoreParams& p_;
+  const int lane_;
+  // For the lane's document of every work unit: the number of its first tile among the team's, and its tiles.
+  int32_t first_[kTeamUnits];
+  int32_t tiles_[kTeamUnits];
+  int32_t begin_ = 0;  // .. end_: the block's tiles
+  int32_t end_ = 0;
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,93 @@
+// Fused MaxSim for Hopper (sm_90a) where several query tiles are scored against the same documents.
+//
+// Persistent thread blocks of three warpgroups, one a multiprocessor. The warps of the last one keep a ring of token
+// tiles full: one claims documents and looks them up (scheduler_warp.cuh), one describes tiles (loader.cuh), one has
+// them copied (tile_copier.cuh), one makes documents' last octets whole (tail_repeater.cuh). The other two warpgroups
+// multiply and take maxima (multiplier.cuh). Query rows stay in registers. Of row tiles of more than 128 rows the two
+// warpgroups hold different rows and share every tile; of others (RowTile::IsHalf) both hold the same rows and take
+// documents in turn.
+//
+// NOTES:
+//  - What lies behind a tile's last document is anything: such products come to nothing.
+//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). wgmma and mma.sync agree on the
+//    sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/score/fetch_params.cuh"
+#include "kernels/cuda/score/hopper_common/document_maps.h"
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/named_barrier.cuh"
+#include "kernels/cuda/score/hopper_common/scheduler_warp.cuh"
+#include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/loader.cuh"
+#include "kernels/cuda/score/hopper_wide/multiplier.cuh"
+#include "kernels/cuda/score/hopper_wide/ring.cuh"
+#include "kernels/cuda/score/hopper_wide/tail_repeater.cuh"
+#include "kernels/cuda/score/hopper_wide/tile_copier.cuh"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
+// would wait for ever.
+inline constexpr int kLaunchRegisters = 65536 / kWideThreads / 8 * 8;
+inline constexpr int kLoaderRegisters = 40;
+inline constexpr int kMultiplierRegisters = 232;
+static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegisters);
+
+// Barriers of threads: the loading warpgroup's, when it has made its part of the ring's, and the whole block's, when
+// all have been.
+inline constexpr int kLoadersBarrier = 1;
+inline constexpr int kRingMadeBarrier = 2;
+
+template <ScalarType kType, int kSteps>
+__global__ void __launch_bounds__(kWideThreads, 1)
+    ScoreKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ ScoreParams params) {
+  extern __shared__ __align__(kWideAlignment) uint8_t raw[];
+  uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
+  asm volatile("" : "+r"(base));  // to be kept: the compiler would compute it for every tile
+  constexpr int kHalves = WideHalves(kSteps);
+  using Stages = WideRing<kHalves>;
+  const Stages ring(base);
+  const WorkUnitSlot slot = ring.Slot();
+  // From one lane, so that the compiler knows it to be the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
+  if (warp >= kWideMultipliers) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
+    const FetchedParams fetched(params, warp - kWideMultipliers);
+    // By one lane of each warp: lanes of one warp would make barriers one after another.
+    constexpr int kWarps = kWideThreads / 32 - kWideMultipliers;
+#pragma unroll
+    for (int first = 0; first < Stages::kBarriers; first += kWarps) {
+      const int barrier = first + warp - kWideMultipliers;
+      if (lane == 0 && barrier < Stages::kBarriers) InitBarrier(ring.Barrier(barrier), Stages::kArrivals);
+    }
+    if (lane == 0) FenceBarrierInit();
+    __syncwarp();
+    ArriveAtNamed<kWideThreads>(kRingMadeBarrier);
+    WaitAtNamed<kWarps * 32>(kLoadersBarrier);
+    fetched.Wait();
+    if (warp == kWideMultipliers) {
+      Loader<kType, kHalves>(params, ring, slot, lane).Run();
+    } else if (warp == kWideMultipliers + 1) {
+      TileCopier<kType, kHalves>(maps, ring, lane).Run();
+    } else if (warp == kWideMultipliers + 2) {
+      TailRepeater<kHalves>(ring, lane).Run();
+    } else {
+      SchedulerWarp<kType == ScalarType::kI8>(params, slot, lane).Run();
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));
+    // Rows are on their way before anything is waited for.
+    Multiplier<kType, kSteps> multiplier(params, ring, warp, lane);
+    multiplier.Begin();
+    WaitAtNamed<kWideThreads>(kRingMadeBarrier);
+    multiplier.Run();
+  }
+}
+
+}  // namespace maxsim::cuda::sm90

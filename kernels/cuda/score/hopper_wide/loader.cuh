@@ -1,0 +1,97 @@
+// The loading warp of the wide kernels: walks the thread block's documents and describes the token tiles that they
+// make.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/tile_filler.cuh"
+#include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/ring.cuh"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/score_tile.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda::sm90 {
+
+template <ScalarType kType, int kHalves>
+class Loader {
+ public:
+  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, const WorkUnitSlot& slot,
+                                    int lane)
+      : p_(params), ring_(ring), slot_(slot), lane_(lane) {}
+
+  __device__ __forceinline__ void Run() {
+    Filler filler(p_, slot_, lane_);
+    filler.Begin();
+    // Tiles for both warpgroups, or for one and the other in turn. Each of these sides has its own documents.
+    Stream stream, other;
+    uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
+    do {
+      const int streams = filler.IsInHalfTile() ? 2 : 1;
+      uint32_t warpgroups = filler.IsInHalfTile() ? 1 : 3;
+      for (int idle = 0; idle < streams;) {
+        idle = DescribeTile(filler, stream, warpgroups, told) ? 0 : idle + 1;
+        if (streams == 1) continue;
+        const Stream next = other;
+        other = stream;
+        stream = next;
+        warpgroups ^= 3;
+      }
+      told = 0;
+    } while (filler.NextRowTile());
+    WaitForStage();
+    if (lane_ == 0) TileHeader{}.Store(ring_.Entry(at_.stage));
+    Arrive(ring_.Described(at_.stage));
+  }
+
+ private:
+  using Filler = TileFiller<kType == ScalarType::kI8, kWideTokens, kWideMostEnds, /*kLasts=*/false>;
+
+  // What is known of the tiles before, of those for the same warpgroups.
+  struct Stream {
+    OpenDocument open;
+    bool after_many = false;  // TileEnds::kAfterMany
+  };
+
+  // Describes a tile for the warpgroups of the mask, false when there is nothing left of the row tile.
+  __device__ __forceinline__ bool DescribeTile(Filler& filler, Stream& stream, uint32_t warpgroups, uint32_t& told) {
+    WaitForStage();
+    const uint32_t entry = ring_.Entry(at_.stage);
+    TileHeader header = filler.Fill(stream.open, entry, ring_.Notes(at_.stage));
+    if (header.octets == 0) return false;
+    header.flags = warpgroups | ((told & warpgroups) == warpgroups ? 0 : TileHeader::kNewRows);
+    told |= warpgroups;
+    const uint32_t ends = header.ends;
+    header.ends |= stream.after_many ? TileEnds::kAfterMany : QuarterOf(ends);
+    stream.after_many = __popc(ends) > TileEnds::kFewEnds;
+    if (stream.open.tokens == 0) header.ends |= TileEnds::kNothingOpen;
+    if (lane_ == 0) header.Store(entry);
+    Arrive(ring_.Described(at_.stage));
+    at_.Advance();
+    filler.LookAhead(stream.open);
+    return true;
+  }
+
+  // The quarter of the tile that all of the ends are in, if there is one.
+  static __device__ __forceinline__ uint32_t QuarterOf(uint32_t ends) {
+    if (ends == 0) return 0;
+    const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / TileEnds::kOctetsOfQuarter;
+    return (ends & ((1u << quarter * TileEnds::kOctetsOfQuarter) - 1)) == 0
+               ? TileEnds::kInOneQuarter | quarter << TileEnds::kQuarterAt
+               : 0;
+  }
+
+  // Until the multiplying warps are done with the tile before.
+  __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
+
+  const ScoreParams& p_;
+  const WideRing<kHalves> ring_;
+  const WorkUnitSlot& slot_;
+  const int lane_;
+  RingPlace<WideRing<kHalves>::kStages> at_;
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,276 @@
+// The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
+//
+// A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
+// products of a tile are started, and while they run the documents that ended in the tile before are summed (many of
+// them before), and the next tile is waited for. Maxima are taken of the first set while the second one's products run,
+// and of the second one while the other warpgroup's run.
+//
+// ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
+// while others are in flight. So a tile is multiplied from beginning to end in one piece, and for every kind of tile
+// there is such a piece: amid a document, with ends in one of its quarters, with ends anywhere, and after one with many
+// ends.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
+#include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/ring.cuh"
+#include "kernels/cuda/score/hopper_wide/set_maxima.cuh"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda::sm90 {
+
+// kSteps: steps of 32 bytes that are multiplied; those past a row's end are zero.
+template <ScalarType kType, int kSteps>
+class Multiplier {
+  static constexpr int kHalves = WideHalves(kSteps);
+  static constexpr int kSets = 2;
+  static constexpr int kSums = SetMaxima<kType>::kSums;
+  static constexpr int kStepsOfHalf = kWideHalfBytes / kStepBytes;
+  using Value = Sum<kType>;
+  using Sums = Value[kSets][kSums];
+  using Count = typename SetMaxima<kType>::Count;
+
+ public:
+  __device__ __forceinline__ Multiplier(const ScoreParams& params, WideRing<kHalves> ring, int warp, int lane)
+      : p_(params),
+        ring_(ring),
+        warp_(warp),
+        lane_(lane),
+        mine_(TileHeader::kWarpgroup0 << warp / 4),
+        maxima_(lane, ring.Scratch(warp), ring.Weights(warp)) {}
+
+  // Starts bringing the rows that the block's work begins with. To be called before Run.
+  __device__ __forceinline__ void Begin() { TakeRows(HomeOf(blockIdx.x, p_)); }
+
+  __device__ __forceinline__ void Run() {
+    Sums sums;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
+    }
+    Fetch();
+    Know();
+    while (true) {
+      while (tile_.IsAmid(mine_)) MultiplyTile<0>(sums);
+      const Tile tile = tile_;
+      if (!tile.GoesOn(mine_)) {
+        const bool is_mine = (tile.flags() & mine_) != 0;
+        // What was put off until the next tile's products run would wait too long, or for ever: one tile of the other
+        // warpgroup may come between, for which there is room in the ring, but not many.
+        if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle<Count::kMany>());
+        if (tile.flags() == 0) return;
+        passed_ = !is_mine;
+        if (!is_mine) {
+          Release(tile.stage());
+          Fetch();
+          Know();
+          continue;
+        }
+        TakeRows(TileHeader::LoadRowTile(ring_.Entry(tile.stage()), lane_));
+      }
+      if (!tile.Has(TileEnds::kInOneQuarter)) {
+        if (tile.Has(TileEnds::kAfterMany)) {
+          MultiplyTile<0b1111, Count::kMany>(sums);
+        } else {
+          MultiplyTile<0b1111>(sums);
+        }
+      } else if (tile.Has(2u << TileEnds::kQuarterAt)) {
+        if (tile.Has(1u << TileEnds::kQuarterAt)) {
+          MultiplyTile<0b1000>(sums);
+        } else {
+          MultiplyTile<0b0100>(sums);
+        }
+      } else {
+        if (tile.Has(1u << TileEnds::kQuarterAt)) {
+          MultiplyTile<0b0010>(sums);
+        } else {
+          MultiplyTile<0b0001>(sums);
+        }
+      }
+    }
+  }
+
+ private:
+  // What there is to do with a tile, and its stage, in one word. 0: there is no tile.
+  struct Tile {
+    static constexpr int kFlagsAt = 25, kStageAt = 28;
+    static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
+    static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
+                  TileEnds::kWideOctets == (1u << TileOctets(kWideTokens)) - 1);
+    // A warp waits for the next tile while it holds the one that it multiplies and one that is not settled; where
+    // documents go to the warpgroups in turn, one of the other's lies between those.
+    static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
+
+    uint32_t word = 0;
+
+    __device__ __forceinline__ Tile() = default;
+    __device__ __forceinline__ explicit Tile(uint32_t word) : word(word) {}
+    __device__ __forceinline__ Tile(const TileHeader& header, int stage)
+        : word(header.ends | header.flags << kFlagsAt | static_cast<uint32_t>(stage) << kStageAt) {}
+
+    __device__ __forceinline__ uint32_t ends() const { return word & kEnds; }
+    __device__ __forceinline__ uint32_t flags() const { return word >> kFlagsAt & 7; }
+    __device__ __forceinline__ int stage() const { return static_cast<int>(word >> kStageAt); }
+
+    __device__ __forceinline__ bool Has(uint32_t of_ends) const { return (word & of_ends) != 0; }
+
+    // It is for the warpgroup of that flag, and for the same rows as the one before ...
+    __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
+      return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
+    }
+    // ... and no document ends in it, nor many in the one before.
+    __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
+      return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
+    }
+  };
+
+  // Waits for the next tile and reads what to do with it. (Without a loop beyond the wait's own: ptxas has serialised
+  // the products that are in flight meanwhile for one here.)
+  __device__ __forceinline__ void Fetch() {
+    WaitBarrier(ring_.Whole(at_.stage), at_.parity);
+    if (lane_ == 0) next_ = Tile(TileHeader::LoadFirst(ring_.Entry(at_.stage)), at_.stage);
+    at_.Advance();
+  }
+
+  // Tells the whole warp of the tile that the first lane has fetched: from one lane, so that the compiler knows it to
+  // be the same for all.
+  __device__ __forceinline__ void Know() {
+    tile_ = Tile(__shfl_sync(0xffffffffu, next_.word, 0));
+    tokens_ = DescribeOperand(ring_.Tile(tile_.stage()));
+  }
+
+  // Lets the tile go.
+  __device__ __forceinline__ void Release(int stage) const {
+    __syncwarp();
+    if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
+  }
+
+  // The tile before, of which a document may still be on its way to its sum.
+  struct Before {
+    typename SetMaxima<kType>::Ended one;
+    int stage = -1;  // -1: there is none
+  };
+
+  // Sums the documents that ended in the tile before; but a single one, of few, is left to Settle.
+  template <Count kEnded>
+  __device__ __forceinline__ Before BeginToSettle() {
+    const Tile tile{__shfl_sync(0xffffffffu, held_.word, 0)};
+    held_ = Tile();
+    Before before;
+    if (tile.word == 0) return before;
+    before.one = maxima_.template SumEnded<kEnded>(tile.ends(), ring_.Entry(tile.stage()));
+    before.stage = tile.stage();
+    __syncwarp();  // every lane has read what this tile's maxima will overwrite
+    return before;
+  }
+
+  // Sums that one, too, and lets the tile go.
+  __device__ __forceinline__ void Settle(const Before& before) const {
+    maxima_.Finish(before.one);
+    if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
+  }
+
+  // Loads the warp's query tile of a row tile: operands, weights, and where its sums go.
+  __device__ __forceinline__ void TakeRows(int32_t row_tile) {
+    const RowTile& tile = p_.row_tiles[row_tile];
+    const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
+    // As numbers that differ among lanes, or the compiler makes twice the instructions of predicates; and so that
+    // nothing is computed from the lane ahead of time, and kept.
+    int lane = lane_;
+    int bytes = block < tile.num_query_tiles ? p_.row_bytes : 0;
+    asm volatile("" : "+r"(lane), "+r"(bytes));
+    const int64_t first = tile.first_row + block * kQueryTileTokens + lane / 4;
+    const uint8_t* rows = p_.query_rows + first * p_.row_bytes + lane % 4 * 4;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+          for (int c = 0; c < 2; ++c) {
+            const int byte = k * kStepBytes + c * 16;
+            a_[s][k][2 * c + h] = byte < bytes ? *reinterpret_cast<const uint32_t*>(rows + byte) : 0u;
+          }
+        }
+        rows += int64_t{8} * p_.row_bytes;
+      }
+    }
+    maxima_.TakeQueryTile(p_, tile, block);
+  }
+
+  __device__ __forceinline__ void StartProducts(Value (&sums)[kSums], int set, uint64_t tokens) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      const uint64_t step =
+          k / kStepsOfHalf * (kWideTokens * kWideHalfBytes / 16) + k % kStepsOfHalf * (kStepBytes / 16);
+      MultiplyAdd<kType>(sums, a_[set][k], tokens + step, k > 0);
+    }
+    CommitGroup();
+  }
+
+  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled, in which kEnded
+  // documents did. The next one is waited for while both sets' products run, and known before the last maxima are
+  // taken, so that nothing but those stands between this tile's products and the next one's. Many documents are summed
+  // before the products begin, which read shared memory as well.
+  template <uint32_t kQuarters, Count kEnded = Count::kFew>
+  __device__ __forceinline__ void MultiplyTile(Sums& sums) {
+    const Tile tile = tile_;
+    Before before;
+    if constexpr (kEnded == Count::kMany) before = BeginToSettle<kEnded>();
+    FenceOperands();
+    StartProducts(sums[0], 0, tokens_);
+    StartProducts(sums[1], 1, tokens_);
+    if constexpr (kEnded != Count::kMany) before = BeginToSettle<kEnded>();
+    Fetch();
+    WaitGroups<1>();
+    Pin<kWideTokens>(sums[0]);
+    Take<kQuarters>(sums[0], 0, tile.ends());
+    Settle(before);
+    WaitGroups<0>();
+    Pin<kWideTokens>(sums[1]);
+    passed_ = false;
+    if constexpr (kQuarters != 0) {
+      held_ = tile;
+    } else {
+      Release(tile.stage());
+    }
+    Know();
+    Take<kQuarters>(sums[1], 1, tile.ends());
+  }
+
+  template <uint32_t kQuarters>
+  __device__ __forceinline__ void Take(const Value (&sums)[kSums], int set, uint32_t ends) {
+    if constexpr (kQuarters != 0) {
+      maxima_.template TakeEnding<kQuarters>(sums, set, ends);
+    } else {
+      maxima_.TakeAmid(sums, set);
+    }
+  }
+
+  const ScoreParams& p_;
+  const WideRing<kHalves> ring_;
+  const int warp_;
+  const int lane_;
+  const uint32_t mine_;  // the flag of tiles for this warpgroup
+  SetMaxima<kType> maxima_;
+  uint32_t a_[kSets][kSteps][4];
+  RingPlace<WideRing<kHalves>::kStages> at_;
+  Tile next_;  // as the first lane knows it ...
+  Tile tile_;  // ... and as all do; and its operand
+  uint64_t tokens_ = 0;
+  Tile held_;            // the tile before, whose last documents have not been summed
+  bool passed_ = false;  // the tile before was the other warpgroup's
+};
+
+}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,261 @@
+// Running maxima of a warp's query tile of 32 rows over token tiles of the wide kernels: one set of 16 rows after the
+// other.
+//
+// In set s, lane l has rows 16 s + l / 4 and 8 further, of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and
+// [4 j + 2, 3] for octet j, as wgmma leaves them.
+//
+// There are no branches but for whole tiles: a taken one costs some 50 cycles, and each of the two warps of a scheduler
+// has to be done with a tile in about 1,000 (INT8 at d = 128). So documents are made of octets: tokens behind a
+// document's end repeat its last one (tail_repeater.cuh). And what a lane has of a document that ends goes to shared
+// memory by a predicate, where the lanes that sum it find it. Such a predicate and what hangs on it are four
+// instructions an octet and set beside the four that take its maxima, so a tile whose ends lie in one quarter has them
+// there alone.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/cuda/score/hopper_common/query_tile_sums.cuh"
+#include "kernels/cuda/score/hopper_common/token_tile.cuh"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda::sm90 {
+
+template <ScalarType kType>
+class SetMaxima {
+  static constexpr int kOctets = TileOctets(kWideTokens);
+  static_assert(kOctets == 4 * TileEnds::kOctetsOfQuarter);
+
+ public:
+  using Value = Sum<kType>;
+  static constexpr int kSums = kWideTokens / 2;  // of a set, a lane
+
+  // Shared memory of the warp's own: `scratch`, kWideMostEnds times kWideEndBytes, and `weights`, of every row.
+  __device__ __forceinline__ SetMaxima(int lane, uint32_t scratch, uint32_t weights)
+      : lane_(lane), scratch_(scratch), weights_(weights), sums_(lane) {
+    Clear();
+  }
+
+  // Takes weights and output of a query tile, which the row tile may lack, and begins anew. Nothing is left to be
+  // summed.
+  __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
+    Clear();
+    sums_.TakeQueryTile(params, tile, block);
+    StoreShared(weights_ + Word(lane_ / 4, 0, lane_ % 2, lane_ / 2 % 2) * 4, sums_.weight());
+  }
+
+  // Takes a set's maxima of a tile amid a document.
+  __device__ __forceinline__ void TakeAmid(const Value (&sums)[kSums], int set) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) running_[set][h] = LargestOf<0, kOctets>(sums, h, running_[set][h]);
+    if (set == 0) TakeNow(running_[set][0], running_[set][1]);
+  }
+
+  // Takes a set's maxima of a tile with documents that end in the octets of `ends`, which are left to be summed. All of
+  // them are in the quarters of the tile that kQuarters (bits 0 to 3: one, or all) names.
+  template <uint32_t kQuarters>
+  __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
+    constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kOctetsOfQuarter;
+    constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kOctetsOfQuarter + kFirst - 1;
+    // As a number that differs among lanes: predicates of what is the whole warp's take an instruction more.
+    asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
+    uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;
+    Value of_octet[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) of_octet[h] = LargestOf<0, kFirst + 1>(sums, h, running_[set][h]);
+#pragma unroll
+    for (int j = kFirst; j <= kLast; ++j) {
+      Value next[2][2];  // whose larger one comes next: of an octet, or behind the last end of all others
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        next[h][0] = j < kLast ? sums[4 * (j + 1) + 2 * h] : LargestOf<kLast + 1, kOctets>(sums, h, LowestSum<Value>());
+        next[h][1] = j < kLast ? sums[4 * (j + 1) + 2 * h + 1] : next[h][0];
+      }
+      EndOrGoOn(ends & 1u << j, place, of_octet, next);
+    }
+    const bool open = (ends & TileEnds::kNothingOpen) == 0;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) running_[set][h] = open ? of_octet[h] : LowestSum<Value>();
+  }
+
+  // A document that has ended, on its way to its sum.
+  struct Ended {
+    float term = 0;  // of the lane's row
+    TilePiece piece{0, 0};
+    bool writes = false;  // the lane has a query's sum to write
+  };
+
+  // How many documents may have ended in a tile: up to TileEnds::kFewEnds, or more.
+  enum class Count { kFew, kMany };
+
+  // Sums the documents that ended in a tile, of which both sets have been taken; but for a single one, which may be
+  // left to Finish. `entry` describes the tile.
+  template <Count kCount>
+  __device__ __forceinline__ Ended SumEnded(uint32_t ends, uint32_t entry) const {
+    __syncwarp();  // every lane has put down its maxima
+    const int count = __popc(ends & TileEnds::kWideOctets);
+    Ended one;
+    if constexpr (kCount == Count::kMany) {
+      SumEight(count, entry);
+    } else if (count == 1) {
+      one.term = Term(0);
+      one.writes = sums_.Writes();
+      if (one.writes) one.piece = TilePiece::Load(TilePiece::Address(entry, 0));
+    } else {
+      float terms[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) terms[i] = Term(i);
+      sums_.Sum(terms, 0, count, TilePiece::Address(entry, 0));
+    }
+    return one;
+  }
+
+  // Without branches, so that the compiler mixes the butterfly, whose steps wait for one another, with what is around.
+  __device__ __forceinline__ void Finish(const Ended& one) const {
+    const float sum = sums_.SumOf(one.term);
+    if (one.writes) sums_.Write(sum, one.piece);
+  }
+
+ private:
+  static constexpr int kBatch = QueryTileSums<kType>::kMost;
+  static_assert(kBatch == TileEnds::kFewEnds);
+
+  static constexpr int LowestBit(uint32_t bits) {
+    int bit = 0;
+    while ((bits >> bit & 1) == 0) ++bit;
+    return bit;
+  }
+
+  // Where the lane 4 g + q puts what it has of row 8 h + g of a set, among a document's 128 words. The 32 words of one
+  // q lie in different banks, and so do those that half a warp writes.
+  static __device__ __forceinline__ uint32_t Word(int g, int q, int set, int h) {
+    return static_cast<uint32_t>(q * 32 + ((set * 16 + g * 2 + h) ^ q * 8));
+  }
+
+  // The largest of `before` and of row h's sums over octets kBegin .. kEnd.
+  template <int kBegin, int kEnd>
+  static __device__ __forceinline__ Value LargestOf(const Value (&sums)[kSums], int h, Value before) {
+    Value of_half[2] = {before, before};
+#pragma unroll
+    for (int j = kBegin; j < kEnd; ++j) {
+      const Value of_pair = Larger(sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]);
+      of_half[(j - kBegin) % 2] = j == kBegin + 1 ? of_pair : Larger(of_half[(j - kBegin) % 2], of_pair);
+    }
+    return kEnd - kBegin > 1 ? Larger(of_half[0], of_half[1]) : of_half[0];
+  }
+
+  // Has the maxima taken before what comes next, which is a wait for the other set's products: ptxas cannot move them
+  // behind it, as a store needs them. It never happens: no lane is beyond 31.
+  __device__ __forceinline__ void TakeNow(float first, float second) const {
+    asm volatile(
+        "{\n.reg .pred never;\nsetp.gt.s32 never, %0, 31;\n@never st.shared.v2.f32 [%1], {%2, %3};\n}\n" ::"r"(lane_),
+        "r"(scratch_), "f"(first), "f"(second)
+        : "memory");
+  }
+  __device__ __forceinline__ void TakeNow(int32_t first, int32_t second) const {
+    asm volatile(
+        "{\n.reg .pred never;\nsetp.gt.s32 never, %0, 31;\n@never st.shared.v2.s32 [%1], {%2, %3};\n}\n" ::"r"(lane_),
+        "r"(scratch_), "r"(first), "r"(second)
+        : "memory");
+  }
+
+  // Where a document ends: puts its two maxima at `place`, else takes them into what comes next. Written so
+  // that ptxas makes the fewest instructions of it: FP32 has no maximum of three, and there a maximum that a predicate
+  // leaves out does what a selection and a maximum would.
+  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_octet)[2],
+                                                   const float (&next)[2][2]) {
+    const float first = of_octet[0], second = of_octet[1];
+    of_octet[0] = Larger(next[0][0], next[0][1]);
+    of_octet[1] = Larger(next[1][0], next[1][1]);
+    asm volatile(
+        "{\n.reg .pred end;\nsetp.ne.u32 end, %5, 0;\n@end st.shared.v2.f32 [%0], {%3, %4};\n"
+        "@end add.u32 %0, %0, %6;\n@!end max.f32 %1, %1, %3;\n@!end max.f32 %2, %2, %4;\n}\n"
+        : "+r"(place), "+f"(of_octet[0]), "+f"(of_octet[1])
+        : "f"(first), "f"(second), "r"(ends), "n"(kWideEndBytes)
+        : "memory");
+  }
+  static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, int32_t (&of_octet)[2],
+                                                   const int32_t (&next)[2][2]) {
+    asm volatile(
+        "{\n.reg .pred end;\nsetp.ne.u32 end, %3, 0;\n@end st.shared.v2.s32 [%0], {%1, %2};\n"
+        "@end add.u32 %0, %0, %4;\nselp.s32 %1, 0x80000000, %1, end;\nselp.s32 %2, 0x80000000, %2, end;\n}\n"
+        : "+r"(place), "+r"(of_octet[0]), "+r"(of_octet[1])
+        : "r"(ends), "n"(kWideEndBytes)
+        : "memory");
+    of_octet[0] = Larger(of_octet[0], Larger(next[0][0], next[0][1]));
+    of_octet[1] = Larger(of_octet[1], Larger(next[1][0], next[1][1]));
+  }
+
+  // What the lane's row adds to the sum of a document that ended.
+  __device__ __forceinline__ float Term(int document) const {
+    const int g = lane_ / 4, set = lane_ % 2, h = lane_ / 2 % 2;
+    Value of[4];
+#pragma unroll
+    for (int q = 0; q < 4; ++q) Load(scratch_ + document * kWideEndBytes + Word(g, q, set, h) * 4, of[q]);
+    return sums_.Term(Larger(Larger(of[0], of[1]), Larger(of[2], of[3])));
+  }
+
+  // Sums the first `count` documents, all at the same time.
+  __device__ __forceinline__ void SumEight(int count, uint32_t entry) const {
+    static_assert(EightDocuments::kDocuments == kWideMostEnds);
+    const EightDocuments mine(lane_);
+    const uint32_t rows = Word(2 * mine.pair, 0, mine.set, 0) * 4;
+    float terms[2][4];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      Value of[4];
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        // Word()'s own order of sets and of lanes' parts.
+        const uint32_t place = scratch_ + mine.document * kWideEndBytes + (rows ^ i * 64 ^ q * 32) + q * 128;
+        Value part[4];
+        Load(place, part);
+#pragma unroll
+        for (int r = 0; r < 4; ++r) of[r] = q == 0 ? part[r] : Larger(of[r], part[r]);
+      }
+      float weights[4];
+      Load(weights_ + (rows ^ i * 64), weights);
+#pragma unroll
+      for (int r = 0; r < 4; ++r) terms[i][r] = __fmul_rn(weights[r], ValueOf(of[r]));
+    }
+    sums_.SumEight(terms, count, TilePiece::Address(entry, 0));
+  }
+
+  static __device__ __forceinline__ void Load(uint32_t address, float& value) { value = LoadSharedFloat(address); }
+  static __device__ __forceinline__ void Load(uint32_t address, int32_t& value) {
+    value = static_cast<int32_t>(LoadShared(address));
+  }
+  template <class T>
+  static __device__ __forceinline__ void Load(uint32_t address, T (&values)[4]) {
+    uint32_t bits[4];
+    LoadShared(address, bits[0], bits[1], bits[2], bits[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        values[i] = __uint_as_float(bits[i]);
+      } else {
+        values[i] = static_cast<int32_t>(bits[i]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void Clear() {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) running_[s][0] = running_[s][1] = LowestSum<Value>();
+  }
+
+  const int lane_;
+  const uint32_t scratch_;  // [kWideMostEnds] documents that have ended
+  const uint32_t weights_;  // [kQueryTileTokens] by Word() of the row
+  Value running_[2][2];     // maxima so far: of a set, rows g and g + 8
+  QueryTileSums<kType> sums_;
+};
+
+}  // namespace maxsim::cuda::sm90

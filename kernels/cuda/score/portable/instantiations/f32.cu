@@ -1,0 +1,10 @@
+#include "kernels/cuda/score/portable/launcher.cuh"
+
+namespace maxsim::cuda {
+
+template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, false>;
+template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, true>;
+template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, false>;
+template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, true>;
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,253 @@
+// Fused MaxSim for sm_80 and up: scores of documents against a tile of query rows, or the tokens that match.
+//
+// A grid of persistent thread blocks. Each holds one row tile (32 .. 128 query rows) in shared memory and walks every
+// n-th candidate: token tiles come through a ring of cp.async stages that runs on across documents, warps multiply
+// (tensor cores; FFMA for FP32), running maxima stay in registers, and at a document's end the warps' maxima meet in
+// shared memory, are weighted and added. The similarity matrix never leaves the registers.
+//
+// NOTES:
+//  - A warp's products of tokens past the document's end use stale shared memory. They are masked at the maximum; a
+//    product only depends on its own row and token, so nothing leaks.
+//  - The sums of a document are formed one stage after its last product, behind the barrier that the ring needs anyway.
+//  - Order of additions: see warp_tile.cuh for a product and PartialSums below for a score.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/score/portable/config.h"
+#include "kernels/cuda/score/portable/document_walk.cuh"
+#include "kernels/cuda/score/portable/row_maxima.cuh"
+#include "kernels/cuda/score/portable/tile_loader.cuh"
+#include "kernels/cuda/score/portable/warp_tile.cuh"
+#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+
+namespace maxsim::cuda::sm80 {
+
+// Sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same bits.
+__device__ __forceinline__ float AddQueryTile(float weight, float maximum) {
+  float sum = __fmul_rn(weight, maximum);
+#pragma unroll
+  for (int distance = kQueryTileTokens / 2; distance > 0; distance /= 2) {
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
+  }
+  return sum;
+}
+
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+class ScoreBlock {
+  static constexpr TileTraits kTraits = TraitsOf(kTile);
+  static constexpr int kThreads = kTraits.threads();
+  static constexpr int kRows = kTraits.rows;
+  static constexpr int kTokens = kTraits.tokens;
+  static constexpr int kPitch = kTraits.pitch();
+  static constexpr int kChunkSteps = kTraits.chunk_bytes / kStepBytes;
+  static constexpr int kWarpRows = kRows / kTraits.warps_rows;
+  static constexpr int kWarpTokens = kTokens / kTraits.warps_tokens;
+  static constexpr uint32_t kNone = 0xffffffffu;
+  static_assert(!kAlign || kTraits.query_tiles() == 1);
+  static constexpr bool kQuantized = kType == ScalarType::kI8;
+  static constexpr bool kSeveralChains = !kQuantized && (kTile == ScoreTile::kRows32 || kTile == ScoreTile::kRows64);
+  using Products = WarpTile<kType, kWarpRows, kWarpTokens, kPitch, kSeveralChains>;
+  using Value = Sum<kType>;
+  using Table = CandidateTable<kQuantized>;
+  using Maxima = RowMaxima<Value, Products::kRowSlots, kAlign>;
+
+ public:
+  __device__ __forceinline__ ScoreBlock(const ScoreParams& params, uint8_t* shared)
+      : p_(params),
+        shared_(shared),
+        layout_(LayoutOf(kTile, kResident, kAlign, params.row_bytes, params.stages)),
+        shared_address_(static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
+        thread_(threadIdx.x),
+        lane_(threadIdx.x % 32),
+        warp_row_(threadIdx.x / 32 / kTraits.warps_tokens),
+        warp_token_(threadIdx.x / 32 % kTraits.warps_tokens) {}
+
+  // Scores the candidates first, first + stride, ... (`count` of them) of a row tile.
+  __device__ __forceinline__ void Run(const RowTile& tile, int64_t first, int64_t stride, uint32_t count) {
+    // Query tile, weights and the first candidates; the barrier keeps the previous row tile's readers apart.
+    const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
+                      tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
+    __syncthreads();
+    const int num_rows = tile.num_query_tiles * kQueryTileTokens;
+    const uint8_t* query = p_.query_rows + tile.first_row * p_.row_bytes;
+    float* weights = reinterpret_cast<float*>(shared_ + layout_.weights);
+    if ((!kAlign || kQuantized) && thread_ < num_rows) weights[thread_] = p_.row_weights[tile.first_row + thread_];
+    table.Start(thread_);
+    if constexpr (kResident) {
+      LoadRows<kThreads>(shared_address_ + layout_.query, ResidentQueryPitch(p_.row_bytes), query, num_rows,
+                         p_.row_bytes, thread_);
+    }
+    __syncthreads();
+
+    // Ring: loads run stages - 1 ahead.
+    Walk loads, work;
+    for (int stage = 0; stage < p_.stages - 1; ++stage) StartStage(loads, table, query, num_rows, stage);
+
+    Products products;
+    Maxima maxima;
+    products.Clear();
+    maxima.Clear();
+    uint32_t finished = kNone;  // candidate whose maxima wait in shared memory
+    int stage = 0, load_stage = p_.stages - 1;
+    while (work.candidate < count) {
+      WaitCopies(p_.stages - 2);
+      __syncthreads();
+      StartStage(loads, table, query, num_rows, load_stage);
+      if (finished != kNone) Finish(tile, num_rows, table.Position(finished), finished, table);
+      finished = kNone;
+
+      const int num_tokens = table[work.candidate].num_tokens;
+      const int valid = num_tokens - work.token - warp_token_ * kWarpTokens;  // tokens of this warp's part
+      if (valid > 0) MultiplyChunk(products, stage, work.chunk);
+      if (kSeveralChains && valid > 0 && !work.LastChunk(p_.num_chunks) && (work.chunk + 1) % p_.chunks_of_chain == 0) {
+        products.EndChain(work.chunk + 1 == p_.chunks_of_chain);
+      }
+      if (work.LastChunk(p_.num_chunks)) {
+        if (valid > 0) {
+          if (kSeveralChains && p_.num_chunks > p_.chunks_of_chain) products.JoinChains();
+          maxima.Add(products, lane_, work.token + warp_token_ * kWarpTokens, valid, valid < kWarpTokens);
+          products.Clear();
+        }
+        if (work.LastTile<kTokens>(num_tokens)) {
+          StoreMaxima(maxima, work.candidate);
+          maxima.Clear();
+          finished = work.candidate;
+        }
+      }
+      work.Advance<kTokens>(p_.num_chunks, num_tokens);
+      stage = stage + 1 == p_.stages ? 0 : stage + 1;
+      load_stage = load_stage + 1 == p_.stages ? 0 : load_stage + 1;
+    }
+    __syncthreads();
+    Finish(tile, num_rows, table.Position(finished), finished, table);
+  }
+
+ private:
+  // Starts the copies of the next place of the loads, if there is one, and closes the group either way.
+  __device__ __forceinline__ void StartStage(Walk& loads, const Table& table, const uint8_t* query, int num_rows,
+                                             int stage) {
+    if (loads.candidate < table.count()) {
+      const Candidate candidate = table[loads.candidate];
+      const uint32_t target = shared_address_ + layout_.stages + stage * layout_.stage_bytes;
+      const uint8_t* rows = p_.tokens + (candidate.first_row + loads.token) * p_.row_bytes;
+      LoadChunk<kThreads, kTokens, kTraits.chunk_bytes>(target, rows, candidate.num_tokens - loads.token, p_.row_bytes,
+                                                        loads.chunk, thread_);
+      if constexpr (!kResident) {
+        LoadChunk<kThreads, kRows, kTraits.chunk_bytes>(target + kTokens * kPitch, query, num_rows, p_.row_bytes,
+                                                        loads.chunk, thread_);
+      }
+      loads.Advance<kTokens>(p_.num_chunks, candidate.num_tokens);
+      table.Refill(loads, thread_);
+    }
+    CommitCopies();
+  }
+
+  __device__ __forceinline__ void MultiplyChunk(Products& products, int stage, int chunk) const {
+    const uint32_t ring = shared_address_ + layout_.stages + stage * layout_.stage_bytes;
+    const int row_pitch = kResident ? ResidentQueryPitch(p_.row_bytes) : kPitch;
+    const uint32_t rows =
+        (kResident ? shared_address_ + layout_.query + chunk * kTraits.chunk_bytes : ring + kTokens * kPitch) +
+        warp_row_ * kWarpRows * row_pitch + Products::RowLaneOffset(lane_, row_pitch);
+    const uint32_t tokens = ring + warp_token_ * kWarpTokens * kPitch + Products::TokenLaneOffset(lane_);
+    const int steps = min(kChunkSteps, p_.num_steps - chunk * kChunkSteps);
+    if (steps == kChunkSteps) {
+#pragma unroll
+      for (int step = 0; step < kChunkSteps; ++step) {
+        products.Step(rows + step * kStepBytes, row_pitch, tokens + step * kStepBytes);
+      }
+    } else {
+#pragma unroll 1
+      for (int step = 0; step < steps; ++step) {
+        products.Step(rows + step * kStepBytes, row_pitch, tokens + step * kStepBytes);
+      }
+    }
+  }
+
+  // The warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. Two sets, used in turn: a
+  // set is written again two candidates later, and a barrier lies between.
+  __device__ __forceinline__ Value* MaximaOf(uint32_t candidate) const {
+    constexpr int kValues = kTraits.warps_tokens * kRows;
+    return reinterpret_cast<Value*>(shared_ + layout_.maxima) + (candidate % 2) * kValues * (kAlign ? 2 : 1);
+  }
+
+  __device__ __forceinline__ void StoreMaxima(Maxima& maxima, uint32_t candidate) const {
+    maxima.Merge();
+    Value* values = MaximaOf(candidate);
+    int32_t* tokens = reinterpret_cast<int32_t*>(values + kTraits.warps_tokens * kRows);
+    const int first = warp_token_ * kRows + warp_row_ * kWarpRows;
+    maxima.Store(values + first, tokens + first, lane_);
+  }
+
+  // One thread a row joins the warps' maxima and writes the row's match, or a warp a query tile adds and writes its
+  // sum. (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
+  __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position, uint32_t candidate,
+                                         const Table& table) const {
+    const int row = thread_;
+    if (row >= num_rows) return;
+    const Value* values = MaximaOf(candidate);
+    Value value = values[row];
+    if constexpr (kAlign) {
+      const int32_t* tokens = reinterpret_cast<const int32_t*>(values + kTraits.warps_tokens * kRows);
+      int32_t token = tokens[row];
+#pragma unroll
+      for (int w = 1; w < kTraits.warps_tokens; ++w) {
+        if (Beats(values[w * kRows + row], tokens[w * kRows + row], value, token)) {
+          value = values[w * kRows + row];
+          token = tokens[w * kRows + row];
+        }
+      }
+      const int64_t query_token = tile.first_row + row;
+      if (query_token >= p_.query_tokens) return;
+      float similarity = ValueOf(value);
+      if constexpr (kQuantized) {
+        const float scale = reinterpret_cast<const float*>(shared_ + layout_.weights)[row];
+        similarity = __fmul_rn(__fmul_rn(similarity, scale), table[candidate].scale);
+      }
+      p_.matches[position * p_.query_tokens + query_token] = {token, similarity};
+    } else {
+#pragma unroll
+      for (int w = 1; w < kTraits.warps_tokens; ++w) value = Larger(value, values[w * kRows + row]);
+      float sum = AddQueryTile(reinterpret_cast<const float*>(shared_ + layout_.weights)[row], ValueOf(value));
+      if constexpr (kQuantized) sum = __fmul_rn(sum, table[candidate].scale);
+      if (lane_ != 0) return;
+      const QueryTileOutput& output = tile.outputs[row / kQueryTileTokens];
+      if (output.to_partials) {
+        p_.partials[output.offsets[0] + position - p_.pass_first] = sum;
+      } else {
+        p_.scores[output.offsets[0] + position] =
+            __fadd_rn(sum, 0.0f);  // -0 becomes +0, so that the sort order is total
+      }
+    }
+  }
+
+  const ScoreParams& p_;
+  uint8_t* const shared_;
+  const SharedLayout layout_;
+  const uint32_t shared_address_;
+  const int thread_;
+  const int lane_;
+  const int warp_row_;
+  const int warp_token_;
+};
+
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+__global__ void __launch_bounds__(TraitsOf(kTile).threads(), TraitsOf(kTile).min_blocks)
+    ScoreKernel(const __grid_constant__ ScoreParams params) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  ScoreBlock<kType, kTile, kResident, kAlign> block(params, shared);
+  const int64_t share = blockIdx.x / params.row_tiles_at_once;
+  const int64_t stride = params.blocks_per_row_tile;
+  for (int i = blockIdx.x % params.row_tiles_at_once; i < params.num_row_tiles; i += params.row_tiles_at_once) {
+    const RowTile& tile = params.row_tiles[i];
+    const int64_t in_pass = min(params.pass_count, tile.num_candidates - params.pass_first);
+    if (in_pass <= share) continue;
+    block.Run(tile, params.pass_first + share, stride, static_cast<uint32_t>((in_pass - share - 1) / stride + 1));
+  }
+}
+
+}  // namespace maxsim::cuda::sm80

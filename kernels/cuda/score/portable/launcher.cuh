@@ -1,0 +1,24 @@
+// Host side of one instance of the scoring kernel; included by the files in instantiations/ alone.
+#pragma once
+
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/score/portable/kernel.cuh"
+#include "kernels/cuda/score/score_launch.h"
+
+namespace maxsim::cuda {
+
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Prepare(int shared_bytes) {
+  return cudaFuncSetAttribute(sm80::ScoreKernel<kType, kTile, kResident, kAlign>,
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+}
+
+template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
+cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Launch(const ScorePlan& plan,
+                                                                         const ScoreParams& params,
+                                                                         cudaStream_t stream) {
+  return LaunchKernel(sm80::ScoreKernel<kType, kTile, kResident, kAlign>, plan.grid(), plan.threads,
+                      static_cast<size_t>(plan.shared_bytes), stream, params);
+}
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,50 @@
+// cp.async: 16-byte copies from global to shared memory that pass by the registers, completed in groups (sm_80).
+#pragma once
+
+#include <cstdint>
+
+namespace maxsim::cuda::sm80 {
+
+// `shared` is an address in the shared window and, like `global`, a multiple of 16.
+__device__ __forceinline__ void CopyAsync16(uint32_t shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n" ::"r"(shared), "l"(global) : "memory");
+}
+
+// Writes zeros instead of reading where `present` is false; `global` must be a valid address all the same.
+__device__ __forceinline__ void CopyAsync16OrZero(uint32_t shared, const void* global, bool present) {
+  const int source_bytes = present ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(global), "r"(source_bytes)
+               : "memory");
+}
+
+// Closes the group of this thread's copies since the last call. An empty group counts too.
+__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+
+// Waits until at most `kPending` of this thread's groups are still on their way.
+template <int kPending>
+__device__ __forceinline__ void WaitCopies() {
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+}
+
+// Waits until all but the last `pending` groups are there, for a number known at run time, 0 .. 6 (the instruction
+// takes a constant).
+__device__ __forceinline__ void WaitCopies(int pending) {
+  switch (pending) {
+    case 0:
+      return WaitCopies<0>();
+    case 1:
+      return WaitCopies<1>();
+    case 2:
+      return WaitCopies<2>();
+    case 3:
+      return WaitCopies<3>();
+    case 4:
+      return WaitCopies<4>();
+    case 5:
+      return WaitCopies<5>();
+    default:
+      return WaitCopies<6>();
+  }
+}
+
+}  // namespace maxsim::cuda::sm80

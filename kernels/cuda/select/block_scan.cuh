@@ -1,0 +1,49 @@
+// Sums and extremes over a thread block of kSelectThreads threads.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/plan/select.h"
+
+namespace maxsim::cuda {
+
+inline constexpr int kSelectWarps = kSelectThreads / 32;
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
+// Shared memory of the functions below: they leave it to be read, so a barrier of the block must lie between two calls.
+struct ScanSpace {
+  uint32_t first[kSelectWarps];
+  uint32_t second[kSelectWarps];
+};
+
+// Sum of `value` over the threads before this one.
+__device__ __forceinline__ uint32_t SumBefore(uint32_t value, ScanSpace& space) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  uint32_t inclusive = value;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const uint32_t below = __shfl_up_sync(kAllLanes, inclusive, distance);
+    if (lane >= distance) inclusive += below;
+  }
+  if (lane == 31) space.first[warp] = inclusive;
+  __syncthreads();
+  const uint32_t of_warp = space.first[lane];
+  return inclusive - value + __reduce_add_sync(kAllLanes, lane < warp ? of_warp : 0u);
+}
+
+// The least `low` and the greatest `high`, for all threads.
+__device__ __forceinline__ uint2 Extremes(uint32_t low, uint32_t high, ScanSpace& space) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  low = __reduce_min_sync(kAllLanes, low);
+  high = __reduce_max_sync(kAllLanes, high);
+  if (lane == 0) {
+    space.first[warp] = low;
+    space.second[warp] = high;
+  }
+  __syncthreads();
+  return {__reduce_min_sync(kAllLanes, space.first[lane]), __reduce_max_sync(kAllLanes, space.second[lane])};
+}
+
+}  // namespace maxsim::cuda

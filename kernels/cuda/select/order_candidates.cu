@@ -1,0 +1,115 @@
+// Orders the candidates of each list by the length of their documents, longest first, and cuts them into units.
+//
+// One thread block a list: a counting sort over bins of similar lengths (sixteen to an octave), then a prefix sum over
+// the ordered lengths, whose steps of `unit_octets` are the units. Which of two documents of one bin comes first
+// depends on the threads' order; no score does.
+#include "kernels/cuda/select/order_candidates.h"
+
+#include "kernels/cuda/runtime/grid_order.cuh"
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/select/block_scan.cuh"
+#include "kernels/limits.h"
+#include "kernels/plan/select.h"
+
+namespace maxsim::cuda {
+namespace {
+
+constexpr int kThreads = kSelectThreads;
+constexpr int kBinsOfOctave = 16;
+constexpr int kOctaves = 14;  // up to 2^14 octets
+constexpr int kBins = kBinsOfOctave * kOctaves;
+constexpr int kCandidatesOfUnit = 32;  // at most: a warp looks them up
+constexpr int kAtOnce = 4;             // candidates that a thread looks up together
+constexpr int kRound = kAtOnce * kThreads;
+static_assert(kBins <= kThreads);
+static_assert((kMaxDocumentTokens + kOctetTokens - 1) / kOctetTokens < int64_t{1} << kOctaves);
+
+// The bin of a document of 1 .. 2^14 - 1 octets; long documents have the first bins.
+__device__ __forceinline__ int BinOf(int32_t octets) {
+  const int octave = 31 - __clz(octets);
+  const int place = ((octets << 4) >> octave) & (kBinsOfOctave - 1);
+  return kBins - 1 - (octave * kBinsOfOctave + place);
+}
+
+__global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_constant__ OrderCall call) {
+  __shared__ uint16_t groups_of[kMostOrderedCandidates];  // of the ordered documents
+  __shared__ uint32_t bins[kBins];                        // candidates; then where the next one of the bin goes
+  __shared__ ScanSpace scan;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kBins) bins[thread] = 0;
+  WaitForEarlierGrids();
+  const RowTile& tile = call.row_tiles[blockIdx.x];
+  const int32_t begin = tile.order_begin;
+  if (blockIdx.x > 0 && call.row_tiles[blockIdx.x - 1].order_begin == begin) return;  // the same list once more
+  const int count = static_cast<int>(tile.num_candidates);
+  const uint32_t* const ordinals = tile.ordinals_begin < 0 ? nullptr : call.ordinals + tile.ordinals_begin;
+  __syncthreads();
+
+  // The thread's candidates, kAtOnce of which are looked up together; those of the last round stay.
+  PlacedCandidate candidates[kAtOnce];
+  const auto look_up = [&](int first) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const auto position = static_cast<uint32_t>(min(first + i * kThreads, count - 1));
+      const uint32_t ordinal = ordinals == nullptr ? position : ordinals[position];
+      const auto begin = static_cast<int32_t>(call.offsets[ordinal]);
+      const int32_t tokens = static_cast<int32_t>(call.offsets[ordinal + 1]) - begin;
+      candidates[i] = {position, begin, tokens, call.scales == nullptr ? 1.0f : call.scales[ordinal]};
+    }
+  };
+  const auto for_each = [&](bool known, auto visit) {
+#pragma unroll 1
+    for (int first = thread; first < count; first += kRound) {
+      if (!known) look_up(first);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i * kThreads < count) visit(candidates[i]);
+      }
+    }
+  };
+
+  for_each(false, [&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(OctetsIn(candidate.tokens))], 1u); });
+  __syncthreads();
+  const uint32_t first_of_bin = SumBefore(thread < kBins ? bins[thread] : 0, scan);
+  if (thread < kBins) bins[thread] = first_of_bin;
+  __syncthreads();
+  for_each(count <= kRound, [&](const PlacedCandidate& candidate) {
+    const int32_t octets = OctetsIn(candidate.tokens);
+    const uint32_t place = atomicAdd(&bins[BinOf(octets)], 1u);
+    groups_of[place] = static_cast<uint16_t>(octets);
+    call.order.placed[begin + place] = candidate;
+  });
+  __syncthreads();
+
+  // A work unit has what begins in a step of unit_octets. So that none has more than kCandidatesOfUnit, nor none at
+  // all, short documents count for more, and long ones for one step.
+  const uint32_t step = static_cast<uint32_t>(call.unit_octets), least = step / kCandidatesOfUnit;
+  const auto weight_of = [&](int place) { return min(max(uint32_t{groups_of[place]}, least), step); };
+  const int each = (count + kThreads - 1) / kThreads;
+  const int first = min(thread * each, count), end = min(first + each, count);
+  uint32_t weight = 0;
+  for (int i = first; i < end; ++i) weight += weight_of(i);
+  uint32_t before = SumBefore(weight, scan);
+  uint32_t* const units = call.order.units + begin;
+  for (int i = first; i < end; ++i) {
+    const uint32_t unit = before / step;
+    if (i == 0 || (before - weight_of(i - 1)) / step != unit) units[1 + unit] = static_cast<uint32_t>(i);
+    before += weight_of(i);
+    if (i + 1 < count) continue;
+    units[0] = unit + 1;
+    units[2 + unit] = static_cast<uint32_t>(count);
+  }
+}
+
+}  // namespace
+
+cudaError_t PrepareOrderCandidates() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, OrderCandidates);
+}
+
+cudaError_t LaunchOrderCandidates(const OrderCall& call, cudaStream_t stream) {
+  return LaunchOverlapping(OrderCandidates, static_cast<unsigned>(call.num_row_tiles), kThreads, 0, stream, call);
+}
+
+}  // namespace maxsim::cuda

@@ -1,8 +1,0 @@
-#include "kernels/cuda/sm90/deep_launcher.cuh"
-
-namespace maxsim::cuda::sm90 {
-
-template struct DeepKernelLauncher<ScalarType::kF16, ScoreTile::kDeep128>;
-template struct DeepKernelLauncher<ScalarType::kF16, ScoreTile::kDeep256>;
-
-}  // namespace maxsim::cuda::sm90

@@ -1,0 +1,33 @@
+// What the planners expect calls to take: all measured paces, and the comparisons that are made of them. Pure
+// functions; they choose among kernels and never affect results.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "kernels/plan/row_tiles.h"
+#include "kernels/plan/score.h"
+#include "kernels/plan/shares.h"
+
+namespace maxsim {
+
+// Returns the estimated time of a call over `groups` with the tiling, in candidates read at the memory's pace.
+double EstimatedReads(absl::Span<const QueryGroup> groups, ScoreTile tile);
+
+// Returns whether the stream kernel, which reads documents anew for every query tile, is done before the wide or deep
+// row tiles `other`, because it begins and ends sooner. `document_bytes` are those of a document on average.
+bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroup> groups, ScoreTile other, double document_bytes,
+                    int32_t num_sms);
+
+// Returns whether documents differ so much in length, and `grid` thread blocks have so many of them, that half of a
+// thread block's share or more is left to be claimed.
+bool IsUnequal(const ScorePlan& plan, const StreamCandidates& candidates, int64_t grid);
+
+// Returns whether teams of thread blocks are done sooner than thread blocks that take whole documents. The thread block
+// with the most documents decides the latter: it has only its own pace, where teams have the memory's.
+bool TeamsAreSooner(const ScorePlan& plan, const StreamCandidates& candidates);
+
+// Returns whether ordering `total` candidates saves more time at the end of a wide or deep kernel than it takes.
+bool OrderingIsWorthwhile(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t longest_tokens);
+
+}  // namespace maxsim

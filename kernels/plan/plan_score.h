@@ -1,0 +1,26 @@
+// Planning a scoring call (kernels/plan/score.h): pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/row_tiles.h"
+#include "kernels/plan/score.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// Plans a scoring call. `document_bytes` are those of a document in device memory, on average: whether a short call is
+// streamed depends on them, and how many thread blocks a stream kernel may cut few documents for. 0: there is work for
+// long enough that beginning and ending do not matter, and documents are not cut. INVALID_ARGUMENT for a dimension
+// outside the limits; FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroup> groups,
+                                    const DeviceLimits& limits, double document_bytes = 0);
+
+// Plans the search for matching tokens of one query of `num_query_tiles` query tiles in `num_documents` documents.
+absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_query_tiles, int64_t num_documents,
+                                    const DeviceLimits& limits);
+
+}  // namespace maxsim

@@ -1,0 +1,51 @@
+// Rows of queries and documents as every scoring kernel sees them: how many share a sum, how wide their parts are, and
+// how they are padded in device memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// Rows of a query tile: query tokens whose weighted maxima are added by one butterfly. The number is part of the order
+// of additions, so it is never to be tuned.
+inline constexpr int32_t kQueryTileTokens = 32;
+
+// The tail of a query (its tokens beyond the last whole query tile; all tokens of a shorter query) may share a query
+// tile with other tails over the same documents: four tails of up to this many tokens, or two of up to twice as many.
+// Absent tokens add zeros, so that a part of the butterfly gives the same bits.
+inline constexpr int32_t kShortQueryTokens = 8;
+
+// Returns the rows that a query takes where tails share query tiles: whole query tiles, and 8 or 16 rows of a shared
+// one.
+constexpr int64_t PackedRows(int64_t num_tokens) {
+  const int64_t rest = num_tokens % kQueryTileTokens;
+  if (rest == 0) return num_tokens;
+  if (rest <= kShortQueryTokens) return num_tokens - rest + kShortQueryTokens;
+  if (rest <= 2 * kShortQueryTokens) return num_tokens - rest + 2 * kShortQueryTokens;
+  return num_tokens - rest + kQueryTileTokens;
+}
+
+// Bytes that one k-step of the inner loop takes of a row: 16 half-precision columns (the k of one tensor-core
+// instruction, whose sum is the unit of the order of additions), 32 INT8 columns, or 8 FP32 ones.
+inline constexpr int32_t kStepBytes = 32;
+
+// Columns whose products are added in one chain. Wider rows are cut into chains of this many columns, whose sums are
+// added in order: a chain of 4,096 FP32 additions (or of 256 tensor-core steps, which truncate) drifts by more than
+// 1e-5 when all products have one sign. The number is part of the order of additions, but for INT8, whose sums are
+// exact.
+inline constexpr int32_t kChainColumns = 1024;
+
+// Rows of documents and queries in device memory are padded with zero columns to a multiple of this, so that they are
+// whole vectors of 16 bytes.
+inline constexpr int32_t kRowAlignColumns = 8;
+inline constexpr int32_t kRowAlignColumnsI8 = 16;
+
+// Returns the bytes of one row in device memory: the only place that says how rows are padded there.
+constexpr int64_t DeviceRowBytes(ScalarType type, int32_t dim) {
+  const int32_t align = type == ScalarType::kI8 ? kRowAlignColumnsI8 : kRowAlignColumns;
+  return int64_t{(dim + align - 1) / align * align} * static_cast<int64_t>(SizeOf(type));
+}
+
+}  // namespace maxsim

@@ -1,0 +1,207 @@
+#include "kernels/plan/plan_score.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/portable/config.h"
+#include "kernels/limits.h"
+#include "kernels/plan/ceil_div.h"
+#include "kernels/plan/cost_model.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/row_tiles.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score.h"
+#include "kernels/plan/score_tile.h"
+
+namespace maxsim {
+namespace {
+
+bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, const DeviceLimits& limits) {
+  switch (tile) {
+    case ScoreTile::kRows32Narrow:
+      return type != ScalarType::kF32 && row_bytes <= TraitsOf(tile).chunk_bytes;
+    case ScoreTile::kRows32:
+      return true;
+    case ScoreTile::kRows64:
+      return type != ScalarType::kF32;
+    case ScoreTile::kRows128:
+      // Its registers have no room for a second set of sums.
+      return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kChainColumns);
+    case ScoreTile::kWide128:
+    case ScoreTile::kWide256:
+      return type != ScalarType::kF32 && row_bytes <= kWideMaxRowBytes && limits.hopper && limits.tensor_maps &&
+             WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
+             WideLayoutOf(2).total <= limits.shared_bytes_per_block;
+    case ScoreTile::kStream32:
+      return type != ScalarType::kF32 && limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
+             StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
+    case ScoreTile::kDeep128:
+    case ScoreTile::kDeep256:
+      // A row's sums are of one piece; those of I8 always are.
+      return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
+             limits.hopper && limits.tensor_maps &&
+             DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
+  }
+  return false;
+}
+
+ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const QueryGroup> groups,
+                     const DeviceLimits& limits, double document_bytes) {
+  ScoreTile best = ScoreTile::kRows32;
+  double least = std::numeric_limits<double>::infinity();
+  for (ScoreTile tile : kAllScoreTiles) {
+    if (!limits.Allows(tile) || !CanRun(tile, type, dim, row_bytes, limits)) continue;
+    if (const double reads = EstimatedReads(groups, tile); reads < least) {
+      best = tile;
+      least = reads;
+    }
+  }
+  const bool may_stream = document_bytes > 0 && (IsWide(best) || IsDeep(best)) && limits.Allows(ScoreTile::kStream32) &&
+                          CanRun(ScoreTile::kStream32, type, dim, row_bytes, limits);
+  return may_stream && StreamIsSooner(row_bytes, groups, best, document_bytes, limits.num_sms) ? ScoreTile::kStream32
+                                                                                               : best;
+}
+
+// The most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages do.
+int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
+  for (int32_t stages = kMaxStages; stages >= kMinStages; --stages) {
+    if (LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total <= budget) return stages;
+  }
+  return 0;
+}
+
+// Picks residency, stages and thread blocks a multiprocessor. Two or more blocks a multiprocessor hide each other's
+// barriers, so a plan with them is taken where it leaves a ring of three stages; a query tile too wide to stay is
+// streamed.
+bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
+  const TileTraits traits = TraitsOf(plan.tile);
+  const auto fits = [&](bool resident, int32_t blocks_per_sm, int32_t least_stages) {
+    const int64_t budget = std::min<int64_t>(limits.shared_bytes_per_sm / blocks_per_sm - limits.reserved_shared_bytes,
+                                             limits.shared_bytes_per_block);
+    if (blocks_per_sm * traits.threads() > limits.max_threads_per_sm) return false;
+    const int32_t stages = StagesWithin(plan, resident, budget);
+    if (stages < least_stages) return false;
+    plan.query_resident = resident;
+    plan.stages = stages;
+    plan.blocks_per_sm = blocks_per_sm;
+    plan.shared_bytes = LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total;
+    return true;
+  };
+  const bool streamable = plan.tile != ScoreTile::kRows32Narrow;  // whose rows always fit
+  return fits(true, 2, 3) || (streamable && fits(false, 2, 3)) || fits(true, 1, 3) ||
+         (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
+}
+
+// A Hopper kernel's ring takes all the shared memory; it runs on every multiprocessor and deals out the work itself.
+void PlanHopper(absl::Span<const QueryGroup> groups, const DeviceLimits& limits, double document_bytes,
+                ScorePlan& plan) {
+  plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
+  plan.query_resident = true;
+  plan.blocks_per_sm = 1;
+  if (IsWide(plan.tile)) {
+    plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, kWideHalfBytes));
+    plan.tile_tokens = kWideTokens;
+    plan.threads = kWideThreads;
+    plan.stages = WideStages(plan.num_chunks);
+    plan.shared_bytes = WideLayoutOf(plan.num_chunks).total;
+  } else if (IsDeep(plan.tile)) {
+    const DeepShape shape = DeepShapeOf(plan.tile, plan.row_bytes, limits.shared_bytes_per_block);
+    plan.num_chunks = DeepChunks(plan.row_bytes);
+    plan.tile_tokens = kDeepTokens;
+    plan.threads = kDeepThreads;
+    plan.query_resident = shape.query_resident;
+    plan.stages = shape.stages;
+    plan.shared_bytes = DeepLayoutOf(plan.tile, shape, plan.num_chunks).total;
+  } else {
+    const StreamShape shape = StreamShapeOf(plan.row_bytes);
+    plan.num_chunks = 1;
+    plan.tile_tokens = shape.tile_tokens;
+    plan.threads = shape.threads();
+    plan.stages = shape.stages;
+    plan.shared_bytes = shape.Layout().total;
+  }
+  plan.num_row_tiles = RowTiles(groups, plan.tile);
+  plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : CountHalfTiles(groups, plan.tile);
+  plan.row_tiles_at_once = 1;
+  // Documents of a stream kernel may be several blocks' (StreamShares).
+  const double tile_bytes = static_cast<double>(plan.tile_tokens) * plan.row_bytes;
+  const double pieces = IsStream(plan.tile) ? document_bytes / tile_bytes : 1;
+  const double most_blocks = static_cast<double>(RowTileCandidates(groups, plan.tile)) * std::max(pieces, 1.0);
+  plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<double>(most_blocks, 1, limits.num_sms));
+}
+
+absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const QueryGroup> groups,
+                               const DeviceLimits& limits, double document_bytes) {
+  if (dim < kMinDim || dim > kMaxDim) {
+    return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
+  }
+  ScorePlan plan;
+  plan.type = type;
+  plan.align = align;
+  plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
+  plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits, document_bytes);
+  if (IsHopper(plan.tile)) {
+    PlanHopper(groups, limits, document_bytes, plan);
+    return plan;
+  }
+  const TileTraits traits = TraitsOf(plan.tile);
+  plan.tile_tokens = traits.tokens;
+  plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
+  plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, traits.chunk_bytes));
+  plan.chunks_of_chain = kChainColumns * static_cast<int32_t>(SizeOf(type)) / traits.chunk_bytes;
+  plan.threads = traits.threads();
+  if (!FillMultiprocessor(limits, plan)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no scoring kernel fits the device: ", maxsim::Name(plan.tile), " takes ",
+                     LayoutOf(plan.tile, false, align, plan.row_bytes, kMinStages).total, " bytes of shared memory; ",
+                     limits.ToString()));
+  }
+  plan.num_row_tiles = RowTiles(groups, plan.tile);
+  int64_t most_candidates = 1;
+  for (const QueryGroup& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
+  const int64_t resident_blocks = int64_t{limits.num_sms} * plan.blocks_per_sm;
+  plan.row_tiles_at_once = static_cast<int32_t>(std::clamp<int64_t>(plan.num_row_tiles, 1, resident_blocks));
+  plan.blocks_per_row_tile =
+      static_cast<int32_t>(std::clamp<int64_t>(resident_blocks / plan.row_tiles_at_once, 1, most_candidates));
+  return plan;
+}
+
+}  // namespace
+
+std::string ScorePlan::ToString() const {
+  const TileTraits traits = TraitsOf(tile);
+  if (IsHopper(tile)) {
+    return absl::StrCat("score ", std::string(Name(type)), " ", maxsim::Name(tile), " (", traits.rows, " rows x ",
+                        tile_tokens, " tokens, query ", query_resident ? "resident" : "streamed", "), ", num_steps,
+                        " steps, ", stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads,
+                        " threads, ", num_row_tiles, " row tiles",
+                        tile == ScoreTile::kWide256 && num_half_tiles > 0
+                            ? absl::StrCat(" (", num_half_tiles, " of half the rows or less)")
+                            : "",
+                        ", grid ", grid());
+  }
+  return absl::StrCat(align ? "align" : "score", " ", std::string(Name(type)), " ", Name(tile), " (", traits.rows,
+                      " rows x ", traits.tokens, " tokens x ", traits.chunk_bytes, " bytes, query ",
+                      query_resident ? "resident" : "streamed", "), ", num_steps, " steps in ", num_chunks, " chunks, ",
+                      stages, " stages, ", shared_bytes, " bytes of shared memory, ", threads, " threads, ",
+                      blocks_per_sm, " blocks a multiprocessor, ", num_row_tiles, " row tiles, grid ",
+                      row_tiles_at_once, " x ", blocks_per_row_tile);
+}
+
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroup> groups,
+                                    const DeviceLimits& limits, double document_bytes) {
+  return Plan(type, dim, /*align=*/false, groups, limits, document_bytes);
+}
+
+absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_query_tiles, int64_t num_documents,
+                                    const DeviceLimits& limits) {
+  const QueryGroup group{num_query_tiles, num_documents};
+  return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits, /*document_bytes=*/0);
+}
+
+}  // namespace maxsim

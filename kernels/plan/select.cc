@@ -1,0 +1,64 @@
+#include "kernels/plan/select.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/plan/ceil_div.h"
+#include "kernels/plan/device_limits.h"
+
+namespace maxsim {
+namespace {
+
+// Scores of a split: fewer cost more in waiting for one another than their reading takes.
+constexpr int64_t kSplitScores = 8192;
+// Up to so many scores a single thread block selects alone, and waits for no other.
+constexpr int64_t kOneBlockScores = 2 * kSplitScores;
+// Groups for each result, at least.
+constexpr int64_t kBucketsOfResult = 3;
+// A split's list: scores in ascending order send up to 128 neighbours to one split.
+constexpr int64_t kLeastListKeys = 256;
+
+int64_t MostSplits(int64_t num_queries, const DeviceLimits& limits) {
+  return std::clamp<int64_t>(limits.num_sms / std::max<int64_t>(num_queries, 1), 1, kMaxSelectSplits);
+}
+
+}  // namespace
+
+SelectPlan PlanSelect(int64_t num_candidates, int64_t k, int64_t num_queries, const DeviceLimits& limits) {
+  // Candidates that a block of 256 threads ranks, eight lanes each.
+  constexpr int64_t kKeysRankedByBlock = 32;
+  SelectPlan plan;
+  if (num_candidates <= kRankAllCandidates) {
+    plan.rank_blocks = static_cast<int32_t>(std::max<int64_t>(CeilDiv(num_candidates, kKeysRankedByBlock), 1));
+    return plan;
+  }
+  const int64_t least_buckets = kBucketsOfResult * k;
+  int64_t splits = 1;
+  if (num_candidates > kOneBlockScores || least_buckets > kSelectThreads) {
+    splits = std::max(CeilDiv(num_candidates, kSplitScores), CeilDiv(least_buckets, kSelectThreads));
+    // A thread should have a few scores to take the maximum of.
+    splits = std::min(splits, CeilDiv(num_candidates, 2 * kSelectThreads));
+  }
+  splits = std::min(splits, MostSplits(num_queries, limits));
+  int64_t buckets = 32;
+  while (buckets * splits < least_buckets) buckets *= 2;
+  const bool bounded =
+      buckets <= kSelectThreads && buckets * splits <= std::min<int64_t>(kMaxSelectBuckets, num_candidates / 4);
+  plan.splits = static_cast<int32_t>(splits);
+  plan.buckets = bounded ? static_cast<int32_t>(buckets) : 0;
+  plan.list_keys = static_cast<int32_t>(kLeastListKeys + CeilDiv(5 * k, 2 * splits));
+  return plan;
+}
+
+int64_t MostSelectKeys(int64_t num_queries, int64_t num_results, const DeviceLimits& limits) {
+  const int64_t splits = std::max<int64_t>(limits.num_sms, num_queries);
+  return (kLeastListKeys + 1) * splits + 5 * CeilDiv(num_results, 2);
+}
+
+std::string SelectPlan::ToString() const {
+  if (!large()) return absl::StrCat("ranking of all candidates on ", rank_blocks, " blocks");
+  if (buckets == 0) return absl::StrCat("selection by histograms on ", splits, " blocks");
+  return absl::StrCat("selection by the maxima of ", splits, " x ", buckets, " groups");
+}
+
+}  // namespace maxsim

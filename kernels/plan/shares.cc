@@ -1,0 +1,113 @@
+#include "kernels/plan/shares.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/ceil_div.h"
+#include "kernels/plan/cost_model.h"
+#include "kernels/plan/score.h"
+
+namespace maxsim {
+namespace {
+
+// Blocks of a team, where `grid` blocks make teams that have room for their candidates; else 1. The fewest teams that
+// leave as few blocks as possible without one.
+int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
+  if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMostTeamCandidates) return 1;
+  // A team has parts of two row tiles at most, so that two of its work units may lack up to 31 candidates.
+  const int64_t room =
+      num_row_tiles == 1 ? 32 * kTeamUnits : std::min<int64_t>(32 * (kTeamUnits - 1) + 1, candidates.regular);
+  int64_t best = 1, most_blocks = 0;
+  for (int64_t teams = CeilDiv(candidates.total, room); teams <= grid / 2 && most_blocks < grid; ++teams) {
+    const int64_t blocks = grid / teams;
+    if (teams * blocks <= most_blocks) continue;
+    best = blocks;
+    most_blocks = teams * blocks;
+  }
+  return static_cast<int32_t>(best);
+}
+
+}  // namespace
+
+int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
+  if (num_documents == 0 || offsets[num_documents] == 0) return 0;
+  constexpr double kMostMeans = 16;
+  const auto num_tokens = static_cast<double>(offsets[num_documents]);
+  const double mean = num_tokens / static_cast<double>(num_documents);
+  double squares = 0;
+  for (int64_t n = 0; n < num_documents; ++n) {
+    const double tokens = std::min(static_cast<double>(offsets[n + 1] - offsets[n]), kMostMeans * mean);
+    squares += tokens * tokens;
+  }
+  return static_cast<int64_t>(std::max(squares / num_tokens - mean, 0.0));
+}
+
+StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates, const StreamTuning& tuning) {
+  // Measured on an H200 (docs/performance/kernels.md). A claim is looked up while those before it are read, so that
+  // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
+  constexpr int64_t kCoarseBytes = 130 << 10;
+  constexpr int64_t kFineBytes = 64 << 10;
+  // Blocks of few candidates, or few bytes, are dealt all: claims would cost them more than unequal shares do, as those
+  // that have more draw the pace that the others leave.
+  constexpr int64_t kFewCandidates = 16;
+  constexpr int64_t kFewBytes = 2 << 20;
+  // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
+  constexpr int64_t kOpenBytes = 1000 << 10;
+  // Of unequal documents a half, or what makes up for the spread. Small shares are claimed in the smallest pieces that
+  // can be looked up meanwhile.
+  constexpr int64_t kLeastClaimBytes = 24 << 10;
+  constexpr int64_t kOpenSpreads = 8;
+  StreamShares shares;
+  const int64_t total = shares.total = candidates.total;
+  const int64_t grid = std::clamp<int64_t>(total, 1, plan.grid());
+  const int64_t mean_bytes = std::max<int64_t>(candidates.mean_tokens * plan.row_bytes, 1);
+  const int64_t share_bytes = total * mean_bytes / grid;
+  const bool small = total < grid * kFewCandidates || share_bytes < kFewBytes;
+  const bool teams =
+      tuning.teams >= 0 ? tuning.teams > 0 : tuning.dealt_percent < 0 && small && TeamsAreSooner(plan, candidates);
+  if (teams) shares.team_blocks = TeamBlocks(plan.grid(), plan.num_row_tiles, candidates);
+  if (shares.team_blocks > 1) {
+    const int32_t num_teams = plan.grid() / shares.team_blocks;
+    shares.blocks = num_teams * shares.team_blocks;
+    shares.dealt = total;
+    shares.each = total / num_teams;
+    shares.extra_until = static_cast<int32_t>(total % num_teams);
+    return shares;
+  }
+  shares.blocks = static_cast<int32_t>(grid);
+  // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
+  const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
+  int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
+  const bool unequal = IsUnequal(plan, candidates, grid);
+  if (unequal) {
+    open_bytes =
+        std::max(open_bytes, std::min(kOpenSpreads * candidates.spread_tokens * plan.row_bytes, share_bytes / 2));
+  }
+  int64_t open = open_bytes * grid / mean_bytes;
+  if (tuning.dealt_percent >= 0) open = total - total * std::min(tuning.dealt_percent, 100) / 100;
+  open = std::min(open, total);
+  shares.dealt = total - open;
+  shares.each = shares.dealt / grid;
+  shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
+  const auto claim = [&](int64_t usual_bytes, int32_t tuned) {
+    const int64_t bytes = small && unequal ? kLeastClaimBytes : usual_bytes;
+    const int64_t of_claim = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
+    return static_cast<int32_t>(std::clamp<int64_t>(of_claim, 1, 32));
+  };
+  shares.coarse = claim(kCoarseBytes, tuning.coarse);
+  shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
+  // Fine claims for the last of it: two coarse ones of every block, or a quarter.
+  const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
+  shares.coarse_claims = (open - last) / shares.coarse;
+  return shares;
+}
+
+std::string StreamShares::ToString() const {
+  if (team_blocks > 1) return absl::StrCat(total, " candidates, dealt to teams of ", team_blocks);
+  return absl::StrCat(total, " candidates, ", dealt, " dealt, ", coarse_claims, " claims of ", coarse, ", then of ",
+                      fine);
+}
+
+}  // namespace maxsim

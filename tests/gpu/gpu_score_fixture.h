@@ -1,0 +1,68 @@
+// What the tests of the scoring kernels share: tilings, storage types, and one call on each of Hopper's tilings.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/support/contract_runner.h"
+
+namespace maxsim::test {
+
+inline constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
+
+// The Hopper tilings for rows of `dim` columns: of several blocks of rows, and stream32 beside the wide ones (over
+// wider rows it has tests of its own).
+inline std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
+  if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
+    return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
+  }
+  if (DeviceRowBytes(type, dim) > kDeepMaxRowBytes) return {};
+  return {ScoreTile::kDeep128, ScoreTile::kDeep256};
+}
+
+constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(tile); }
+
+using Shape = std::pair<ScalarType, int32_t>;  // storage and columns
+
+// Those that the Hopper tiles score.
+inline constexpr ScalarType kHopperTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
+
+class GpuScoreTest : public GpuTest {
+ protected:
+  // Every candidate's score of one query, checked against FP64.
+  void Check(Executor& executor, const Documents& loaded, const RandomDocuments& documents, const Query& query) {
+    ExpectMatchesReference(documents, query, TopK(executor, loaded, {query})[0]);
+  }
+
+  // A long query, a list and a short query on each of Hopper's tiles, over six documents.
+  void CheckHopperTiles(int32_t dim, const std::vector<int64_t>& lengths) {
+    const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+    for (ScalarType type : kHopperTypes) {
+      const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
+      const std::unique_ptr<Documents> loaded = Load(documents);
+      const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 300);
+      const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
+      for (ScoreTile tile : HopperTiles(type, dim)) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
+        executor->AllowTiles(Only(tile));
+        Check(*executor, *loaded, documents, query.view(6));
+        EXPECT_EQ(executor->last_plan().tile, tile);
+        Query listed = query.view(5);
+        listed.ordinals = ordinals.data();
+        listed.num_candidates = static_cast<int64_t>(ordinals.size());
+        EXPECT_EQ(TopK(*executor, *loaded, {listed, query.view(1)}).front().size(), 5u);
+      }
+    }
+  }
+};
+
+}  // namespace maxsim::test

@@ -1,0 +1,103 @@
+// Candidate lists that are joined on the device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/call/cuda_executor.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "tests/gpu/gpu_score_fixture.h"
+#include "tests/support/contract_runner.h"
+
+namespace maxsim::test {
+namespace {
+
+// Lists that overlap, among them the same one twice, one with documents several times, and one that is like no other.
+TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
+  constexpr int kNumDocuments = 40000;  // more than a thread block reads off the bitmap
+  ExecutorOptions options;
+  options.max_queries = 64;
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
+  const bool hopper = backend().device()->limits.hopper;
+  for (const auto& [type, dim] : {Shape(ScalarType::kF16, 64), Shape(ScalarType::kF16, 264),
+                                  Shape(ScalarType::kBF16, 128), Shape(ScalarType::kI8, 96)}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, RandomLengths(1, kNumDocuments, 1, 30));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (const std::vector<int32_t>& lengths : {std::vector<int32_t>{32, 31, 1, 17, 8, 9}, {64, 33, 5}, {100, 7, 3}}) {
+      std::mt19937 random(TestSeed());
+      std::vector<RandomQuery> storage;
+      std::vector<std::vector<uint32_t>> lists;
+      std::vector<Query> queries;
+      for (int i = 0; i < 19; ++i) {
+        const int32_t length = lengths[i % lengths.size()];
+        storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim, length));
+        if (i % 3 == 0) storage.back().weights = MixedWeights(TestSeed() + i, length);
+        std::vector<uint32_t>& list = lists.emplace_back();
+        // Every 31st document, and those in turn of which a list has three quarters.
+        for (uint32_t n = 0; n < kNumDocuments; n += 31) {
+          if (random() % 4 != 0) list.push_back(n);
+        }
+        if (i == 3) list.insert(list.begin(), 100, kNumDocuments - 1);
+        if (i == 7) list = {5, 5, 7};
+        std::shuffle(list.begin(), list.end(), random);
+      }
+      lists[5] = lists[4];
+      for (int i = 0; i < 19; ++i) {
+        // One takes the whole shard, and two have a list between them.
+        queries.push_back(storage[i].view(i == 2 ? 2000 : 50, i == 11 ? nullptr : &lists[i == 9 ? 8 : i]));
+      }
+      executor->AllowTiles(~uint32_t{0});
+      executor->SetJoins(cuda::Joins::kNever);
+      const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
+      EXPECT_EQ(executor->last_joins(), 0);
+      ExpectMatchesReference(documents, queries[3], expected[3]);
+      executor->SetJoins(cuda::Joins::kWheneverReadsAreSaved);
+      std::vector<ScoreTile> tiles = {ScoreTile::kRows64, ScoreTile::kRows128};
+      if (hopper && dim <= 128) tiles.insert(tiles.end(), {ScoreTile::kWide128, ScoreTile::kWide256});
+      if (hopper && dim > 128) tiles.insert(tiles.end(), {ScoreTile::kDeep128, ScoreTile::kDeep256});
+      for (ScoreTile tile : tiles) {
+        SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile) << ", first query of "
+                                        << lengths[0] << " tokens");
+        executor->AllowTiles(Only(tile));
+        for (int run = 0; run < 2; ++run) {
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
+          EXPECT_EQ(executor->last_plan().tile, tile);
+          // Two blocks a row tile: queries of 64 tokens have one each, and would read a union as often as their lists.
+          if (tile != ScoreTile::kRows64 || lengths[0] != 64) {
+            EXPECT_GT(executor->last_joins(), 0);
+          }
+          for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
+        }
+      }
+    }
+  }
+}
+
+// Joining takes its time: short lists stay apart, and so do long ones that have little in common.
+TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
+  const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(1, 30000, 60, 60));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
+  // Eight lists of `size` documents, each beginning `step` further.
+  const auto joins = [&](uint32_t size, uint32_t step) {
+    std::vector<std::vector<uint32_t>> lists(8, std::vector<uint32_t>(size));
+    std::vector<Query> queries;
+    for (uint32_t i = 0; i < 8; ++i) {
+      std::iota(lists[i].begin(), lists[i].end(), i * step);
+      queries.push_back(query.view(10, &lists[i]));
+    }
+    TopK(*executor, *loaded, queries);
+    return executor->last_joins();
+  };
+  EXPECT_EQ(joins(100, 1), 0);
+  EXPECT_EQ(joins(3000, 3000), 0);
+  EXPECT_EQ(joins(3000, 2900), 0);
+  EXPECT_EQ(joins(3000, 100), 2);
+}
+
+}  // namespace
+}  // namespace maxsim::test

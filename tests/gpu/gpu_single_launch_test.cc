@@ -1,0 +1,337 @@
+// Lone calls (kernels/cuda/call/single_launch_call.h) against the same calls in several launches.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/runtime/repeated_launch.h"
+#include "kernels/plan/device_limits.h"
+#include "kernels/plan/shares.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/hold.h"
+#include "tests/support/contract_runner.h"
+
+namespace maxsim::test {
+namespace {
+
+class GpuSingleLaunchTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped() && !backend().device()->limits.hopper) GTEST_SKIP() << "the GPU is not of compute capability 9.0";
+  }
+
+  static std::vector<uint32_t> RandomList(uint64_t seed, size_t count, int64_t num_documents) {
+    std::mt19937_64 random(seed);
+    std::vector<uint32_t> list(count);
+    for (uint32_t& ordinal : list) ordinal = static_cast<uint32_t>(random() % static_cast<uint64_t>(num_documents));
+    return list;
+  }
+
+  // Runs a call both ways, several times; `lone`: whether one launch can do it.
+  void Check(const Documents& documents, const Query& query, bool lone) {
+    SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
+                                    << " query tokens, " << query.num_candidates << " listed candidates, k "
+                                    << query.top_k);
+    several_->SetSingleLaunchCalls(false);
+    const std::vector<Scored> expected = TopK(*several_, documents, {query})[0];
+    EXPECT_FALSE(several_->last_single_launch());
+    for (int run = 0; run < 3; ++run) {
+      ExpectSameBits(expected, TopK(*one_, documents, {query})[0]);
+      EXPECT_EQ(one_->last_single_launch(), lone);
+      EXPECT_GT(one_->last_timings().score, 0);
+      EXPECT_GT(one_->last_timings().copy_in, 0);
+      EXPECT_GT(one_->last_timings().select, 0);
+    }
+  }
+
+  // One-token documents that score, in FP16, what `scores` has.
+  void CheckScores(const std::vector<float>& scores) {
+    constexpr int32_t kDim = 64;
+    RandomDocuments documents = MakeDocuments(1, ScalarType::kF16, kDim, std::vector<int64_t>(scores.size(), 1));
+    RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 1);
+    std::vector<float> row(kDim, 0.0f);
+    row[3] = 1;
+    query.tokens.SetRow(0, row);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      row[3] = scores[i];
+      documents.tokens.SetRow(static_cast<int64_t>(i), row);
+    }
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const auto count = static_cast<int32_t>(scores.size());
+    for (const int32_t k : {1, 10, 100, 383, 384, 385, count}) Check(*loaded, query.view(k), true);
+  }
+
+  std::unique_ptr<cuda::CudaExecutor> one_, several_;
+};
+
+TEST_F(GpuSingleLaunchTest, EveryTypeWidthAndCount) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  const std::vector<int64_t> ragged = RandomLengths(TestSeed(), 5000, 1, 150);
+  const std::vector<int64_t> equal(3000, 20);
+  for (const ScalarType type : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
+    for (const int32_t dim : {16, 48, 64, 96, 128}) {
+      for (const bool is_ragged : {true, false}) {
+        const RandomDocuments documents = MakeDocuments(TestSeed() + 1, type, dim, is_ragged ? ragged : equal);
+        const std::unique_ptr<Documents> loaded = Load(documents);
+        for (const size_t count : {1, 2, 31, 33, 131, 133, 383, 385, 1000, 2047, 2048, 2049}) {
+          const std::vector<uint32_t> list = RandomList(TestSeed() + count, count, loaded->num_documents());
+          const int32_t num_tokens = static_cast<int32_t>(1 + count % 32);
+          RandomQuery query = MakeQuery(TestSeed() + count, type, dim, num_tokens);
+          if (count % 2 == 1) query.weights = MixedWeights(TestSeed() + count, num_tokens);
+          for (const int32_t k : {1, 100, 3000}) Check(*loaded, query.view(k, &list), count <= 2048);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuSingleLaunchTest, WholeShards) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  for (const size_t count : {1, 7, 1000, 2048, 2049}) {
+    const RandomDocuments documents =
+        MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), static_cast<int64_t>(count), 1, 90));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    Check(*loaded, MakeQuery(TestSeed(), ScalarType::kF16, 128, 32).view(100), count <= 2048);
+  }
+}
+
+// Longer queries, several of them, and rows that registers do not hold take several launches.
+TEST_F(GpuSingleLaunchTest, OtherCallsTakeSeveralLaunches) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  for (const auto& [dim, num_tokens] : {std::pair{128, 33}, std::pair{128, 400}, std::pair{256, 32}}) {
+    const RandomDocuments documents =
+        MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(TestSeed(), 700, 1, 90));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    Check(*loaded, MakeQuery(TestSeed(), ScalarType::kF16, dim, num_tokens).view(50), false);
+  }
+}
+
+TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  std::mt19937_64 random(TestSeed());
+  const auto draw = [&random](size_t count, auto value) {
+    std::vector<float> scores(count);
+    for (size_t i = 0; i < count; ++i) scores[i] = value(i, static_cast<float>(random() >> 40) / (1 << 24));
+    return scores;
+  };
+  for (const size_t count : {1000, 2048}) {
+    CheckScores(draw(count, [](size_t, float) { return 1.5f; }));
+    CheckScores(draw(count, [](size_t, float x) { return x < 0.5f ? 1.5f : 1.501f; }));
+    CheckScores(draw(count, [](size_t i, float) { return static_cast<float>(i); }));
+    CheckScores(draw(count, [](size_t i, float) { return -static_cast<float>(i); }));
+    CheckScores(draw(count, [](size_t, float x) { return x < 0.5f ? -20 - x : 20 + x; }));
+    CheckScores(draw(count, [](size_t i, float x) { return i == 77 ? 60000.0f : 1 + x / 100; }));
+    CheckScores(draw(count, [](size_t i, float x) { return i % 3 == 0 ? -60000.0f : 1 + x / 100; }));
+    CheckScores(draw(count, [](size_t i, float) { return i % 2 == 0 ? -0.0f : 0.0f; }));
+  }
+}
+
+// Calls that launch alike become a graph, which reads each call's own input; others in between do not mind it.
+TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetSingleLaunchCalls(false);
+  for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 5000, 1, 50));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    for (int run = 0; run < 60; ++run) {
+      const bool other = run >= 30 && run % 3 == 0;
+      const auto seed = TestSeed() + static_cast<uint64_t>(run);
+      const std::vector<uint32_t> list = RandomList(seed, 800, loaded->num_documents());
+      const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
+      const Query call = query.view(other ? 20 : 100, &list);
+      ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
+      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
+    }
+  }
+}
+
+// Documents of unequal length, of which a call leaves half to be claimed, or which teams cut: every call, and every
+// replay, begins with the counters that the one before it left.
+TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetSingleLaunchCalls(false);
+  std::vector<int64_t> lengths = RandomLengths(TestSeed(), 4000, 1, 60);
+  for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 900;
+  for (const auto& [type, teams] : std::vector<std::pair<ScalarType, int32_t>>{
+           {ScalarType::kF16, 0}, {ScalarType::kI8, 0}, {ScalarType::kF16, 1}, {ScalarType::kI8, 1}}) {
+    const StreamTuning tuning{.teams = teams};
+    one_->TuneStream(tuning);
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, lengths);
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
+    const int64_t spread_tokens = static_cast<const cuda::CudaDocuments&>(*loaded).spread_tokens();
+    for (int run = 0; run < 30; ++run) {
+      const auto seed = TestSeed() + static_cast<uint64_t>(run);
+      const std::vector<uint32_t> list = RandomList(seed, 1500, loaded->num_documents());
+      const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
+      const Query call = query.view(100, &list);
+      ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
+      EXPECT_TRUE(one_->last_single_launch());
+      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
+      const StreamShares shares = PlanStreamShares(one_->last_plan(), {1500, 1500, mean_tokens, spread_tokens}, tuning);
+      EXPECT_EQ(shares.all_dealt(), teams > 0);
+      EXPECT_EQ(shares.team_blocks > 1, teams > 0);
+    }
+  }
+}
+
+// The parts between two single-launch calls leave nothing behind that the next one minds, and executors do not mind
+// each other.
+TEST_F(GpuSingleLaunchTest, ManyTogether) {
+  const RandomDocuments documents =
+      MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 20000, 1, 100));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  std::vector<RandomQuery> queries;
+  std::vector<std::vector<uint32_t>> lists;
+  for (uint64_t i = 0; i < 8; ++i) {
+    queries.push_back(MakeQuery(TestSeed() + i, ScalarType::kF16, 128, static_cast<int32_t>(4 + 4 * i)));
+    lists.push_back(RandomList(TestSeed() + i, 1 + 290 * i, loaded->num_documents()));
+  }
+  std::vector<Query> calls;
+  for (size_t i = 0; i < queries.size(); ++i) calls.push_back(queries[i].view(100, &lists[i]));
+  several_ = MakeExecutor();
+  several_->SetSingleLaunchCalls(false);
+  std::vector<std::vector<Scored>> expected;
+  for (const Query& call : calls) expected.push_back(TopK(*several_, *loaded, {call})[0]);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
+      for (size_t run = 0; run < 200; ++run) {
+        const size_t i = (run * 3 + t) % calls.size();
+        if (run % 16 == 15) {  // several together
+          const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, {calls[i], calls[0]});
+          ExpectSameBits(expected[i], results[0]);
+          ExpectSameBits(expected[0], results[1]);
+        } else {
+          ExpectSameBits(expected[i], TopK(*executor, *loaded, {calls[i]})[0]);
+          EXPECT_TRUE(executor->last_single_launch());
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Other calls of the executor between, and two shapes that take turns.
+TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetSingleLaunchCalls(false);
+  const RandomDocuments documents =
+      MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 9000, 1, 60));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const std::vector<uint32_t> list = RandomList(TestSeed(), 500, 9000), none;
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 20);
+  const Query lone = query.view(50, &list), other = query.view(60, &list), large = query.view(5000);
+  Query empty = query.view(10, &list);
+  empty.num_candidates = 0;
+  const std::vector<Scored> of_single_launch = TopK(*several_, *loaded, {lone})[0];
+  const std::vector<Scored> of_other = TopK(*several_, *loaded, {other})[0];
+  const std::vector<Scored> of_large = TopK(*several_, *loaded, {large})[0];
+  std::vector<TokenMatch> matches(list.size() * 20), expected_matches(matches.size());
+  ASSERT_TRUE(several_->Align(*loaded, lone, list, absl::MakeSpan(expected_matches)).ok());
+  for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
+  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  for (int run = 0; run < 40; ++run) {
+    ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
+    EXPECT_TRUE(one_->last_single_launch_was_graph());
+    switch (run % 5) {
+      case 0:
+        ExpectSameBits(of_large, TopK(*one_, *loaded, {large})[0]);
+        EXPECT_FALSE(one_->last_single_launch());
+        break;
+      case 1:
+        ASSERT_TRUE(one_->Align(*loaded, lone, list, absl::MakeSpan(matches)).ok());
+        EXPECT_EQ(std::memcmp(matches.data(), expected_matches.data(), matches.size() * sizeof(TokenMatch)), 0);
+        EXPECT_FALSE(one_->last_single_launch());
+        break;
+      case 2: {
+        const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, lone});
+        EXPECT_TRUE(results[0].empty());
+        ExpectSameBits(of_single_launch, results[1]);
+        break;
+      }
+      default:
+        // Never often enough in a row to take the graph's place.
+        ExpectSameBits(of_other, TopK(*one_, *loaded, {other})[0]);
+        EXPECT_TRUE(one_->last_single_launch());
+        EXPECT_FALSE(one_->last_single_launch_was_graph());
+    }
+  }
+}
+
+// Documents that come with calls lie at the same place as those before, and a graph must not mind.
+TEST_F(GpuSingleLaunchTest, StagedDocuments) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetSingleLaunchCalls(false);
+  for (int run = 0; run < 30; ++run) {
+    const auto seed = TestSeed() + static_cast<uint64_t>(run);
+    const RandomDocuments documents = MakeDocuments(seed, ScalarType::kF16, 64, std::vector<int64_t>(300, 12));
+    const RandomQuery query = MakeQuery(seed, ScalarType::kF16, 64, 32);
+    const auto staged = one_->Stage(documents.view());
+    ASSERT_TRUE(staged.ok());
+    ExpectSameBits(TopK(*several_, *Load(documents), {query.view(30)})[0], TopK(*one_, **staged, {query.view(30)})[0]);
+    EXPECT_TRUE(one_->last_single_launch());
+  }
+  EXPECT_TRUE(one_->last_single_launch_was_graph());
+}
+
+TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  // More than the L2 cache holds, too.
+  for (const int64_t length : {3, 200}) {
+    const RandomDocuments documents =
+        MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(2048, length));
+    const std::unique_ptr<Documents> loaded = Load(documents);
+    const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
+    for (const cuda::WaitMode mode : {cuda::WaitMode::kAdaptive, cuda::WaitMode::kPoll, cuda::WaitMode::kEvent}) {
+      one_->SetWaitMode(mode);
+      for (const int32_t k : {1, 100, 2048}) Check(*loaded, query.view(k), true);
+    }
+  }
+}
+
+// Every block brings the input over itself.
+TEST_F(GpuSingleLaunchTest, ImpatientBlocks) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  one_->SetSingleLaunchPatience(0);
+  const RandomDocuments documents =
+      MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  for (uint64_t i = 0; i < 20; ++i) {
+    Check(*loaded, MakeQuery(TestSeed() + i, ScalarType::kF16, 128, 32).view(100), true);
+  }
+}
+
+// All but one multiprocessor are held by somebody else until the call is done.
+TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
+  one_ = MakeExecutor();
+  several_ = MakeExecutor();
+  several_->SetSingleLaunchCalls(false);
+  const RandomDocuments documents =
+      MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
+  const std::unique_ptr<Documents> loaded = Load(documents);
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
+  const std::vector<Scored> expected = TopK(*several_, *loaded, {query.view(100)})[0];
+  const DeviceLimits& limits = backend().device()->limits;
+  HeldMultiprocessors held(limits.num_sms - 1, limits.shared_bytes_per_block);
+  ASSERT_TRUE(held.AllHeld());
+  for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*one_, *loaded, {query.view(100)})[0]);
+  EXPECT_TRUE(one_->last_single_launch_was_graph());
+}
+
+}  // namespace
+}  // namespace maxsim::test

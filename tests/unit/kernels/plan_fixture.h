@@ -1,0 +1,23 @@
+// What the tests of the planners share: devices, storage types and widths.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/plan/device_limits.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// Multiprocessors, shared memory a block and a multiprocessor, reserved, threads.
+inline constexpr DeviceLimits kA100{108, 166912, 167936, 1024, 2048};
+inline constexpr DeviceLimits kA10{72, 101376, 102400, 1024, 1536};  // compute capability 8.6: the least shared memory
+inline constexpr DeviceLimits kH200{132, 232448, 233472, 1024, 2048};
+inline constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true};
+inline constexpr DeviceLimits kOrin{8, 166912, 167936, 1024, 1536};
+inline constexpr DeviceLimits kDevices[] = {kA100, kA10, kH200, kHopper, kOrin};
+
+inline constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
+inline constexpr int32_t kDims[] = {8,   9,   15,  16,  17,  48,  63,   64,   65,   96,   100,  104,  127, 128,
+                                    129, 256, 300, 384, 512, 768, 1000, 1024, 1025, 1536, 2048, 4095, 4096};
+
+}  // namespace maxsim

@@ -1,0 +1,171 @@
+// The parts of every kernel's shared memory are aligned, fit, and do not overlap.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/portable/config.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+#include "tests/unit/kernels/plan_fixture.h"
+
+namespace maxsim {
+namespace {
+
+TEST(PlanTest, PartsOfSharedMemoryAreAlignedAndDoNotOverlap) {
+  for (ScoreTile tile : {ScoreTile::kRows32Narrow, ScoreTile::kRows32, ScoreTile::kRows64, ScoreTile::kRows128}) {
+    for (bool resident : {false, true}) {
+      for (int64_t row_bytes = 16; row_bytes <= 512; row_bytes += 16) {
+        const SharedLayout layout = LayoutOf(tile, resident, false, row_bytes, 3);
+        const TileTraits traits = TraitsOf(tile);
+        EXPECT_EQ(layout.stages % 16, 0);
+        EXPECT_EQ(layout.stage_bytes % 16, 0);
+        EXPECT_EQ(layout.table % 16, 0);
+        EXPECT_EQ(layout.maxima % 4, 0);
+        if (resident) {
+          EXPECT_GE(layout.stages, traits.rows * (row_bytes + 16));
+        }
+        EXPECT_GE(layout.table - layout.stages, 3 * traits.tokens * traits.chunk_bytes);
+        EXPECT_GE(layout.maxima - layout.table, kCandidateTableSize * kCandidateTableEntryBytes);
+        EXPECT_GE(layout.weights - layout.maxima, 2 * traits.warps_tokens * traits.rows * 4);
+        EXPECT_EQ(layout.total - layout.weights, traits.rows * 4);
+      }
+    }
+  }
+}
+
+// ldmatrix reads eight rows of 16 bytes at once: they must lie in eight different sets of four banks.
+TEST(PlanTest, EightRowsLieInDifferentBanks) {
+  std::vector<int32_t> pitches = {TraitsOf(ScoreTile::kRows32).pitch(), TraitsOf(ScoreTile::kRows128).pitch()};
+  for (int64_t row_bytes = 16; row_bytes <= 16384; row_bytes += 16) pitches.push_back(ResidentQueryPitch(row_bytes));
+  for (int32_t pitch : pitches) {
+    unsigned banks = 0;
+    for (int row = 0; row < 8; ++row) banks |= 1u << (row * pitch / 16 % 8);
+    EXPECT_EQ(banks, 0xffu) << "pitch " << pitch;
+  }
+}
+
+TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
+  EXPECT_EQ(kDeepQuery % kDeepAlignment, 0);
+  EXPECT_EQ(TileEntryBytes(kDeepMostPieces) % 16, 0);
+  EXPECT_EQ(kDeepNotes % 8, 0);
+  EXPECT_EQ(kDeepFull % 8, 0);
+  EXPECT_EQ(kDeepEmpty % 8, 0);
+  for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
+    const int32_t query = TraitsOf(tile).rows * kDeepChunkBytes;
+    const int32_t tokens = kDeepTokens * kDeepChunkBytes * DeepTilesOfStage(tile);
+    for (int32_t row_bytes = 272; row_bytes <= kDeepMaxRowBytes; row_bytes += 16) {
+      const DeepShape shape = DeepShapeOf(tile, row_bytes, kHopper.shared_bytes_per_block);
+      ASSERT_GE(shape.stages, kDeepMinResidentStages) << row_bytes;
+      const DeepLayout layout = DeepLayoutOf(tile, shape, DeepChunks(row_bytes));
+      EXPECT_EQ(layout.stages % kDeepAlignment, 0);
+      EXPECT_EQ(layout.stage_bytes % kDeepAlignment, 0);
+      EXPECT_EQ(layout.stages, kDeepQuery + (shape.query_resident ? DeepChunks(row_bytes) * query : 0));
+      EXPECT_EQ(layout.stage_bytes, tokens + (shape.query_resident ? 0 : query));
+      EXPECT_EQ(layout.total, layout.stages + shape.stages * layout.stage_bytes);
+      EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
+    }
+  }
+  EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
+}
+
+// What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.
+TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
+  for (int32_t halves : {1, 2}) {
+    const WideLayout layout = WideLayoutOf(halves);
+    EXPECT_EQ(layout.stage_bytes % kWideAlignment, 0);
+    EXPECT_EQ(layout.entries, WideStages(halves) * layout.stage_bytes);
+    EXPECT_EQ(layout.entries % 16, 0);
+    EXPECT_EQ(layout.described % 8, 0);
+    EXPECT_EQ(TileEntryBytes(kWideMostEnds) % 16, 0);
+    EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideMostEnds));
+    EXPECT_EQ(layout.scratch - layout.notes, WideStages(halves) * kWideMostEnds * kPieceNoteBytes);
+    EXPECT_EQ(layout.scratch % 16, 0);
+    EXPECT_EQ(layout.weights - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
+    EXPECT_EQ(layout.weights % 16, 0);
+    EXPECT_EQ(layout.slot - layout.weights, kWideMultipliers * kQueryTileTokens * 4);
+    EXPECT_EQ(layout.slot % 16, 0);
+    EXPECT_EQ(layout.described - layout.slot, kUnitSlotBytes);
+    EXPECT_EQ(layout.full - layout.described, WideStages(halves) * 8);
+    EXPECT_EQ(layout.whole - layout.full, WideStages(halves) * 8);
+    EXPECT_EQ(layout.empty - layout.whole, WideStages(halves) * 8);
+    EXPECT_EQ(layout.slot_barriers - layout.empty, WideStages(halves) * 8);
+    EXPECT_EQ(layout.total - layout.slot_barriers, kUnitBarrierBytes);
+    EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
+  }
+  EXPECT_EQ(WideHalves(4), 1);
+  EXPECT_EQ(WideHalves(5), 2);
+}
+
+// Every row that a stream kernel takes has a ring that fits, whose parts are aligned and do not overlap.
+TEST(PlanTest, AStreamRingFitsItsRows) {
+  for (int64_t row_bytes = 16; row_bytes <= 8192; row_bytes += 16) {
+    SCOPED_TRACE(row_bytes);
+    const StreamShape shape = StreamShapeOf(row_bytes);
+    EXPECT_EQ(shape.stages > 0, row_bytes <= 4064);
+    if (shape.stages == 0) continue;
+    const StreamLayout layout = shape.Layout();
+    EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
+    EXPECT_EQ(shape.tile_tokens % 8, 0);
+    EXPECT_LE(shape.tile_tokens * row_bytes, shape.stage_bytes);
+    EXPECT_LT(shape.tile_tokens, 1 << 14) << "a tile's tokens take 14 bits of its entry";
+    EXPECT_EQ(shape.stage_bytes % 128, 0);
+    EXPECT_GE(shape.stages, kStreamMinStages);
+    EXPECT_LE(shape.stages, kStreamSlots);
+    EXPECT_GE(shape.warps, 1);
+    EXPECT_LE(shape.warps, kStreamMaxWarps);
+    EXPECT_EQ(shape.stages % shape.warps, 0) << "a stage is always the same warp's";
+    EXPECT_EQ(layout.query, shape.stages * shape.stage_bytes);
+    EXPECT_EQ(layout.entries - layout.query, shape.query_bytes);
+    EXPECT_EQ(layout.entries % 16, 0);
+    EXPECT_EQ(layout.full % 8, 0);
+    EXPECT_EQ(layout.empty - layout.full, shape.stages * 8);
+    EXPECT_EQ(layout.query_full - layout.empty, shape.stages * 8);
+    EXPECT_EQ(layout.maxima % 4, 0);
+    EXPECT_EQ(layout.total - layout.maxima, kStreamSlots * (kQueryTileTokens + 1) * 4 + shape.stages * 4);
+    EXPECT_EQ(shape.query_bytes,
+              row_bytes <= kStreamRegisterRowBytes ? 0 : kQueryTileTokens * StreamQueryPitch(row_bytes));
+  }
+  // What the widths that matter come to.
+  EXPECT_EQ(StreamShapeOf(256).stages, 22);
+  EXPECT_EQ(StreamShapeOf(512).stages, 22);
+  EXPECT_EQ(StreamShapeOf(512).tile_tokens, 16);
+  EXPECT_EQ(StreamShapeOf(512).warps, 11) << "25 stages fit, of which five warps would use all";
+  EXPECT_EQ(StreamShapeOf(2 * 448).stages, 12);
+  EXPECT_EQ(StreamShapeOf(2 * 448).warps, 6) << "13 fit, and eleven warps would leave two";
+  EXPECT_EQ(StreamShapeOf(2 * 768).tile_tokens, 16);
+  EXPECT_EQ(StreamShapeOf(2 * 768).stages, 7);
+  EXPECT_EQ(StreamShapeOf(2 * 1024).stages, 4);
+  EXPECT_EQ(StreamShapeOf(2 * 2032).tile_tokens, 8);
+}
+
+// Every byte of a query tile has its place in the operands, and a lane's 16 bytes are what mma.sync takes: of
+// rows lane / 4 and 8 more, eight bytes of each, the first words of both before the second ones.
+TEST(PlanTest, StreamQueryOperandsHoldEveryByteOnce) {
+  for (const int32_t row_bytes : {16, 96, 256, 1536}) {
+    const int32_t pitch = StreamQueryPitch(row_bytes);
+    EXPECT_EQ(pitch % kStepBytes, 0);
+    EXPECT_TRUE(pitch >= row_bytes && pitch < row_bytes + kStepBytes);
+    std::vector<bool> is_taken(static_cast<size_t>(kQueryTileTokens * pitch));
+    for (int32_t row = 0; row < kQueryTileTokens; ++row) {
+      for (int32_t byte = 0; byte < pitch; ++byte) {
+        const int32_t offset = StreamQueryOffset(row, byte);
+        ASSERT_TRUE(offset >= 0 && offset < kQueryTileTokens * pitch) << row << ", " << byte;
+        EXPECT_FALSE(is_taken[static_cast<size_t>(offset)]) << row << ", " << byte;
+        is_taken[static_cast<size_t>(offset)] = true;
+      }
+    }
+  }
+  // Step 3, upper half, lane 4 * 5 + 2.
+  const int32_t operand = ((3 * 2 + 1) * 32 + 22) * 16;
+  EXPECT_EQ(StreamQueryOffset(16 + 5, 3 * 32 + 2 * 8), operand);
+  EXPECT_EQ(StreamQueryOffset(16 + 8 + 5, 3 * 32 + 2 * 8), operand + 4);
+  EXPECT_EQ(StreamQueryOffset(16 + 5, 3 * 32 + 2 * 8 + 4), operand + 8);
+  EXPECT_EQ(StreamQueryOffset(16 + 8 + 5, 3 * 32 + 2 * 8 + 4), operand + 12);
+}
+
+}  // namespace
+}  // namespace maxsim
