@@ -104,10 +104,10 @@ struct TokenMatch {
 struct CallTimings {
   double copy_seconds = 0;    // host to device and back
   double kernel_seconds = 0;  // scoring and selection
-  // Of documents that are not in the device's memory:
+  // These count documents that are not in the device's memory.
   int64_t streamed_bytes = 0;  // of rows that came over
-  int64_t cache_hits = 0;      // listed documents that the device still had ...
-  int64_t cache_misses = 0;    // ... and those that it had not
+  int64_t cache_hits = 0;      // listed documents that the device still had
+  int64_t cache_misses = 0;    // listed documents that it had not
 
   CallTimings& operator+=(const CallTimings& other) {
     copy_seconds += other.copy_seconds;

@@ -28,7 +28,7 @@ class Hadamard {
  public:
   Hadamard(int32_t span, float factor) : span_(span), factor_(factor) {}
 
-  // Of columns times signs, where there are some (null: none).
+  // Transforms columns, times `signs` where there are some (null: none).
   void operator()(float* columns, const float* signs) const {
     for (int32_t column = 0; column < span_; column += kColumns) {
       const Columns values = Load(columns + column);

@@ -19,8 +19,8 @@ namespace maxsim {
 namespace cpu {
 namespace {
 
-// Of a call, for each worker: 0.2 s at 128 columns with AVX2, some 0.7 s without vector instructions, and so much that
-// what a cut costs does not show.
+// The most work that one call of the executor gives each worker: 0.2 s at 128 columns with AVX2, some 0.7 s without
+// vector instructions, and so much that what cutting a call costs does not show.
 constexpr uint64_t kCallWorkOfThread = uint64_t{1} << 26;
 
 class CpuBackend final : public Backend {

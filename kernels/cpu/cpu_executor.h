@@ -19,7 +19,7 @@ namespace maxsim::cpu {
 class StepBuffer {
  public:
   uint32_t* Reserve(size_t num_steps);
-  // The same, as elements of another type of 32 bits.
+  // Reserves elements of another type of 32 bits.
   template <typename T>
   T* ReserveAs(size_t count) {
     static_assert(sizeof(T) == sizeof(uint32_t));

@@ -55,8 +55,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   constexpr int64_t kFewBytes = 2 << 20;
   // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
-  // Of unequal documents a half, or what makes up for the spread. Small shares are claimed in the smallest pieces that
-  // can be looked up meanwhile.
+  // Where documents are unequal a half is left open, or what makes up for the spread. Small shares are claimed in the
+  // smallest pieces that can be looked up meanwhile.
   constexpr int64_t kLeastClaimBytes = 24 << 10;
   constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;

@@ -118,6 +118,8 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   http::TransportOptions options;
   options.max_body_bytes = kMaxBody;
   options.client_header = "x-client-id";
+  // A slow machine is no slow client.
+  options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = absl::Hours(24);
   http::Connections connections(options, &application, [] {});
   Client client;
   Exchange exchange;

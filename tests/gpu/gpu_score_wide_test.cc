@@ -302,7 +302,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        // Of five queries all scores are compared, on both sides of 4,096 candidates.
+        // All scores of five queries are compared, on both sides of 4,096 candidates.
         const std::vector<size_t> sizes = num_queries == 5 ? std::vector<size_t>{1, 4096, 4097, 400, 9000}
                                                            : std::vector<size_t>{2000, 1, 31, 400, 132};
         std::vector<uint32_t>& list = lists.emplace_back(sizes[i % 5]);

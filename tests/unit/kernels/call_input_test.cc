@@ -51,7 +51,7 @@ class CallInputTest : public testing::Test {
     return input_;
   }
 
-  // Of each row tile, as it is written.
+  // Returns where each row tile begins, as it is written.
   std::vector<int32_t> OrderBegins() const {
     std::vector<uint8_t> memory(input_.layout().total);
     input_.Write(memory.data());
@@ -315,7 +315,7 @@ TEST_F(CallInputTest, EndsOfQueriesShareNothingWhereThatSavesNoBlock) {
     for (int32_t block = 0; block < tile.num_query_tiles; ++block) EXPECT_EQ(tile.outputs[block].num_queries, 1);
   }
   EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kQueryTileTokens);
-  // Nor where it saves a block, but no row tile.
+  // Tails do not share a query tile where that saves no row tile.
   Clear();
   for (int32_t num_tokens : {44, 44, 320}) Add(num_tokens, 0);
   Plan(limits);

@@ -248,7 +248,7 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_FALSE(shares(768, 1000, 43).all_dealt()) << "bytes matter";
   EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_dealt()) << "claims take longer than they save";
   EXPECT_FALSE(shares(128, 7 * grid, 629).all_dealt());
-  // Of large shares what the spread takes, but not less than of equal documents.
+  // What is kept back of large shares is what the spread takes, but not less than of equal documents.
   const StreamShares large = shares(128, 20000, 629);
   EXPECT_NEAR(static_cast<double>(large.total - large.dealt), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
   EXPECT_EQ(shares(128, 1000000, 629).dealt, shares(128, 1000000, 0).dealt);
