@@ -9,7 +9,7 @@
 namespace maxsim {
 namespace {
 
-// All figures were measured on one H200; docs/performance/kernels.md says how well they predict.
+// All figures were measured on one H200; docs/lab/2026-11-24-kernels.md says how well they predict.
 
 // The time that a tiling takes for a token and a row tile at d = 128, in units of the memory's own pace.
 struct TilePace {

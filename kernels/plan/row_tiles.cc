@@ -42,7 +42,7 @@ int64_t RowTileCandidates(absl::Span<const QueryGroup> groups, ScoreTile tile) {
 
 bool SharesQueryTiles(const QueryGroup& group, ScoreTile tile) {
   // Row tiles that it must save, in percent. Where it saved 6 %, short documents took up to 14 % longer; from 12 % on
-  // nothing measured took more than 5 % longer (docs/performance/kernels.md).
+  // nothing measured took more than 5 % longer (docs/lab/2026-11-24-kernels.md).
   constexpr int64_t kLeastSaved = 10;
   return MayShareQueryTiles(tile) && group.packed_query_tiles > 0 &&
          100 * HalfTilesOf(group.packed_query_tiles, tile) <=

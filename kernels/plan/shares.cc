@@ -45,7 +45,7 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates, const StreamTuning& tuning) {
-  // Measured on an H200 (docs/performance/kernels.md). A claim is looked up while those before it are read, so that
+  // Measured on an H200 (docs/lab/2026-11-24-kernels.md). A claim is looked up while those before it are read, so that
   // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;

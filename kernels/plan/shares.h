@@ -46,7 +46,7 @@ struct StreamTuning {
 };
 
 // The most work units (32 or fewer candidates of one row tile) that a team's candidates are in. All thread blocks of a
-// team look up all of them first: with four a call begins up to a microsecond later (kernels/README.md).
+// team look up all of them first: with four a call begins up to a microsecond later (docs/internals/kernels-stream.md).
 inline constexpr int32_t kTeamUnits = 2;
 
 // The most candidates of a call that has teams: what 64 teams, of two thread blocks each on an H200, have room for.

@@ -29,7 +29,7 @@ constexpr size_t kPartAlignment = 256;
 constexpr double kJoinBytes = 92e6;
 constexpr double kWorthJoining = 3;
 // A union's documents end in the middle of tiles, which takes longer than the tilings' own paces say. Fitted to the
-// times of docs/performance/kernels.md, so that lists are joined where that gains a tenth or more on the device.
+// times of docs/lab/2026-11-24-kernels.md, so that lists are joined where that gains a tenth or more on the device.
 constexpr double kUnionPace = 1.25;
 constexpr double kUnionPaceI8 = 1.4;
 

@@ -51,7 +51,7 @@ struct DeviceMatch {
 };
 
 // What the Hopper kernels are told of candidates and their documents, so that their first copies wait for as few reads
-// as possible (kernels/README.md).
+// as possible (docs/internals/kernels-stream.md).
 struct KnownPlaces {
   // Candidates of every row tile in this pass, where all have as many and row tile t's ordinals begin at
   // ordinals_begin + t * ordinals_stride (-1 and 0: all documents); 0: the row tiles say.

@@ -11,7 +11,7 @@
 //  - A document's last octet of eight rows may go on with another document's, or with zeros past the last one, and what
 //    lies behind a tile's last document is anything: such products are masked, or come to nothing. Columns past a row's
 //    end are zeros.
-//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). A row is one chain.
+//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md). A row is one chain.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -8,11 +8,11 @@
 //
 // NOTES:
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
-//    what to copy, which it knows from the parameters, or from one or two reads (kernels/README.md).
+//    what to copy, which it knows from the parameters, or from one or two reads (docs/internals/kernels-stream.md).
 //  - A call of one query over few candidates is done by the one launch (single_launch_call.cuh). Its query rows come
 //  while the
 //    ring fills.
-//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md).
+//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md).
 #pragma once
 
 #include <cuda_runtime.h>

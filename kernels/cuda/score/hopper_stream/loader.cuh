@@ -205,7 +205,7 @@ class StreamLoader {
         continue;
       }
       // They are over, and a lane's own test would do; but racecheck takes only what a lane has waited for itself. All
-      // are asked for at once, without a branch between (one after the other: 4 %, docs/performance/kernels.md).
+      // are asked for at once, without a branch between (one after the other: 4 %, docs/lab/2026-11-24-kernels.md).
       bool are_over = true;
 #pragma unroll 4
       for (int i = 0; i < count; ++i) are_over &= TryBarrier(ring_.Empty(Stage(i)), FreeParity(i));

@@ -9,7 +9,8 @@
 //
 // NOTES:
 //  - What lies behind a tile's last document is anything: such products come to nothing.
-//  - Order of additions: that of the portable kernels, bit for bit (kernels/README.md). wgmma and mma.sync agree on the
+//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md). wgmma and mma.sync
+//  agree on the
 //    sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
 #pragma once
 

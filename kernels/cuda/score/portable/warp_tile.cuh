@@ -1,10 +1,10 @@
 // A warp's part of a tile: inner products of kRows query rows with kTokens document tokens, both in shared memory,
 // accumulated in registers step by step (kStepBytes of each row a step).
 //
-// The order of additions is part of the contract (kernels/README.md): one accumulator a pair, to which the steps are
-// added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16 consecutive
-// columns; in FP32 the columns are added one by one. Rows of more than kChainColumns columns are summed chain by chain,
-// and the chains' sums added in order. INT8 products have exact int32 sums, whatever the order.
+// The order of additions is part of the contract (docs/internals/correctness.md): one accumulator a pair, to which the
+// steps are added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16
+// consecutive columns; in FP32 the columns are added one by one. Rows of more than kChainColumns columns are summed
+// chain by chain, and the chains' sums added in order. INT8 products have exact int32 sums, whatever the order.
 //
 // Both variants deal the results to the lanes alike. With g = lane / 4 and t = lane % 4, Value(r, c) belongs to row
 // g + 8 r and to token TokenOf(c), which grows with c; a row's tokens lie in the four lanes of equal g.
