@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "google/protobuf/any.pb.h"
 #include "maxsim/google_rpc/status.pb.h"
 
 namespace maxsim::client {
@@ -22,8 +23,11 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   absl::Status result(static_cast<absl::StatusCode>(code), status.error_message());
   google_rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return result;
-  for (const google::protobuf::Any& detail : details.details()) {
-    if (!detail.type_url().empty()) result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  for (const std::string& bytes : details.details()) {
+    google::protobuf::Any detail;
+    if (detail.ParseFromString(bytes) && !detail.type_url().empty()) {
+      result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
   }
   return result;
 }
@@ -32,9 +36,10 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   google_rpc::Status details;
   status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& value) {
-    google::protobuf::Any& detail = *details.add_details();
+    google::protobuf::Any detail;
     detail.set_type_url(std::string(type_url));
     detail.set_value(std::string(value));
+    details.add_details(detail.SerializeAsString());
   });
   const std::string message(status.message());
   std::string bytes;

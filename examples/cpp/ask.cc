@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   v1::RerankRequest request;
   request.set_collection("demo");
   *request.add_queries() = client::MakeQuery(
-      client::MakeTokens(maxsim::ScalarType::kF16, num_tokens, kDim, vectors.substr(begin, num_tokens * row_bytes)));
+      client::MakeTokens(v1::DATA_TYPE_F16, num_tokens, kDim, vectors.substr(begin, num_tokens * row_bytes)));
   *request.mutable_candidates() = client::WholeCollection();  // or client::StringCandidates(ids)
   request.set_top_k(5);
   request.set_return_payloads(true);

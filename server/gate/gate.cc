@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <future>
 #include <list>
 #include <new>
@@ -125,8 +126,15 @@ class Gate::Impl {
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
-      const std::list<std::shared_ptr<WaitingConnection>> waiting = connections_.waiting;  // which Drain may shorten
-      for (const auto& connection : waiting) connection->Drain();
+      // Drain may take its connection out of the list. Nothing here may throw, for StopAccepting waits.
+      for (auto next = connections_.waiting.begin(); next != connections_.waiting.end();) {
+        const std::shared_ptr<WaitingConnection> connection = *next++;
+        try {
+          connection->Drain();
+        } catch (const std::exception&) {
+          connection->Close();
+        }
+      }
       done.set_value();
     });
     done.get_future().wait();

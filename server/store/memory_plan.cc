@@ -1,6 +1,7 @@
 #include "server/store/memory_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,11 @@
 
 namespace maxsim::store {
 namespace {
+
+// Returns FormatCount of a sum that may have saturated.
+std::string FormatTotal(uint64_t bytes) {
+  return FormatCount(static_cast<int64_t>(std::min<uint64_t>(bytes, std::numeric_limits<int64_t>::max())));
+}
 
 // Returns the bytes of the id index and of the documents' lengths.
 uint64_t IndexBytes(uint64_t num_documents) {
@@ -83,9 +89,9 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
     const Row& row = rows[idx];
     if (idx + 1 == rows.size() && hidden > 0) text += Cat("  and ", hidden, " more shards\n");
     absl::StrAppendFormat(&text, "  %-*s  %15s  %19s  %21s  %21s", file_width, row.shard,
-                          FormatCount(row.num_documents), FormatCount(row.num_tokens), FormatCount(row.file_bytes),
-                          FormatCount(row.device_bytes));
-    if (is_gpu) absl::StrAppendFormat(&text, "  %21s", FormatCount(row.host_bytes));
+                          FormatCount(row.num_documents), FormatCount(row.num_tokens), FormatTotal(row.file_bytes),
+                          FormatTotal(row.device_bytes));
+    if (is_gpu) absl::StrAppendFormat(&text, "  %21s", FormatTotal(row.host_bytes));
     if (!row.tier.empty()) text += Cat("  ", row.tier, is_gpu ? Cat("  ", row.device) : std::string());
     text += "\n";
   }

@@ -287,10 +287,10 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
     ASSERT_TRUE(event.is_object()) << line;
     last[event.value("message", "")] = event;
   }
-  EXPECT_EQ(last["collection_loaded"].value("generation", ""), "2") << process.Log();
-  EXPECT_EQ(last["collection_loaded"].value("documents", ""), "200");
+  EXPECT_EQ(last["collection_loaded"].value("generation", 0), 2) << process.Log();
+  EXPECT_EQ(last["collection_loaded"].value("documents", 0), 200);
   EXPECT_EQ(last["memory_plan"].value("fits", ""), "true");
-  EXPECT_GT(std::stoll(last["memory_plan"].value("needed_bytes", "0")), 0);
+  EXPECT_GT(last["memory_plan"].value("needed_bytes", int64_t{0}), 0);
   EXPECT_THAT(last["memory_plan"].value("table", ""), HasSubstr("generation 2: 200 documents"));
 }
 
@@ -326,10 +326,10 @@ TEST_F(ProcessTest, RequestsAreLoggedByTheirIdAndSlowOnesAreWarnedOf) {
     EXPECT_EQ(lines[0].value("request_id", ""), "a-17");
     EXPECT_EQ(lines[0].value("collection", ""), "corpus");
     EXPECT_EQ(lines[0].value("code", ""), "OK");
-    const int64_t kernel_us = std::stoll(lines[0].value("kernel_us", "0"));
+    const int64_t kernel_us = lines[0].value("kernel_us", int64_t{0});
     EXPECT_GT(kernel_us, 0);
-    EXPECT_GE(std::stoll(lines[0].value("duration_us", "0")), kernel_us);
-    EXPECT_GE(std::stoll(lines[0].value("queue_us", "-1")), 0);
+    EXPECT_GE(lines[0].value("duration_us", int64_t{0}), kernel_us);
+    EXPECT_GE(lines[0].value("queue_us", int64_t{-1}), 0);
     EXPECT_EQ(lines[1].value("request_id", ""), "a-18");
     EXPECT_EQ(lines[1].value("code", ""), "NOT_FOUND");
     EXPECT_THAT(lines[1].value("error", ""), HasSubstr("gone"));

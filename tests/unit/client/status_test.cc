@@ -66,6 +66,16 @@ TEST(StatusTest, ReadsTheBytesOfAGoogleRpcStatus) {
   }
 }
 
+TEST(StatusTest, AMalformedDetailCostsNoOther) {
+  const std::string retry_info = Field(1, std::string("\x08\x02", 2));
+  const std::string good = Field(1, "type.googleapis.com/google.rpc.RetryInfo") + Field(2, retry_info);
+  for (const std::string& bad : {std::string("\xff"), Field(1, "not UTF-8 \xff"), std::string("\x0a\x7f", 2)}) {
+    const std::string bytes = std::string("\x08\x08", 2) + Field(3, bad) + Field(3, good);
+    const absl::Status status = FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes));
+    EXPECT_EQ(RetryAfter(status), absl::Seconds(2));
+  }
+}
+
 TEST(StatusTest, ANegativeOrAbsurdDelayIsNoHint) {
   for (const auto& [seconds, nanos] :
        {std::pair<int64_t, int>{-1, 0}, {0, -5}, {0, 1'000'000'000}, {int64_t{1} << 62, 0}}) {
