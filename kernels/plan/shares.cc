@@ -49,14 +49,14 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;
-  // Blocks of few candidates, or few bytes, are dealt all: claims would cost them more than unequal shares do, as those
-  // that have more draw the pace that the others leave.
+  // Thread blocks of few candidates, or few bytes, are dealt all: claims would cost them more than unequal shares do,
+  // as those that have more draw the pace that the others leave.
   constexpr int64_t kFewCandidates = 16;
   constexpr int64_t kFewBytes = 2 << 20;
-  // What is left open of a block's share: so many bytes, but at least a sixteenth and at most a quarter.
+  // What is left open of a thread block's share: so many bytes, but at least a sixteenth and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
-  // Where documents are unequal a half is left open, or what makes up for the spread. Small shares are claimed in the
-  // smallest pieces that can be looked up meanwhile.
+  // Where documents are unequal a half is left open, or what makes up for the spread. Small shares have the
+  // smallest claims that can be looked up meanwhile.
   constexpr int64_t kLeastClaimBytes = 24 << 10;
   constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;
@@ -77,7 +77,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
     return shares;
   }
   shares.blocks = static_cast<int32_t>(grid);
-  // A block whose query rows lie in shared memory empties its ring when it changes the row tile.
+  // A thread block whose query rows lie in shared memory empties its ring when it changes the row tile.
   const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
   int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
   const bool unequal = IsUnequal(plan, candidates, grid);
@@ -98,7 +98,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);
   shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
-  // Fine claims for the last of it: two coarse ones of every block, or a quarter.
+  // Fine claims for the last of it: two coarse ones of every thread block, or a quarter.
   const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
   shares.coarse_claims = (open - last) / shares.coarse;
   return shares;

@@ -15,8 +15,8 @@
 
 namespace maxsim::rpc {
 
-// Requests come raw (wire.h); that of ListCollections, which holds nothing, as gRPC parses it. The base is Service,
-// whose methods these replace: CallbackService has all of them typed.
+// Requests come raw (message_buffer.h); that of ListCollections, which holds nothing, as gRPC parses it. The base is
+// Service, whose methods these replace: CallbackService has all of them typed.
 using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
     v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;

@@ -15,8 +15,8 @@
 
 namespace maxsim::rpc {
 
-// Requests come raw (wire.h); that of GetInfo, which holds nothing, as gRPC parses it. The base is Service, whose
-// methods these replace: CallbackService has all of them typed.
+// Requests come raw (message_buffer.h); that of GetInfo, which holds nothing, as gRPC parses it. The base is Service,
+// whose methods these replace: CallbackService has all of them typed.
 using RawReranker = v1::Reranker::WithRawCallbackMethod_Rerank<
     v1::Reranker::WithRawCallbackMethod_RerankStream<v1::Reranker::WithCallbackMethod_GetInfo<v1::Reranker::Service>>>;
 

@@ -1,4 +1,5 @@
-// Every metric maxsimd exports, in one place. Names, labels and buckets are documented in docs/reference/metrics.md.
+// The metrics of maxsimd, but for those of its process, which process_metrics.h reads. Names, labels and buckets are
+// documented in docs/reference/metrics.md.
 #pragma once
 
 #include <cstddef>

@@ -41,8 +41,8 @@ class RerankService {
   // Validates on the calling thread, queues, and calls `done` exactly once: before it returns where nothing was queued,
   // else from one of the scheduler's threads, which `done` must not hold up. Where context.may_be_held_up, a request
   // that would not wait is scored and answered before this returns (Scheduler::SubmitOrScore). The request may be gone
-  // when Rerank returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (rpc/status.h). Every call is
-  // counted and timed.
+  // when Rerank returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo
+  // (server/service/status.h). Every call is counted and timed.
   void Rerank(const v1::RerankRequest& request, CallContext context, Done done);
 
   // Counts a call whose request could not be read, and which Rerank never saw.

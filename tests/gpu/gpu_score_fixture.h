@@ -19,7 +19,7 @@ namespace maxsim::test {
 
 inline constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
-// The Hopper tilings for rows of `dim` columns: of several blocks of rows, and stream32 beside the wide ones (over
+// The Hopper tilings for rows of `dim` columns: of several query tiles, and stream32 beside the wide ones (over
 // wider rows it has tests of its own).
 inline std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
   if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {

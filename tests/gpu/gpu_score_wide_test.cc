@@ -90,8 +90,8 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   }
 }
 
-// Queries of up to 16 tokens, and what is left of longer ones, share blocks of rows with others over the same
-// documents, weights or not, and the last block has room left. Lists and the whole set are groups of their own.
+// Queries of up to 16 tokens, and the tails of longer ones, share query tiles with others over the same documents,
+// weights or not, and the last query tile has room left. Lists and the whole set are groups of their own.
 TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();

@@ -38,7 +38,7 @@ int64_t NumQueryTiles(int64_t num_tokens) { return (num_tokens + kQueryTileToken
 // Counts the query tiles that queries take where their tails share some.
 class PackedQueryTiles {
  public:
-  // `to_partials`: of the query's BlockOutputs.
+  // Counts a query of `num_tokens` tokens. `to_partials` is that of its query tiles' outputs (QueryTileOutput).
   void Add(int64_t num_tokens, bool to_partials) {
     const int64_t rows = PackedRows(num_tokens);
     whole_ += rows / kQueryTileTokens;

@@ -309,7 +309,8 @@ absl::Status CudaExecutor::LaunchZeroCopy(const CudaDocuments& documents) {
   return LaunchSelection(pinned_results_.as<DeviceScored>(), times);
 }
 
-// One query of one block over few candidates, whose rows a stream kernel holds in registers.
+// Returns whether the call is a single-launch call: one query of one query tile, whose rows a stream kernel holds in
+// registers, over at most kBlockSelectCandidates candidates.
 bool CudaExecutor::IsSingleLaunch() const {
   const ScorePlan& plan = input_.score_plan();
   return IsStream(plan.tile) && plan.row_bytes <= kStreamRegisterRowBytes && plan.num_row_tiles == 1 &&

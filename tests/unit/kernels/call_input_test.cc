@@ -246,8 +246,8 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   }
 }
 
-// What is left of queries behind their whole blocks shares blocks, queries of 16 rows before those of 8, where that
-// saves some; each part has its own output.
+// Tails of queries share query tiles, those of 16 rows before those of 8, where that saves some; each tail has its own
+// output.
 TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
   constexpr int32_t kRowBytes = kDim * 2;
   DeviceLimits limits = kHopper;

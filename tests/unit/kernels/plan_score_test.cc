@@ -155,8 +155,8 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
-// Row tiles read documents once for many blocks of rows, but begin and end later than the stream kernel, which reads
-// them once for each.
+// Row tiles read documents once for many query tiles, but begin and end later than the stream kernel, which reads them
+// once for each.
 TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
   const auto tile = [](ScalarType type, int32_t dim, QueryGroup group, int64_t document_tokens,
                        const DeviceLimits& limits = kHopper) {

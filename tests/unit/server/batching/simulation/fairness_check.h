@@ -15,10 +15,10 @@
 
 namespace maxsim::batching {
 
-// "Of two clients one may be ahead by some three of the largest jobs" (docs/internals/batching.md), in every stretch of
-// time in which both have jobs of one priority waiting, on one collection. A turn is worth less than twice the largest
-// job that waits, and a client goes into a turn with less than one such job left of the last one and out of
-// it with as much: 2 + 2 x 1 of the largest.
+// Checks that one of two clients is served no more than about three of the largest jobs more than the other
+// (docs/internals/batching.md), in every stretch of time in which both have jobs of one priority waiting, on one
+// collection. A turn is worth less than twice the largest job that waits, and a client goes into a turn with less than
+// one such job left of the last one and out of it with as much: 2 + 2 x 1 of the largest.
 //
 // Clients on different collections share by turns only, for a batch takes what fits of one collection beyond its
 // clients' turns: while a client waits unserved, no other begins batches worth more than a turn and what was left.
