@@ -337,8 +337,11 @@ class Watch:
             while not (answered := probe()) and time.monotonic() - start < self.probe_timeout_s:
                 if self._stop.wait(0.02):
                     break
-            self.failures[name] += 0 if answered else 1
-            self.slowest[name] = max(self.slowest[name], time.monotonic() - start)
+            waited_s = time.monotonic() - start
+            self.slowest[name] = max(self.slowest[name], waited_s)
+            # One that stop() cuts short is no failure.
+            if not answered and waited_s >= self.probe_timeout_s:
+                self.failures[name] += 1
 
     def stop(self):
         self._stop.set()
