@@ -9,9 +9,9 @@
 namespace maxsim {
 namespace {
 
-// All figures were measured on one H200; docs/lab/2026-11-24-kernels.md says how well they predict.
+// All figures of this file were measured on one H200; docs/lab/2026-11-24-kernels.md says how well they predict.
 
-// The time that a tiling takes for a token and a row tile at d = 128, in units of the memory's own pace.
+// TilePace holds the time that a tiling takes for a token and a row tile at d = 128, in units of the memory's own pace.
 struct TilePace {
   ScoreTile tile;
   double pace;
@@ -22,38 +22,41 @@ constexpr TilePace kTilePaces[] = {
     {ScoreTile::kStream32, 1.05},     {ScoreTile::kDeep128, 1.45}, {ScoreTile::kDeep256, 1.9},
 };
 
-// What wide and deep kernels begin and end later than the stream kernel, and what they take longer where thread blocks
-// have to claim what they score. Both are bytes that the memory sends meanwhile: 4.6 MB are a microsecond.
+// Wide and deep kernels begin and end later than the stream kernel by kLaterStartBytes, and take kClaimingBytes longer
+// where thread blocks have to claim what they score. Both are the bytes that the memory sends meanwhile: 4.6 MB are a
+// microsecond.
 constexpr double kLaterStartBytes = 17e6;
 constexpr double kClaimingBytes = 9e6;
-// What a document costs the stream kernel beside its tokens, however narrow its rows.
+// A document costs the stream kernel so many bytes beside its tokens, however narrow its rows are.
 constexpr double kDocumentBytes = 3500;
-// The pace of the stream kernel for several query tiles, by where it keeps query rows. Most of what it reads lies in
-// the L2 cache then; rows in shared memory are fetched for every tile.
+// The pace of the stream kernel for several query tiles depends on where it keeps query rows. Most of what it reads
+// lies in the L2 cache then; query rows in shared memory are fetched for every tile.
 constexpr double kStreamPaceOfRegisterRows = 0.9;
 constexpr double kStreamPaceOfSharedRows = 1.2;
 
-// Bytes a microsecond: of the memory, and of a thread block with its query rows in registers or in shared memory.
+// These paces are in bytes a microsecond: that of the memory, and that of one thread block with its query rows in
+// registers or in shared memory.
 constexpr double kMemoryPace = 4466e3;
 constexpr double kBlockPaceOfRegisterRows = 40e3;
 constexpr double kBlockPaceOfSharedRows = 35e3;
-// What teams begin and end later, in microseconds.
+// Teams begin and end so many microseconds later than thread blocks on their own.
 constexpr double kTeamsLater = 2;
-// How far the largest share is from the mean, in standard deviations of a share. Of claimed candidates it is how far
-// the longest document at the end is from the mean one, in standard deviations of a document.
+// The largest share is so many standard deviations of a share from the mean share. Of claimed candidates, the longest
+// document at the end is so many standard deviations of a document from the mean document.
 constexpr double kShareDeviations = 1.5;
 constexpr double kClaimDeviations = 3;
 
-// Documents are unequal where they are spread by so many bytes and a thread block has so many of them.
+// Documents count as unequal where they are spread by so many bytes and a thread block has so many of them.
 constexpr int64_t kUnequalBytes = 64 << 10;
 constexpr int64_t kUnequalCandidates = 7;
 
-// What ordering takes, in cycles, beside one for every candidate of a row tile: some 5 us.
+// Ordering takes so many cycles (some 5 us), and one more for every candidate of a row tile.
 constexpr int64_t kOrderingCycles = 7000;
-// A row tile of 256 rows takes a cycle for so many bytes of a token, and for a token's maxima so many cycles at least.
+// A row tile of 256 rows takes one cycle for so many bytes of a token, and at least so many cycles for a token's
+// maxima.
 constexpr int64_t kBytesOfCycle = 16;
 constexpr int64_t kLeastCyclesOfToken = 7;
-// The longest document must be more than this part of a thread block's share.
+// Ordering is worthwhile only where the longest document is more than this part of a thread block's share.
 constexpr int64_t kLongestOfShare = 25;
 
 double PaceOf(ScoreTile tile) {
@@ -65,9 +68,9 @@ double PaceOf(ScoreTile tile) {
 
 }  // namespace
 
-double EstimatedReads(absl::Span<const QueryGroup> groups, ScoreTile tile) {
+double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile) {
   double reads = 0;
-  for (const QueryGroup& group : groups) {
+  for (const QueryGroupShape& group : groups) {
     double of_candidate = PaceOf(tile) * static_cast<double>(RowTilesOf(group, tile));
     if (EndsInHalfTile(QueryTilesOf(group, tile), tile)) of_candidate += PaceOf(ScoreTile::kWide128) - PaceOf(tile);
     reads += of_candidate * static_cast<double>(group.num_candidates);
@@ -75,9 +78,9 @@ double EstimatedReads(absl::Span<const QueryGroup> groups, ScoreTile tile) {
   return reads;
 }
 
-// The comparison was fitted to calls of 8 to 12,000 documents of 4 to 3,600 tokens with up to 46 queries of 4 to 1,700,
-// in rows of 48 to 1,536 bytes.
-bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroup> groups, ScoreTile other, double document_bytes,
+// StreamIsSooner was fitted to calls of 8 to 12,000 documents of 4 to 3,600 tokens with up to 46 queries of 4 to 1,700
+// tokens, in rows of 48 to 1,536 bytes.
+bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms) {
   const double bytes = document_bytes + kDocumentBytes;
   const double pace = row_bytes > kStreamRegisterRowBytes ? kStreamPaceOfSharedRows : kStreamPaceOfRegisterRows;
@@ -102,8 +105,8 @@ bool TeamsAreSooner(const ScorePlan& plan, const StreamCandidates& candidates) {
   return most_tokens * plan.row_bytes / pace > all_tokens * plan.row_bytes / kMemoryPace + kTeamsLater;
 }
 
-// What ordering saves is what a thread block has more than others at the end otherwise: what a long document has more
-// than others, or twice that.
+// OrderingIsWorthwhile compares what ordering takes with what it saves: without it a thread block may end later than
+// the others by what the longest document has more than the mean one, or by twice that.
 bool OrderingIsWorthwhile(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t longest_tokens) {
   const int64_t share = total * std::max<int64_t>(mean_tokens, 1) / plan.grid();
   const int64_t cycles_of_token = std::max<int64_t>(plan.row_bytes / kBytesOfCycle, kLeastCyclesOfToken);

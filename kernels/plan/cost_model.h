@@ -1,5 +1,5 @@
-// What the planners expect calls to take: all measured paces, and the comparisons that are made of them. Pure
-// functions; they choose among kernels and never affect results.
+// The cost model of the planners: all measured paces, and the comparisons that are made of them. Its functions are
+// pure; they choose among kernels and never affect results.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace maxsim {
 
-// Returns the estimated time of a call over `groups` with the tiling, in candidates read at the memory's pace.
-double EstimatedReads(absl::Span<const QueryGroup> groups, ScoreTile tile);
+// Returns the estimated time of a call over `groups` with the tiling. The unit is the time in which the memory sends
+// one candidate.
+double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
 // Returns whether the stream kernel, which reads documents anew for every query tile, is done before the wide or deep
-// row tiles `other`, because it begins and ends sooner. `document_bytes` are those of a document on average.
-bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroup> groups, ScoreTile other, double document_bytes,
+// row tiles `other`, because it begins and ends sooner. `document_bytes` is the mean size of a document's rows.
+bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms);
 
 // Returns whether documents differ so much in length, and `grid` thread blocks have so many of them, that half of a

@@ -1,4 +1,4 @@
-// What the planners need to know of a device.
+// The limits of a device that the planners depend on.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,18 @@
 
 namespace maxsim {
 
-// What the plan needs to know of a device.
+// The limits of one device.
 struct DeviceLimits {
   int32_t num_sms = 0;
-  int32_t shared_bytes_per_block = 0;  // opt-in maximum
+  int32_t shared_bytes_per_block = 0;  // the opt-in maximum, in bytes
   int32_t shared_bytes_per_sm = 0;
-  int32_t reserved_shared_bytes = 1024;  // of every block, by the system
+  int32_t reserved_shared_bytes = 1024;  // bytes of every thread block that the system takes
   int32_t max_threads_per_sm = 0;
-  bool hopper = false;            // compute capability 9.0
-  bool tensor_maps = true;        // the documents in question have them (the wide and deep tiles need them)
-  uint32_t tiles = ~uint32_t{0};  // tilings that may be chosen, bit 1 << ScoreTile; for tests and measurements
+  bool hopper = false;  // whether the compute capability is 9.0
+  // Whether the documents in question have tensor maps, which the wide and deep tilings need.
+  bool tensor_maps = true;
+  // The tilings that may be chosen, as bits 1 << ScoreTile. Tests and measurements restrict them.
+  uint32_t tiles = ~uint32_t{0};
 
   constexpr bool Allows(ScoreTile tile) const { return (tiles >> static_cast<uint32_t>(tile) & 1) != 0; }
   std::string ToString() const;

@@ -8,14 +8,15 @@
 namespace maxsim {
 namespace {
 
-// Ordinals of a list that the sample should have, on average, and lists that one is compared with.
+// A list's sample should have kSampleOfList ordinals on average, and a list is compared with at most kCompared others.
 constexpr double kSampleOfList = 48;
 constexpr size_t kCompared = 64;
 
 // A list joins others where at least this part of its sample is among theirs.
 constexpr double kLeastInCommon = 0.25;
 
-// The sampled ordinals of one or more lists as marks by hash. Sets of so few ordinals hardly ever share marks.
+// A Sketch holds the sampled ordinals of one or more lists as marks by hash. Sets of so few ordinals hardly ever share
+// marks.
 class Sketch {
  public:
   void Add(uint32_t hash) { words_[hash / 64 % kWords] |= uint64_t{1} << hash % 64; }
@@ -24,15 +25,15 @@ class Sketch {
     for (size_t w = 0; w < kWords; ++w) words_[w] |= other.words_[w];
   }
 
-  // To be called after Add, before what follows.
+  // Counts the marks. It must be called after the last Add and before marks, Count and InCommon.
   void Finish() { marks_ = static_cast<double>(CountMarks(words_)); }
 
   double marks() const { return marks_; }
 
-  // Ordinals that made the marks, most likely (linear counting).
+  // Returns the most likely number of ordinals that made the marks (linear counting).
   double Count() const { return -kMarks * std::log1p(-std::min(marks_, kMarks - 1) / kMarks); }
 
-  // Marks in common, beyond those that chance would make.
+  // Returns the number of marks in common, less those that chance would make.
   double InCommon(const Sketch& other) const {
     Words both;
     for (size_t w = 0; w < kWords; ++w) both[w] = words_[w] & other.words_[w];
@@ -44,15 +45,16 @@ class Sketch {
   static constexpr double kMarks = 64 * kWords;
   using Words = std::array<uint64_t, kWords>;
 
-  // All words at a time, which compilers make vector instructions of where std::popcount would call a function.
+  // Counts the marks of all words at a time, which compilers turn into vector instructions; std::popcount would call a
+  // function.
   static uint64_t CountMarks(const Words& words) {
-    uint64_t of_bytes = 0;  // at most 8 of each of 8 words
+    uint64_t of_bytes = 0;  // counts of marks by byte, at most 8 for each of 8 words
     for (uint64_t word : words) {
       word -= word >> 1 & 0x5555555555555555u;
       word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
       of_bytes += (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
     }
-    // Neighbours added, so that the sum of four fits 16 bits.
+    // Neighbouring counts are added first, so that the sum of four fits 16 bits.
     const uint64_t of_pairs = (of_bytes & 0x00ff00ff00ff00ffu) + (of_bytes >> 8 & 0x00ff00ff00ff00ffu);
     return of_pairs * 0x0001000100010001u >> 48;
   }
@@ -61,24 +63,24 @@ class Sketch {
   double marks_ = 0;
 };
 
-// Spreads what differs in few bits over all of them.
+// Returns the value with differences in few bits spread over all of them.
 uint32_t Mixed(uint32_t value) {
   value = (value ^ value >> 16) * 0x85ebca6bu;
   value = (value ^ value >> 13) * 0xc2b2ae35u;
   return value ^ value >> 16;
 }
 
-// Ordinals that a plain product puts below `threshold`.
+// Returns the sketch of the ordinals whose hash, a plain product, is at most `threshold`.
 Sketch SketchOf(absl::Span<const uint32_t> ordinals, uint32_t threshold) {
-  constexpr size_t kPiece = 256;
+  constexpr size_t kSampledAtOnce = 256;
   Sketch sketch;
-  std::array<uint32_t, kPiece> sampled;
+  std::array<uint32_t, kSampledAtOnce> sampled;
   while (!ordinals.empty()) {
-    const absl::Span<const uint32_t> piece = ordinals.first(std::min(ordinals.size(), kPiece));
-    ordinals.remove_prefix(piece.size());
-    // No branch for the processor to guess.
+    const absl::Span<const uint32_t> part = ordinals.first(std::min(ordinals.size(), kSampledAtOnce));
+    ordinals.remove_prefix(part.size());
+    // The loop has no branch for the processor to guess.
     size_t count = 0;
-    for (const uint32_t ordinal : piece) {
+    for (const uint32_t ordinal : part) {
       sampled[count] = ordinal;
       count += ordinal * 0x9e3779b1u <= threshold ? 1 : 0;
     }

@@ -1,4 +1,4 @@
-// Planning a scoring call (kernels/plan/score.h): pure functions, thread-safe.
+// The functions that plan a scoring call (kernels/plan/score.h). They are pure and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 namespace maxsim {
 
-// Plans a scoring call. `document_bytes` are those of a document in device memory, on average: whether a short call is
-// streamed depends on them, and how many thread blocks a stream kernel may cut few documents for. 0: there is work for
-// long enough that beginning and ending do not matter, and documents are not cut. INVALID_ARGUMENT for a dimension
-// outside the limits; FAILED_PRECONDITION when the device has too little shared memory for the smallest plan.
-absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroup> groups,
+// Plans a scoring call. `document_bytes` is the mean size of a document in device memory: whether a short call is
+// streamed depends on it, and how many thread blocks of a stream kernel may share few documents. With 0 there is work
+// for so long that beginning and ending do not matter, and documents are not cut. Returns INVALID_ARGUMENT for a
+// dimension outside the limits, and FAILED_PRECONDITION when the device has too little shared memory for the smallest
+// plan.
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroupShape> groups,
                                     const DeviceLimits& limits, double document_bytes = 0);
 
 // Plans the search for matching tokens of one query of `num_query_tiles` query tiles in `num_documents` documents.

@@ -4,52 +4,53 @@
 namespace maxsim {
 namespace {
 
-// Time that the row tiles of so many blocks take, in units of half a row tile.
-int64_t HalfTilesOf(int64_t blocks, ScoreTile tile) {
+// Returns the time that the row tiles of so many query tiles take, in units of half a row tile.
+int64_t HalfTilesOf(int64_t num_query_tiles, ScoreTile tile) {
   const int64_t of_tile = TraitsOf(tile).query_tiles();
-  if (tile != ScoreTile::kWide256) return 2 * CeilDiv(blocks, of_tile);
-  return blocks / of_tile * 2 + CeilDiv(blocks % of_tile, kHalfTileQueryTiles);
+  if (tile != ScoreTile::kWide256) return 2 * CeilDiv(num_query_tiles, of_tile);
+  return num_query_tiles / of_tile * 2 + CeilDiv(num_query_tiles % of_tile, kHalfTileQueryTiles);
 }
 
 }  // namespace
 
-bool EndsInHalfTile(int64_t blocks, ScoreTile tile) {
-  const int64_t last = blocks % TraitsOf(tile).query_tiles();
+bool EndsInHalfTile(int64_t num_query_tiles, ScoreTile tile) {
+  const int64_t last = num_query_tiles % TraitsOf(tile).query_tiles();
   return tile == ScoreTile::kWide256 && last > 0 && last <= kHalfTileQueryTiles;
 }
 
-int64_t CountHalfTiles(absl::Span<const QueryGroup> groups, ScoreTile tile) {
+int64_t CountHalfTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile) {
   int64_t tiles = 0;
-  for (const QueryGroup& group : groups) tiles += EndsInHalfTile(QueryTilesOf(group, tile), tile) ? 1 : 0;
+  for (const QueryGroupShape& group : groups) tiles += EndsInHalfTile(QueryTilesOf(group, tile), tile) ? 1 : 0;
   return tiles;
 }
 
-int64_t RowTilesOf(const QueryGroup& group, ScoreTile tile) {
+int64_t RowTilesOf(const QueryGroupShape& group, ScoreTile tile) {
   return CeilDiv(QueryTilesOf(group, tile), TraitsOf(tile).query_tiles());
 }
 
-int64_t RowTiles(absl::Span<const QueryGroup> groups, ScoreTile tile) {
+int64_t RowTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile) {
   int64_t tiles = 0;
-  for (const QueryGroup& group : groups) tiles += RowTilesOf(group, tile);
+  for (const QueryGroupShape& group : groups) tiles += RowTilesOf(group, tile);
   return tiles;
 }
 
-int64_t RowTileCandidates(absl::Span<const QueryGroup> groups, ScoreTile tile) {
+int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile tile) {
   int64_t candidates = 0;
-  for (const QueryGroup& group : groups) candidates += RowTilesOf(group, tile) * group.num_candidates;
+  for (const QueryGroupShape& group : groups) candidates += RowTilesOf(group, tile) * group.num_candidates;
   return candidates;
 }
 
-bool SharesQueryTiles(const QueryGroup& group, ScoreTile tile) {
-  // Row tiles that it must save, in percent. Where it saved 6 %, short documents took up to 14 % longer; from 12 % on
-  // nothing measured took more than 5 % longer (docs/lab/2026-11-24-kernels.md).
+bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile) {
+  // Query tiles are shared where that saves at least so many percent of the row tiles. Where it saved 6 %, short
+  // documents took up to 14 % longer; from 12 % on nothing measured took more than 5 % longer
+  // (docs/lab/2026-11-24-kernels.md).
   constexpr int64_t kLeastSaved = 10;
   return MayShareQueryTiles(tile) && group.packed_query_tiles > 0 &&
          100 * HalfTilesOf(group.packed_query_tiles, tile) <=
              (100 - kLeastSaved) * HalfTilesOf(group.num_query_tiles, tile);
 }
 
-int64_t QueryTilesOf(const QueryGroup& group, ScoreTile tile) {
+int64_t QueryTilesOf(const QueryGroupShape& group, ScoreTile tile) {
   return SharesQueryTiles(group, tile) ? group.packed_query_tiles : group.num_query_tiles;
 }
 

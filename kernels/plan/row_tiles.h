@@ -1,4 +1,4 @@
-// How many query rows a call stacks, and how many row tiles a tiling makes of them.
+// Counting the query rows that a call stacks, and the row tiles that a tiling makes of them.
 //
 // A query's tokens are cut into *query tiles* of 32 rows (the last one padded with zero rows). Queries that score the
 // same documents form a *query group*, whose query tiles, stacked, are cut into *row tiles*: a row tile is what one
@@ -13,33 +13,34 @@
 
 namespace maxsim {
 
-// Queries that score the same candidates.
-struct QueryGroup {
-  int64_t num_query_tiles = 0;     // of kQueryTileTokens rows, all queries together
-  int64_t num_candidates = 0;      // documents each of them is scored against
-  int64_t packed_query_tiles = 0;  // where tails share query tiles; 0: as many
+// The shape of a query group: the counts that plans depend on.
+struct QueryGroupShape {
+  int64_t num_query_tiles = 0;  // of all queries of the group, where no tails share query tiles
+  int64_t num_candidates = 0;   // documents that each query is scored against
+  // The query tiles where tails share them. 0 means that there are as many as num_query_tiles.
+  int64_t packed_query_tiles = 0;
 };
 
-// Returns whether tails of the group's queries share query tiles, where the tiling lets them. They do not if that saves
-// next to nothing, as shared query tiles take longer to sum.
-bool SharesQueryTiles(const QueryGroup& group, ScoreTile tile);
+// Returns whether tails of the group's queries share query tiles on the tiling. They do where the tiling lets them,
+// unless that saves next to nothing, as shared query tiles take longer to sum.
+bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile);
 
 // Returns the query tiles that the group's rows take on the tiling.
-int64_t QueryTilesOf(const QueryGroup& group, ScoreTile tile);
+int64_t QueryTilesOf(const QueryGroupShape& group, ScoreTile tile);
 
 // Returns the row tiles of the group on the tiling.
-int64_t RowTilesOf(const QueryGroup& group, ScoreTile tile);
+int64_t RowTilesOf(const QueryGroupShape& group, ScoreTile tile);
 
 // Returns the row tiles of all groups on the tiling.
-int64_t RowTiles(absl::Span<const QueryGroup> groups, ScoreTile tile);
+int64_t RowTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
 // Returns the candidates of all row tiles: each row tile reads every candidate of its group.
-int64_t RowTileCandidates(absl::Span<const QueryGroup> groups, ScoreTile tile);
+int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
-// Returns whether the last of the row tiles of `num_query_tiles` query tiles is a half one (kHalfTileQueryTiles).
+// Returns whether the last of the row tiles of `num_query_tiles` query tiles is a half row tile (kHalfTileQueryTiles).
 bool EndsInHalfTile(int64_t num_query_tiles, ScoreTile tile);
 
-// Returns how many row tiles of all groups are half ones (kHalfTileQueryTiles).
-int64_t CountHalfTiles(absl::Span<const QueryGroup> groups, ScoreTile tile);
+// Returns how many row tiles of all groups are half row tiles (kHalfTileQueryTiles).
+int64_t CountHalfTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
 }  // namespace maxsim

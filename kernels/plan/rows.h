@@ -1,5 +1,5 @@
-// Rows of queries and documents as every scoring kernel sees them: how many share a sum, how wide their parts are, and
-// how they are padded in device memory.
+// Constants of the rows of queries and documents that every scoring kernel keeps to: how many rows share a sum, how
+// wide the parts of a row are, and how rows are padded in device memory.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,12 @@
 
 namespace maxsim {
 
-// Rows of a query tile: query tokens whose weighted maxima are added by one butterfly. The number is part of the order
-// of additions, so it is never to be tuned.
+// A query tile has so many rows: query tokens whose weighted maxima are added by one butterfly. The number is part of
+// the order of additions, so it is never to be tuned.
 inline constexpr int32_t kQueryTileTokens = 32;
+
+// Returns the query tiles that a query of `num_tokens` tokens takes by itself.
+constexpr int64_t NumQueryTiles(int64_t num_tokens) { return (num_tokens + kQueryTileTokens - 1) / kQueryTileTokens; }
 
 // The tail of a query (its tokens beyond the last whole query tile; all tokens of a shorter query) may share a query
 // tile with other tails over the same documents: four tails of up to this many tokens, or two of up to twice as many.
@@ -27,14 +30,13 @@ constexpr int64_t PackedRows(int64_t num_tokens) {
   return num_tokens - rest + kQueryTileTokens;
 }
 
-// Bytes that one k-step of the inner loop takes of a row: 16 half-precision columns (the k of one tensor-core
-// instruction, whose sum is the unit of the order of additions), 32 INT8 columns, or 8 FP32 ones.
+// One k-step of the inner loop takes so many bytes of a row: 16 half-precision columns (the k of one tensor-core
+// instruction, whose sum is the unit of the order of additions), 32 INT8 columns, or 8 FP32 columns.
 inline constexpr int32_t kStepBytes = 32;
 
-// Columns whose products are added in one chain. Wider rows are cut into chains of this many columns, whose sums are
-// added in order: a chain of 4,096 FP32 additions (or of 256 tensor-core steps, which truncate) drifts by more than
-// 1e-5 when all products have one sign. The number is part of the order of additions, but for INT8, whose sums are
-// exact.
+// The products of so many columns are added in one chain. Wider rows are cut into chains, whose sums are added in
+// order: a chain of 4,096 FP32 additions (or of 256 tensor-core instructions, which truncate) drifts by more than 1e-5
+// when all products have one sign. The number is part of the order of additions, but for INT8, whose sums are exact.
 inline constexpr int32_t kChainColumns = 1024;
 
 // Rows of documents and queries in device memory are padded with zero columns to a multiple of this, so that they are
@@ -42,7 +44,7 @@ inline constexpr int32_t kChainColumns = 1024;
 inline constexpr int32_t kRowAlignColumns = 8;
 inline constexpr int32_t kRowAlignColumnsI8 = 16;
 
-// Returns the bytes of one row in device memory: the only place that says how rows are padded there.
+// Returns the bytes of one row in device memory. No other place says how rows are padded there.
 constexpr int64_t DeviceRowBytes(ScalarType type, int32_t dim) {
   const int32_t align = type == ScalarType::kI8 ? kRowAlignColumnsI8 : kRowAlignColumns;
   return int64_t{(dim + align - 1) / align * align} * static_cast<int64_t>(SizeOf(type));

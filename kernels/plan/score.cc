@@ -30,7 +30,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
     case ScoreTile::kRows64:
       return type != ScalarType::kF32;
     case ScoreTile::kRows128:
-      // Its registers have no room for a second set of sums.
+      // The registers of a thread have no room for a second set of sums.
       return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kChainColumns);
     case ScoreTile::kWide128:
     case ScoreTile::kWide256:
@@ -42,7 +42,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
-      // A row's sums are of one piece; those of I8 always are.
+      // The deep kernels keep the sums of a row in one chain; those of I8 are exact however they are cut.
       return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
              limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
@@ -50,7 +50,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
   return false;
 }
 
-ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const QueryGroup> groups,
+ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span<const QueryGroupShape> groups,
                      const DeviceLimits& limits, double document_bytes) {
   ScoreTile best = ScoreTile::kRows32;
   double least = std::numeric_limits<double>::infinity();
@@ -67,7 +67,7 @@ ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span
                                                                                                : best;
 }
 
-// The most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages do.
+// Returns the most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages fit.
 int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
   for (int32_t stages = kMaxStages; stages >= kMinStages; --stages) {
     if (LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total <= budget) return stages;
@@ -75,9 +75,9 @@ int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
   return 0;
 }
 
-// Picks residency, stages and thread blocks a multiprocessor. Two or more blocks a multiprocessor hide each other's
-// barriers, so a plan with them is taken where it leaves a ring of three stages; a query tile too wide to stay is
-// streamed.
+// Chooses residency, stages and thread blocks a multiprocessor. Returns false where no choice fits. Two or more thread
+// blocks a multiprocessor hide each other's barriers, so a plan with them is taken where it leaves a ring of three
+// stages; a row tile too wide to stay in shared memory is streamed.
 bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
   const TileTraits traits = TraitsOf(plan.tile);
   const auto fits = [&](bool resident, int32_t blocks_per_sm, int32_t least_stages) {
@@ -92,13 +92,14 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
     plan.shared_bytes = LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total;
     return true;
   };
-  const bool streamable = plan.tile != ScoreTile::kRows32Narrow;  // whose rows always fit
+  const bool streamable = plan.tile != ScoreTile::kRows32Narrow;  // its rows always fit
   return fits(true, 2, 3) || (streamable && fits(false, 2, 3)) || fits(true, 1, 3) ||
          (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
 }
 
-// A Hopper kernel's ring takes all the shared memory; it runs on every multiprocessor and deals out the work itself.
-void PlanHopper(absl::Span<const QueryGroup> groups, const DeviceLimits& limits, double document_bytes,
+// Fills in the plan of a Hopper kernel. Its ring takes all the shared memory; it runs on every multiprocessor and
+// assigns the work to thread blocks itself.
+void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& limits, double document_bytes,
                 ScorePlan& plan) {
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.query_resident = true;
@@ -128,14 +129,14 @@ void PlanHopper(absl::Span<const QueryGroup> groups, const DeviceLimits& limits,
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : CountHalfTiles(groups, plan.tile);
   plan.row_tiles_at_once = 1;
-  // Documents of a stream kernel may be several blocks' (StreamShares).
+  // A stream kernel may cut a document for several thread blocks (StreamShares).
   const double tile_bytes = static_cast<double>(plan.tile_tokens) * plan.row_bytes;
-  const double pieces = IsStream(plan.tile) ? document_bytes / tile_bytes : 1;
-  const double most_blocks = static_cast<double>(RowTileCandidates(groups, plan.tile)) * std::max(pieces, 1.0);
+  const double parts = IsStream(plan.tile) ? document_bytes / tile_bytes : 1;
+  const double most_blocks = static_cast<double>(RowTileCandidates(groups, plan.tile)) * std::max(parts, 1.0);
   plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<double>(most_blocks, 1, limits.num_sms));
 }
 
-absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const QueryGroup> groups,
+absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const QueryGroupShape> groups,
                                const DeviceLimits& limits, double document_bytes) {
   if (dim < kMinDim || dim > kMaxDim) {
     return absl::InvalidArgumentError(absl::StrCat("dimension ", dim, " is outside ", kMinDim, " .. ", kMaxDim));
@@ -163,7 +164,7 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   }
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   int64_t most_candidates = 1;
-  for (const QueryGroup& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
+  for (const QueryGroupShape& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
   const int64_t resident_blocks = int64_t{limits.num_sms} * plan.blocks_per_sm;
   plan.row_tiles_at_once = static_cast<int32_t>(std::clamp<int64_t>(plan.num_row_tiles, 1, resident_blocks));
   plan.blocks_per_row_tile =
@@ -193,14 +194,14 @@ std::string ScorePlan::ToString() const {
                       row_tiles_at_once, " x ", blocks_per_row_tile);
 }
 
-absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroup> groups,
+absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroupShape> groups,
                                     const DeviceLimits& limits, double document_bytes) {
   return Plan(type, dim, /*align=*/false, groups, limits, document_bytes);
 }
 
 absl::StatusOr<ScorePlan> PlanAlign(ScalarType type, int32_t dim, int64_t num_query_tiles, int64_t num_documents,
                                     const DeviceLimits& limits) {
-  const QueryGroup group{num_query_tiles, num_documents};
+  const QueryGroupShape group{num_query_tiles, num_documents};
   return Plan(type, dim, /*align=*/true, absl::MakeConstSpan(&group, 1), limits, /*document_bytes=*/0);
 }
 

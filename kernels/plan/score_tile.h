@@ -11,16 +11,16 @@ namespace maxsim {
 // The tilings that the scoring kernels are compiled for.
 enum class ScoreTile : uint8_t {
   kRows32Narrow,  // one query tile, rows of at most 128 bytes
-  kRows32,        // one query tile: the memory-bound short query
+  kRows32,        // one query tile: a short query, bound by the memory
   kRows64,        // two query tiles: short queries stacked by two, or a query of up to 64 tokens
   kRows128,       // four query tiles: long or stacked queries, bound by the tensor cores; rows of one chain only
-  kWide128,   // Hopper, not F32, rows of at most 256 bytes: four query tiles; documents go to two warpgroups in turn
-  kWide256,   // as kWide128, eight query tiles over both warpgroups; row tiles of four or fewer are handled as
-              // kWide128's
-  kStream32,  // Hopper, not F32, rows of at most 4,064 bytes: one query tile, at the memory's pace; short calls
-  kDeep128,   // Hopper, not F32, rows of 257 to 2,048 bytes: four query tiles; each of two warpgroups has its own
-              // document
-  kDeep256,   // as kDeep128, eight query tiles over both warpgroups
+  // The tilings below need Hopper and do not score F32.
+  kWide128,  // rows of at most 256 bytes, four query tiles; documents go to two warpgroups in turn
+  // Rows have at most 256 bytes. Eight query tiles lie over both warpgroups; four or fewer take kWide128's way.
+  kWide256,
+  kStream32,  // rows of at most 4,064 bytes, one query tile, at the memory's pace; also short calls
+  kDeep128,   // rows of 257 to 2,048 bytes, four query tiles; each of two warpgroups has its own document
+  kDeep256,   // rows of 257 to 2,048 bytes, eight query tiles over both warpgroups
 };
 
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
@@ -39,29 +39,30 @@ constexpr bool MayShareQueryTiles(ScoreTile tile) { return IsWide(tile) || IsDee
 // (kernels/cuda/score/hopper_{wide,deep,stream}/kernel.cuh); the others run on everything from sm_80 on.
 constexpr bool IsHopper(ScoreTile tile) { return IsWide(tile) || IsDeep(tile) || IsStream(tile); }
 
-// Tokens of a token tile of the wide kernels, and the most tokens of one of the deep kernels.
+// A token tile of the wide kernels has kWideTokens tokens, one of the deep kernels at most kDeepTokens.
 inline constexpr int32_t kWideTokens = 128;
 inline constexpr int32_t kDeepTokens = 192;
 
-// A wide kernel's row tile of at most this many query tiles (half of the largest row tile) is a half one: both
+// A wide kernel's row tile of at most this many query tiles (half of the largest row tile) is a half row tile: both
 // warpgroups hold all of its rows, and documents go to one and the other in turn.
 inline constexpr int32_t kHalfTileQueryTiles = 4;
 
-// Constants of a tiling, which kernel and plan both read. For Hopper's tilings only rows, tokens and min_blocks mean
-// anything.
+// The constants of a tiling, which kernel and plan both read. For Hopper's tilings only rows, tokens and min_blocks
+// mean anything.
 struct TileTraits {
   int32_t rows;          // of a row tile
   int32_t tokens;        // of a token tile
-  int32_t chunk_bytes;   // of a row, in one stage
-  int32_t warps_rows;    // warps side by side along the rows ...
-  int32_t warps_tokens;  // ... and along the tokens
+  int32_t chunk_bytes;   // bytes of a row that one pipeline stage holds
+  int32_t warps_rows;    // warps side by side along the rows
+  int32_t warps_tokens;  // warps side by side along the tokens
   int32_t min_blocks;    // thread blocks that fit a multiprocessor by registers (__launch_bounds__)
 
   constexpr int32_t warps() const { return warps_rows * warps_tokens; }
   constexpr int32_t threads() const { return 32 * warps(); }
   constexpr int32_t query_tiles() const { return rows / kQueryTileTokens; }
-  // A row of a stage in shared memory. 16 bytes of padding put eight consecutive rows into different banks, which is
-  // what ldmatrix reads at once (row bytes are a multiple of 32, so the pitch is an odd multiple of 16).
+  // Returns the bytes from row to row of a stage in shared memory. 16 bytes of padding put eight consecutive rows into
+  // different banks, which is what ldmatrix reads at once (row bytes are a multiple of 32, so the pitch is an odd
+  // multiple of 16).
   constexpr int32_t pitch() const { return chunk_bytes + 16; }
 };
 

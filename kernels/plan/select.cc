@@ -9,13 +9,13 @@
 namespace maxsim {
 namespace {
 
-// Scores of a split: fewer cost more in waiting for one another than their reading takes.
+// A split has about so many scores: fewer cost more in waiting for one another than their reading takes.
 constexpr int64_t kSplitScores = 8192;
-// Up to so many scores a single thread block selects alone, and waits for no other.
+// A single thread block selects alone from up to so many scores, and waits for no other.
 constexpr int64_t kOneBlockScores = 2 * kSplitScores;
-// Groups for each result, at least.
+// There are at least so many buckets for each result.
 constexpr int64_t kBucketsOfResult = 3;
-// A split's list: scores in ascending order send up to 128 neighbours to one split.
+// A split's list takes at least so many keys: scores in ascending order send up to 128 neighbours to one split.
 constexpr int64_t kLeastListKeys = 256;
 
 int64_t MostSplits(int64_t num_queries, const DeviceLimits& limits) {
@@ -25,7 +25,7 @@ int64_t MostSplits(int64_t num_queries, const DeviceLimits& limits) {
 }  // namespace
 
 SelectPlan PlanSelect(int64_t num_candidates, int64_t k, int64_t num_queries, const DeviceLimits& limits) {
-  // Candidates that a block of 256 threads ranks, eight lanes each.
+  // A thread block of 256 threads ranks so many candidates, with eight lanes for each.
   constexpr int64_t kKeysRankedByBlock = 32;
   SelectPlan plan;
   if (num_candidates <= kRankAllCandidates) {
@@ -56,9 +56,9 @@ int64_t MostSelectKeys(int64_t num_queries, int64_t num_results, const DeviceLim
 }
 
 std::string SelectPlan::ToString() const {
-  if (!large()) return absl::StrCat("ranking of all candidates on ", rank_blocks, " blocks");
-  if (buckets == 0) return absl::StrCat("selection by histograms on ", splits, " blocks");
-  return absl::StrCat("selection by the maxima of ", splits, " x ", buckets, " groups");
+  if (!large()) return absl::StrCat("ranking of all candidates on ", rank_blocks, " thread blocks");
+  if (buckets == 0) return absl::StrCat("selection by histograms on ", splits, " thread blocks");
+  return absl::StrCat("selection by the maxima of ", splits, " x ", buckets, " buckets");
 }
 
 }  // namespace maxsim

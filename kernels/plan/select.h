@@ -8,38 +8,41 @@
 
 namespace maxsim {
 
-// Up to kRankAllCandidates candidates are all ranked against each other at once. Where there are more, a lower bound of
-// the k-th score is found first; the candidates that reach it are gathered, and those are ranked.
+// Where a query has at most kRankAllCandidates candidates, all are ranked against each other at once. Where there are
+// more, a lower bound of the k-th score is found first; the candidates that reach it are gathered, and those are
+// ranked.
 //
-// A query's scores are cut into *splits*, one a thread block, and a split into *buckets*, each with scores from all
-// over the query. The k-th largest of the buckets' maxima is such a bound: k buckets reach it. With G buckets it lets
-// about -G ln(1 - k / G) candidates through, 1.2 k where G = 3 k. Where so many buckets would be too small or too many,
-// and where a split finds more candidates than its list takes, the bound comes from histograms instead.
+// A query's scores are cut into *splits*, one for each thread block, and a split into *buckets*, each with scores from
+// all over the query. The k-th largest of the buckets' maxima is a lower bound: k buckets reach it. With G buckets it
+// lets about -G ln(1 - k / G) candidates through, 1.2 k where G = 3 k. Where so many buckets would be too small or too
+// many, and where a split finds more candidates than its list takes, the bound comes from histograms instead.
 inline constexpr int64_t kRankAllCandidates = 4096;
-inline constexpr int64_t kBlockSelectCandidates = 2048;  // by one thread block (kernels/cuda/call/single_launch_call.h)
-inline constexpr int32_t kMaxSelectSplits = 256;         // of a query
-inline constexpr int32_t kMaxSelectBuckets = 8192;       // of a query
-inline constexpr int32_t kSelectThreads = 1024;          // of a thread block; the most buckets of a split
-inline constexpr int32_t kSelectBins = 2048;             // of a histogram
-inline constexpr int32_t kSelectPasses = 6;              // histograms that settle 64-bit keys: 11 bits each
-inline constexpr int32_t kSelectAlignment = 4;           // a query's scores begin at a multiple of this
+// One thread block selects from at most so many candidates (kernels/cuda/call/single_launch_call.h).
+inline constexpr int64_t kBlockSelectCandidates = 2048;
+inline constexpr int32_t kMaxSelectSplits = 256;    // of a query
+inline constexpr int32_t kMaxSelectBuckets = 8192;  // of a query
+inline constexpr int32_t kSelectThreads = 1024;     // threads of a thread block; the most buckets of a split
+inline constexpr int32_t kSelectBins = 2048;        // bins of a histogram
+inline constexpr int32_t kSelectPasses = 6;         // histograms that settle 64-bit keys: 11 bits each
+inline constexpr int32_t kSelectAlignment = 4;      // a query's scores begin at a multiple of this
 
 struct SelectPlan {
   int32_t splits = 0;       // 0: every candidate is ranked against all others
-  int32_t buckets = 0;      // of a split: a power of two from 32 to kSelectThreads; 0: histograms at once
+  int32_t buckets = 0;      // buckets of a split: a power of two from 32 to kSelectThreads; 0: histograms at once
   int32_t list_keys = 0;    // candidates that a split's list takes
   int32_t rank_blocks = 0;  // thread blocks that rank all candidates, where splits is 0
 
   bool large() const { return splits > 0; }
-  int64_t keys() const { return int64_t{splits} * list_keys; }  // room for candidates
+  // Returns the candidates that the lists of all splits take together.
+  int64_t keys() const { return int64_t{splits} * list_keys; }
   std::string ToString() const;
 };
 
-// Plans the selection of the best k of `num_candidates`, beside others in a call of `num_queries` queries.
+// Plans the selection of the best k of `num_candidates` candidates of one query, in a call with `num_queries` such
+// queries.
 SelectPlan PlanSelect(int64_t num_candidates, int64_t k, int64_t num_queries, const DeviceLimits& limits);
 
-// Returns the most that the plans of `num_queries` queries with `num_results` results in all ask for together: the sum
-// of their keys().
+// Returns the most that keys() of the plans of `num_queries` queries, with `num_results` results in all, add up to.
 int64_t MostSelectKeys(int64_t num_queries, int64_t num_results, const DeviceLimits& limits);
 
 }  // namespace maxsim

@@ -12,8 +12,8 @@
 namespace maxsim {
 namespace {
 
-// Blocks of a team, where `grid` blocks make teams that have room for their candidates; else 1. The fewest teams that
-// leave as few blocks as possible without one.
+// Returns the thread blocks of a team, where `grid` thread blocks make teams that have room for their candidates; else
+// 1. It chooses the fewest teams that leave as few thread blocks as possible without one.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
   if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMostTeamCandidates) return 1;
   // A team has parts of two row tiles at most, so that two of its work units may lack up to 31 candidates.
@@ -45,17 +45,18 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates, const StreamTuning& tuning) {
-  // Measured on an H200 (docs/lab/2026-11-24-kernels.md). A claim is looked up while those before it are read, so that
-  // they should take as long as a read does when the memory is busy. Bytes are rounded up to whole documents.
+  // The sizes were measured on an H200 (docs/lab/2026-11-24-kernels.md). A claim is looked up while the claims before
+  // it are read, so those should take as long as a read does when the memory is busy. Bytes are rounded up to whole
+  // documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;
-  // Thread blocks of few candidates, or few bytes, are dealt all: claims would cost them more than unequal shares do,
-  // as those that have more draw the pace that the others leave.
+  // All candidates are assigned where thread blocks have few candidates or few bytes: claims would cost them more than
+  // unequal shares do, as those that have more draw the pace that the others leave.
   constexpr int64_t kFewCandidates = 16;
   constexpr int64_t kFewBytes = 2 << 20;
-  // What is left open of a thread block's share: so many bytes, but at least a sixteenth and at most a quarter.
+  // So many bytes of a thread block's share are left open, but at least a sixteenth of it and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
-  // Where documents are unequal a half is left open, or what makes up for the spread. Small shares have the
+  // Where documents are unequal, half of the share is left open, or what makes up for the spread. Small shares have the
   // smallest claims that can be looked up meanwhile.
   constexpr int64_t kLeastClaimBytes = 24 << 10;
   constexpr int64_t kOpenSpreads = 8;
@@ -66,7 +67,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   const int64_t share_bytes = total * mean_bytes / grid;
   const bool small = total < grid * kFewCandidates || share_bytes < kFewBytes;
   const bool teams =
-      tuning.teams >= 0 ? tuning.teams > 0 : tuning.dealt_percent < 0 && small && TeamsAreSooner(plan, candidates);
+      tuning.teams >= 0 ? tuning.teams > 0 : tuning.assigned_percent < 0 && small && TeamsAreSooner(plan, candidates);
   if (teams) shares.team_blocks = TeamBlocks(plan.grid(), plan.num_row_tiles, candidates);
   if (shares.team_blocks > 1) {
     const int32_t num_teams = plan.grid() / shares.team_blocks;
@@ -86,7 +87,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
         std::max(open_bytes, std::min(kOpenSpreads * candidates.spread_tokens * plan.row_bytes, share_bytes / 2));
   }
   int64_t open = open_bytes * grid / mean_bytes;
-  if (tuning.dealt_percent >= 0) open = total - total * std::min(tuning.dealt_percent, 100) / 100;
+  if (tuning.assigned_percent >= 0) open = total - total * std::min(tuning.assigned_percent, 100) / 100;
   open = std::min(open, total);
   shares.dealt = total - open;
   shares.each = shares.dealt / grid;
@@ -98,15 +99,15 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);
   shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
-  // Fine claims for the last of it: two coarse ones of every thread block, or a quarter.
+  // Fine claims take the last of it: as much as two coarse claims of every thread block, or a quarter.
   const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
   shares.coarse_claims = (open - last) / shares.coarse;
   return shares;
 }
 
 std::string StreamShares::ToString() const {
-  if (team_blocks > 1) return absl::StrCat(total, " candidates, dealt to teams of ", team_blocks);
-  return absl::StrCat(total, " candidates, ", dealt, " dealt, ", coarse_claims, " claims of ", coarse, ", then of ",
+  if (team_blocks > 1) return absl::StrCat(total, " candidates, assigned to teams of ", team_blocks);
+  return absl::StrCat(total, " candidates, ", dealt, " assigned, ", coarse_claims, " claims of ", coarse, ", then of ",
                       fine);
 }
 

@@ -68,7 +68,7 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   }
 }
 
-// However the candidates are dealt and claimed: totals round the grid and the sizes of a claim, lists of one size and
+// However the candidates are assigned and claimed: totals round the grid and the sizes of a claim, lists of one size and
 // of many, equal documents and ragged ones. A test for each kind, so that a sanitizer can have a process for each.
 using Shares = std::pair<int32_t, bool>;  // columns, documents of equal length
 
@@ -120,8 +120,8 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
       // The other kernels' claims follow from the totals.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
-                                        << " queries, the first of " << counts[0] << ", " << tuning.dealt_percent
-                                        << " % dealt, claims of " << tuning.coarse << ", teams " << tuning.teams);
+                                        << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
+                                        << " % assigned, claims of " << tuning.coarse << ", teams " << tuning.teams);
         executor->TuneStream(tuning);
         const size_t other = turn++ % 2;
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries[other]);
@@ -178,7 +178,7 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
         for (const StreamTuning& tuning : {StreamTuning{.teams = 0}, StreamTuning{50, 1, 1}, StreamTuning{0, 3, 2}}) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", " << counts.size() << " queries, the first of " << counts[0]
-                       << ", " << tuning.dealt_percent << " % dealt");
+                       << ", " << tuning.assigned_percent << " % assigned");
           executor->TuneStream(tuning);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
@@ -187,7 +187,7 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
           const auto& shape = static_cast<const cuda::CudaDocuments&>(*loaded);
           const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
           EXPECT_FALSE(PlanStreamShares(executor->last_plan(), {2500, 2500, mean_tokens, shape.spread_tokens()}, tuning)
-                           .all_dealt());
+                           .all_assigned());
         }
       }
     }

@@ -1,4 +1,4 @@
-// Lone calls (kernels/cuda/call/single_launch_call.h) against the same calls in several launches.
+// Single-launch calls (kernels/cuda/call/single_launch_call.h) against the same calls in several launches.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -178,7 +178,7 @@ TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
       EXPECT_TRUE(one_->last_single_launch());
       EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
       const StreamShares shares = PlanStreamShares(one_->last_plan(), {1500, 1500, mean_tokens, spread_tokens}, tuning);
-      EXPECT_EQ(shares.all_dealt(), teams > 0);
+      EXPECT_EQ(shares.all_assigned(), teams > 0);
       EXPECT_EQ(shares.team_blocks > 1, teams > 0);
     }
   }

@@ -97,7 +97,7 @@ TEST(PlanTest, EveryShapeHasALaunchablePlanOnEveryDevice) {
       for (int32_t dim : kDims) {
         for (int64_t blocks : {1, 2, 3, 4, 5, 32, 128, 2048}) {
           for (int64_t candidates : {int64_t{1}, int64_t{2}, int64_t{1000}, kMaxShardDocuments}) {
-            const QueryGroup groups[] = {{blocks, candidates}, {1, 1}};
+            const QueryGroupShape groups[] = {{blocks, candidates}, {1, 1}};
             for (const double document_bytes : {0.0, 5000.0}) {
               const absl::StatusOr<ScorePlan> plan = PlanScore(type, dim, groups, limits, document_bytes);
               ASSERT_TRUE(plan.ok()) << plan.status();
@@ -118,7 +118,7 @@ TEST(PlanTest, EveryShapeHasALaunchablePlanOnEveryDevice) {
 }
 
 TEST(PlanTest, ShortQueriesTakeShortTilesAndStackedOnesWideOnes) {
-  const auto tile = [](int32_t dim, std::vector<QueryGroup> groups) {
+  const auto tile = [](int32_t dim, std::vector<QueryGroupShape> groups) {
     return PlanScore(ScalarType::kF16, dim, groups, kH200)->tile;
   };
   EXPECT_EQ(tile(48, {{1, 1000}}), ScoreTile::kRows32Narrow);
@@ -129,17 +129,17 @@ TEST(PlanTest, ShortQueriesTakeShortTilesAndStackedOnesWideOnes) {
   EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kRows128);
   EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kRows128);
   // 32 short queries with lists of their own have nothing to stack.
-  EXPECT_EQ(tile(128, std::vector<QueryGroup>(32, {1, 1000})), ScoreTile::kRows32);
+  EXPECT_EQ(tile(128, std::vector<QueryGroupShape>(32, {1, 1000})), ScoreTile::kRows32);
   EXPECT_EQ(PlanScore(ScalarType::kF32, 128, {{32, 1000}}, kH200)->tile, ScoreTile::kRows32);
 }
 
 TEST(PlanTest, HopperStacksUpTo256Rows) {
-  const auto tile = [](int32_t dim, std::vector<QueryGroup> groups) {
+  const auto tile = [](int32_t dim, std::vector<QueryGroupShape> groups) {
     return PlanScore(ScalarType::kF16, dim, groups, kHopper)->tile;
   };
   EXPECT_EQ(tile(48, {{1, 1000}}), ScoreTile::kStream32);
   EXPECT_EQ(tile(128, {{1, 1000}}), ScoreTile::kStream32);
-  EXPECT_EQ(tile(128, std::vector<QueryGroup>(32, {1, 1000})), ScoreTile::kStream32);
+  EXPECT_EQ(tile(128, std::vector<QueryGroupShape>(32, {1, 1000})), ScoreTile::kStream32);
   EXPECT_EQ(tile(128, {{2, 1000}}), ScoreTile::kWide128);
   EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kWide128);
   EXPECT_EQ(tile(128, {{8, 1000}}), ScoreTile::kWide256);
@@ -158,7 +158,7 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
 // Row tiles read documents once for many query tiles, but begin and end later than the stream kernel, which reads them
 // once for each.
 TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
-  const auto tile = [](ScalarType type, int32_t dim, QueryGroup group, int64_t document_tokens,
+  const auto tile = [](ScalarType type, int32_t dim, QueryGroupShape group, int64_t document_tokens,
                        const DeviceLimits& limits = kHopper) {
     const auto document_bytes = static_cast<double>(document_tokens * DeviceRowBytes(type, dim));
     return PlanScore(type, dim, {group}, limits, document_bytes)->tile;
@@ -191,12 +191,12 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
 
 // What is left of a group of queries is a row tile of half the rows or less, or a whole one.
 TEST(PlanTest, WideTilesMayBeHalfOnes) {
-  const auto plan = [](const std::vector<QueryGroup>& groups, ScoreTile tile) {
+  const auto plan = [](const std::vector<QueryGroupShape>& groups, ScoreTile tile) {
     DeviceLimits limits = kHopper;
     limits.tiles = 1u << static_cast<uint32_t>(tile);
     return *PlanScore(ScalarType::kF16, 128, groups, limits);
   };
-  const auto half_tiles = [&](const std::vector<QueryGroup>& groups) {
+  const auto half_tiles = [&](const std::vector<QueryGroupShape>& groups) {
     return plan(groups, ScoreTile::kWide256).num_half_tiles;
   };
   EXPECT_EQ(half_tiles({{8, 1000}}), 0);
@@ -209,14 +209,14 @@ TEST(PlanTest, WideTilesMayBeHalfOnes) {
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide256).ToString(), testing::HasSubstr("2 row tiles (1 of half"));
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide128).ToString(), testing::Not(testing::HasSubstr("of half")));
   // Its time is that of half the rows.
-  const std::vector<QueryGroup> whole = {{8, 1000}}, half = {{4, 1000}}, both = {{12, 1000}};
+  const std::vector<QueryGroupShape> whole = {{8, 1000}}, half = {{4, 1000}}, both = {{12, 1000}};
   const double reads = EstimatedReads(both, ScoreTile::kWide256);
   EXPECT_DOUBLE_EQ(reads, EstimatedReads(whole, ScoreTile::kWide256) + EstimatedReads(half, ScoreTile::kWide128));
 }
 
 TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   const auto plan = [](int32_t dim, int64_t blocks) {
-    const QueryGroup group{blocks, 1000};
+    const QueryGroupShape group{blocks, 1000};
     return *PlanScore(ScalarType::kF16, dim, {&group, 1}, kHopper);
   };
   EXPECT_EQ(plan(129, 1).tile, ScoreTile::kStream32);
@@ -244,7 +244,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
 
 // Rows of INT8 are half as wide, and their sums have no pieces.
 TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
-  const auto tile = [](int32_t dim, std::vector<QueryGroup> groups, const DeviceLimits& limits) {
+  const auto tile = [](int32_t dim, std::vector<QueryGroupShape> groups, const DeviceLimits& limits) {
     return PlanScore(ScalarType::kI8, dim, groups, limits)->tile;
   };
   EXPECT_EQ(DeviceRowBytes(ScalarType::kI8, 8), 16);
@@ -276,7 +276,7 @@ TEST(PlanTest, ShortQueriesShareBlocksOfWideAndDeepTiles) {
   EXPECT_EQ(PackedRows(33), 40);
   EXPECT_EQ(PackedRows(48), 48);
   EXPECT_EQ(PackedRows(49), 64);
-  const QueryGroup group{/*num_query_tiles=*/32, /*num_candidates=*/1000, /*packed_query_tiles=*/8};
+  const QueryGroupShape group{/*num_query_tiles=*/32, /*num_candidates=*/1000, /*packed_query_tiles=*/8};
   const auto plan = [&group](int32_t dim, const DeviceLimits& limits) {
     return PlanScore(ScalarType::kF16, dim, {group}, limits);
   };

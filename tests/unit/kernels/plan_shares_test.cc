@@ -15,7 +15,7 @@
 namespace maxsim {
 namespace {
 
-// The dealt shares and the claims after them, as the kernel counts them, are all candidates once and in order.
+// The assigned shares and the claims after them, as the kernel counts them, are all candidates once and in order.
 TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   for (int32_t num_sms : {1, 7, 132}) {
     DeviceLimits limits = kHopper;
@@ -59,7 +59,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
     return static_cast<double>(total * mean_tokens * row_bytes) / static_cast<double>(grid);
   };
-  // Few candidates or few bytes are dealt.
+  // Few candidates or few bytes are assigned.
   EXPECT_EQ(open_bytes(ScalarType::kF16, 1000, 121), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, grid * 16 - 1, 5000), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
@@ -90,7 +90,7 @@ TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   const auto claims = [](int64_t mean_tokens) {
     const StreamShares shares =
         PlanStreamShares(*PlanScore(ScalarType::kF16, 128, {{1, 10000}}, kHopper), {10000, 0, mean_tokens, 700});
-    EXPECT_FALSE(shares.all_dealt());
+    EXPECT_FALSE(shares.all_assigned());
     EXPECT_EQ(shares.coarse, shares.fine);
     return shares.coarse;
   };
@@ -100,7 +100,7 @@ TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   EXPECT_EQ(claims(96), 1);
 }
 
-// Teams are dealt all candidates, and each has work units for its own.
+// Teams are assigned all candidates, and each has work units for its own.
 TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   for (int32_t num_sms : {1, 2, 7, 114, 132}) {
     DeviceLimits limits = kHopper;
@@ -120,7 +120,7 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
                                                                                      {9, 400},
                                                                                      {70, 34}}) {
       const ScorePlan plan =
-          *PlanScore(ScalarType::kF16, 128, std::vector<QueryGroup>(static_cast<size_t>(row_tiles), {1, regular}),
+          *PlanScore(ScalarType::kF16, 128, std::vector<QueryGroupShape>(static_cast<size_t>(row_tiles), {1, regular}),
                      limits, /*document_bytes=*/300 * 256);
       ASSERT_EQ(plan.tile, ScoreTile::kStream32);
       ASSERT_EQ(plan.num_row_tiles, row_tiles);
@@ -132,7 +132,7 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
       EXPECT_LE(shares.blocks, plan.grid());
       EXPECT_GE(shares.blocks, plan.grid() * 2 / 3);
       const int64_t teams = shares.blocks / shares.team_blocks;
-      EXPECT_TRUE(shares.all_dealt());
+      EXPECT_TRUE(shares.all_assigned());
       EXPECT_EQ(shares.each * teams + shares.extra_until, total);
       EXPECT_LT(shares.extra_until, teams);
       EXPECT_LE(total, kMostTeamCandidates);
@@ -176,7 +176,7 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   // Whatever is wanted or can be.
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{}, /*regular=*/0), 1) << "lists of different lengths";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.teams = 0}), 1);
-  EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.dealt_percent = 100}), 1);
+  EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.assigned_percent = 100}), 1);
   EXPECT_EQ(team_blocks(128, 1000, 20, 0, StreamTuning{.teams = 1}), 6);
   EXPECT_EQ(team_blocks(128, 4097, 20, 0, StreamTuning{.teams = 1}), 1) << "more than there are cut documents";
   EXPECT_EQ(team_blocks(128, 4000, 1000, 900), 1) << "large shares end together by claims";
@@ -221,15 +221,15 @@ TEST(PlanTest, SpreadIsOfTheDocumentsThatTokensAreIn) {
   EXPECT_NEAR(static_cast<double>(spread(lengths)), (0.1 * 400 * 400 + 0.9 * 30 * 30) / 67 - 67, 10);
 }
 
-TEST(PlanTest, ListsOfWideRowsAreDealtOut) {
-  const std::vector<QueryGroup> lists(32, {1, 1000});
-  const auto all_dealt = [&lists](int32_t dim, int64_t spread_tokens) {
+TEST(PlanTest, ListsOfWideRowsAreAssignedWhole) {
+  const std::vector<QueryGroupShape> lists(32, {1, 1000});
+  const auto all_assigned = [&lists](int32_t dim, int64_t spread_tokens) {
     return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, lists, kHopper), {32000, 1000, 121, spread_tokens})
-        .all_dealt();
+        .all_assigned();
   };
-  EXPECT_FALSE(all_dealt(128, 0));
-  EXPECT_TRUE(all_dealt(768, 0)) << "a ring that must be emptied between row tiles";
-  EXPECT_FALSE(all_dealt(768, 139)) << "unequal documents cost more than that";
+  EXPECT_FALSE(all_assigned(128, 0));
+  EXPECT_TRUE(all_assigned(768, 0)) << "a ring that must be emptied between row tiles";
+  EXPECT_FALSE(all_assigned(768, 139)) << "unequal documents cost more than that";
 }
 
 // Documents of 376 tokens in the mean, those of 10 to 2,000 log-uniform.
@@ -242,12 +242,12 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_NEAR(static_cast<double>(shares(128, 1000, 629).dealt), 500, 1);
   EXPECT_EQ(shares(128, 1000, 629).coarse, 1);
   EXPECT_EQ(shares(128, 1000, 629).fine, 1);
-  EXPECT_TRUE(shares(128, 1000, 0).all_dealt());
-  EXPECT_TRUE(shares(128, 1000, 255).all_dealt()) << "equal enough";
-  EXPECT_FALSE(shares(128, 1000, 256).all_dealt());
-  EXPECT_FALSE(shares(768, 1000, 43).all_dealt()) << "bytes matter";
-  EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_dealt()) << "claims take longer than they save";
-  EXPECT_FALSE(shares(128, 7 * grid, 629).all_dealt());
+  EXPECT_TRUE(shares(128, 1000, 0).all_assigned());
+  EXPECT_TRUE(shares(128, 1000, 255).all_assigned()) << "equal enough";
+  EXPECT_FALSE(shares(128, 1000, 256).all_assigned());
+  EXPECT_FALSE(shares(768, 1000, 43).all_assigned()) << "bytes matter";
+  EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_assigned()) << "claims take longer than they save";
+  EXPECT_FALSE(shares(128, 7 * grid, 629).all_assigned());
   // What is kept back of large shares is what the spread takes, but not less than of equal documents.
   const StreamShares large = shares(128, 20000, 629);
   EXPECT_NEAR(static_cast<double>(large.total - large.dealt), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
