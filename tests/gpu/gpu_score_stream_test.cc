@@ -68,8 +68,8 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   }
 }
 
-// However the candidates are assigned and claimed: totals round the grid and the sizes of a claim, lists of one size and
-// of many, equal documents and ragged ones. A test for each kind, so that a sanitizer can have a process for each.
+// However the candidates are assigned and claimed: totals round the grid and the sizes of a claim, lists of one size
+// and of many, equal documents and ragged ones. A test for each kind, so that a sanitizer can have a process for each.
 using Shares = std::pair<int32_t, bool>;  // columns, documents of equal length
 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};

@@ -337,9 +337,9 @@ TEST(PlanTest, PlansArePrintable) {
   ASSERT_TRUE(plan.ok());
   EXPECT_THAT(plan->ToString(), HasSubstr("score bf16 rows128 (128 rows x 128 tokens x 128 bytes, query resident), 7 "
                                           "steps in 2 chunks"));
-  EXPECT_EQ(PlanSelect(1000, 100, 1, kH200).ToString(), "ranking of all candidates on 32 blocks");
-  EXPECT_EQ(PlanSelect(1000000, 100, 1, kH200).ToString(), "selection by the maxima of 123 x 32 groups");
-  EXPECT_EQ(PlanSelect(1000000, 10000, 1, kH200).ToString(), "selection by histograms on 123 blocks");
+  EXPECT_EQ(PlanSelect(1000, 100, 1, kH200).ToString(), "ranking of all candidates on 32 thread blocks");
+  EXPECT_EQ(PlanSelect(1000000, 100, 1, kH200).ToString(), "selection by the maxima of 123 x 32 buckets");
+  EXPECT_EQ(PlanSelect(1000000, 10000, 1, kH200).ToString(), "selection by histograms on 123 thread blocks");
 }
 
 }  // namespace
