@@ -6,9 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "maxsim/v1/admin.grpc.pb.h"
@@ -38,7 +39,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   int port() const { return port_; }
   // The metadata `key` of the last call, whichever it was; "" without it.
   std::string metadata(const std::string& key) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = metadata_.find(key);
     return found == metadata_.end() ? "" : found->second;
   }
@@ -112,7 +113,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
  private:
   void Note(const grpc::ServerContext& context) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     metadata_.clear();
     for (const auto& [key, value] : context.client_metadata()) {
       metadata_.emplace(std::string(key.data(), key.size()), std::string(value.data(), value.size()));
@@ -120,8 +121,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   }
 
   int port_ = 0;
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> metadata_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> metadata_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

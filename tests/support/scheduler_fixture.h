@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "server/batching/scheduler.h"
 #include "server/engine/engine.h"
 #include "server/observability/metrics.h"
@@ -58,9 +58,9 @@ class SchedulerTest : public testing::Test {
                                            static_cast<int32_t>(kNumDocuments)));
     auto job = engine::MakeJob(collection_, std::move(queries));
     job->done = [this, number](absl::StatusOr<engine::JobResult> result) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       answers_[number].push_back(std::move(result));
-      answered_.notify_all();
+      answered_.NotifyAll();
     };
     return job;
   }
@@ -90,15 +90,19 @@ class SchedulerTest : public testing::Test {
 
   // The answer to a job; fails the test when there is none after 10 s.
   absl::Status WaitFor(int32_t number) {
-    std::unique_lock lock(mutex_);
-    const bool there = answered_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(10),
-                                            [&] { return !answers_[number].empty(); });
-    EXPECT_TRUE(there) << "no answer to job " << number;
-    return there ? answers_[number].front().status() : absl::UnknownError("no answer");
+    MutexLock lock(&mutex_);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (answers_[number].empty()) {
+      if (!answered_.WaitUntil(lock, end) && answers_[number].empty()) {
+        ADD_FAILURE() << "no answer to job " << number;
+        return absl::UnknownError("no answer");
+      }
+    }
+    return answers_[number].front().status();
   }
 
   bool Answered(int32_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return !answers_[number].empty();
   }
 
@@ -135,9 +139,9 @@ class SchedulerTest : public testing::Test {
   std::shared_ptr<const store::Collection> collection_;
   std::shared_ptr<const store::Collection> other_collection_;  // the same documents, another generation
 
-  std::mutex mutex_;
-  std::condition_variable answered_;
-  std::map<int32_t, std::vector<absl::StatusOr<engine::JobResult>>> answers_;
+  Mutex mutex_;
+  ConditionVariable answered_;
+  std::map<int32_t, std::vector<absl::StatusOr<engine::JobResult>>> answers_ ABSL_GUARDED_BY(mutex_);
 
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -81,7 +81,7 @@ class AnswerTest : public SchedulerTest {
     Gate* const gate = (gates_[number] = std::make_unique<Gate>()).get();
     job->done = [this, gate, number, done = std::move(job->done)](absl::StatusOr<engine::JobResult> result) mutable {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(&mutex_);
         threads_[number] = std::this_thread::get_id();
       }
       gate->Pass();
@@ -106,13 +106,13 @@ class AnswerTest : public SchedulerTest {
   }
 
   std::thread::id ThreadOf(int32_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return threads_[number];
   }
 
   std::map<int32_t, std::unique_ptr<Gate>> gates_;
   std::set<int32_t> opened_;
-  std::map<int32_t, std::thread::id> threads_;
+  std::map<int32_t, std::thread::id> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(AnswerTest, TheLaneScoresTheNextBatchMeanwhile) {

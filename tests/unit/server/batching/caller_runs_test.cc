@@ -21,7 +21,7 @@ class CallerRunsTest : public SchedulerTest {
     auto job = MakeJob(number);
     job->done = [this, number, done = std::move(job->done)](absl::StatusOr<engine::JobResult> result) mutable {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(&mutex_);
         threads_[number] = std::this_thread::get_id();
       }
       done(std::move(result));
@@ -37,11 +37,11 @@ class CallerRunsTest : public SchedulerTest {
   // Where job `number`, once it is answered, was.
   std::thread::id ThreadOf(int32_t number) {
     EXPECT_TRUE(WaitFor(number).ok());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return threads_[number];
   }
 
-  std::map<int32_t, std::thread::id> threads_;  // guarded by mutex_
+  std::map<int32_t, std::thread::id> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(CallerRunsTest, AShortJobThatComesAloneIsAnsweredOnTheCallersThread) {

@@ -122,7 +122,7 @@ TEST_F(QueueTimeTest, UnderTwiceTheCapacityAcceptedJobsKeepTheirTime) {
   TakeTime(absl::Milliseconds(1));
   ASSERT_TRUE(Submit(5));
   ASSERT_TRUE(WaitFor(5).ok());
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<absl::Duration> waits;
   int accepted = 0;
   int rejected = 0;
@@ -131,7 +131,7 @@ TEST_F(QueueTimeTest, UnderTwiceTheCapacityAcceptedJobsKeepTheirTime) {
   for (int idx = 0; absl::Now() - begin < kRun; ++idx) {
     auto job = MakeJob(5);
     job->done = [&](absl::StatusOr<engine::JobResult> result) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(&mutex);
       ASSERT_TRUE(result.ok()) << result.status();
       waits.push_back(result->queue_time);
     };
@@ -166,18 +166,18 @@ TEST_F(QueueTimeTest, TheRetryDelayWorks) {
       for (int request = 0; request < 10; ++request) {
         for (int tries = 1;; ++tries) {
           auto job = MakeJob(4);
-          std::mutex mutex;
-          std::condition_variable ready;
+          Mutex mutex;
+          ConditionVariable ready;
           bool done = false;
           job->done = [&](absl::StatusOr<engine::JobResult> result) {
             EXPECT_TRUE(result.ok()) << result.status();
-            const std::lock_guard lock(mutex);
+            const MutexLock lock(&mutex);
             done = true;
-            ready.notify_one();
+            ready.NotifyOne();
           };
           if (scheduler_->Submit(job).ok()) {
-            std::unique_lock lock(mutex);
-            ready.wait(lock, [&] { return done; });
+            MutexLock lock(&mutex);
+            while (!done) ready.Wait(lock);
             ++answered;
             int most = most_tries;
             while (tries > most && !most_tries.compare_exchange_weak(most, tries)) {
