@@ -1,4 +1,4 @@
-// A maxsimd stand-in that answers what a test tells it to, over real gRPC on a free port.
+// Stands in for a maxsimd: answers what a test tells it to, over real gRPC on a free port.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   using RerankHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&)>;
 
-  // Listens on 127.0.0.1; port 0 picks a free one.
+  // Listens on 127.0.0.1; a port of 0 is replaced by a free one.
   explicit FakeServer(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
@@ -37,7 +37,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
   std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
-  // The metadata `key` of the last call, whichever it was; "" without it.
+  // Returns the metadata value of `key` in the last call, whichever it was, or "" without it.
   std::string metadata(const std::string& key) const {
     const MutexLock lock(&mutex_);
     const auto found = metadata_.find(key);

@@ -1,4 +1,5 @@
-// A scheduler over a backend that the test controls. Jobs are told apart by the number of tokens of their one query.
+// Has a scheduler over a backend that the test controls. Tests tell jobs apart by the number of tokens of their one
+// query.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -37,7 +38,7 @@ class SchedulerTest : public testing::Test {
     other_collection_ = test::LoadCorpus(folder_.path(), &backend_);
   }
 
-  // Blocked lanes would keep the scheduler from ending.
+  // Opens the backend: blocked lanes would keep the scheduler from ending.
   ~SchedulerTest() override {
     backend_.Open();
     scheduler_ = nullptr;
@@ -67,7 +68,7 @@ class SchedulerTest : public testing::Test {
 
   absl::Status Submit(std::unique_ptr<engine::Job> job) { return scheduler_->Submit(job); }
 
-  // Submits job `number`; false when it was rejected.
+  // Submits job `number`. Returns false, and fails the test, when it was rejected.
   bool Submit(int32_t number, engine::Priority priority = engine::Priority::kNormal,
               absl::Time deadline = absl::InfiniteFuture()) {
     auto job = MakeJob(number);
@@ -88,7 +89,7 @@ class SchedulerTest : public testing::Test {
     }
   }
 
-  // The answer to a job; fails the test when there is none after 10 s.
+  // Waits for the answer to a job and returns its status; fails the test when there is none after 10 s.
   absl::Status WaitFor(int32_t number) {
     MutexLock lock(&mutex_);
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -106,7 +107,7 @@ class SchedulerTest : public testing::Test {
     return !answers_[number].empty();
   }
 
-  // Query tokens of every call from the `first` on: which jobs ran together.
+  // Returns the query tokens of every call from the `first` on, which say what jobs ran together.
   std::vector<std::vector<int32_t>> Batches(size_t first) {
     std::vector<std::vector<int32_t>> batches;
     const auto calls = backend_.calls();
@@ -114,7 +115,7 @@ class SchedulerTest : public testing::Test {
     return batches;
   }
 
-  // Polls until `condition` holds; false after 10 s.
+  // Polls until `condition` holds; returns false when it does not after 10 s.
   static bool Eventually(const std::function<bool()>& condition) {
     for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;
          absl::SleepFor(absl::Milliseconds(1))) {
@@ -123,7 +124,7 @@ class SchedulerTest : public testing::Test {
     return condition();
   }
 
-  // The line of a series in the metrics' text, "" when it is missing.
+  // Returns the line of a series in the metrics' text, or "" when it is missing.
   std::string Series(const std::string& prefix) const {
     const std::string text = metrics_.Expose();
     size_t begin = text.find("\n" + prefix);
@@ -137,7 +138,7 @@ class SchedulerTest : public testing::Test {
   store::DeviceSet devices_{&backend_};
   Metrics metrics_;
   std::shared_ptr<const store::Collection> collection_;
-  std::shared_ptr<const store::Collection> other_collection_;  // the same documents, another generation
+  std::shared_ptr<const store::Collection> other_collection_;  // of the same documents, another generation
 
   Mutex mutex_;
   ConditionVariable answered_;
