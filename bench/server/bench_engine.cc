@@ -57,7 +57,7 @@ std::unique_ptr<Backend> MakeBackend() {
   return OrFail(CreateCpuBackend({}));
 }
 
-// An executor that takes the time of its TopK calls.
+// Forwards to another executor and adds up the time of its TopK calls.
 class TimedExecutor final : public Executor {
  public:
   TimedExecutor(std::unique_ptr<Executor> executor, double* seconds)
@@ -83,7 +83,7 @@ class TimedExecutor final : public Executor {
   double& seconds_;
 };
 
-// A backend whose executors do.
+// Forwards to another backend and makes executors whose TopK calls are timed.
 class TimedBackend final : public Backend {
  public:
   explicit TimedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -105,7 +105,7 @@ class TimedBackend final : public Backend {
   }
   absl::Status Health() const override { return backend_->Health(); }
 
-  // What TopK calls took since this was asked last.
+  // Returns what TopK calls took since it was called last.
   double TakeSeconds() { return std::exchange(seconds_, 0.0); }
 
  private:
@@ -113,7 +113,7 @@ class TimedBackend final : public Backend {
   double seconds_ = 0;
 };
 
-// Jobs with queries and candidates of their own.
+// Makes jobs that each have queries and candidates of their own.
 class Jobs {
  public:
   Jobs(const Options& options, std::shared_ptr<const store::Collection> collection)

@@ -42,7 +42,7 @@ namespace {
 
 constexpr int32_t kQueryTokens = 32;
 constexpr int64_t kNumShards = 16;
-constexpr size_t kNumRequests = 17;  // that stages go through; a prime, so that each stage has them all
+constexpr size_t kNumRequests = 17;  // a prime, so that each stage comes to have them all
 
 struct Options {
   int64_t documents = 1'000'000;
@@ -61,7 +61,7 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// How ids of the collection and of its requests look.
+// Says how ids of the collection and of its requests look.
 enum class Ids { kStrings, kCounted, kClose, kScattered };
 
 int64_t IntId(Ids ids, int64_t document) {
@@ -91,7 +91,7 @@ std::shared_ptr<const store::Collection> MakeCollection(store::CollectionStore* 
         ids == Ids::kStrings ? catalog.ids.Add(StringId(document)) : catalog.ids.Add(IntId(ids, document));
     if (!added.ok()) Fail(added);
   }
-  // Values do not matter: nothing is scored. Large collections have the narrowest rows there are, for the memory.
+  // Values do not matter, since nothing is scored. Large collections have the narrowest rows there are, to save memory.
   const int32_t dim = num_documents > 200'000 ? kMinDim : 128;
   const std::vector<uint16_t> tokens(static_cast<size_t>(num_tokens * dim), 0x3c00);
   collection::MemoryTokens source(collection::ElementType::kF16, dim, num_tokens, tokens.data());
@@ -119,7 +119,7 @@ v1::RerankRequest MakeRequest(Ids ids, int64_t num_documents, int num_candidates
   tokens.set_num_tokens(kQueryTokens);
   tokens.set_dim(static_cast<uint32_t>(dim));
   tokens.set_data(std::string(static_cast<size_t>(kQueryTokens * dim) * sizeof(uint16_t), '\x2c'));
-  // The head of a random order of all documents: no id comes twice.
+  // The candidates are the head of a random order of all documents, so that no id comes twice.
   std::vector<int64_t> documents(static_cast<size_t>(num_documents));
   std::iota(documents.begin(), documents.end(), 0);
   for (int i = 0; i < num_candidates; ++i) {
@@ -135,7 +135,7 @@ v1::RerankRequest MakeRequest(Ids ids, int64_t num_documents, int num_candidates
   return request;
 }
 
-// What ResolveList did before ids were resolved in groups.
+// Resolves a list id by id, to be compared with the groups of ResolveList.
 template <typename List>
 uint64_t OneByOne(const List& list, const store::Collection& collection) {
   std::vector<uint64_t> ordinals;
@@ -159,7 +159,7 @@ uint64_t OneByOne(const List& list, const store::Collection& collection) {
   return num_tokens + ordinals.size();
 }
 
-// As the engine would answer: the best `top_k` are the first ones.
+// Returns what the engine would, if the best `top_k` were the first ones.
 engine::JobResult FakeResult(const engine::Job& job) {
   engine::JobResult result;
   for (const engine::JobQuery& query : job.queries) {
@@ -175,7 +175,7 @@ engine::JobResult FakeResult(const engine::Job& job) {
 struct Stage {
   const char* name;
   std::function<uint64_t()> run;  // returns something that depends on its work
-  bool after_parsing = false;     // of the message that has just been parsed, as in a server
+  bool after_parsing = false;     // it reads the message that has just been parsed, as in a server
   std::vector<double> seconds = {};
 };
 
@@ -269,8 +269,8 @@ class Case {
   const std::string name_;
   const std::shared_ptr<const store::Collection> collection_;
   std::vector<Request> requests_;
-  const Request* current_ = nullptr;         // of the stage that runs
-  std::optional<v1::RerankRequest> parsed_;  // the same, where the stage is after_parsing
+  const Request* current_ = nullptr;         // what the stage that runs works on
+  std::optional<v1::RerankRequest> parsed_;  // current_ as parsed for a stage that is after_parsing
   std::vector<Stage> stages_;
   volatile uint64_t sink_ = 0;
 };
@@ -326,7 +326,7 @@ int main(int argc, char** argv) {
   app.add_option("--turns", options.turns, "of which the median is shown")->check(CLI::Range(1, 10'000));
   app.add_option("--json", options.json_path, "writes the rows there too");
   CLI11_PARSE(app, argc, argv);
-  spdlog::set_level(spdlog::level::warn);  // collections' memory plans are not what is asked for
+  spdlog::set_level(spdlog::level::warn);  // hides the memory plans of collections
   maxsim::bench::Run(options);
   return 0;
 }

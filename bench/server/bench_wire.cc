@@ -37,7 +37,7 @@ uint64_t HashOf(const grpc::ByteBuffer& message) {
   return XXH3_64bits(whole.begin(), whole.size());
 }
 
-// Answers by the bytes of their requests. Thread-safe.
+// Holds answers by hashes of the requests' bytes. Thread-safe.
 class Answers {
  public:
   std::optional<grpc::ByteBuffer> Find(uint64_t request) const {
@@ -47,7 +47,7 @@ class Answers {
     return found->second;
   }
 
-  // Without its timings: nothing is scored when it is given again.
+  // Keeps the answer without its timings: nothing is scored when it is given again.
   void Keep(uint64_t request, const grpc::ByteBuffer& answer) {
     v1::RerankResponse parsed;
     if (!rpc::ParseMessage(answer, parsed).ok()) return;
@@ -61,7 +61,8 @@ class Answers {
   absl::flat_hash_map<uint64_t, grpc::ByteBuffer> answers_;  // guarded by mutex_
 };
 
-// Errors of the target go on to the client, and are not kept. Streams are UNIMPLEMENTED.
+// Answers Rerank calls from Answers, else from the target, whose errors go on to the client and are not kept. Streams
+// are UNIMPLEMENTED.
 class Replay final : public rpc::RawReranker {
  public:
   explicit Replay(const std::shared_ptr<grpc::Channel>& channel)

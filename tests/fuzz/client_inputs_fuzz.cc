@@ -1,4 +1,4 @@
-// Texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q) or a payload (p).
+// Fuzzes texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q) or a payload (p).
 #include <cmath>
 #include <string>
 #include <vector>

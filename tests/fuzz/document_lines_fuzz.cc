@@ -1,5 +1,5 @@
-// A JSON Lines file of documents: the parser that streams agrees with one that builds the whole document, line by line,
-// and the second pass over a file finds what the first one found.
+// Fuzzes a JSON Lines file of documents: the parser that streams agrees with one that builds the whole document, line
+// by line, and the second pass over a file finds what the first one found.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -36,7 +36,7 @@ void CheckLine(std::string_view line) {
   Require(json::parse(parsed->payload, nullptr, false) == whole, "the payload is the object without its id");
 }
 
-// What a pass over the file gives: documents until its end or an error.
+// Returns what a pass over the file gives: documents until its end or an error.
 std::vector<collection::DocumentLine> Documents(const MemoryFile& memory, std::optional<collection::IdType> type) {
   std::vector<collection::DocumentLine> documents;
   collection::DocumentLineReader reader(OpenMemory(memory), type);

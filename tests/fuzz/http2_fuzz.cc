@@ -1,5 +1,5 @@
-// What a client sends to the gRPC port before its first call: the scanner of the gate gives the same units however the
-// bytes are cut, gives all of the bytes, and holds no more of them than its limits allow.
+// Fuzzes what a client sends to the gRPC port before its first call: the scanner of the gate gives the same units
+// however the bytes are cut, gives all of the bytes, and holds no more of them than its limits allow.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
-// HTTP heads and bodies as a connection of the transport reads them: the same bytes give the same requests and the same
-// answers however they are cut, and every answer is whole. The first byte chooses the cuts. A byte 1 stands for 5,000
-// letters, so that short inputs pass the limits.
+// Fuzzes HTTP heads and bodies as a connection of the transport reads them: the same bytes give the same requests and
+// the same answers however they are cut, and every answer is whole. The first byte chooses the cuts. A byte 1 stands
+// for 5,000 letters, so that short inputs pass the limits.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ class NotingApplication final : public http::Application {
   }
 
   http::Response Refuse(const http::Request& request, int status, const absl::Status& why) override {
-    // A head may be both too large and malformed: then the cuts say which is seen first.
+    // A head may be both too large and malformed: then it depends on the cuts which is seen first.
     const int noted = status == 431 ? 400 : status;
     Note(absl::StrCat("refuse ", noted), request);
     ++num_answers_;
@@ -68,14 +68,14 @@ class NotingApplication final : public http::Application {
   int num_answers_ = 0;
 };
 
-// What came of one connection.
+// Has what came of one connection.
 struct Exchange {
   std::string notes;
   std::string answers;
   int num_answers = 0;
 };
 
-// Where the bytes are cut: pieces of 1 to 2, 4, ... 256 bytes by chance, or none are.
+// Says where the bytes are cut: into pieces of 1 to 2, 4, ... 256 bytes by chance, or not at all.
 class Cuts {
  public:
   explicit Cuts(unsigned char seed) : state_(seed * uint64_t{2654435761} + 1), bits_(seed % 8 + 1) {}
@@ -89,7 +89,7 @@ class Cuts {
   const int bits_;
 };
 
-// The end of a client, whose other end the server reads.
+// Holds the client's end of a connection, whose other end the server reads.
 class Client {
  public:
   Client() { Require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_) == 0, "the target has a socket"); }
@@ -118,7 +118,7 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   http::TransportOptions options;
   options.max_body_bytes = kMaxBody;
   options.client_header = "x-client-id";
-  // A slow machine is no slow client.
+  // The timeouts are long: a slow machine is no slow client.
   options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = absl::Hours(24);
   http::Connections connections(options, &application, [] {});
   Client client;
@@ -141,12 +141,12 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   Require(connections.size() == 0, "a connection ends when its client has");
   exchange.notes = application.notes();
   exchange.num_answers = application.num_answers();
-  // A client whose body is already there is not told to send it.
+  // A client whose body is already there is not told to send it, so that the cuts decide whether the line comes.
   exchange.answers = absl::StrReplaceAll(exchange.answers, {{"HTTP/1.1 100 Continue\r\n\r\n", ""}});
   return exchange;
 }
 
-// The number of whole answers in `text`, which holds nothing else.
+// Returns the number of whole answers in `text`, which holds nothing else.
 int CountAnswers(std::string_view text) {
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   constexpr std::string_view kLength = "\r\nContent-Length: ";
@@ -173,7 +173,7 @@ void FuzzHttp(std::string_view input) {
   if (input.empty()) return;
   std::string bytes;
   for (const char c : input.substr(1)) c == '\1' ? bytes.append(5000, 'x') : bytes.append(1, c);
-  // Every head ends: whether something wrong is seen in one that does not is up to the cuts.
+  // Every head is ended: whether something wrong is seen in one that does not end depends on the cuts.
   bytes += "\r\n\r\n";
   if (bytes.size() > 64 * 1024) return;  // more would not fit into the socket at once
   const Exchange whole = Serve(bytes, nullptr);

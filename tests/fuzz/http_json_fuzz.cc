@@ -1,5 +1,5 @@
-// The JSON of /v1/rerank. What is accepted says what the body says, as a parser that builds the whole document reads
-// it; what is answered is JSON, whatever ids, payloads and messages hold.
+// Fuzzes the JSON of /v1/rerank. What is accepted says what the body says, as a parser that builds the whole document
+// reads it; what is answered is JSON, whatever ids, payloads and messages hold.
 #include <cmath>
 #include <cstring>
 #include <limits>

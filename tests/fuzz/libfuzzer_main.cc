@@ -1,4 +1,4 @@
-// The entry that libFuzzer calls, for a program with one target.
+// Has the entry that libFuzzer calls, for a program with one target.
 #include <cstddef>
 #include <cstdint>
 

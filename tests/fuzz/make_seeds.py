@@ -3,7 +3,7 @@
 
     make_seeds.py FOLDER
 
-Standard library only.
+It needs the standard library only.
 """
 
 import io
@@ -15,7 +15,7 @@ import zipfile
 
 
 def safetensors(tensors, metadata, alignment=64):
-    """tensors: (name, dtype, shape, data)."""
+    """Returns a safetensors file; tensors: (name, dtype, shape, data)."""
     header, data = {"__metadata__": metadata}, b""
     for name, dtype, shape, part in tensors:
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
@@ -69,7 +69,8 @@ def npz(compression):
     return buffer.getvalue()
 
 
-# Messages of maxsim.v1, field by field. A field is its number and a value: bytes or text, an integer, floats.
+# These functions write messages of maxsim.v1, field by field. A field is its number and a value: bytes or text, an
+# integer, floats.
 
 
 def varint(value):
@@ -133,7 +134,8 @@ def requests():
 
 
 def http2(piece, *frames):
-    """What a client of the gRPC port sends, to be cut into pieces of that many bytes; frames: (type, flags, stream, payload)."""
+    """Returns what a client of the gRPC port sends, to be cut into pieces of that many bytes; frames: (type, flags,
+    stream, payload)."""
     data = bytes([piece - 1]) + b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     for kind, flags, stream, payload in frames:
         data += struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload

@@ -1,4 +1,4 @@
-// A collection's manifest: what is accepted keeps its limits, and comes back when it is written and read again.
+// Fuzzes a collection's manifest: what is accepted keeps its limits, and comes back when it is written and read again.
 #include <cstdint>
 #include <string>
 

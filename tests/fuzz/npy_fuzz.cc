@@ -1,4 +1,4 @@
-// NumPy's .npy files: what is accepted yields as many elements as its header says, by both ways that read it.
+// Fuzzes NumPy's .npy files: what is accepted yields as many elements as its header says, by both ways that read it.
 #include <cstdint>
 #include <string>
 #include <vector>

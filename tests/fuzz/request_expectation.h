@@ -1,4 +1,4 @@
-// What a request that was accepted asks for, read from the message anew: candidates, and their scores in FP64.
+// Says what a request that was accepted asks for, read from the message anew: candidates, and their scores in FP64.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct ExpectedQuery {
   test::RandomDocuments inline_documents;  // where the request brings them
   const test::RandomDocuments* documents = nullptr;
   std::vector<uint32_t> ordinals;   // in `documents`, each once
-  std::vector<uint64_t> positions;  // of each in the list as it was sent
+  std::vector<uint64_t> positions;  // of each ordinal in the list as it was sent
   std::vector<std::string> missing_strings;
   std::vector<int64_t> missing_ints;
   test::RandomQuery query;
-  std::vector<ReferenceScore> scores;  // [ordinals]
+  std::vector<ReferenceScore> scores;  // of each ordinal
 };
 
 inline test::TokenMatrix FromProto(const v1::TokenMatrix& matrix, ScalarType type) {
@@ -50,7 +50,7 @@ inline test::RandomDocuments FromProto(const v1::InlineDocuments& list, const Kn
   return test::StoredAs(documents, storage);
 }
 
-// Adds `id` of a list, which is document `ordinal`, or none: then it goes to `missing`, once.
+// Adds `id` of a list, which is document `ordinal`. Where there is no such document, the id goes to `missing`, once.
 template <typename Id>
 void AddListed(const Id& id, uint64_t position, std::optional<uint32_t> ordinal, std::set<Id>& seen,
                std::vector<Id>& missing, ExpectedQuery& expected) {

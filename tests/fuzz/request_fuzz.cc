@@ -1,5 +1,5 @@
-// A rerank request from the bytes on the wire to its answer: what is accepted is scored, and every score, id, position
-// and missing id of the answer is what the message asks for, compared with the FP64 reference.
+// Fuzzes a rerank request from the bytes on the wire to its answer: what is accepted is scored, and every score, id,
+// position and missing id of the answer is what the message asks for, compared with the FP64 reference.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -18,9 +18,9 @@
 namespace maxsim::fuzz {
 namespace {
 
-// The contract's relative bound. It is one on FP32's normal numbers: below them a product loses bits, so many of the
-// smallest one at most as there are products, times the weights and the scales that come after. An INT8 collection's
-// query is rotated before, which loses bits in the same way, and its products multiply them by up to 127.
+// A score's error is bounded relative to FP32's normal numbers. Below them a product loses bits: at most the smallest
+// normal number for each product, times the weights and the scales that come after. An INT8 collection's query is
+// rotated before, which loses bits in the same way, and its products multiply them by up to 127.
 constexpr double kRelativeError = 1e-5;
 constexpr double kLargestI8 = 127;
 
@@ -46,7 +46,7 @@ void CheckId(const ExpectedQuery& expected, const KnownCollection& known, const 
   Require(result.int_ids().ids(rank) == test::CorpusIntId(document), "the integer id is the document's");
 }
 
-// Every query token matches a token of the document that no other one beats.
+// Checks that every query token matches a token of the document that no other one beats.
 void CheckAlignment(const ExpectedQuery& expected, size_t idx, const v1::Alignment& alignment) {
   const uint32_t ordinal = expected.ordinals[idx];
   const auto num_tokens = static_cast<int>(expected.query.tokens.num_tokens());
@@ -139,7 +139,7 @@ void FuzzRequest(std::string_view input) {
   }
   const bool fits = service::CheckAnswerSize(translated->answer, scored, limits).ok();
   const v1::RerankResponse response = service::BuildResponse(translated->answer, scored);
-  // Beside the results: the request's id, the generation, the timings.
+  // The 512 bytes are for what an answer has beside the results: the request's id, the generation, the timings.
   Require(!fits || response.ByteSizeLong() <= limits.max_answer_bytes + 512, "an answer has the size it was given");
   Require(response.results_size() == request.queries_size(), "a result a query");
   Require(response.request_id() == request.request_id(), "the request's id comes back");

@@ -1,5 +1,5 @@
 // Mutates a rerank request as a message, so that most inputs reach the scoring: a field anywhere in it, then matrices
-// made to fit their data. A part of the inputs is mutated as bytes, which is what finds faults of the wire format.
+// made to fit their data. Some inputs are mutated as bytes, which is what finds faults of the wire format.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Random = std::minstd_rand;
 
-// The bytes of a number, mutated.
+// Returns a number whose bytes are mutated.
 template <typename T>
 T Mutated(T value) {
   LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(&value), sizeof(value), sizeof(value));
@@ -73,7 +73,7 @@ void MutateScalar(Message& message, const FieldDescriptor& field, Random& random
 #undef MAXSIM_MUTATE
 }
 
-// Walks down a few fields at random and changes the last.
+// Descends a few fields at random and changes the last.
 void Mutate(Message& message, Random& random) {
   const Reflection& access = *message.GetReflection();
   const auto* const type = message.GetDescriptor();

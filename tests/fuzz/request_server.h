@@ -1,5 +1,5 @@
-// What the request target asks: small collections of every kind that stay loaded, and a lane that scores on the calling
-// thread.
+// Has what the request target asks: small collections of every kind that stay loaded, and a lane that scores on the
+// calling thread.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct KnownCollection {
 
 inline constexpr int32_t kRequestDim = 8;
 
-// Small, so that a request passes each of them in a few hundred bytes.
+// Returns limits that are small enough for a request to pass each of them in a few hundred bytes.
 inline service::RequestLimits SmallLimits() {
   service::RequestLimits limits;
   limits.max_queries_per_request = 4;
@@ -42,19 +42,20 @@ inline service::RequestLimits SmallLimits() {
 
 class RequestServer {
  public:
-  // Made by the first call, and never destroyed.
+  // Returns the server that the first call makes. It is never destroyed.
   static RequestServer& Get() {
     static auto* const server = new RequestServer();
     return *server;
   }
 
-  // By name: f32 (string ids, several shards), f16 (string ids, payloads), bf16 and i8 (integer ids).
+  // Returns the collections by name: f32 (string ids, several shards), f16 (string ids, payloads), bf16 and i8 (integer
+  // ids).
   const std::map<std::string, KnownCollection>& collections() const { return collections_; }
   engine::Lane& lane() { return engine_->lane(0); }
 
  private:
   RequestServer() {
-    google::protobuf::SetLogHandler(nullptr);  // of a string that is not UTF-8 it would write a line
+    google::protobuf::SetLogHandler(nullptr);  // it would write a line for a string that is not UTF-8
     backend_ = *CreateCpuBackend({.num_threads = 1, .isa = "portable"});
     engine_ = *engine::Engine::Create(backend_.get(), {.num_lanes = 1, .executor = {.max_queries = 2}});
     Add("f32", ScalarType::kF32, 150,

@@ -1,4 +1,5 @@
-// The safetensors container: what is accepted names every byte of the file once, and comes back when it is written.
+// Fuzzes the safetensors container: what is accepted names every byte of the file once, and comes back when it is
+// written.
 #include <cstdint>
 #include <string>
 #include <vector>

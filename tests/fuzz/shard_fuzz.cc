@@ -1,4 +1,4 @@
-// A shard file: what is accepted can be read to its last byte, and every document is within the limits.
+// Fuzzes a shard file: what is accepted can be read to its last byte, and every document is within the limits.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +16,8 @@ struct FreeMemory {
   void operator()(char* data) const { std::free(data); }
 };
 
-// Aligned in front as a shard must be, and ending where the bytes end, so that the sanitizer sees what is read behind.
+// Returns a copy that is aligned in front as a shard must be, and that ends where the bytes end, so that the sanitizer
+// sees what is read behind them.
 std::unique_ptr<char, FreeMemory> AlignedCopy(std::string_view bytes) {
   void* data = nullptr;
   Require(posix_memalign(&data, collection::kTokenAlignment, bytes.size() + 1) == 0, "the target has memory");

@@ -1,5 +1,5 @@
-// What fuzz targets share. A target is a function over one input: bytes that somebody outside could have sent or left
-// in a file. It ends the process where the code under it breaks a promise, and returns otherwise. Each target is a
+// Has what fuzz targets share. A target is a function over one input: bytes that somebody outside could have sent or
+// left in a file. It ends the process where the code under it breaks a promise, and returns otherwise. Each target is a
 // libFuzzer program of its own (libfuzzer_main.cc), and all of them together are the test that runs the kept inputs
 // once (corpus_test.cc).
 #pragma once
@@ -21,11 +21,11 @@
 namespace maxsim::fuzz {
 
 struct Target {
-  std::string name;  // that of its folder in tests/fuzz/corpus
+  std::string name;  // also of its folder in tests/fuzz/corpus
   void (*run)(std::string_view input);
 };
 
-// The targets of this program, in no order.
+// Returns the targets of this program, in no order.
 inline std::vector<Target>& Targets() {
   static std::vector<Target> targets;
   return targets;
@@ -55,7 +55,7 @@ inline void RequireRefusal(const absl::Status& status) {
   }
 }
 
-// A file in memory that can be opened by its name as long as the object lives.
+// Holds a file in memory that can be opened by its name as long as the object lives.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {

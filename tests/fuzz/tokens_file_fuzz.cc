@@ -1,5 +1,5 @@
-// A file of bearer tokens: the server accepts each token that it lists and no other, and the command lines send the
-// first one. The input is the file, and behind its first NUL byte the value of an Authorization header.
+// Fuzzes a file of bearer tokens: the server accepts each token that it lists and no other, and the command lines send
+// the first one. The input is the file, and behind its first NUL byte the value of an Authorization header.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -14,7 +14,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-// The tokens of a file that is right.
+// Returns the tokens that a right file lists.
 std::vector<std::string> ListedTokens(std::string_view text) {
   std::vector<std::string> tokens;
   for (const absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
@@ -41,7 +41,7 @@ void FuzzTokensFile(std::string_view input) {
     Require(authenticator.Check("bearer " + token, service::Scope::kAdmin).ok(), "without an admin file it may do all");
   }
   const std::set<std::string> known(tokens.begin(), tokens.end());
-  constexpr size_t kScheme = 7;  // "Bearer "
+  constexpr size_t kScheme = 7;  // of "Bearer "
   if (authenticator.Check(header, service::Scope::kSearch).ok()) {
     Require(header.size() > kScheme && known.count(std::string(header.substr(kScheme))) == 1,
             "only a listed token may search");

@@ -22,22 +22,22 @@ from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, bu
 HERE = pathlib.Path(__file__).resolve().parent
 PROBE_LIMIT_S = 1.0
 SETTLE_LIMIT_S = 10.0
-STOP_LIMIT_S = 15.0  # the grace is 5 s
-# What may be left after an attack beyond what there was before it: pools keep threads, and the C library keeps what the
-# server freed (of 600 MiB of unfinished messages 550 stay; the next 3 GiB of them add nothing).
+STOP_LIMIT_S = 15.0  # the server's grace is 5 s
+# After an attack the server may take this much more than before it: pools keep threads, and the C library keeps what
+# the server freed (of 600 MiB of unfinished messages 550 stay; the next 3 GiB of them add nothing).
 LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 700, 16, 8
-# What clients may make the server log: some lines a second, not what they sent.
+# Clients may make the server log some lines a second, but not what they sent.
 LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
-# Attacks of an administrator, each of whose loads the operator wants to read of.
+# These attacks are an administrator's, each of whose loads the operator wants to read of.
 LOGGED = ("sparse_loads",)
 
 
 class Range:
-    """What all attacks of a run share: stubs, collections, requests."""
+    """Has what all attacks of a run share: stubs, collections, requests."""
 
     def __init__(self, programs, folder, seed):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
-        self.folder.chmod(0o755)  # for the server's user
+        self.folder.chmod(0o755)  # the server may run as another user
         generate_stubs(self.folder / "stubs")
         self.collection = self.folder / "corpus"
         build_collection(self.programs, self.collection, seed)
@@ -59,7 +59,7 @@ class Range:
 
 
 class Outcome:
-    """What an attack of some seconds did to the server."""
+    """Says what an attack of some seconds did to the server."""
 
     def __init__(self, name, seconds):
         self.name, self.seconds = name, seconds
@@ -68,7 +68,7 @@ class Outcome:
         self.report = {}
         self.log_bytes = 0
         self.answer = ""  # why a call afterwards failed
-        self.ready = 0  # /readyz afterwards
+        self.ready = 0  # the status of /readyz afterwards
         self.reload = ""  # why a reload afterwards failed
         self.exit_code, self.stop_s = None, 0.0
 
@@ -111,7 +111,7 @@ class Outcome:
 
 
 def reload_corpus(server):
-    """Why a reload failed, or ""."""
+    """Returns why a reload failed, or ""."""
     import grpc
     from maxsim.v1 import admin_pb2, admin_pb2_grpc  # generated
 
@@ -140,7 +140,7 @@ def settle(server, before):
 
 
 def start_attacker(site, server, name, seconds, grpc_port=None):
-    """A process that attacks and then prints what it did."""
+    """Runs a process that attacks and then prints what it did."""
     options = site.attacker_options(server, seconds) | {"grpc_port": grpc_port or server.grpc_port}
     command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(options)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -160,7 +160,7 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, i
         outcome.before = server.usage()
         watch = Watch(server)
         with start_attacker(site, server, name, seconds, getattr(front, "port", server.grpc_port)) as attacker:
-            # The machine is not to go down with a server that takes too much.
+            # The attacker ends when the server takes too much, so that the machine does not go down with it.
             while attacker.poll() is None:
                 if server.usage().rss_bytes > 4 * memory_mib * MIB:
                     attacker.kill()
@@ -176,7 +176,7 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, i
             after(front)
         outcome.peak, outcome.slowest, outcome.failures = watch.peak, watch.slowest, watch.failures
         outcome.after = settle(server, outcome.before)
-        # Once more may be needed where the attacker's last connections are still being closed.
+        # Further tries may be needed where the attacker's last connections are still being closed.
         for _ in range(3):
             outcome.answer = site.questions.ask(server, 3)
             if not outcome.answer:

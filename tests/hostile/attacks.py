@@ -1,4 +1,4 @@
-"""What a hostile client does, each attack for some seconds, against a server that listens on the loopback.
+"""Has what a hostile client does, each attack for some seconds, against a server that listens on the loopback.
 
     attacks.py NAME JSON
 
@@ -39,7 +39,7 @@ class Attacker:
         return [("authorization", f"Bearer {self.token}")]
 
     def connect(self, **arguments):
-        """A connection to the gRPC port, or None where the server takes none."""
+        """Returns a connection to the gRPC port, or None where the server takes none."""
         try:
             return http2.Connection(self.grpc_port, **arguments)
         except OSError:
@@ -48,7 +48,7 @@ class Attacker:
 
 
 def idle_connections(attacker, port, count=200):
-    """Connections that say nothing, far more than the server has descriptors; those that it closes come again."""
+    """Opens connections that say nothing, far more than the server has descriptors; those that it closes come again."""
     sockets, opened = [], 0
     while attacker.running():
         while len(sockets) < count and attacker.running():
@@ -84,7 +84,7 @@ def idle_http(attacker):
 
 
 def flood(attacker, begin, more):
-    """begin(connection), then more(connection) until the server closes; then again, on a new connection."""
+    """Calls begin(connection), then more(connection) until the server closes; then again, on a new connection."""
     sent, connections, why = 0, 0, None
     while attacker.running():
         connection = attacker.connect()
@@ -104,11 +104,11 @@ def flood(attacker, begin, more):
 
 
 def nothing(_connection):
-    """Before the first call of an attack."""
+    """Does nothing, for attacks that come before a first call."""
 
 
 def healthy_call(connection):
-    """A call of the health service, which needs no token, up to its answer."""
+    """Calls the health service, which needs no token, and waits for its answer."""
     connection.send_headers(1, http2.grpc_header_block(HEALTH_CHECK))
     connection.send(frame(DATA, http2.END_STREAM, 1, http2.grpc_prefix(0)))
     until = time.monotonic() + 1
@@ -117,7 +117,7 @@ def healthy_call(connection):
 
 
 def continuation_flood(attacker, before=nothing):
-    """A header block that never ends, in frames of 16 KiB."""
+    """Sends a header block that never ends, in frames of 16 KiB."""
     fields = http2.hpack_literal("abcd", "efgh") * (16000 // 12)
     batch = frame(CONTINUATION, 0, 3, fields) * 8
 
@@ -133,13 +133,13 @@ def continuation_flood(attacker, before=nothing):
 
 
 def continuation_flood_after_health(attacker):
-    """The same on a connection that has begun well."""
+    """Sends a header block that never ends, on a connection whose first call was answered."""
     return continuation_flood(attacker, healthy_call)
 
 
 def indexed_headers(attacker):
-    """Header blocks that name one remembered field hundreds of thousands of times, while the server's SETTINGS, which
-    bound header lists, are never acknowledged."""
+    """Sends header blocks that name one remembered field hundreds of thousands of times, while the server's SETTINGS,
+    which bound header lists, are never acknowledged."""
     block = http2.grpc_header_block(HEALTH_WATCH) + http2.hpack_literal("a", "v", indexed=True) + b"\xbe" * 400_000
     sent, connections = 0, 0
     while attacker.running():
@@ -164,7 +164,7 @@ def indexed_headers(attacker):
 
 
 def rapid_resets(attacker, path=RERANK, extra=(), before=nothing):
-    """Calls that are cancelled as soon as they have begun."""
+    """Cancels calls as soon as they have begun."""
     block = http2.grpc_header_block(path, extra)
 
     def begin(connection):
@@ -184,12 +184,12 @@ def rapid_resets(attacker, path=RERANK, extra=(), before=nothing):
 
 
 def rapid_resets_with_token(attacker):
-    """The same of a client that is known."""
+    """Cancels a known client's calls as soon as they have begun."""
     return rapid_resets(attacker, extra=attacker.authorization())
 
 
 def rapid_resets_of_health(attacker):
-    """The same with calls that need no token."""
+    """Cancels calls that need no token as soon as they have begun."""
     return rapid_resets(attacker, HEALTH_CHECK, before=healthy_call)
 
 
@@ -211,7 +211,7 @@ def send_message(attacker, connection, stream, announced_bytes, num_bytes, fill=
 
 
 def announced_message(attacker, path=RERANK):
-    """A message that says it has 3 GiB, which no limit of the server allows."""
+    """Announces messages of 3 GiB, which no limit of the server allows."""
     sent, connections = 0, 0
     while attacker.running():
         connection = attacker.connect()
@@ -229,12 +229,12 @@ def announced_message(attacker, path=RERANK):
 
 
 def announced_message_to_health(attacker):
-    """The same to the one method that needs no token."""
+    """Announces messages of 3 GiB to the one method that needs no token."""
     return announced_message(attacker, HEALTH_CHECK)
 
 
 def unfinished_messages(attacker, count=60, num_bytes=60 * MIB, authorized=False):
-    """Messages of an allowed size whose last bytes never come, on as many connections."""
+    """Sends messages of an allowed size whose last bytes never come, on as many connections."""
     block = http2.grpc_header_block(RERANK, attacker.authorization() if authorized else ())
     open_connections, sent = {}, 0
     while attacker.running():
@@ -265,13 +265,13 @@ def unfinished_messages(attacker, count=60, num_bytes=60 * MIB, authorized=False
 
 
 def unfinished_messages_with_token(attacker):
-    """The same of a client that is known: it may fill what the server has for requests, and no more. Its connections
-    are fewer than descriptors, since nothing takes one from a known client."""
+    """Sends a known client's messages whose last bytes never come: it may fill what the server has for requests, and no
+    more. Its connections are fewer than descriptors, since nothing takes one from a known client."""
     return unfinished_messages(attacker, count=20, authorized=True)
 
 
 def open_streams(attacker, path, extra=(), count=4096):
-    """Streams that are opened and never used."""
+    """Opens streams that are never used."""
     opened, connections = 0, 0
     while attacker.running():
         connection = attacker.connect()
@@ -294,17 +294,17 @@ def open_streams(attacker, path, extra=(), count=4096):
 
 
 def reflection_streams(attacker):
-    """4,096 open streams of reflection, with the token that it wants."""
+    """Opens 4,096 streams of reflection, with the token that it wants."""
     return open_streams(attacker, REFLECTION, attacker.authorization())
 
 
 def reflection_streams_without_token(attacker):
-    """4,096 open streams of reflection."""
+    """Opens 4,096 streams of reflection."""
     return open_streams(attacker, REFLECTION)
 
 
 def health_watches(attacker):
-    """Thousands of watches of the health service, which needs no token."""
+    """Opens thousands of watches of the health service, which needs no token."""
     block = http2.grpc_header_block(HEALTH_WATCH)
     opened = 0
     while attacker.running():
@@ -328,7 +328,7 @@ def health_watches(attacker):
 
 
 def unread_answers(attacker):
-    """A known client pipelines requests with large answers over streams and reads none of the answers."""
+    """Pipelines a known client's requests with large answers over streams and reads none of the answers."""
     with open(attacker.options["large_request"], "rb") as file:
         message = file.read()
     block = http2.grpc_header_block(RERANK_STREAM, attacker.authorization())
@@ -358,7 +358,7 @@ def unread_answers(attacker):
 
 
 def http_request(port, head, body=b"", timeout_s=10.0):
-    """The status of the answer, or 0 when there is none."""
+    """Returns the status of the answer, or 0 when there is none."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as one:
             one.sendall(head + body)
@@ -369,7 +369,8 @@ def http_request(port, head, body=b"", timeout_s=10.0):
 
 
 def json_bombs(attacker, count=4):
-    """A known client's bodies that are hard to parse: millions of empty objects, deep nesting, members without end."""
+    """Sends a known client's bodies that are hard to parse: millions of empty objects, deep nesting, members without
+    end."""
     flat = b'{"documents":[' + b"{}," * 2_600_000 + b"{}]}"
     deep = b'{"query":' + b"[" * 4_000_000 + b"]" * 4_000_000 + b"}"
     members = b"{" + b",".join(b'"k%d":{}' % i for i in range(600_000)) + b"}"
@@ -408,7 +409,7 @@ def answered(one):
 
 
 def slow_bodies(attacker, count=80):
-    """HTTP requests whose heads and bodies come a byte at a time."""
+    """Sends HTTP requests whose heads and bodies come a byte at a time."""
     head = f"POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nAuthorization: Bearer {attacker.token}\r\n\r\n"
     sockets, opened = [], 0
     while attacker.running():
@@ -433,7 +434,7 @@ def slow_bodies(attacker, count=80):
 
 
 def log_flood(attacker):
-    """Calls with metadata that gRPC complains of, a megabyte each: what a client sent must not fill the log."""
+    """Sends calls with metadata that gRPC complains of, a megabyte each: what a client sent must not fill the log."""
     block = http2.grpc_header_block(RERANK, te="x" * MIB)
     small = http2.grpc_header_block(RERANK, te="x" * 400)
     sent, calls = 0, 0
@@ -457,7 +458,8 @@ def log_flood(attacker):
 
 
 def sparse_loads(attacker):
-    """A known client loads a collection with a shard of terabytes that are a hole, again and again, and gives up."""
+    """Loads, for a known client, a collection with a shard of terabytes that are a hole, again and again, and gives
+    up."""
     body = http2.hpack_string  # a protobuf string has a length of the same form below 127 bytes
     path = attacker.options["sparse_collection"].encode()
     calls = 0
@@ -508,7 +510,7 @@ ATTACKS = {
     )
 }
 
-# What a client with a token is trusted not to do (SECURITY.md): gRPC 1.51 has no bound of its own for it.
+# A client with a token is trusted not to do this (SECURITY.md): gRPC 1.51 has no bound of its own for it.
 TRUSTED_NOT_TO = {"rapid_resets_with_token"}
 
 

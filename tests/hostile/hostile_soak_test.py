@@ -1,5 +1,5 @@
-"""A hostile soak: valid, streamed, mutated, cancelled and expired calls, HTTP beside gRPC, while the collection is built
-anew and reloaded and one attack of attacks.py follows the other.
+"""Tests a server under hostile traffic: valid, streamed, mutated, cancelled and expired calls, HTTP beside gRPC, while
+the collection is built anew and reloaded and one attack of attacks.py follows the other.
 
     hostile_soak_test.py FOLDER_OF_THE_PROGRAMS [--seconds 20] [--sanitized]
 
@@ -34,13 +34,14 @@ CLIENTS = 6
 ATTACKS = sorted(attacks.ATTACKS.keys() - attacks.TRUSTED_NOT_TO)
 ATTACK_S = 1.0
 WARM_UP_S = 3.0
-# A sanitizer keeps what was freed for a while, and its shadow memory.
+# The limit with a sanitizer is larger: it keeps what was freed for a while, and has its shadow memory.
 MEMORY_MIB, SANITIZED_MEMORY_MIB = 1024, 4096
 GROWTH_MIB, SANITIZED_GROWTH_MIB = attack.LEFT_MIB, 2048
-# Here a dozen Python threads share the two cores with the server, and a probe waits for its turn among them too. A
-# sanitizer makes the server slower by a factor of ten and more: there the limit finds a server that stands still.
+# A probe's limit is generous: a dozen Python threads share the two cores with the server, and a probe waits for its
+# turn among them. A sanitizer makes the server slower by a factor of ten and more: there the limit finds a server that
+# stands still.
 PROBE_LIMIT_S, SANITIZED_PROBE_LIMIT_S = 2.0, 60.0
-MIN_ANSWERED = 0.5  # of the valid calls; the rest may be refused
+MIN_ANSWERED = 0.5  # share of the valid calls; the rest may be refused
 STOP_LIMIT_S = 60
 
 
@@ -52,7 +53,7 @@ class Soak:
         self.problems, self.counts = [], collections.Counter()
         self._lock = threading.Lock()
         self._local = threading.local()
-        self.stopping = threading.Event()  # the server is told to: failures mean nothing any more
+        self.stopping = threading.Event()  # set when the server is told to stop: failures mean nothing any more
         self.done = threading.Event()
         self.attacks_done = threading.Event()
         self.http_bodies, self.http_answers = [], []
@@ -69,7 +70,7 @@ class Soak:
             self.http_answers.append(soak_traffic.essence_of_json(answer))
 
     def channel(self):
-        """Of the calling thread. Now and then another one: connections come and go."""
+        """Returns the calling thread's channel, now and then a new one: connections come and go."""
         local = self._local
         local.uses = getattr(local, "uses", 0) + 1
         if local.uses % 50 == 1:
@@ -121,7 +122,7 @@ class Soak:
             time.sleep(0.002)  # the attacks, and the machine, are to have their share
 
     def attack(self, seed):
-        """One attack after the other, in an order by chance, each a process of its own."""
+        """Runs one attack after the other, in an order by chance, each in a process of its own."""
         chooser, names = random.Random(seed), []
         while not self.attacks_done.is_set():
             names = names or chooser.sample(ATTACKS, len(ATTACKS))
@@ -135,14 +136,14 @@ class Soak:
                 self.fail(f"the attacker {name} failed: {errors[-1000:]}")
 
     def reload(self, seed):
-        """New generations of the same documents: what is loaded changes, and no answer does."""
+        """Publishes new generations of the same documents: what is loaded changes, and no answer does."""
         while not self.done.wait(1.0):
             build_collection(self.site.programs, self.site.collection, seed)
             self.count("reload", attack.reload_corpus(self.server)[:100] or "OK")
 
 
 def run(site, server, seconds, seed, sanitized):
-    """What went wrong, and a line about the rest."""
+    """Returns what went wrong, and a line about the rest."""
     soak = Soak(site, server)
     threads = [threading.Thread(target=soak.client, args=(seed * 1000 + c,)) for c in range(CLIENTS)]
     threads.append(threading.Thread(target=soak.reload, args=(seed,)))
@@ -181,7 +182,7 @@ def run(site, server, seconds, seed, sanitized):
 
 
 def ask_until_right(site, server):
-    """Why no call on a new connection is answered, or ""."""
+    """Returns why no call on a new connection is answered, or ""."""
     until = time.monotonic() + 10
     while problem := site.questions.ask(server, 0, timeout_s=5):
         if time.monotonic() > until:

@@ -1,6 +1,7 @@
-"""HTTP/2 frames as they are wanted, right or wrong: no state machine refuses to send what a client must not send.
+"""Makes HTTP/2 frames as they are wanted, right or wrong: no state machine refuses to send what a client must not send.
 
-Only what the hostile tests need: no padding, no Huffman codes, and header blocks that the server sends are not decoded.
+It has only what the hostile tests need: no padding, no Huffman codes, and header blocks that the server sends are not
+decoded.
 """
 
 import select
@@ -11,7 +12,7 @@ import time
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
-INITIAL_WINDOW_SIZE = 4  # a setting
+INITIAL_WINDOW_SIZE = 4  # the number of a setting
 DEFAULT_WINDOW_BYTES = 65535
 FRAME_BYTES = 16384  # the largest payload that every peer takes
 CANCEL = struct.pack(">I", 8)
@@ -45,7 +46,7 @@ def hpack_string(text):
 
 
 def hpack_literal(name, value, indexed=False):
-    """A header field by its text; `indexed`: the receiver is to remember it as index 62."""
+    """Returns a header field by its text; with `indexed` the receiver is to remember it as index 62."""
     return (b"\x40" if indexed else b"\x00") + hpack_string(name) + hpack_string(value)
 
 
@@ -56,12 +57,13 @@ def grpc_header_block(path, extra=(), te="trailers"):
 
 
 def grpc_prefix(num_bytes):
-    """What stands before a message: not compressed, and its length."""
+    """Returns what stands before a message: not compressed, and its length."""
     return b"\0" + struct.pack(">I", num_bytes)
 
 
 class Connection:
-    """A connection whose client has sent its preface. `acknowledge`: the server's SETTINGS are acknowledged."""
+    """Holds a connection whose client has sent its preface; with `acknowledge` it acknowledges the server's
+    SETTINGS."""
 
     def __init__(self, port, timeout_s=5, acknowledge=True, own_settings=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
@@ -78,7 +80,7 @@ class Connection:
         self.socket.sendall(data)
 
     def send_headers(self, stream, block, flags=END_HEADERS):
-        """A header block in as many frames as it needs."""
+        """Sends a header block in as many frames as it needs."""
         parts = [block[i : i + FRAME_BYTES] for i in range(0, len(block), FRAME_BYTES)] or [b""]
         last = len(parts) - 1
         for i, part in enumerate(parts):
@@ -86,17 +88,17 @@ class Connection:
             self.send(frame(HEADERS if i == 0 else CONTINUATION, end | (flags & END_STREAM if i == 0 else 0), stream, part))
 
     def window(self, stream):
-        """Bytes of DATA that the server takes on the stream now."""
+        """Returns how many bytes of DATA the server takes on the stream now."""
         return min(self._windows[0], self._windows.get(stream, self._initial_window))
 
     def send_data(self, stream, payload, end=False):
-        """One DATA frame, which must fit the window."""
+        """Sends one DATA frame, which must fit the window."""
         self._windows[0] -= len(payload)
         self._windows[stream] = self._windows.get(stream, self._initial_window) - len(payload)
         self.send(frame(DATA, END_STREAM if end else 0, stream, payload))
 
     def pump(self, wait_s=0.0):
-        """Reads what has come, for `wait_s` at most where nothing has. False once the server has closed."""
+        """Reads what has come, for `wait_s` at most where nothing has. Returns False once the server has closed."""
         until = time.monotonic() + wait_s
         while self.closed is None:
             ready, _, _ = select.select([self.socket], [], [], max(0.0, until - time.monotonic()))

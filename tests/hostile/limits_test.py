@@ -1,4 +1,5 @@
-"""Each attack for some seconds against a maxsimd with 64 descriptors, 300 threads and 1 GiB, whose clients need a token.
+"""Runs each attack for some seconds against a maxsimd with 64 descriptors, 300 threads and 1 GiB, whose clients need a
+token.
 
     limits_test.py FOLDER_OF_THE_PROGRAMS [unittest's arguments]
 
@@ -19,7 +20,7 @@ from maxsimd import Limits, Maxsimd
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
-# How many times as long an attack takes to show what it does.
+# These attacks take so many times as long to show what they do.
 SLOWER = {"unread_answers": 3}
 MEMORY_MIB = 1024
 LIMITS = Limits(descriptors=64, threads=300)
@@ -44,7 +45,7 @@ class LimitsTest(unittest.TestCase):
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, LIMITS), [])
 
-    # gRPC counts a thread before it starts it, and at the end waits for as many.
+    # gRPC counts a thread before it starts it, and at the end waits for as many as it has counted.
     def test_a_server_that_was_refused_threads_ends_in_time(self):
         if LIMITS.threads is None:
             self.skipTest("threads are not limited")

@@ -1,4 +1,5 @@
-"""The real maxsimd under limits, its collection, what a right answer is, and what it takes of the machine."""
+"""Runs the real maxsimd under limits, makes its collection, says what a right answer is, and watches what it takes of
+the machine."""
 
 import http.client
 import json
@@ -19,7 +20,7 @@ TOKEN = "token-of-the-hostile-tests"
 DIM = 32
 NUM_DOCUMENTS = 300
 READY_LIMIT_S = 120
-# A user that has no processes, so that a limit of processes counts the server's threads alone. Root has no such limit.
+# This user has no processes, so that a limit of processes counts the server's threads alone. Root has no such limit.
 UNUSED_UID = 54_377
 MIB = 1 << 20
 
@@ -31,7 +32,7 @@ def generate_stubs(folder):
 
 
 def build_collection(programs, folder, seed):
-    """Random ragged documents "doc-0", "doc-1", ... as a collection in several shards."""
+    """Builds random ragged documents "doc-0", "doc-1", ... as a collection in several shards."""
     rng = np.random.default_rng(seed)
     source = folder.parent / f"{folder.name}-source"
     source.mkdir(exist_ok=True)
@@ -47,7 +48,8 @@ def build_collection(programs, folder, seed):
 
 
 def build_sparse_collection(folder):
-    """A collection whose one shard has 4 TiB, nearly all of it a hole; False where the file system has no such files."""
+    """Makes a collection whose one shard has 4 TiB, nearly all of it a hole. Returns False where the file system has no
+    such files."""
     num_documents, tokens_each, dim = 1 << 18, 1 << 16, 128
     num_tokens = num_documents * tokens_each
     token_bytes, offset_bytes = num_tokens * dim * 2, (num_documents + 1) * 8
@@ -101,14 +103,14 @@ def build_sparse_collection(folder):
 
 
 class Limits:
-    """What the process may take. None: what this process may. Threads can be limited by root alone, who gives the server
-    a user of its own."""
+    """Says what the process may take; None: what this process may. Only root can limit threads, and gives the server a
+    user of its own."""
 
     def __init__(self, descriptors=None, threads=None):
         self.descriptors = descriptors
         self.threads = threads if os.geteuid() == 0 else None
 
-    def apply(self):  # in the child, before the program
+    def apply(self):  # called in the child, before the program
         if self.descriptors is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
         if self.threads is not None:
@@ -132,13 +134,13 @@ class Usage:
 
 
 class Maxsimd:
-    """maxsimd on free ports, serving "corpus"; `folder` is its own. Stops with the with-statement."""
+    """Runs maxsimd on free ports, serving "corpus"; `folder` is its own. Stops with the with-statement."""
 
     def __init__(self, programs, folder, collection, limits=Limits(), with_tokens=True, flags=()):
         self.folder, self.collection = folder, collection
         self.token = TOKEN if with_tokens else ""
         folder.mkdir(exist_ok=True)
-        folder.chmod(0o777)  # the server writes its file of ports there, as another user perhaps
+        folder.chmod(0o777)  # the server writes its file of ports there, perhaps as another user
         ports = folder / "ports.json"
         ports.unlink(missing_ok=True)
         (folder / "tokens").write_text(TOKEN + "\n")
@@ -150,7 +152,7 @@ class Maxsimd:
             command += ["--auth.tokens_file", folder / "tokens"]
         command += flags
         self.log_path = folder / "maxsimd.log"
-        # By a descriptor: the other user may not be able to reach the program's folder.
+        # The program is started by a descriptor: the other user may not be able to reach its folder.
         program = os.open(programs / "maxsimd", os.O_RDONLY)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -188,7 +190,8 @@ class Maxsimd:
         self.process.wait()
 
     def stop(self, timeout_s):
-        """SIGTERM. Returns the exit code and the seconds that it took; the code is None where it took too long."""
+        """Sends SIGTERM. Returns the exit code and the seconds that it took; the code is None where it took too
+        long."""
         start = time.monotonic()
         self.process.terminate()
         try:
@@ -212,7 +215,7 @@ class Maxsimd:
         return Usage(pages * resource.getpagesize(), threads, descriptors)
 
     def http_status(self, path, timeout_s=5.0):
-        """0 when no answer comes."""
+        """Returns the status of a GET, or 0 when no answer comes."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout_s)
         try:
             connection.request("GET", path)
@@ -223,7 +226,7 @@ class Maxsimd:
             connection.close()
 
     def channel(self):
-        """On a connection of its own."""
+        """Returns a channel with a connection of its own."""
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 256 * MIB)]
         # Where a connection is told to go away while a stream begins on it, gRPC 1.51's client repeats the stream on
         # another one and may leave out its last message.
@@ -234,7 +237,7 @@ class Maxsimd:
         return [("authorization", f"Bearer {self.token}")] if self.token else []
 
     def is_healthy(self, timeout_s=5.0):
-        """gRPC's health, asked on a connection of its own without a token."""
+        """Asks gRPC's health on a connection of its own, without a token."""
         with self.channel() as channel:
             check = channel.unary_unary("/grpc.health.v1.Health/Check")
             try:
@@ -244,7 +247,7 @@ class Maxsimd:
 
 
 class Questions:
-    """Rerank requests, and the answers that the server gave when nothing else was going on."""
+    """Holds rerank requests, and the answers that the server gave when nothing else was going on."""
 
     def __init__(self, seed, count=8):
         from maxsim.v1 import rerank_pb2, rerank_pb2_grpc  # generated
@@ -275,15 +278,15 @@ class Questions:
 
     @staticmethod
     def essence(response):
-        """What must have the same bits each time: ids and scores."""
+        """Returns what must have the same bits each time: ids and scores."""
         return [(list(one.string_ids.ids), list(one.positions), list(one.scores)) for one in response.results]
 
     def wrong(self, i, response):
-        """Why this is no right answer to request i, or ""."""
+        """Returns why this is no right answer to request i, or ""."""
         return "" if self.essence(response) == self.answers[i] else f"request {i} has another answer than before"
 
     def ask(self, server, i, timeout_s=10.0):
-        """Asks request i on a new connection. Why that failed, or ""."""
+        """Asks request i on a new connection. Returns why that failed, or ""."""
         with server.channel() as channel:
             try:
                 response = self.stubs.RerankerStub(channel).Rerank(
@@ -294,7 +297,7 @@ class Questions:
         return self.wrong(i, response)
 
     def large_request(self):
-        """One whose answer is of megabytes: all documents with their payloads."""
+        """Returns a request whose answer is of megabytes: all documents with their payloads."""
         request = self.messages.RerankRequest(collection="corpus", top_k=NUM_DOCUMENTS, return_payloads=True)
         request.queries.add().tokens.CopyFrom(self._matrix(np.ones((1, DIM), np.float32)))
         request.candidates.whole_collection.SetInParent()
@@ -302,7 +305,7 @@ class Questions:
 
 
 class Watch:
-    """Threads that note what the server takes, and how long its probes wait, until stop()."""
+    """Runs threads that note what the server takes, and how long its probes wait, until stop()."""
 
     INTERVAL_S = 0.1
 
@@ -339,7 +342,7 @@ class Watch:
                     break
             waited_s = time.monotonic() - start
             self.slowest[name] = max(self.slowest[name], waited_s)
-            # One that stop() cuts short is no failure.
+            # A probe that stop() cuts short is no failure.
             if not answered and waited_s >= self.probe_timeout_s:
                 self.failures[name] += 1
 

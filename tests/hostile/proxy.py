@@ -1,4 +1,5 @@
-"""nginx with deploy/nginx/maxsimd.conf in front of a maxsimd, as SECURITY.md advises for peers that are not trusted."""
+"""Runs nginx with deploy/nginx/maxsimd.conf in front of a maxsimd, as SECURITY.md advises for peers that are not
+trusted."""
 
 import os
 import pathlib
@@ -30,8 +31,8 @@ http {{
 
 
 def find_nginx(folder):
-    """The program, that of the distribution's package, which is unpacked into the folder where it is not installed. None
-    where there is neither."""
+    """Returns the program, that of the distribution's package, which is unpacked into the folder where it is not
+    installed, or None where there is neither."""
     installed = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
     if installed or not shutil.which("apt-get"):
         return installed
@@ -52,7 +53,8 @@ def free_port():
 
 
 class Proxy:
-    """The example as it is, but for ports, TLS and its certificates: attacks on HTTP/2 are the same within TLS."""
+    """Returns the example as it is, but for ports, TLS and its certificates: attacks on HTTP/2 are the same within
+    TLS."""
 
     def __init__(self, nginx, folder, grpc_port):
         self.port = free_port()
@@ -85,7 +87,7 @@ class Proxy:
         self.process.wait()
 
     def rss_bytes(self):
-        """Of the program and its workers."""
+        """Returns what the program and its workers take."""
         pids = [str(self.process.pid)]
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         pids += tasks.read_text().split()

@@ -1,4 +1,5 @@
-"""The floods beneath gRPC's calls against a maxsimd behind nginx (deploy/nginx/maxsimd.conf), by peers that are all clients.
+"""Runs the floods beneath gRPC's calls against a maxsimd behind nginx (deploy/nginx/maxsimd.conf), by peers that are
+all clients.
 
     proxy_test.py FOLDER_OF_THE_PROGRAMS FOLDER_FOR_NGINX [unittest's arguments]
 
@@ -23,7 +24,7 @@ NGINX = find_nginx(pathlib.Path(sys.argv.pop(1)).resolve())
 SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
 MEMORY_MIB = 1024
-# Floods that gRPC 1.51 has no bound for, and one that it has.
+# Three of these floods are what gRPC 1.51 has no bound for; the last one it refuses.
 FLOODS = ["continuation_flood", "indexed_headers", "rapid_resets", "announced_message"]
 
 

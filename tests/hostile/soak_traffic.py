@@ -1,4 +1,4 @@
-"""The kinds of traffic of the hostile soak. Each is a function of (soak, random): one call, or one piece of abuse.
+"""Has the kinds of traffic of the hostile soak. Each is a function of (soak, random): one call, or one piece of abuse.
 
 What a kind's calls may end with is said with the kind; anything else is reported to soak.fail.
 """
@@ -9,9 +9,9 @@ import time
 
 import grpc
 
-# What a valid call may meet while others abuse the server: it may be refused, and never answered wrongly.
+# A valid call may end with these while others abuse the server: it may be refused, and never answered wrongly.
 REFUSALS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
-# What bytes that are no request, or another one, may be answered with.
+# Bytes that are no request, or another one, may be answered with these.
 MUTATED = REFUSALS | {
     grpc.StatusCode.OK,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -25,7 +25,7 @@ WINDOW_SHRUNK = "RST_STREAM with error code 1"
 
 
 def outcome_of(call):
-    """The answer of a call, or None, and its code."""
+    """Returns the answer of a call, or None, and its code."""
     try:
         return call(), grpc.StatusCode.OK
     except grpc.RpcError as error:
@@ -45,7 +45,7 @@ def valid(soak, random):
 
 
 def streamed(soak, random):
-    """A few requests pipelined over one stream, each answer compared."""
+    """Pipelines a few requests over one stream and compares each answer."""
     chosen = [random.randrange(len(soak.questions.requests)) for _ in range(random.randint(1, 12))]
     call = soak.stub().RerankStream(
         (soak.questions.requests[i] for i in chosen), metadata=soak.metadata, timeout=VALID_TIMEOUT_S
@@ -82,7 +82,7 @@ def essence_of_json(body):
 
 
 def mutate(random, raw):
-    """A few bytes changed, cut, doubled or put in."""
+    """Returns a message with a few bytes changed, cut, doubled or put in."""
     data = bytearray(raw)
     for _ in range(random.randint(1, 6)):
         place = random.randrange(len(data) + 1)

@@ -1,5 +1,5 @@
-// The contract of kernels/maxsim.h as tests that any backend can be put through. A test binary makes a backend and runs
-// every case against it:
+// Has the contract of kernels/maxsim.h as tests that any backend can be put through. A test binary makes a backend and
+// runs every case against it:
 //
 //   class CudaContractTest : public testing::TestWithParam<ContractCase> {};
 //   TEST_P(CudaContractTest, Holds) { GetParam().run(backend); }
@@ -24,13 +24,13 @@ struct ContractCase {
   friend void PrintTo(const ContractCase& contract_case, std::ostream* out) { *out << contract_case.name; }
 };
 
-// Every case.
+// Returns every case.
 std::vector<ContractCase> BackendContract();
 
 // Names a parameterised test after its case.
 inline std::string ContractCaseName(const testing::TestParamInfo<ContractCase>& info) { return info.param.name; }
 
-// The parts of BackendContract, one file each.
+// Each part of BackendContract has a file of its own.
 std::vector<ContractCase> ScoreCases();         // scores against the FP64 reference
 std::vector<ContractCase> SelectionCases();     // top-k, ties, repeated candidates
 std::vector<ContractCase> IndependenceCases();  // same bits whatever else is in the call

@@ -1,4 +1,4 @@
-// Align, Stage, Load, and what happens with arguments outside the limits.
+// Tests Align, Stage, Load, and what happens with arguments outside the limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ void ExpectInvalid(const absl::Status& status, const std::string& text) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// A query's rows as they are multiplied: those of I8 documents' queries are rotated and quantised.
+// Returns the query's rows as they are multiplied: those for I8 documents are rotated and quantised.
 std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, const RandomQuery& query) {
   std::vector<std::vector<double>> rows;
   for (int64_t token = 0; token < query.tokens.num_tokens(); ++token) {
@@ -40,7 +40,7 @@ std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, con
   return rows;
 }
 
-// A row of a document, with its scale.
+// Returns a row of a document, multiplied by its scale.
 std::vector<double> DocumentRow(const RandomDocuments& documents, int64_t document, int64_t token) {
   const std::vector<float> values = documents.tokens.Row(documents.offsets[document] + token);
   std::vector<double> row(values.begin(), values.end());
@@ -87,7 +87,8 @@ void CheckAlign(ContractRunner& runner, const RandomDocuments& documents, const 
       if (exact) {
         EXPECT_EQ(match.document_token, reference[token].document_token);
       }
-      // Another token than the reference's is right only where both are equal to within rounding.
+      // A match with another token than the reference's is right only where both similarities are equal to within
+      // rounding.
       EXPECT_NEAR(product.value, reference[token].similarity, tolerance);
     }
   }
@@ -120,7 +121,7 @@ void AlignMatchesReference(Backend& backend) {
 void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
-    // Each token stands at three places, the same order each time.
+    // The document is the same 37 tokens three times over.
     RandomDocuments documents = MakeDocuments(TestSeed(), type, 40, {3 * 37});
     for (int64_t token = 37; token < 3 * 37; ++token) documents.tokens.CopyRow(documents.tokens, token - 37, token);
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 40, 64);
@@ -132,7 +133,7 @@ void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
   }
 }
 
-// The similarities that Align shows are those the score was made of.
+// Tests that the similarity which Align shows is the one that the score was made of.
 void AlignAddsUpToTheScore(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -278,7 +279,7 @@ void BadQueries(Backend& backend) {
   std::vector<std::vector<Scored>> results(2);
   query = good.view(1);
   ExpectInvalid(runner.executor().TopK(loaded, {&query, 1}, absl::MakeSpan(results), nullptr), "results has 2");
-  // The executor still works.
+  // A refused call leaves the executor usable.
   EXPECT_EQ(runner.TopK(good.view(2)).size(), 2u);
 }
 

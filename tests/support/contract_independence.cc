@@ -1,4 +1,5 @@
-// A score depends on its query and its document only: the same bits whatever else is in the call or in memory.
+// Tests that a score depends on its query and its document only: it has the same bits whatever else is in the call or
+// in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +24,8 @@ std::vector<uint32_t> Shuffled(uint64_t seed, uint32_t count) {
   return ordinals;
 }
 
-// Reading a value that is not the candidate's shows: NaN times anything is NaN, and the largest elements of both signs
-// win many a maximum.
+// Tests that nothing beside the candidates and the query is read. A poisoned value that is read shows: NaN times
+// anything is NaN, and the largest elements of both signs win many a maximum.
 void PoisonedNeighbours(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -40,7 +41,7 @@ void PoisonedNeighbours(Backend& backend) {
       lengths.push_back(2);  // to be poisoned
       RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
 
-      // The query lies in the middle of a matrix too, and its weights in the middle of an array.
+      // The query's rows lie in the middle of a matrix too, and its weights in the middle of an array.
       RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 3 + 37 + 3);
       std::vector<float> weights = MixedWeights(TestSeed(), 1 + 37 + 1);
       Query call = query.view(kMaxTopK, &listed);
@@ -95,7 +96,7 @@ void Reruns(Backend& backend) {
   }
 }
 
-// The score of a document alone, in a list, in a permuted list and in the whole set.
+// Tests that a document has the same score alone, in a list, in a permuted list and in the whole set.
 void AnyCandidates(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -115,7 +116,8 @@ void AnyCandidates(Backend& backend) {
   }
 }
 
-// Queries of all lengths together, with lists that are equal, overlapping and whole, against each one alone.
+// Tests that queries of all lengths, with equal, overlapping and whole lists, have the same results in one call as each
+// alone.
 void AnyBatch(Backend& backend) {
   constexpr uint32_t kDocuments = kSanitized ? 10 : 50;
   ContractRunner runner(backend);
@@ -146,8 +148,8 @@ void AnyBatch(Backend& backend) {
   }
 }
 
-// Zeros of both signs: which one a maximum keeps depends on the order of comparing. Products of 1e-30 underflow, to the
-// zero of their sign.
+// Tests zeros of both signs: which one a maximum keeps depends on the order of comparing. Products of 1e-30 underflow,
+// to the zero of their sign.
 void SignedZeros(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF32, 8, {2, 7, 13, 30});
@@ -166,7 +168,7 @@ void SignedZeros(Backend& backend) {
   const Query together[] = {other.view(4), query.view(4)};
   ExpectSameBits(alone, runner.TopK(together)[1]);
 
-  // Documents without a value, whose scale is zero, and a query without one, under negative weights.
+  // Documents of zeros, whose scale is zero, and a query of zeros have products of zero, under negative weights.
   const RandomDocuments full = MakeDocuments(TestSeed(), ScalarType::kI8, 8, {2, 7});
   RandomDocuments empty = full;
   empty.tokens = TokenMatrix(ScalarType::kI8, 8, full.tokens.num_tokens());

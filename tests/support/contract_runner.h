@@ -1,4 +1,4 @@
-// What the cases of the backend contract share: an executor with poisoned outputs, and the comparison with the
+// Has what the cases of the backend contract share: an executor with poisoned outputs, and the comparison with the
 // reference.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace maxsim::test {
 
 using Results = std::vector<std::vector<Scored>>;
 
-// All storage types a backend takes.
+// Every backend takes all of these storage types.
 inline constexpr ScalarType kStorageTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
-// Lengths on both sides of every tile height in use.
+// Returns document lengths on both sides of every tile height in use.
 std::vector<int64_t> BoundaryLengths();
 
 class ContractRunner {
@@ -29,7 +29,8 @@ class ContractRunner {
   // Loads documents and keeps them loaded until the next Load.
   const Documents& Load(const RandomDocuments& documents);
 
-  // TopK on the loaded documents; the results start out as garbage. An error fails the test and gives empty results.
+  // Runs TopK on the loaded documents, on results that hold garbage before. An error fails the test and gives empty
+  // results.
   Results TopK(absl::Span<const Query> queries);
   std::vector<Scored> TopK(const Query& query) { return TopK(absl::Span<const Query>(&query, 1)).front(); }
 
@@ -39,18 +40,18 @@ class ContractRunner {
   std::unique_ptr<Documents> documents_;
 };
 
-// Results of one query against FP64: as many as there must be, in rank order, each score within the contract's bound,
-// no position twice, and nothing left out that is clearly better than the last.
+// Checks the results of one query against FP64: there are as many as there must be, in rank order, each score is within
+// the contract's bound, no position comes twice, and nothing is left out that is clearly better than the last.
 void ExpectMatchesReference(const RandomDocuments& documents, const Query& query, const std::vector<Scored>& results);
 
-// Scores of a query's candidates among I8 documents, bit for bit: every operation is named in
-// docs/internals/correctness.md and none is left to a backend.
+// Returns the scores of a query's candidates among I8 documents, bit for bit: docs/internals/correctness.md names every
+// operation and leaves none to a backend.
 std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query& query);
 
-// Equal positions and equal score bits.
+// Checks that positions and score bits are equal.
 void ExpectSameBits(const std::vector<Scored>& expected, const std::vector<Scored>& actual);
 
-// Score bits by position, in position order.
+// Returns the score bits in the order of the results' positions.
 std::vector<uint32_t> ScoreBits(const std::vector<Scored>& results);
 
 }  // namespace maxsim::test

@@ -1,4 +1,4 @@
-// Scores against the FP64 reference, over shapes on both sides of every tile edge.
+// Tests scores against the FP64 reference, over shapes on both sides of every tile edge.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -15,7 +15,7 @@
 namespace maxsim::test {
 namespace {
 
-// Scores everything, then compares.
+// Scores the whole set and compares it with the reference.
 void CheckWholeSet(ContractRunner& runner, const RandomDocuments& documents, const RandomQuery& query) {
   SCOPED_TRACE(testing::Message() << Name(documents.tokens.type()) << " d " << documents.tokens.dim()
                                   << ", query tokens " << query.tokens.num_tokens());
@@ -75,8 +75,8 @@ void Weights(Backend& backend) {
   }
 }
 
-// Roundings that all go the same way: one value everywhere, so that a sum's error grows with its length instead of its
-// root.
+// Tests roundings that all go the same way: every value is the same, so that a sum's error grows with its length
+// instead of its root.
 void OneSidedRoundings(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -84,7 +84,8 @@ void OneSidedRoundings(Backend& backend) {
       RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, dim, {1, 5, 33});
       RandomQuery query = MakeQuery(TestSeed(), type, dim, kSanitized ? 9 : 65);
       std::vector<float> row(dim, 0.0703f);
-      // Every element the largest once it is rotated: sums that no FP32 number holds.
+      // I8 rows are such that every element is the largest one after the rotation: their sums fit no FP32 number
+      // exactly.
       if (type == ScalarType::kI8) Unrotate(values.rotation_seed, absl::MakeSpan(row));
       for (TokenMatrix* matrix : {&values.tokens, &query.tokens}) {
         for (int64_t token = 0; token < matrix->num_tokens(); ++token) matrix->SetRow(token, row);
@@ -94,7 +95,7 @@ void OneSidedRoundings(Backend& backend) {
   }
 }
 
-// Every similarity negative: a maximum that starts at zero, or that padding takes part in, would win.
+// Tests that a maximum does not start at zero, and that padding takes no part in it: every similarity is negative.
 void NegativeSimilarities(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -116,7 +117,8 @@ void NegativeSimilarities(Backend& backend) {
   }
 }
 
-// Integer maxima are exact, and the operations after them are all named: one answer for every backend.
+// Tests that I8 scores have the bits of QuantizedScores: integer maxima are exact, and the contract names the
+// operations after them, so that every backend has the same ones.
 void QuantizedBits(Backend& backend) {
   ContractRunner runner(backend);
   for (int32_t dim : {8, 9, 48, 96, 127, 128, 130, 256, 300, 1025}) {
@@ -141,7 +143,7 @@ void QuantizedBits(Backend& backend) {
 
 void LargestMagnitudes(Backend& backend) {
   ContractRunner runner(backend);
-  // Just under the limits, also after rounding to BF16.
+  // These values are just under the limits, also after rounding to BF16.
   for (ScalarType type : {ScalarType::kF32, ScalarType::kBF16, ScalarType::kI8}) {
     RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, kMaxDim, {1, 3});
     RandomQuery query = MakeQuery(TestSeed(), type, kMaxDim, 64);
@@ -153,7 +155,7 @@ void LargestMagnitudes(Backend& backend) {
     query.weights.assign(64, kMaxAbsWeight);
     CheckWholeSet(runner, Stored(values, type), query);
   }
-  // FP16 has its own limit.
+  // FP16 has a limit of its own.
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, {4});
   RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, 128, 5);
   for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
@@ -164,7 +166,7 @@ void LargestMagnitudes(Backend& backend) {
   CheckWholeSet(runner, documents, query);
 }
 
-// FP16 values below 2^-14 keep their value.
+// Tests that FP16 values below 2^-14 keep their value.
 void SubnormalHalves(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 50, {2, 9});

@@ -1,4 +1,4 @@
-// Which candidates come back, and in which order.
+// Tests which candidates come back, and in which order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<uint32_t> Range(uint32_t begin, uint32_t end) {
   return ordinals;
 }
 
-// Every candidate's score, in rank order, from calls that return everything they are given.
+// Returns every candidate's score, in rank order, from calls that return all that they are given.
 std::vector<Scored> RankEverything(ContractRunner& runner, const RandomQuery& query, uint32_t num_documents) {
   std::vector<Scored> all;
   for (uint32_t begin = 0; begin < num_documents; begin += kMaxTopK) {
@@ -67,7 +67,7 @@ void LargestK(Backend& backend) {
   CheckEveryK(runner, query, kDocuments, {1, 64, 1024, 4096, 9999, 10000});
 }
 
-// Few distinct scores, so that every cut falls among equals.
+// Tests cuts among equals: there are few distinct scores.
 void Ties(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(3000, 2));
@@ -82,7 +82,7 @@ void Ties(Backend& backend) {
   CheckEveryK(runner, query, 3000, {1, 31, 32, 33, 64, 65, 999, 1000, 1001, 2999, 3000, 3001});
 }
 
-// A zero query scores zero everywhere, whatever the signs of the products.
+// Tests that a query of zeros scores zero everywhere, whatever the signs of the products.
 void ZeroScores(Backend& backend) {
   ContractRunner runner(backend);
   const RandomDocuments documents =

@@ -48,7 +48,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, std::string_view bytes) {
-  // Under a new inode, as a publisher would: the old one may be mapped.
+  // The file gets a new inode, as a publisher's would: the old one may be mapped.
   std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -1,4 +1,4 @@
-// Collections on disk for the tests of store, engine and batching, built from random documents.
+// Makes collections on disk from random documents, for the tests of store, engine and batching.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace maxsim::test {
 
-// A folder that is removed with everything in it.
+// Makes a folder, and removes it with everything in it at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -39,7 +39,7 @@ struct CorpusOptions {
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string id_prefix = "doc-";  // document n is "doc-n", or 1000 + n
   bool payloads = false;           // document n carries {"n":n}
-  // As what they are stored; nullopt: as they are. F32 documents stored as i8 are what Stored makes of them.
+  // The storage type; nullopt: that of the documents. F32 documents are stored as i8 as Stored makes them.
   std::optional<ScalarType> storage = {};
 };
 
@@ -52,17 +52,17 @@ inline int64_t CorpusIntId(int64_t document) { return 1000 + document; }
 collection::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                                  const CorpusOptions& options = {});
 
-// F32 documents as i8 ones; documents of any other type as they are.
+// Returns F32 documents as the i8 ones that Stored makes of them, and documents of any other type as they are.
 RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage);
 
-// `count` documents of 1 to 12 tokens.
+// Returns `count` documents of 1 to 12 tokens.
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = ScalarType::kF16, int32_t dim = 16);
 
 // Writes `bytes` over a file of the collection and makes the manifest's size and checksum those of the new bytes, as
 // someone would who writes shards with a script.
 void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes);
 
-// Loads a collection by a store of its own, without a memory limit; a failure fails the test and gives null.
+// Loads a collection by a store of its own that has no memory limit; a failure fails the test and gives null.
 std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend,
                                                     store::Residency residency = store::Residency::kAuto);
 

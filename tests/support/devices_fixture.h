@@ -1,4 +1,4 @@
-// Several fake devices, and lanes over them.
+// Has several fake devices, and lanes over them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace maxsim::engine {
 
-// Over backends that live elsewhere; the numbers are 0, 1, ...
+// Returns the devices 0, 1, ... over backends that must outlive them.
 inline std::unique_ptr<store::DeviceSet> MakeDeviceSet(const std::vector<Backend*>& backends,
                                                        store::OnDeviceLoss on_loss) {
   std::vector<store::DeviceSet::Member> members;
@@ -46,7 +46,7 @@ class FakeDevicesTest : public testing::Test {
     test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = collection::kMinMaxShardBytes});
   }
 
-  // Devices, a spread and a copied collection, and an engine.
+  // Makes the devices, loads a collection that is spread over them and one that is copied to each, and makes an engine.
   void Start(size_t num_devices, store::OnDeviceLoss on_loss = store::OnDeviceLoss::kDegrade, int num_lanes = 1) {
     std::vector<Backend*> pointers;
     for (size_t idx = 0; idx < num_devices; ++idx) {
@@ -73,14 +73,14 @@ class FakeDevicesTest : public testing::Test {
     queries.push_back(Query(2, std::move(candidates), want_alignments));
     return MakeJob(std::move(collection), std::move(queries));
   }
-  // One query in a batch of its own.
+  // Scores a job in a batch of its own.
   absl::StatusOr<JobResult> Run(std::unique_ptr<Job> job, BatchStats* stats = nullptr) {
     std::vector<std::unique_ptr<Job>> jobs;
     jobs.push_back(std::move(job));
     return std::move(Execute(engine_->lane(0), jobs, stats)[0]);
   }
 
-  // Ordinals of a collection's documents that lie on a device.
+  // Returns the ordinals of a collection's documents that lie on a device.
   static std::vector<uint64_t> OrdinalsOn(const store::Collection& collection, uint32_t device) {
     std::vector<uint64_t> ordinals;
     for (const store::Collection::Part& part : collection.parts()) {

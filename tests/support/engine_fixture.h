@@ -1,4 +1,4 @@
-// Jobs over a collection on disk, and the FP64 answers to them.
+// Makes jobs over a collection on disk.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ using CandidatesPtr = std::shared_ptr<const CandidateSet>;
 
 inline CandidatesPtr WholeCollection() { return std::make_shared<CandidateSet>(); }
 
-// `gap` between the positions the client sent: 1 is none.
+// Returns candidates that have every `gap`-th position of what the client sent; 1: they have all.
 inline CandidatesPtr Ordinals(std::vector<uint64_t> ordinals, uint32_t gap = 1) {
   auto set = std::make_shared<CandidateSet>();
   set->kind = CandidateSet::Kind::kOrdinals;
@@ -72,7 +72,7 @@ inline std::vector<absl::StatusOr<JobResult>> Execute(Lane& lane, const std::vec
   return lane.Execute(pointers, stats);
 }
 
-// One query alone; a failure fails the test.
+// Scores one query alone; a failure fails the test.
 inline JobQueryResult ExecuteOne(Lane& lane, std::shared_ptr<const store::Collection> collection, JobQuery query) {
   std::vector<std::unique_ptr<Job>> jobs;
   std::vector<JobQuery> queries;
@@ -83,7 +83,7 @@ inline JobQueryResult ExecuteOne(Lane& lane, std::shared_ptr<const store::Collec
   return results[0].ok() ? std::move(results[0]->queries[0]) : JobQueryResult{};
 }
 
-// Equal places and equal score bits.
+// Checks that positions, ordinals, matches and the bits of scores are equal.
 inline void ExpectSameResult(const JobQueryResult& expected, const JobQueryResult& actual) {
   ASSERT_EQ(expected.hits.size(), actual.hits.size());
   for (size_t idx = 0; idx < expected.hits.size(); ++idx) {

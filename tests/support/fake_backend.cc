@@ -23,7 +23,7 @@ class FakeBackend::FakeDocuments : public Documents {
 
  private:
   const DocumentsView view_;
-  const int64_t num_tokens_;  // the view's offsets may go when the load is done
+  const int64_t num_tokens_;  // not read from the view, whose offsets may go when the load is done
   const MemoryNeed memory_;
   const std::shared_ptr<std::atomic<int64_t>> alive_;
 };

@@ -1,4 +1,4 @@
-// A backend that tests control: its memory, its failures, and when a call ends. It scores nothing: document n gets
+// Has a backend that tests control: its memory, its failures, and when a call ends. It scores nothing: document n gets
 // score -n, so that what a query asked for can be read from the answer.
 #pragma once
 
@@ -16,11 +16,11 @@ namespace maxsim::test {
 
 class FakeBackend : public Backend {
  public:
-  // One TopK call as an executor saw it.
+  // Has what an executor was given in one TopK call; vectors have an element a query.
   struct Call {
-    std::vector<int32_t> query_tokens;      // tokens of each query; tests tell queries apart by it
-    std::vector<int64_t> num_candidates;    // of each query
-    std::vector<const uint32_t*> ordinals;  // of each query
+    std::vector<int32_t> query_tokens;  // tests tell queries apart by it
+    std::vector<int64_t> num_candidates;
+    std::vector<const uint32_t*> ordinals;
     int64_t num_documents = 0;
   };
 
@@ -31,32 +31,32 @@ class FakeBackend : public Backend {
 
   explicit FakeBackend(std::string name = "cpu") { info_.name = std::move(name); }
 
-  // BackendInfo::max_call_work, before there is an engine.
+  // Sets BackendInfo::max_call_work. Not thread-safe: to be called before there is an engine.
   void SetMaxCallWork(uint64_t work) { info_.max_call_work = work; }
 
-  // --- Controls; thread-safe.
+  // These functions control the backend and are thread-safe.
   void SetFreeBytes(uint64_t bytes);
-  void SetBytesPerToken(uint64_t bytes);  // of device memory, for Tier::kHost of host memory; default 0
+  void SetBytesPerToken(uint64_t bytes);  // of device memory, or of host memory for Tier::kHost; default 0
   void SetHealth(absl::Status health);
-  void FailLoads(absl::Status status);      // OK: loads work again
-  void OnLoad(std::function<void()> hook);  // runs in Load, without a lock
-  // Decides about each TopK call; null: all succeed.
+  void FailLoads(absl::Status status);      // until it is OK
+  void OnLoad(std::function<void()> hook);  // `hook` runs in Load, without a lock
+  // Has `hook` decide about each TopK call; null: all succeed.
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
-  void OnAlign(std::function<absl::Status()> hook);  // the same of Align calls
-  void FailExecutors(absl::Status status);           // those that are made from now on; OK: they work again
-  // Closed: TopK calls wait until Open.
+  void OnAlign(std::function<absl::Status()> hook);  // `hook` decides about each Align call
+  void FailExecutors(absl::Status status);           // those that are made while it is not OK
+  // Makes TopK calls wait until Open.
   void Close();
   void Open();
-  // Waits until `count` TopK calls have begun in all; false after 10 s.
+  // Waits until `count` TopK calls have begun since the start; returns false after 10 s.
   bool WaitForCalls(size_t count);
 
   std::vector<Call> calls() const;
-  int64_t num_loads() const;            // Load calls
+  int64_t num_loads() const;
   std::vector<LoadCall> loads() const;  // in the order in which they began
-  int64_t num_documents_alive() const;  // Documents objects from Load
+  int64_t num_documents_alive() const;  // those that Load made
   ExecutorOptions executor_options() const;
 
-  // --- Backend
+  // These functions are Backend's.
   const BackendInfo& info() const override { return info_; }
   absl::StatusOr<size_t> FreeBytes() const override;
   MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,

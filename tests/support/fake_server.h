@@ -1,4 +1,4 @@
-// A maxsimd stand-in that answers what a test tells it to, over real gRPC on a free port.
+// Stands in for a maxsimd: answers what a test tells it to, over real gRPC on a free port.
 #pragma once
 
 #include <atomic>
@@ -6,9 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "maxsim/v1/admin.grpc.pb.h"
@@ -22,7 +23,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   using RerankHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&)>;
 
-  // Listens on 127.0.0.1; port 0 picks a free one.
+  // Listens on 127.0.0.1; a port of 0 is replaced by a free one.
   explicit FakeServer(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
@@ -36,9 +37,9 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
   std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
-  // The metadata `key` of the last call, whichever it was; "" without it.
+  // Returns the metadata value of `key` in the last call, whichever it was, or "" without it.
   std::string metadata(const std::string& key) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = metadata_.find(key);
     return found == metadata_.end() ? "" : found->second;
   }
@@ -112,7 +113,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
 
  private:
   void Note(const grpc::ServerContext& context) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     metadata_.clear();
     for (const auto& [key, value] : context.client_metadata()) {
       metadata_.emplace(std::string(key.data(), key.size()), std::string(value.data(), value.size()));
@@ -120,8 +121,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   }
 
   int port_ = 0;
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> metadata_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> metadata_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,4 +1,4 @@
-// What a client of HTTP/2 sends, frame by frame, right or wrong.
+// Makes what a client of HTTP/2 sends, frame by frame, right or wrong.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -40,7 +40,7 @@ class Packer {
   nghttp2_hd_deflater* deflater_ = nullptr;
 };
 
-// The headers of a gRPC call; without an `authorization` header where that is "".
+// Returns the headers of a gRPC call. They have no `authorization` header where that is "".
 inline Fields CallHeaders(const std::string& path, const std::string& authorization) {
   Fields fields = {{":method", "POST"}, {":scheme", "http"}, {":path", path},
                    {":authority", "a"}, {"te", "trailers"},  {"content-type", "application/grpc"}};
@@ -48,12 +48,12 @@ inline Fields CallHeaders(const std::string& path, const std::string& authorizat
   return fields;
 }
 
-// HEADERS that opens a stream.
+// Returns the HEADERS frame that opens a stream.
 inline std::string Call(Packer& packer, uint32_t stream_id, const std::string& path, const std::string& authorization) {
   return Frame(FrameType::kHeaders, kFlagEndHeaders, stream_id, packer.Pack(CallHeaders(path, authorization)));
 }
 
-// DATA that holds a whole gRPC message and ends the stream.
+// Returns the DATA frame that holds a whole gRPC message and ends the stream.
 inline std::string Message(uint32_t stream_id, std::string_view message) {
   std::string payload(5, '\0');
   for (int i = 0; i < 4; ++i) payload[1 + i] = static_cast<char>((message.size() >> (24 - 8 * i)) & 0xff);

@@ -158,7 +158,7 @@ std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortes
 }
 
 Query RandomQuery::view(int32_t top_k, const std::vector<uint32_t>* ordinals) const {
-  // A pointer that is not null for an empty list too: null would mean every document.
+  // The pointer is not null for an empty list either: null would mean every document.
   static constexpr uint32_t kNoOrdinals[1] = {0};
   Query query;
   query.tokens = tokens.data();

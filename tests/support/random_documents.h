@@ -1,4 +1,5 @@
-// Seeded random documents and queries for tests, owned, with views to hand to the code under test.
+// Makes seeded random documents and queries for tests. They own their memory and have views to hand to the code under
+// test.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,12 @@
 
 namespace maxsim::test {
 
-// The seed tests start from: MAXSIM_TEST_SEED where it is set, otherwise a fixed one. Put SeedTrace in a SCOPED_TRACE,
-// so that a failure says how to repeat it.
+// Returns the seed that tests start from: MAXSIM_TEST_SEED where it is set, otherwise a fixed one. Put SeedTrace in a
+// SCOPED_TRACE, so that a failure says how to repeat it.
 uint64_t TestSeed();
 std::string SeedTrace(uint64_t seed);
 
-// Allocates at 64-byte boundaries, and exactly as much as asked: AddressSanitizer sees a read past the end.
+// Allocates at 64-byte boundaries, and exactly as much as asked, so that AddressSanitizer sees a read past the end.
 template <typename T>
 struct CacheLineAllocator {
   using value_type = T;
@@ -29,12 +30,12 @@ struct CacheLineAllocator {
   friend bool operator==(const CacheLineAllocator&, const CacheLineAllocator&) { return true; }
 };
 
-// A matrix of token vectors with its own memory. Values of I8 are its elements, without any scale.
+// Holds a matrix of token vectors in its own memory. The values of an I8 matrix are its elements, without any scale.
 class TokenMatrix {
  public:
   TokenMatrix() = default;
 
-  // Zeros. The first element lies `misalignment` bytes (even) past a 64-byte boundary.
+  // Makes a matrix of zeros. Its first element lies `misalignment` bytes (an even number) past a 64-byte boundary.
   TokenMatrix(ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment = 0);
 
   ScalarType type() const { return type_; }
@@ -44,13 +45,13 @@ class TokenMatrix {
   void* data() { return memory_.data() + start_; }
   const void* row(int64_t token) const;
 
-  // Values as FP32, widened exactly; the others round to the stored type.
+  // Returns the values of a row, widened exactly to FP32. What is set below is rounded to the stored type.
   std::vector<float> Row(int64_t token) const;
   void SetRow(int64_t token, absl::Span<const float> values);
   void Set(int64_t token, int32_t column, float value);
   void CopyRow(const TokenMatrix& from, int64_t from_token, int64_t token);
 
-  // Every value of rows `begin` .. `end` becomes one that must not be read: NaN, or in I8 the largest element, of one
+  // Makes every value of rows `begin` .. `end` one that must not be read: NaN, or in I8 the largest element, of one
   // sign in even rows and of the other in odd ones.
   void Poison(int64_t begin, int64_t end);
 
@@ -64,45 +65,45 @@ class TokenMatrix {
   std::vector<std::byte, CacheLineAllocator<std::byte>> memory_;
 };
 
-// A matrix of L2-normalised gaussian rows.
+// Returns a matrix of L2-normalised gaussian rows.
 TokenMatrix RandomTokens(uint64_t seed, ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment = 0);
 
 struct RandomDocuments {
   TokenMatrix tokens;
   std::vector<int64_t> offsets;
-  std::vector<float> scales = {};  // I8 alone: a scale a document
+  std::vector<float> scales = {};  // I8: [num_documents]; else empty
   uint64_t rotation_seed = 0;      // of the rotation that I8 documents have, or would get
 
   int64_t num_documents() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t length(int64_t document) const { return offsets[document + 1] - offsets[document]; }
   DocumentsView view() const;
 
-  // A document that must not be read: its rows as TokenMatrix::Poison says, its scale NaN.
+  // Makes a document one that must not be read: its rows by TokenMatrix::Poison, its scale NaN.
   void Poison(int64_t document);
 };
 
-// One document for each of `lengths`, which are token counts. I8: gaussian rows, quantised.
+// Makes one document for each of `lengths`, which are token counts. I8 documents are gaussian rows that are quantised.
 RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl::Span<const int64_t> lengths,
                               size_t misalignment = 0);
 
-// The F32 documents `values` in another type: rounded, or rotated and quantised for I8.
+// Returns the F32 documents `values` in another type: rounded, or rotated and quantised for I8.
 RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment = 0);
 
-// `count` lengths between `shortest` and `longest`.
+// Returns `count` lengths between `shortest` and `longest`.
 std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortest, int64_t longest);
 
 struct RandomQuery {
   TokenMatrix tokens;          // in QueryType of the documents' type
   std::vector<float> weights;  // empty: none
 
-  // Borrows this object's memory, and that of `ordinals`. Scores the whole set when `ordinals` is null.
+  // Borrows this object's memory, and that of `ordinals`. Asks for the whole set when `ordinals` is null.
   Query view(int32_t top_k, const std::vector<uint32_t>* ordinals = nullptr) const;
 };
 
-// A query for documents of a type.
+// Returns a query for documents of a type.
 RandomQuery MakeQuery(uint64_t seed, ScalarType type, int32_t dim, int32_t num_tokens, size_t misalignment = 0);
 
-// Weights of every kind: zero, one, negative, fractions, large.
+// Returns weights of every kind: zero, one, negative, fractions, large.
 std::vector<float> MixedWeights(uint64_t seed, int32_t num_tokens);
 
 }  // namespace maxsim::test

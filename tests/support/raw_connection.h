@@ -1,4 +1,4 @@
-// A TCP connection to a server in this process, for what no HTTP client would send.
+// Has a TCP connection to a server in this process, for what no HTTP client would send.
 #pragma once
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ namespace maxsim::test {
 
 class RawConnection {
  public:
-  // `from` is the last number of the address 127.0.0.N that it comes from.
+  // Connects from the address 127.0.0.N, whose last number is `from`.
   explicit RawConnection(int port, uint32_t from = 1) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -39,7 +39,7 @@ class RawConnection {
 
   void SetReceiveBuffer(int bytes) { setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); }
 
-  // False when the server has closed the connection.
+  // Sends all bytes. Returns false when the server has closed the connection.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -50,12 +50,13 @@ class RawConnection {
     return true;
   }
 
-  // What comes until the server closes, which `closed` says, or until nothing has come for `patience`.
+  // Returns what comes until the server closes, which `closed` says, or until nothing has come for `patience`.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
     return Read(std::string::npos, patience, closed);
   }
 
-  // What comes until `count` answers with a Content-Length are whole, or as ReadToEnd.
+  // Returns what comes until `count` answers with a Content-Length are whole, the server closes, or nothing has come
+  // for `patience`.
   std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
     bool closed = false;
     return Read(count, patience, &closed);
@@ -94,7 +95,7 @@ class RawConnection {
       const ssize_t size = recv(fd_, buffer, sizeof(buffer), 0);
       if (size < 0 && errno == EINTR) continue;
       if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-      if (size <= 0) {  // a reset closes too
+      if (size <= 0) {  // a reset closes the connection too
         *closed = true;
         break;
       }

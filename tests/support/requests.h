@@ -1,4 +1,4 @@
-// Requests built from random queries, shared by the unit and the service tests.
+// Makes requests from random queries, for the unit and the service tests.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// maxsim-shard called in this process.
+// Calls maxsim-shard in this process.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// A scheduler over a backend that the test controls. Jobs are told apart by the number of tokens of their one query.
+// Has a scheduler over a backend that the test controls. Tests tell jobs apart by the number of tokens of their one
+// query.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -7,16 +8,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "server/batching/scheduler.h"
 #include "server/engine/engine.h"
 #include "server/observability/metrics.h"
@@ -37,7 +38,7 @@ class SchedulerTest : public testing::Test {
     other_collection_ = test::LoadCorpus(folder_.path(), &backend_);
   }
 
-  // Blocked lanes would keep the scheduler from ending.
+  // Opens the backend: blocked lanes would keep the scheduler from ending.
   ~SchedulerTest() override {
     backend_.Open();
     scheduler_ = nullptr;
@@ -58,16 +59,16 @@ class SchedulerTest : public testing::Test {
                                            static_cast<int32_t>(kNumDocuments)));
     auto job = engine::MakeJob(collection_, std::move(queries));
     job->done = [this, number](absl::StatusOr<engine::JobResult> result) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       answers_[number].push_back(std::move(result));
-      answered_.notify_all();
+      answered_.NotifyAll();
     };
     return job;
   }
 
   absl::Status Submit(std::unique_ptr<engine::Job> job) { return scheduler_->Submit(job); }
 
-  // Submits job `number`; false when it was rejected.
+  // Submits job `number`. Returns false, and fails the test, when it was rejected.
   bool Submit(int32_t number, engine::Priority priority = engine::Priority::kNormal,
               absl::Time deadline = absl::InfiniteFuture()) {
     auto job = MakeJob(number);
@@ -88,21 +89,25 @@ class SchedulerTest : public testing::Test {
     }
   }
 
-  // The answer to a job; fails the test when there is none after 10 s.
+  // Waits for the answer to a job and returns its status; fails the test when there is none after 10 s.
   absl::Status WaitFor(int32_t number) {
-    std::unique_lock lock(mutex_);
-    const bool there = answered_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(10),
-                                            [&] { return !answers_[number].empty(); });
-    EXPECT_TRUE(there) << "no answer to job " << number;
-    return there ? answers_[number].front().status() : absl::UnknownError("no answer");
+    MutexLock lock(&mutex_);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (answers_[number].empty()) {
+      if (!answered_.WaitUntil(lock, end) && answers_[number].empty()) {
+        ADD_FAILURE() << "no answer to job " << number;
+        return absl::UnknownError("no answer");
+      }
+    }
+    return answers_[number].front().status();
   }
 
   bool Answered(int32_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return !answers_[number].empty();
   }
 
-  // Query tokens of every call from the `first` on: which jobs ran together.
+  // Returns the query tokens of every call from the `first` on, which say what jobs ran together.
   std::vector<std::vector<int32_t>> Batches(size_t first) {
     std::vector<std::vector<int32_t>> batches;
     const auto calls = backend_.calls();
@@ -110,7 +115,7 @@ class SchedulerTest : public testing::Test {
     return batches;
   }
 
-  // Polls until `condition` holds; false after 10 s.
+  // Polls until `condition` holds; returns false when it does not after 10 s.
   static bool Eventually(const std::function<bool()>& condition) {
     for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;
          absl::SleepFor(absl::Milliseconds(1))) {
@@ -119,7 +124,7 @@ class SchedulerTest : public testing::Test {
     return condition();
   }
 
-  // The line of a series in the metrics' text, "" when it is missing.
+  // Returns the line of a series in the metrics' text, or "" when it is missing.
   std::string Series(const std::string& prefix) const {
     const std::string text = metrics_.Expose();
     size_t begin = text.find("\n" + prefix);
@@ -133,11 +138,11 @@ class SchedulerTest : public testing::Test {
   store::DeviceSet devices_{&backend_};
   Metrics metrics_;
   std::shared_ptr<const store::Collection> collection_;
-  std::shared_ptr<const store::Collection> other_collection_;  // the same documents, another generation
+  std::shared_ptr<const store::Collection> other_collection_;  // of the same documents, another generation
 
-  std::mutex mutex_;
-  std::condition_variable answered_;
-  std::map<int32_t, std::vector<absl::StatusOr<engine::JobResult>>> answers_;
+  Mutex mutex_;
+  ConditionVariable answered_;
+  std::map<int32_t, std::vector<absl::StatusOr<engine::JobResult>>> answers_ ABSL_GUARDED_BY(mutex_);
 
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<Scheduler> scheduler_;

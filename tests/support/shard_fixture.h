@@ -1,4 +1,4 @@
-// Folders, files and small collections for the tests of collection/.
+// Makes folders, files and small collections for the tests of collection/.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// A folder that is removed with everything in it.
+// Makes a folder, and removes it with everything in it at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -33,14 +33,15 @@ class TemporaryFolder {
 void WriteBytes(const std::string& path, std::string_view bytes);
 std::string ReadBytes(const std::string& path);
 
-// The bytes of a .npy file; `shape` as Python writes it: "(3, 4)", "(5,)".
+// Returns the bytes of a .npy file; `shape` is as Python writes it: "(3, 4)", "(5,)".
 std::string NpyBytes(std::string_view descr, std::string_view shape, std::string_view data, int version = 1);
 template <typename T>
 std::string AsBytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Documents in memory: `lengths` tokens each, values that tell token and column, exact in every storage type.
+// Holds documents in memory: `lengths` are their tokens, values tell token and column and are exact in every storage
+// type.
 struct SmallCollection {
   int32_t dim = 8;
   std::vector<int32_t> lengths = {3, 1, 7, 2};
@@ -50,7 +51,7 @@ struct SmallCollection {
   std::vector<std::string> payloads;  // empty: none
 
   int64_t num_tokens() const;
-  // The FP32 value of a token's column.
+  // Returns the value of a token's column.
   static float Value(int64_t token, int32_t column) {
     return static_cast<float>((token * 7 + column * 3) % 31 - 15) / 16.0f;
   }
@@ -58,14 +59,14 @@ struct SmallCollection {
   std::unique_ptr<Catalog> MakeCatalog() const;
 };
 
-// Builds it from FP32.
+// Builds the collection from FP32 values.
 absl::StatusOr<Manifest> BuildSmall(const SmallCollection& collection, const BuildOptions& options,
                                     const BuildObserver& observer = nullptr);
 
-// Files in the folder that are not the lock.
+// Returns the names of the files in the folder, without the lock.
 std::vector<std::string> FilesIn(const std::string& folder);
 
-// The folder with the Cranfield data, or "" where it is missing.
+// Returns the folder with the Cranfield data, or "" where it is missing.
 std::string CranfieldFolder();
 
 }  // namespace maxsim::collection

@@ -1,4 +1,5 @@
-// A backend that keeps all documents in one tier, whatever is asked for: puts the contract through every tier.
+// Has a backend that keeps all documents in one tier, whatever is asked for, so that the contract is tested for every
+// tier.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace maxsim::test {
 
-// Forwards everything else. `backend` must outlive it.
+// Forwards everything but the tier. `backend` must outlive it.
 class TierBackend final : public Backend {
  public:
   TierBackend(Backend& backend, Tier tier) : backend_(backend), tier_(tier) {}

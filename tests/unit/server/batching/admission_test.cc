@@ -42,7 +42,7 @@ TEST_F(AdmissionTest, WorkBeyondTheBoundIsRejectedAndTheJobStaysWithTheCaller) {
   EXPECT_EQ(scheduler_->stats().queued_work, WorkOf(5) + WorkOf(6));
   EXPECT_EQ(scheduler_->stats().running_jobs, 1);
 
-  // Once there is room the same job is welcome.
+  // The job that was refused is accepted once there is room.
   backend_.Open();
   ASSERT_TRUE(WaitFor(6).ok());
   EXPECT_TRUE(scheduler_->Submit(job).ok());
@@ -113,7 +113,7 @@ TEST_F(AdmissionTest, TheNumberOfJobsIsBounded) {
 
 TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
   Start({});
-  // Nothing is known yet: 50 ms, up to 20 % more or less, and not the same for everyone.
+  // The delay is 50 ms, up to 20 % more or less, as long as no rate is known, and is not the same for everyone.
   std::set<absl::Duration> delays;
   for (int idx = 0; idx < 100; ++idx) delays.insert(scheduler_->RetryDelay());
   EXPECT_GE(*delays.begin(), absl::Milliseconds(40));
@@ -128,7 +128,7 @@ TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
   EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(1));  // the queue is empty
   EXPECT_LE(scheduler_->RetryDelay(), absl::Milliseconds(1.5));
   OccupyLanes();
-  // Ten times the work that took 20 ms or, on a busy machine, longer.
+  // These jobs have ten times the work that took 20 ms or, on a busy machine, longer.
   for (int idx = 0; idx < 10; ++idx) ASSERT_TRUE(Submit(100));
   EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(150));
   EXPECT_LE(scheduler_->RetryDelay(), absl::Seconds(10));

@@ -66,7 +66,7 @@ TEST(AnswerThreadsTest, WhatWasTakenIsDoneWhenTheDestructorReturns) {
 
 class AnswerTest : public SchedulerTest {
  protected:
-  // Gates must open before the scheduler goes.
+  // Opens all gates, since the scheduler's end waits for the answers that they hold.
   ~AnswerTest() override {
     backend_.Open();
     for (const auto& [number, gate] : gates_) {
@@ -75,13 +75,13 @@ class AnswerTest : public SchedulerTest {
     scheduler_ = nullptr;
   }
 
-  // A job that is answered when it is let go, on a thread that is noted.
+  // Submits a job whose answer waits for LetGo and notes its thread (ThreadOf).
   void SubmitGated(int32_t number) {
     auto job = MakeJob(number);
     Gate* const gate = (gates_[number] = std::make_unique<Gate>()).get();
     job->done = [this, gate, number, done = std::move(job->done)](absl::StatusOr<engine::JobResult> result) mutable {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(&mutex_);
         threads_[number] = std::this_thread::get_id();
       }
       gate->Pass();
@@ -90,8 +90,8 @@ class AnswerTest : public SchedulerTest {
     ASSERT_TRUE(Submit(std::move(job)).ok());
   }
 
-  // Scores the gated job `number` by a lane of a scheduler that is idle, and has what `submit` submits wait behind it:
-  // it goes to a thread that answers.
+  // Scores the gated job `number` by a lane of an idle scheduler while what `submit` submits waits, so that the batch
+  // is handed off to an answer thread.
   void ScoreGatedBefore(int32_t number, const std::function<void()>& submit) {
     backend_.Close();
     SubmitGated(number);
@@ -106,13 +106,13 @@ class AnswerTest : public SchedulerTest {
   }
 
   std::thread::id ThreadOf(int32_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return threads_[number];
   }
 
   std::map<int32_t, std::unique_ptr<Gate>> gates_;
   std::set<int32_t> opened_;
-  std::map<int32_t, std::thread::id> threads_;
+  std::map<int32_t, std::thread::id> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(AnswerTest, TheLaneScoresTheNextBatchMeanwhile) {
@@ -124,7 +124,7 @@ TEST_F(AnswerTest, TheLaneScoresTheNextBatchMeanwhile) {
   EXPECT_TRUE(WaitFor(1).ok());
 }
 
-// What has been scored and not answered is bounded: a batch for each lane, and one for each thread that answers.
+// At most one batch for each lane and one for each answer thread are scored and not answered.
 TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
   Start({.max_batch_queries = 1});
   ScoreGatedBefore(1, [this] {
@@ -144,7 +144,7 @@ TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
 
 TEST_F(AnswerTest, AJobThatIsAloneIsAnsweredByItsLane) {
   Start({.max_batch_queries = 1});
-  // 1 goes to the thread that answers, as something waits; 3 is alone.
+  // Job 1 is handed off, as another one waits; job 3 is alone.
   ScoreGatedBefore(1, [this] { SubmitGated(2); });
   LetGo(1);
   LetGo(2);

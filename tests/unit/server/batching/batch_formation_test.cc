@@ -25,7 +25,7 @@ TEST_F(BatchFormationTest, AFreeLaneTakesAJobAtOnce) {
   ASSERT_TRUE(Submit(1));
   ASSERT_TRUE(backend_.WaitForCalls(1));
   ASSERT_TRUE(Submit(2));
-  ASSERT_TRUE(backend_.WaitForCalls(2));  // the second lane, while the first is busy
+  ASSERT_TRUE(backend_.WaitForCalls(2));  // on the second lane, while the first is busy
   EXPECT_EQ(scheduler_->stats().running_jobs, 2);
   EXPECT_EQ(scheduler_->stats().queued_jobs, 0);
 }
@@ -43,7 +43,8 @@ TEST_F(BatchFormationTest, TheWorkIsBoundedAndALargeJobRunsAlone) {
   const uint64_t unit = MakeJob(1)->work;
   Start({.max_batch_work = 10 * unit});
   OccupyLanes();
-  // 4 + 6 fill a batch exactly; 11 is too large for any; 9 does not fit beside 2, and is not overtaken by the 1 behind.
+  // Jobs 4 and 6 fill a batch exactly. Job 11 is too large for any. Job 9 does not fit beside 2, and is not overtaken
+  // by the 1 behind it.
   for (int32_t number : {4, 6, 11, 2, 9, 1}) ASSERT_TRUE(Submit(number));
   backend_.Open();
   ASSERT_TRUE(WaitFor(1).ok());
@@ -80,7 +81,7 @@ TEST_F(BatchFormationTest, AFreeLaneHoldsASmallBatchBackForCompany) {
   ASSERT_TRUE(Submit(2));
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_TRUE(backend_.calls().empty());
-  ASSERT_TRUE(Submit(3));  // full: it goes long before the delay is over
+  ASSERT_TRUE(Submit(3));  // the batch is full: it goes long before the delay is over
   ASSERT_TRUE(WaitFor(3).ok());
   EXPECT_THAT(Batches(0), ElementsAre(ElementsAre(1, 2, 3)));
 }

@@ -1,4 +1,4 @@
-// Jobs that are scored on the thread that brings them.
+// Tests jobs that are scored on the thread that submits them.
 #include <future>
 #include <thread>
 
@@ -9,19 +9,20 @@ namespace {
 
 class CallerRunsTest : public SchedulerTest {
  protected:
-  // Has one job scored whose work is 4,000 times that of job 1, which takes next to nothing then, as far as is known.
+  // Has a job scored whose work is 4,000 times that of job 1, so that the measured rate says of job 1 that it takes
+  // next to nothing.
   void KnowTheRate() {
     ASSERT_TRUE(Submit(4000));
     ASSERT_TRUE(WaitFor(4000).ok());
     ASSERT_TRUE(Eventually([this] { return scheduler_->stats().running_jobs == 0; }));
   }
 
-  // The thread that answers is noted.
+  // Returns a job whose answer notes the thread that gives it (ThreadOf).
   std::unique_ptr<engine::Job> MakeNotedJob(int32_t number) {
     auto job = MakeJob(number);
     job->done = [this, number, done = std::move(job->done)](absl::StatusOr<engine::JobResult> result) mutable {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(&mutex_);
         threads_[number] = std::this_thread::get_id();
       }
       done(std::move(result));
@@ -34,14 +35,14 @@ class CallerRunsTest : public SchedulerTest {
     return scheduler_->SubmitOrScore(job);
   }
 
-  // Where job `number`, once it is answered, was.
+  // Waits for the answer to job `number` and returns the thread that gave it.
   std::thread::id ThreadOf(int32_t number) {
     EXPECT_TRUE(WaitFor(number).ok());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return threads_[number];
   }
 
-  std::map<int32_t, std::thread::id> threads_;  // guarded by mutex_
+  std::map<int32_t, std::thread::id> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(CallerRunsTest, AShortJobThatComesAloneIsAnsweredOnTheCallersThread) {
@@ -117,8 +118,8 @@ TEST_F(CallerRunsTest, WhatComesMeanwhileIsQueuedAndScoredByTheLanes) {
   EXPECT_TRUE(WaitFor(3).ok());
 }
 
-// The lane is free while its last job is answered: another caller's job would be scored then, and a second thread held
-// up.
+// A lane is free while its last job is answered: if another caller's job were scored then, a second thread would be
+// held up.
 TEST_F(CallerRunsTest, OneCallerAtATime) {
   Start({});
   KnowTheRate();

@@ -7,7 +7,7 @@ using testing::HasSubstr;
 
 class CancelTest : public SchedulerTest {
  protected:
-  // Submits job `number` and returns its switch.
+  // Submits job `number` and returns the flag that cancels it.
   std::shared_ptr<std::atomic<bool>> SubmitCancellable(int32_t number) {
     auto job = MakeJob(number);
     job->cancelled = std::make_shared<std::atomic<bool>>(false);

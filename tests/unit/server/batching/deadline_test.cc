@@ -6,7 +6,7 @@ namespace {
 using engine::Priority;
 using testing::HasSubstr;
 
-// Long enough for a busy machine to submit a job in, under a sanitizer too.
+// This is long enough for a busy machine to submit a job in, under a sanitizer too.
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 
 class DeadlineTest : public SchedulerTest {};
@@ -26,7 +26,7 @@ TEST_F(DeadlineTest, AJobExpiresOnTimeWhileEveryLaneIsBusy) {
   const absl::Time deadline = absl::Now() + kShort;
   ASSERT_TRUE(Submit(3, Priority::kNormal, deadline));
   EXPECT_EQ(WaitFor(3).code(), absl::StatusCode::kDeadlineExceeded);
-  // The lanes are still blocked. Generous: the machine may be busy.
+  // The lanes are still blocked. The bound is generous, since the machine may be busy.
   EXPECT_LT(absl::Now(), deadline + absl::Seconds(2));
   EXPECT_FALSE(Answered(1001));
   EXPECT_EQ(scheduler_->stats().queued_jobs, 0);

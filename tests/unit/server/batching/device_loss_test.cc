@@ -18,7 +18,7 @@ TEST_F(DeviceLossTest, RunningQueuedAndLaterJobsAreUnavailable) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(status.message(), HasSubstr("Xid 79"));
   }
-  // The device does not come back by itself: no call is tried any more.
+  // A lost device does not come back by itself: no call is tried any more.
   backend_.OnTopK(nullptr);
   ASSERT_TRUE(Eventually([this] { return absl::IsUnavailable(Submit(MakeJob(9))); }));
   const absl::Status later = Submit(MakeJob(5));

@@ -1,4 +1,4 @@
-// Clients of one priority take turns by work, whatever the others have waiting.
+// Tests that clients of one priority take turns by work, whatever the others have waiting.
 #include <map>
 #include <random>
 #include <set>
@@ -19,7 +19,7 @@ using testing::IsEmpty;
 constexpr BatchLimits kOne = {UINT64_MAX / 2, 1};
 constexpr BatchLimits kUnlimited = {UINT64_MAX / 2, 1 << 30};
 
-// Generations are compared by address only.
+// Returns something to tell generations apart by: the queue compares addresses only.
 std::shared_ptr<const store::Collection> Generation(int number) {
   static const std::array<int, 4> kMemory = {};
   return {std::shared_ptr<void>(), reinterpret_cast<const store::Collection*>(&kMemory[static_cast<size_t>(number)])};
@@ -27,7 +27,7 @@ std::shared_ptr<const store::Collection> Generation(int number) {
 
 class FairnessTest : public testing::Test {
  protected:
-  // Returns what cancels the job.
+  // Pushes a job and returns the flag that cancels it.
   std::shared_ptr<std::atomic<bool>> Push(uint64_t client, uint64_t work, Priority priority = Priority::kNormal,
                                           int generation = 0) {
     auto job = std::make_unique<engine::Job>();
@@ -43,7 +43,7 @@ class FairnessTest : public testing::Test {
     return cancelled;
   }
 
-  // The clients of the next batch's jobs.
+  // Takes the next batch and returns the clients of its jobs.
   std::vector<uint64_t> Take(const BatchLimits& limits = kOne) {
     std::vector<uint64_t> clients;
     for (const QueuedJob& queued : queue_.TakeBatch(now_, limits, &dropped_)) clients.push_back(queued.job->client);
@@ -59,7 +59,7 @@ TEST_F(FairnessTest, ANewClientWaitsForOneTurnOfTheOthersHoweverMuchTheyHave) {
   for (int idx = 0; idx < 1000; ++idx) Push(1, 10);
   EXPECT_THAT(Take(), ElementsAre(1));
   Push(2, 10);
-  // A turn is worth 15: with what was left of the last one, two jobs at most.
+  // A turn is worth 15 token pairs: with the credit left of the last one, that is two jobs at most.
   int before = 0;
   while (Take().front() != 2) ++before;
   EXPECT_LE(before, 2);
@@ -82,7 +82,7 @@ TEST_F(FairnessTest, ClientsGetTheSameWorkNotTheSameNumberOfJobs) {
 TEST_F(FairnessTest, JobsOfOneClientAreBatchedWithThoseOfOthersInTurn) {
   for (int idx = 0; idx < 6; ++idx) Push(1, 7);
   for (int idx = 0; idx < 2; ++idx) Push(2, 7);
-  // A turn is worth 7, one job.
+  // A turn is worth 7 token pairs, which is one job.
   EXPECT_THAT(Take({UINT64_MAX / 2, 5}), ElementsAre(1, 2, 1, 2, 1));
   EXPECT_THAT(Take(kUnlimited), ElementsAre(1, 1, 1));
 }
@@ -125,8 +125,8 @@ TEST_F(FairnessTest, AClientOnAnotherGenerationKeepsItsTurn) {
   EXPECT_THAT(Take({UINT64_MAX / 2, 3}), ElementsAre(2));
 }
 
-// A walk for another collection comes past a client's first job, and the next one is more than what is left of its
-// turn.
+// A search for jobs on another collection passes by a client's first job, and that client's next job is more than its
+// turn has left.
 TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNextJobIs) {
   Push(2, 3, Priority::kNormal, 1);
   Push(2, 5, Priority::kNormal, 1);
@@ -136,8 +136,8 @@ TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNex
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// A turn is worth as much as the largest job that waits. One who brings such a job when its own turn comes, and cancels
-// it before the others', gets no more than they.
+// A turn is worth as much as the largest job that waits. A client that brings such a job at its own turn and cancels it
+// before the others' turns gets no more than they do.
 TEST_F(FairnessTest, ALargeJobThatComesAndGoesBetweenTurnsFavoursNobody) {
   for (int idx = 0; idx < 600; ++idx) {
     Push(1, 1);
@@ -166,8 +166,8 @@ TEST_F(FairnessTest, AStarvingPriorityIsServedFairlyToo) {
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// Nothing is lost or served twice, every client's jobs of one priority and generation come in order, the sums are
-// right, and what is left is found by every way out.
+// No job is lost or served twice, every client's jobs of one priority and generation come in order, the sums are right,
+// and every way out of the queue finds what is left.
 TEST_F(FairnessTest, RandomTrafficKeepsEveryJobAndItsOrder) {
   SCOPED_TRACE(test::SeedTrace(test::TestSeed()));
   std::mt19937_64 random(test::TestSeed());
@@ -242,7 +242,7 @@ TEST_F(FairnessTest, WorkAheadIsWhatWouldBeServedFirst) {
   for (int idx = 0; idx < 10; ++idx) Push(1, 100);
   Push(1, 500, Priority::kHigh);
   Push(1, 300, Priority::kLow);
-  // The flood's own next job waits for all of it.
+  // The next job of the client that floods waits for all of its own jobs.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 1, 100), 1500u);
   // A client with nothing waiting is served after one turn of the other, which is as much as its own job.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 100), 600u);

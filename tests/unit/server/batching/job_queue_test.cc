@@ -16,7 +16,8 @@ constexpr BatchLimits kNoLimits = {UINT64_MAX / 2, 1 << 30};
 
 class JobQueueTest : public testing::Test {
  protected:
-  // A job with `queries` queries; its work names it. Jobs without a collection are all on the same one.
+  // Pushes a job with `queries` queries, which tests tell by its work. Jobs without a collection are all on the same
+  // one.
   void Push(uint64_t work, Priority priority = Priority::kNormal, size_t queries = 1,
             std::shared_ptr<const store::Collection> collection = nullptr) {
     auto job = std::make_unique<engine::Job>();
@@ -34,7 +35,7 @@ class JobQueueTest : public testing::Test {
     return works;
   }
 
-  // Another generation: compared by address only.
+  // Returns something that stands for another generation: the queue compares addresses only.
   static std::shared_ptr<const store::Collection> OtherGeneration() {
     static const int kMemory = 0;
     return {std::shared_ptr<void>(), reinterpret_cast<const store::Collection*>(&kMemory)};
@@ -116,7 +117,7 @@ TEST_F(JobQueueTest, DeadJobsNeitherJoinABatchNorFillIt) {
   EXPECT_TRUE(queue_.empty());
 }
 
-// gRPC cancels a call that expires.
+// gRPC cancels a call that expires, so that such a job is both.
 TEST_F(JobQueueTest, AnExpiredJobThatWasCancelledCountsAsExpired) {
   Push(1);
   last_->cancelled = std::make_shared<std::atomic<bool>>(true);
@@ -166,7 +167,7 @@ TEST(ThroughputMeterTest, IsWorkOverBusyTime) {
   EXPECT_EQ(meter.PerSecond(), 0);
   meter.Add(100, start + absl::Seconds(1));
   EXPECT_DOUBLE_EQ(meter.PerSecond(), 100);
-  // An idle minute changes nothing.
+  // A minute without jobs does not change the rate.
   meter.Begin(start + absl::Seconds(61));
   meter.Add(100, start + absl::Seconds(62));
   EXPECT_NEAR(meter.PerSecond(), 100, 1e-9);

@@ -1,4 +1,4 @@
-// Admission by time and by share: who may wait when there is more to do than can be done.
+// Tests admission by time and by share: who may wait when there is more to do than can be done.
 #include <algorithm>
 #include <thread>
 
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class QueueTimeTest : public SchedulerTest {
  protected:
-  // Every query token takes `per_token`.
+  // Makes the backend take `per_token` for every query token.
   void TakeTime(absl::Duration per_token) {
     backend_.OnTopK([per_token](absl::Span<const Query> queries) {
       int64_t tokens = 0;
@@ -113,8 +113,8 @@ TEST_F(QueueTimeTest, AFullQueueMakesRoomForAClientBelowItsShare) {
   for (const int32_t number : {1, 2, 6, 7}) EXPECT_TRUE(WaitFor(number).ok()) << number;
 }
 
-// Twice what the backend can do, for a while: what is accepted waits about as long as the bound says, and not for as
-// long as the overload lasts. Jobs are refused in both halves of the time, and none is lost.
+// For some seconds, jobs come at twice the rate that the backend can do. What is accepted waits about as long as the
+// bound says, not as long as the overload lasts; some jobs are refused, and none is lost.
 TEST_F(QueueTimeTest, UnderTwiceTheCapacityAcceptedJobsKeepTheirTime) {
   constexpr absl::Duration kBound = absl::Milliseconds(100);
   constexpr absl::Duration kRun = absl::Seconds(3);
@@ -122,16 +122,16 @@ TEST_F(QueueTimeTest, UnderTwiceTheCapacityAcceptedJobsKeepTheirTime) {
   TakeTime(absl::Milliseconds(1));
   ASSERT_TRUE(Submit(5));
   ASSERT_TRUE(WaitFor(5).ok());
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<absl::Duration> waits;
   int accepted = 0;
   int rejected = 0;
   const absl::Time begin = absl::Now();
-  // Five tokens a job: 200 jobs a second can be done, 400 come.
+  // Jobs have five tokens each: 200 of them a second can be done, and 400 come.
   for (int idx = 0; absl::Now() - begin < kRun; ++idx) {
     auto job = MakeJob(5);
     job->done = [&](absl::StatusOr<engine::JobResult> result) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(&mutex);
       ASSERT_TRUE(result.ok()) << result.status();
       waits.push_back(result->queue_time);
     };
@@ -146,18 +146,18 @@ TEST_F(QueueTimeTest, UnderTwiceTheCapacityAcceptedJobsKeepTheirTime) {
   EXPECT_GT(accepted, 100);
   EXPECT_GT(rejected, accepted / 4);
   std::sort(waits.begin(), waits.end());
-  // Beside the bound, the batch that runs; and a machine that is busy with other things.
+  // The batch that runs adds to the bound, and so does a machine that is busy with other things.
   EXPECT_LT(waits[waits.size() * 99 / 100], 4 * kBound);
   EXPECT_GT(waits[waits.size() / 2], kBound / 8) << "it was no overload";
 }
 
-// A client that is refused and comes back when it is told to gets in within a few tries, while others go on.
+// A client that is refused, and comes back when it is told to, gets in within a few tries while others go on.
 TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   Start({.max_queue_time = absl::Milliseconds(50), .max_batch_queries = 4});
   TakeTime(absl::Microseconds(500));
   ASSERT_TRUE(Submit(4));
   ASSERT_TRUE(WaitFor(4).ok());
-  constexpr int kClients = 40;  // twice what fits the bound: each job takes 2 ms
+  constexpr int kClients = 40;  // twice as many as fit the bound: each job takes 2 ms
   std::atomic<int> answered{0};
   std::atomic<int> most_tries{0};
   std::vector<std::thread> clients;
@@ -166,18 +166,18 @@ TEST_F(QueueTimeTest, TheRetryDelayWorks) {
       for (int request = 0; request < 10; ++request) {
         for (int tries = 1;; ++tries) {
           auto job = MakeJob(4);
-          std::mutex mutex;
-          std::condition_variable ready;
+          Mutex mutex;
+          ConditionVariable ready;
           bool done = false;
           job->done = [&](absl::StatusOr<engine::JobResult> result) {
             EXPECT_TRUE(result.ok()) << result.status();
-            const std::lock_guard lock(mutex);
+            const MutexLock lock(&mutex);
             done = true;
-            ready.notify_one();
+            ready.NotifyOne();
           };
           if (scheduler_->Submit(job).ok()) {
-            std::unique_lock lock(mutex);
-            ready.wait(lock, [&] { return done; });
+            MutexLock lock(&mutex);
+            while (!done) ready.Wait(lock);
             ++answered;
             int most = most_tries;
             while (tries > most && !most_tries.compare_exchange_weak(most, tries)) {
@@ -194,7 +194,7 @@ TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   EXPECT_LE(most_tries, 40);
 }
 
-// Two clients, one of which floods: the other's requests are scored about as if it were alone.
+// One of two clients floods the queue; the other's requests are scored about as if it were alone.
 TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   Start({.max_queue_time = absl::ZeroDuration(), .max_batch_queries = 1});
   OccupyLanes();
@@ -205,7 +205,7 @@ TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   const std::vector<std::vector<int32_t>> order = Batches(0);
   const auto last = std::find(order.begin(), order.end(), std::vector<int32_t>{15});
   ASSERT_NE(last, order.end());
-  // 65 tokens of the second client, as many of the first, and a turn more of either.
+  // Before that job, the second client has 65 tokens, the first has as many, and each may have one turn more.
   EXPECT_LT(last - order.begin(), 1 + 5 + (65 + 2 * 15) / 2 + 1);
 }
 

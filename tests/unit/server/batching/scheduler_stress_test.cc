@@ -1,5 +1,5 @@
-// Many threads submit, cancel and let expire, with and without a shutdown in the middle: every accepted job is answered
-// exactly once, with its own result or an error that fits.
+// Tests that every accepted job is answered exactly once, with its own result or an error that fits, while many threads
+// submit and cancel jobs and let them expire, with and without a shutdown in the middle.
 #include <random>
 #include <thread>
 
@@ -19,7 +19,7 @@ class SchedulerStressTest : public SchedulerTest {
     bool accepted = false;
   };
 
-  // One job: random size, priority, deadline, kind of candidates, cancelled or not.
+  // Submits one job of random size, priority, deadline and kind of candidates, which may be cancelled.
   void SubmitOne(std::mt19937_64& random, Outcome* outcome) {
     const auto number = static_cast<int32_t>(1 + random() % 8);
     auto job = MakeJob(number);

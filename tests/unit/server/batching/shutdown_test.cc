@@ -42,7 +42,7 @@ TEST_F(ShutdownTest, WhatIsNotDoneAtTheDeadlineFailsAndIsCounted) {
     }
     backend_.Open();
   });
-  // The job on the lane is in its only call, which is waited for: it gets its answer.
+  // The job on the lane is in its only call. The shutdown waits for that call, so that the job gets its answer.
   EXPECT_EQ(scheduler_->Shutdown(absl::Now() + absl::Milliseconds(20)), 5);
   opener.join();
   EXPECT_TRUE(Answered(1001));
@@ -54,7 +54,7 @@ TEST_F(ShutdownTest, WhatIsNotDoneAtTheDeadlineFailsAndIsCounted) {
 TEST_F(ShutdownTest, ABatchOfManyCallsEndsAfterTheOneThatRuns) {
   Start({});
   OccupyLanes();
-  // Two queries of one job, each its own call: the documents come inline.
+  // The documents come inline, so that each of the job's two queries is a call of its own.
   auto job = MakeJob(1);
   job->queries.push_back(job->queries[0]);
   for (engine::JobQuery& query : job->queries) query.candidates = engine::Inline(test::SmallDocuments(2, 3));
@@ -64,7 +64,7 @@ TEST_F(ShutdownTest, ABatchOfManyCallsEndsAfterTheOneThatRuns) {
     return absl::OkStatus();
   });
   backend_.Open();
-  // The first call of the job closed the backend behind it: the second one waits there.
+  // The first call of the job closed the backend after itself, so that the second one waits there.
   ASSERT_TRUE(backend_.WaitForCalls(3));
   std::thread opener([this] {
     absl::SleepFor(absl::Milliseconds(100));

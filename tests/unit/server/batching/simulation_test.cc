@@ -1,8 +1,9 @@
-// The scheduler's decisions under simulated threads, clients and failures: the promises of docs/internals/batching.md
-// hold in every order of events that a seed leads to.
+// Tests the scheduler's decisions under simulated threads, clients and failures: the promises of
+// docs/internals/batching.md hold in every order of events that a seed leads to. The first command runs for as long as
+// one likes, the second one repeats a world that failed.
 //
-//   MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test     for as long as one likes
-//   MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test          one world that failed
+//   MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test
+//   MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +21,7 @@
 namespace maxsim::batching {
 namespace {
 
-// Events of one world: enough for a queue that fills, stays full and empties again.
+// A world has enough events for a queue that fills, stays full and empties again.
 constexpr int64_t kStepsOfWorld = 3'000;
 // Builds without optimization, which sanitizers' are too, take some ten times as long for a step.
 #ifdef MAXSIM_OPTIMIZED_TESTS
@@ -38,13 +39,13 @@ int64_t StepsFromEnvironment() {
 class SimulationTest : public testing::Test {
  protected:
   SimulationTest() : level_(spdlog::get_level()) {
-    spdlog::set_level(spdlog::level::off);  // a lost device is an error each time
+    spdlog::set_level(spdlog::level::off);  // a lost device logs an error each time
     test::BuildCorpus(folder_.path(), test::SmallDocuments(1, 10));
     for (int idx = 0; idx < 3; ++idx) collections_.push_back(test::LoadCorpus(folder_.path(), &backend_));
   }
   ~SimulationTest() override { spdlog::set_level(level_); }
 
-  // The first broken promise fails the test.
+  // Runs worlds from `seed` on for `num_steps` events in all. The first broken promise fails the test.
   void RunWorlds(uint64_t seed, int64_t num_steps, Tally* tally) {
     const char* const one = std::getenv("MAXSIM_SIMULATION_WORLD");
     uint64_t world_seed = 0;
@@ -80,7 +81,7 @@ TEST_F(SimulationTest, PromisesHoldInWorldsThatAreTheSameEachTime) {
   }
   if (HasFailure() || StepsFromEnvironment() < kDefaultSteps || std::getenv("MAXSIM_SIMULATION_WORLD") != nullptr)
     return;
-  // The worlds were not so tame that the promises went without saying.
+  // The worlds had everything happen that the promises are about: otherwise they would hold by themselves.
   using absl::StatusCode;
   for (const StatusCode code : {StatusCode::kOk, StatusCode::kCancelled, StatusCode::kDeadlineExceeded,
                                 StatusCode::kUnavailable, StatusCode::kInternal, StatusCode::kResourceExhausted}) {

@@ -1,5 +1,5 @@
-// The two promises about the order of service, checked from outside: no client gets far ahead of another, and no
-// priority is starved.
+// Checks the two promises about the order of service from outside: no client gets far ahead of another, and no priority
+// is starved.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ class FairnessCheck {
 
   static constexpr uint64_t kLargestJobs = 4;
 
-  // A client has one job more, or its first, in a line where `others` wait too.
+  // Notes that `client` has one job more in the line, maybe its first. `waiting` holds the jobs of all clients in the
+  // line, by client.
   template <typename Waiting>
   void Came(size_t line, uint64_t client, uint64_t work, const Waiting& waiting) {
     work = std::max<uint64_t>(work, 1);
@@ -41,7 +42,7 @@ class FairnessCheck {
     }
   }
 
-  // A client has no job in the line any more.
+  // Notes that `client` has no job left in the line.
   void Left(size_t line, uint64_t client) {
     for (auto place = pairs_[line].begin(); place != pairs_[line].end();) {
       const bool mine = place->first.first == client || place->first.second == client;
@@ -49,7 +50,8 @@ class FairnessCheck {
     }
   }
 
-  // A job was taken to be scored; `begins` where a batch begins with it. "" or what is wrong.
+  // Notes that a job was taken to be scored; `begins` says that a batch begins with it. Returns "", or which promise is
+  // broken.
   std::string Served(size_t line, uint64_t client, uint64_t work, bool begins) {
     work = std::max<uint64_t>(work, 1);
     std::string wrong;
@@ -78,34 +80,35 @@ class FairnessCheck {
 
  private:
   struct Pair {
-    int64_t ahead = 0;  // how much more work of the first was served than of the second
+    int64_t ahead = 0;  // work of the first that was served, less that of the second
     int64_t least = 0;
     int64_t most = 0;
-    uint64_t begun_first = 0;  // work of jobs that batches began with, since the other was served
+    uint64_t begun_first = 0;  // work of the first's jobs that batches began with since the second was served
     uint64_t begun_second = 0;
-    uint64_t largest = 0;  // price of the largest job in the line meanwhile
+    uint64_t largest = 0;  // work of the largest job that was in the line meanwhile
   };
 
   static std::pair<uint64_t, uint64_t> Ids(uint64_t a, uint64_t b) { return {std::min(a, b), std::max(a, b)}; }
 
   const bool one_collection_;
   std::array<std::map<std::pair<uint64_t, uint64_t>, Pair>, 3> pairs_;
-  // Price of the largest job since the line was empty: the credit of a turn may follow one that has left meanwhile.
+  // The largest job since the line was empty counts, even one that has left: the credit of a turn may follow from it.
   std::array<uint64_t, 3> largest_{};
 };
 
-// "A job of lower priority that has waited this long goes before newer ones of higher priority" (SchedulerOptions),
-// where it is the next of its priority (JobQueue). Which job was the next is known when it is served, if nothing else
-// left its line meanwhile: then no batch may have begun with a newer job of another line while it had waited for the
-// limit.
+// Checks that "a job of lower priority that has waited this long goes before newer ones of higher priority"
+// (SchedulerOptions), if it is the next of its priority (JobQueue). Which job was the next is known when it is served,
+// if nothing else left its line meanwhile: then no batch may have begun with a newer job of another line after it had
+// waited for the limit.
 class StarvationCheck {
  public:
   explicit StarvationCheck(absl::Duration limit) : limit_(limit) {}
 
-  // Something left the line.
+  // Notes that a job left the line, so that what was the next job of it is not known.
   void Changed(size_t line) { begun_[line].clear(); }
 
-  // A batch began with job `number`, which came at `enqueued`, of `line`. "" or what is wrong.
+  // Notes that a batch began with job `number` of `line`, which came at `enqueued`. Returns "", or which promise is
+  // broken.
   std::string Began(size_t line, uint64_t number, absl::Time enqueued, absl::Time now) {
     std::string wrong;
     for (const Begun& other : begun_[line]) {
@@ -127,7 +130,7 @@ class StarvationCheck {
   };
 
   const absl::Duration limit_;
-  std::array<std::vector<Begun>, 3> begun_;  // by other lines, since this line last changed
+  std::array<std::vector<Begun>, 3> begun_;  // by line: with what batches of other lines began since it last changed
 };
 
 }  // namespace maxsim::batching

@@ -10,12 +10,12 @@ namespace {
 
 using State = JobRecord::State;
 
-// A dead job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler): a sweep each 10 ms, and
-// what the simulated threads take to wake up, 2 ms at most, before and after it.
+// A dead job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). The bound is a sweep each
+// 10 ms, and what the simulated threads take to wake up, 2 ms at most, before and after it.
 constexpr absl::Duration kMaxDead = absl::Milliseconds(15);
 
-// The reaper is woken for what has left the queue unscored: it may be answering others, and takes a while to wake up
-// and to answer, 2 ms at most each.
+// The reaper is woken for what has left the queue unscored. It may be answering other jobs then, and takes 2 ms at most
+// to wake up, and as long to answer.
 constexpr absl::Duration kMaxUnanswered = absl::Milliseconds(7);
 
 uint64_t JobsOf(const QueueSize& amount) { return static_cast<uint64_t>(amount.jobs); }
@@ -66,8 +66,8 @@ void Ledger::LeftQueue(JobRecord& record) {
   queries_ -= record.queries;
 }
 
-// A job is refused for a reason that is there. (What max_queue_time refuses is an estimate, which is not repeated
-// here.)
+// Checks that a job was refused for a reason that holds. What max_queue_time refuses is an estimate, which is not
+// repeated here.
 void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost) {
   record.state = State::kRefused;
   ++refusals_[static_cast<size_t>(status.code())];
@@ -116,7 +116,8 @@ void Ledger::ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now) 
 }
 
 void Ledger::Compare(const SchedulerStats& stats) {
-  // Once more: a job that was dropped while a batch was formed may have been the next of its line when the batch began.
+  // The lines from which jobs were dropped are told once more: a job that was dropped while a batch was formed may have
+  // been the next of its line when the batch began.
   for (size_t line = 0; line < dropped_from_.size(); ++line) {
     if (std::exchange(dropped_from_[line], false)) starvation_.Changed(line);
   }
@@ -129,15 +130,15 @@ void Ledger::Compare(const SchedulerStats& stats) {
                        "; there are ", mine.queued_jobs, ", ", mine.queued_clients, ", ", mine.queued_work, ", ",
                        mine.queued_bytes, ", ", mine.running_jobs));
   }
-  // The bounds of SchedulerOptions: "rejected, unless the queue is empty (so that one large job can always run)".
+  // SchedulerOptions say of the bounds: "rejected, unless the queue is empty (so that one large job can always run)".
   if (total_.jobs > 1 && (total_.jobs > options_.max_queue_jobs || total_.work > options_.max_queue_work ||
                           total_.bytes > options_.max_queue_bytes)) {
     Break(absl::StrCat("admission: ", total_.jobs, " jobs, work ", total_.work, " and bytes ", total_.bytes, " wait"));
   }
 }
 
-// "The newest job of who holds most" gives way, of the client's lowest priority, and none of a higher priority than the
-// newcomer's. The one that holds most holds at least the average of what is full.
+// Checks that "the newest job of who holds most" gave way, of the client's lowest priority, which is not above the
+// newcomer's. Whoever holds most holds at least the average of what is full.
 void Ledger::CheckDisplaced(const JobRecord& record) {
   const JobRecord& newest = records_[static_cast<size_t>(*waiting_[record.line].at(record.client).rbegin())];
   bool lower_waits = false;
@@ -196,7 +197,7 @@ void Ledger::Taken(const Batch& batch, absl::Time now) {
     if (now >= record.dead_at) Break(absl::StrCat("job ", record.number, " was taken dead"));
     if (record.collection != records_[of(batch.jobs[0].job.get()).number].collection)
       Break("a batch mixes collections");
-    // A client's jobs of one priority on one collection go by arrival.
+    // The jobs of one client, priority and collection are taken in the order in which they came.
     for (const uint64_t before : waiting_[record.line].at(record.client)) {
       if (before >= record.number) break;
       if (records_[before].collection == record.collection && now < records_[before].dead_at) {
@@ -243,8 +244,8 @@ void Ledger::Answered(uint64_t number, const absl::Status& status, absl::Time no
                          " after it left the queue"));
     }
   } else if (record.state == State::kRunning) {
-    // A result unless it came too late: scoring said why not, or the job was dead when it ended. A cancellation may
-    // come between the end and the answer.
+    // An answer is a result unless it came too late: scoring said why not, or the job was dead when it ended. A
+    // cancellation may come between the end and the answer.
     const bool dead = absl::IsCancelled(status) ? now >= record.dead_at : record.dead_before_end;
     right = record.expected.ok() ? (status.ok() ? !record.dead_before_end : dead) : status == record.expected;
   }
@@ -279,7 +280,7 @@ JobRecord* Ledger::AnyWaiting(uint64_t random) {
     if (clients.empty()) continue;
     const auto client = std::next(clients.begin(), static_cast<int64_t>(random / 4 % clients.size()));
     const auto& jobs = client->second;
-    // From both ends: a walk through a long list would take most of the time.
+    // The place is counted from one of the ends: a walk through a long list would take most of the time.
     const auto offset = static_cast<int64_t>(random / 64 % std::min<size_t>(jobs.size(), 16));
     const uint64_t number = random % 2 == 0 ? *std::next(jobs.begin(), offset) : *std::next(jobs.rbegin(), offset);
     return &records_[static_cast<size_t>(number)];

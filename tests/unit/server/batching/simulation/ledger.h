@@ -1,5 +1,5 @@
-// What a simulation knows of every job from outside of the dispatcher, and the promises that it holds the dispatcher
-// to.
+// Keeps what a simulation knows of every job from outside of the dispatcher, and checks the promises that the
+// dispatcher makes.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@
 
 namespace maxsim::batching {
 
-// One job, whatever becomes of it.
+// Holds what is known of one job from its arrival to its end.
 struct JobRecord {
   enum class State { kOffered, kRefused, kWaiting, kDropped, kRunning, kAnswered };
 
   State state = State::kOffered;
   uint64_t number = 0;
   uint64_t client = 0;
-  size_t line = 0;  // its priority as a number
+  size_t line = 0;  // the number of its priority
   const void* collection = nullptr;
   uint64_t work = 0;
   uint64_t bytes = 0;
@@ -36,15 +36,15 @@ struct JobRecord {
   absl::Time enqueued;
   absl::Time dead_at = absl::InfiniteFuture();  // cancelled or expired, whichever comes first
   std::shared_ptr<std::atomic<bool>> cancelled;
-  absl::Status drop_reason;      // in kDropped
-  absl::Time dropped_at;         // in kDropped
-  absl::Status expected;         // of an answer in kRunning: what scoring came to
-  absl::Time scored_end;         // in kRunning, once it is scored
-  bool dead_before_end = false;  // by scored_end it was cancelled or expired
+  absl::Status drop_reason;      // while kDropped: why
+  absl::Time dropped_at;         // while kDropped: when
+  absl::Status expected;         // while kRunning: the status that scoring gave
+  absl::Time scored_end;         // while kRunning: when its batch was scored
+  bool dead_before_end = false;  // it was cancelled or had expired by scored_end
 };
 
-// Every promise that is checked is a line in the code of ledger.cc, with the bound and where it comes from. The first
-// one that is broken is kept; the run is to end then.
+// Each promise that is checked is a line in the code of ledger.cc, which names the bound and where it comes from. The
+// ledger keeps the first one that is broken; the run is to end then.
 class Ledger {
  public:
   Ledger(const SchedulerOptions& options, int num_lanes, bool one_collection);
@@ -59,24 +59,24 @@ class Ledger {
   JobRecord& record(uint64_t number) { return records_[static_cast<size_t>(number)]; }
   void Own(const engine::Job* job, uint64_t number) { by_job_[job] = number; }
 
-  // `record` is about to be offered: what is displaced is displaced for it.
+  // Says that `record` is about to be offered: jobs that are displaced from now on are displaced for it.
   void Offered(JobRecord* record) { newcomer_ = record; }
-  // After the call that took or refused a job.
+  // Notes that the call which was offered the job has accepted it (or, below, refused it).
   void Accepted(JobRecord& record, absl::Time now);
   void Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost);
-  // After each call of the dispatcher, first of all: what has left its queue unscored and waits for the reaper; and
-  // what the reaper has taken.
+  // Notes what has left the dispatcher's queue unscored and waits for the reaper. To be called first after each call of
+  // the dispatcher, or ReaperTook where the reaper has taken those jobs.
   void SeeDropped(const std::vector<DroppedJob>& dropped, absl::Time now);
   void ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now);
-  // Checks, after each event, that what the dispatcher says of itself is what has happened.
+  // Checks that what the dispatcher says of itself is what has happened; to be called after each event.
   void Compare(const SchedulerStats& stats);
-  // A batch was taken by a thread to which it was `now`.
+  // Notes that a batch was taken by a thread whose clock showed `now`.
   void Taken(const Batch& batch, absl::Time now);
-  // A batch was scored, with what came of its jobs.
+  // Notes that a batch was scored, and what came of its jobs.
   void Scored(const Batch& batch);
-  // The `done` of a job was called.
+  // Notes that the `done` of a job was called.
   void Answered(uint64_t number, const absl::Status& status, absl::Time now);
-  // All is over.
+  // Checks, when all has ended, that every job was answered or refused.
   void Over(const Dispatcher& dispatcher, int64_t num_failed_by_stop);
 
   void Cancel(JobRecord& record, absl::Time now);
@@ -87,7 +87,7 @@ class Ledger {
   bool has_waiting() const { return total_.jobs > 0; }
   uint64_t num_waiting() const { return static_cast<uint64_t>(total_.jobs); }
   int64_t num_running() const { return running_; }
-  // One that waits, for a cancellation; null without one.
+  // Returns a waiting job to be cancelled, or null when none waits.
   JobRecord* AnyWaiting(uint64_t random);
   const std::array<int64_t, 17>& answers() const { return answers_; }
   const std::array<int64_t, 17>& refusals() const { return refusals_; }
@@ -100,23 +100,23 @@ class Ledger {
 
   const SchedulerOptions options_;
   const int num_lanes_;
-  std::deque<JobRecord> records_;  // by number, which is the order of arrival
+  std::deque<JobRecord> records_;  // a job's index is its number, in order of arrival
   absl::flat_hash_map<const engine::Job*, uint64_t> by_job_;
   std::string broken_;
 
-  // What waits, by priority and client.
+  // Numbers of the jobs that wait, by line and client.
   std::array<std::map<uint64_t, std::set<uint64_t>>, 3> waiting_;
-  std::map<uint64_t, QueueSize> held_;  // by client
+  std::map<uint64_t, QueueSize> held_;  // what waits, by client
   QueueSize total_;
   int64_t queries_ = 0;
   int64_t running_ = 0;
   std::set<int> busy_lanes_;
-  size_t num_dropped_seen_ = 0;  // of those that wait for the reaper
+  size_t num_dropped_seen_ = 0;  // how many of those that wait for the reaper are noted
   JobRecord* newcomer_ = nullptr;
 
   FairnessCheck fairness_;
   StarvationCheck starvation_;
-  std::array<bool, 3> dropped_from_{};  // lines, in the call that is being looked at
+  std::array<bool, 3> dropped_from_{};  // lines that jobs were dropped from since the last Compare
   bool device_lost_ = false;
   bool stop_now_ = false;
   int64_t failed_by_stop_ = 0;

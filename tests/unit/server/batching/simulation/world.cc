@@ -83,7 +83,7 @@ bool World::Step() {
   return true;
 }
 
-// As Scheduler::Impl::LaneLoop.
+// Does a step of a lane's thread, as Scheduler::Impl::LaneLoop does.
 void World::StepLane(Thread& lane) {
   Note(1);
   if (lane.state == State::kScoring) {
@@ -138,7 +138,7 @@ void World::StepAnswerer(Thread& answerer) {
   answerer.state = State::kIdle;
 }
 
-// As Scheduler::Impl::SubmitOrScore, behind SubmitOrTakeBatch.
+// Does a step of a caller that has taken a batch, as Scheduler::Impl::SubmitOrScore does behind SubmitOrTakeBatch.
 void World::StepCaller() {
   Note(3);
   if (caller_.state == State::kScoring) {
@@ -154,7 +154,7 @@ void World::StepCaller() {
   AfterCall();
 }
 
-// As Scheduler::Impl::ReaperLoop.
+// Does a step of the reaper, as Scheduler::Impl::ReaperLoop does.
 void World::StepReaper() {
   Note(4);
   if (reaper_.state == State::kAnswering) {
@@ -181,7 +181,7 @@ void World::StepReaper() {
   AfterCall();
 }
 
-// As Scheduler::Impl::Shutdown.
+// Does a step of the shutdown, as Scheduler::Impl::Shutdown does.
 void World::StepStop() {
   Note(5);
   if (!stopping_) {
@@ -190,7 +190,7 @@ void World::StepStop() {
     dispatcher_.BeginStop();
     AfterCall();
   }
-  if (rest_failed_) return;  // woken for the callers' end
+  if (rest_failed_) return;  // this wake-up was for the end of a caller that scored
   if (!dispatcher_.idle() && now_ < stop_deadline_) {
     stop_.at = stop_deadline_;
     return;
@@ -206,7 +206,7 @@ void World::StepStop() {
 
 void World::Arrive() {
   Note(6);
-  // Some come after the end has begun.
+  // Some jobs still come after the shutdown has begun.
   if (rest_failed_ || (stopping_ && Chance(0.2))) return;
   Offer(Chance(options_.caller_share));
   if (burst_ > 0) {
@@ -256,11 +256,11 @@ std::unique_ptr<engine::Job> World::MakeJob() {
   return job;
 }
 
-// As Scheduler::Impl::Submit and SubmitOrScore.
+// Submits a job, as Scheduler::Impl::Submit or, for `by_caller`, SubmitOrScore does.
 void World::Offer(bool by_caller) {
   std::unique_ptr<engine::Job> job = MakeJob();
   JobRecord& record = ledger_.of(job.get());
-  // The clock is read before the lock is had.
+  // A thread reads the clock before it gets the lock, so that its time may be a little older.
   const absl::Time thread_now = Chance(0.5) ? now_ : now_ - absl::Microseconds(static_cast<int64_t>(random_() % 50));
   record.enqueued = thread_now;
   ledger_.Offered(&record);
@@ -301,7 +301,7 @@ void World::BeginScoring(Thread& thread, absl::Time thread_now) {
   thread.at = now_ + absl::Microseconds(20) + absl::Seconds(seconds);
 }
 
-// As Lane::Execute and Scheduler::Impl::Score.
+// Ends the scoring of a thread's batch, as Lane::Execute and Scheduler::Impl::Score do.
 void World::EndScoring(Thread& thread) {
   Batch& batch = thread.batch;
   batch.end = now_;
@@ -315,7 +315,7 @@ void World::EndScoring(Thread& thread) {
     } else if (status.ok() && Chance(options_.fail_share)) {
       status = absl::InternalError("a call failed");
     } else if (!status.ok() && Chance(0.5)) {
-      status = absl::OkStatus();  // it died behind the last look
+      status = absl::OkStatus();  // the job died after the lane had looked at it last
     }
     num_unavailable += absl::IsUnavailable(status) ? 1 : 0;
     if (status.ok()) batch.token_pairs += queued.job->work;
@@ -327,7 +327,8 @@ void World::EndScoring(Thread& thread) {
   AfterCall();
 }
 
-// Notifications leave after the lock is given back, at once or a little later.
+// Checks the books after a call of the dispatcher, and sends its notifications, which leave after the lock is given
+// back: at once or a little later.
 void World::AfterCall() {
   ledger_.Compare(dispatcher_.stats());
   const Wakeups wakeups = dispatcher_.TakeWakeups();
@@ -336,7 +337,7 @@ void World::AfterCall() {
   in_flight_.emplace_back(now_ + absl::Microseconds(1 + static_cast<int64_t>(random_() % 20)), wakeups);
 }
 
-// As condition variables: nobody hears a notification that does not wait.
+// Notifies threads as condition variables do: a thread that does not wait hears nothing.
 void World::Wake(const Wakeups& wakeups) {
   Note(8);
   std::vector<Thread*> waiting;
@@ -357,8 +358,8 @@ void World::Wake(const Wakeups& wakeups) {
   if (wakeups.idle && stopping_ && !rest_failed_) stop_.at = std::min(stop_.at, now_ + Latency());
 }
 
-// No lane stands idle while jobs wait: a thread that sleeps is woken, or is about to be, where there is a free lane and
-// no other thread that will soon look at the queue.
+// Checks that no lane stands idle while jobs wait: where there is a free lane and no other thread that will soon look
+// at the queue, a thread that sleeps is woken or is about to be.
 void World::CheckProgress() {
   if (!ledger_.has_waiting()) return;
   int busy = caller_.state == State::kScoring ? 1 : 0;
@@ -382,7 +383,7 @@ bool World::Over() const {
   return std::all_of(lanes_.begin(), lanes_.end(), ended) && std::all_of(answerers_.begin(), answerers_.end(), idle);
 }
 
-// The metrics count "a rejection for every error that Submit returns or `done` gets" (Scheduler).
+// Checks that the metrics count "a rejection for every error that Submit returns or `done` gets" (Scheduler).
 void World::CheckCounts() {
   double counted = 0;
   for (const absl::string_view line : absl::StrSplit(metrics_.Expose(), '\n')) {

@@ -1,5 +1,5 @@
-// One life of a dispatcher: threads, clients, a device and its failures, all of them simulated. One thread runs it,
-// time is a number, and what happens when follows from a seed.
+// Simulates one life of a dispatcher: threads, clients, a device and its failures. One thread runs it, time is a
+// number, and what happens when follows from a seed.
 #pragma once
 
 #include <array>
@@ -18,26 +18,26 @@
 
 namespace maxsim::batching {
 
-// What a world is like, drawn from its seed.
+// Says what a world is like. A world draws its options from its seed.
 struct WorldOptions {
   SchedulerOptions scheduler;
   int num_lanes = 1;
-  // Traffic.
+  // The traffic:
   uint64_t num_clients = 1;
-  bool one_collection = true;  // else each client has one of several
-  int price_shape = 0;         // prices: 0 alike, 1 uniform, 2 over many orders of magnitude
+  bool one_collection = true;  // false: each client has one of several
+  int price_shape = 0;         // prices of jobs: 0 alike, 1 uniform, 2 over many orders of magnitude
   uint64_t price = 1000;
   double load = 1;  // offered work over what the lanes can do
   bool one_priority = false;
   double deadline_share = 0;
   double cancel_share = 0;
-  double caller_share = 0;  // of jobs that come by SubmitOrTakeBatch
-  // The device.
+  double caller_share = 0;  // share of jobs that come by SubmitOrTakeBatch
+  // The device:
   double work_per_second = 1e6;
-  double slow_share = 0;  // of batches: as a kernel that takes a hundred times as long
-  double fail_share = 0;  // of jobs
+  double slow_share = 0;  // share of batches that take a hundred times as long
+  double fail_share = 0;  // share of jobs that fail
   int64_t lost_at_step = -1;
-  // The end.
+  // The shutdown:
   int64_t stop_at_step = 0;
   absl::Duration stop_grace = absl::InfiniteDuration();
   bool spurious_wakes = false;
@@ -46,14 +46,14 @@ struct WorldOptions {
   std::string ToString() const;
 };
 
-// What has happened in how many worlds, so that a test can tell that a simulation came upon everything.
+// Counts what has happened in worlds, so that a test can tell that a simulation came upon everything.
 struct Tally {
   int64_t steps = 0;
   int64_t jobs = 0;
   std::array<int64_t, 17> answers{};  // by status code
   std::array<int64_t, 17> refusals{};
   int64_t displaced = 0;
-  int64_t by_callers = 0;  // batches
+  int64_t by_callers = 0;  // batches that callers scored
   int64_t batches = 0;
   uint64_t digest = 0;  // of all events in their order
 
@@ -64,10 +64,10 @@ class World {
  public:
   using Collections = std::vector<std::shared_ptr<const store::Collection>>;
 
-  // `collections`: at least one, and resident.
+  // `collections` has at least one, and all are resident.
   World(uint64_t seed, int64_t num_steps, const Collections& collections);
 
-  // Lives until everything has ended. "" or the first promise that was broken, with the step.
+  // Runs the world until everything has ended. Returns "", or the first promise that was broken, with the step.
   std::string Run(Tally* tally);
 
  private:
@@ -75,13 +75,13 @@ class World {
   enum class State { kReady, kSleeping, kHoldingBack, kScoring, kAnswering, kIdle, kEnded };
   struct Thread {
     State state = State::kReady;
-    absl::Time at = absl::InfiniteFuture();  // when it runs next
+    absl::Time at = absl::InfiniteFuture();  // when the thread runs next
     bool notified = false;
     Batch batch = {};
     std::vector<DroppedJob> dropped = {};
   };
 
-  // The one that is next to happen happens. False when there is none.
+  // Lets happen what is next. Returns false when nothing is to come.
   bool Step();
   void StepLane(Thread& lane);
   void StepCaller();
@@ -120,9 +120,9 @@ class World {
   std::vector<Thread> lanes_;
   std::vector<Thread> answerers_;
   Thread reaper_;
-  Thread caller_{.state = State::kIdle};  // the one that has a batch
+  Thread caller_{.state = State::kIdle};  // the caller that scores a batch
   Thread stop_{.state = State::kIdle};
-  std::vector<std::pair<absl::Time, Wakeups>> in_flight_;  // between the lock and the notification
+  std::vector<std::pair<absl::Time, Wakeups>> in_flight_;  // notifications that are to be sent, and when
   absl::Time next_arrival_;
   absl::Time next_cancel_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();

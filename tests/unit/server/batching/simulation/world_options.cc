@@ -1,4 +1,4 @@
-// What worlds are like, and what has happened in them.
+// Draws what worlds are like, and prints what has happened in them.
 #include <algorithm>
 #include <cmath>
 
