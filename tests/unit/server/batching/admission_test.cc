@@ -18,6 +18,7 @@ TEST_F(AdmissionTest, AnAcceptedJobIsScoredAndAnsweredOnce) {
   ASSERT_TRUE(Submit(3));
   ASSERT_TRUE(WaitFor(3).ok());
   scheduler_ = nullptr;
+  const MutexLock lock(&mutex_);
   ASSERT_EQ(answers_[3].size(), 1u);
   const engine::JobResult& result = *answers_[3][0];
   ASSERT_EQ(result.queries.size(), 1u);
