@@ -66,8 +66,8 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
         for (int run = 0; run < 2; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           EXPECT_EQ(executor->last_plan().tile, tile);
-          // kRows64 holds two query tiles. Two queries of 64 tokens do not fit into one row tile, so that joining would
-          // read the union as often as their own lists.
+          // A query of 64 tokens fills a row tile of kRows64, so that queries whose lists are joined would read the
+          // union as often as their own lists.
           if (tile != ScoreTile::kRows64 || lengths[0] != 64) {
             EXPECT_GT(executor->last_joins(), 0);
           }
