@@ -1,4 +1,4 @@
-// The deep kernels: widths, lengths and limits.
+// Tests the deep kernels at widths, lengths and limits.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,8 +17,8 @@ TEST_F(GpuScoreTest, DeepTilesOnce) {
   for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
-// Deep tiles: documents of many lengths, and stacks of rows round those
-// of one and two row tiles, at widths whose query tile stays (up to 256 and 320) and at others, whole chunks and not.
+// Documents have many lengths. Queries fill one and two row tiles, with a row less and a row more. At some widths the
+// query tile stays in shared memory (up to 256 columns, and up to 320); column chunks are whole or not.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -49,7 +49,7 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   }
 }
 
-// The longest query and the longest documents, several of them side by side with short ones.
+// The call has the longest query, and several of the longest documents side by side with short ones.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();

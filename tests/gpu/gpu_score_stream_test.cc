@@ -1,4 +1,4 @@
-// The stream kernels: wide rows, shares and claims of candidates, teams of thread blocks.
+// Tests the stream kernels: wide rows, shares and claims of candidates, teams of thread blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace maxsim::test {
 namespace {
 
-// Documents that thread blocks in teams cut, small enough for racecheck: rows in registers and in shared memory.
+// Teams of thread blocks cut these documents, whose query rows lie in registers or in shared memory. The test is small
+// enough for racecheck.
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -37,8 +38,9 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
   }
 }
 
-// Wide rows on Hopper, whose query lies in shared memory: widths round every change of the ring, of the last step, of
-// the banks and of the pieces, small enough for racecheck. Several row tiles, so that the query changes under the ring.
+// The query of wide rows lies in shared memory. The widths lie on both sides of every change of the ring, of the last
+// k-step, of the shared memory's banks and of the column chunks. Several row tiles make the query change while the ring
+// goes on. The test is small enough for racecheck.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -47,7 +49,7 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {129, 136, 144,  160,  192,  200,  256,  257,  264,  272,  384,  400,
                         512, 768, 1000, 1024, 1025, 1032, 1280, 2016, 2032, 2500, 3000, 4064}) {
-      if (DeviceRowBytes(type, dim) > 4064) continue;  // there is no room for a ring
+      if (DeviceRowBytes(type, dim) > 4064) continue;  // such rows leave no room for a ring
       SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 8, 64, 17, 129, 1, 15, 33, 16, 40, 7});
       const std::unique_ptr<Documents> loaded = Load(documents);
@@ -68,9 +70,10 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   }
 }
 
-// However the candidates are assigned and claimed: totals round the grid and the sizes of a claim, lists of one size
-// and of many, equal documents and ragged ones. A test for each kind, so that a sanitizer can have a process for each.
-using Shares = std::pair<int32_t, bool>;  // columns, documents of equal length
+// The bits are equal however the candidates are assigned and claimed: for totals near the size of the grid and of a
+// claim, for lists of one size and of many, for documents of equal and of unequal length. Each kind has a test of its
+// own, so that a sanitizer can have a process for each.
+using Shares = std::pair<int32_t, bool>;  // the columns, and whether documents have equal lengths
 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
 
@@ -89,7 +92,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(2500);
   for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
-  // Candidates of each query.
+  // Each call is given as the number of candidates of each of its queries.
   std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
   for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
   calls.push_back(std::vector<int64_t>(32, 100));
@@ -97,7 +100,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   calls.push_back({});
   for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
   for (const std::vector<int64_t>& counts : calls) {
-    // Two calls of the same shape by turns, so that what one leaves behind is wrong for the next.
+    // Two calls of the same shape take turns, so that what one leaves behind is wrong for the next.
     std::vector<RandomQuery> storage[2];
     std::vector<Query> queries[2];
     std::vector<std::vector<Scored>> expected[2];
@@ -108,7 +111,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
       }
       for (size_t i = 0; i < counts.size(); ++i) {
         queries[other].push_back(storage[other][i].view(60));
-        if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
+        if (counts.size() == 1 && counts[i] == 2500) continue;  // the query scans all documents
         queries[other][i].ordinals = ordinals.data() + i;
         queries[other][i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
       }
@@ -117,7 +120,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
     size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
       executor->AllowTiles(Only(tile));
-      // The other kernels' claims follow from the totals.
+      // The tuning concerns the stream kernels alone: the claims of the others follow from the totals.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
@@ -139,8 +142,9 @@ INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
                                   (shares.param.second ? "_equal" : "_ragged");
                          });
 
-// Lengths so far apart that half of the candidates are claimed, over rows in registers and in shared memory: one list,
-// and lists whose row tiles change under the ring. Small enough for racecheck.
+// The lengths are so far apart that half of the candidates are claimed. Query rows lie in registers or in shared
+// memory; a call has one list, or lists whose row tiles change while the ring goes on. The test is small enough for
+// racecheck.
 TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -153,8 +157,8 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 1237u) % static_cast<uint32_t>(ordinals.size());
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {128, 272, 768}) {
-      // The spread of these lengths is 138 tokens: 64 KB, from which on half is left open, where rows have 475 bytes or
-      // more. The tuned runs claim at every width.
+      // The spread of these lengths is 138 tokens, which is 64 KB in rows of 475 bytes and more. From that size on half
+      // of a share is left open. The tuned runs claim at every width.
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       std::vector<std::vector<int64_t>> calls = {{grid * 7 - 1}, {grid * 7}, {2500}};
@@ -194,9 +198,10 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   }
 }
 
-// Documents that several thread blocks have tiles of: a few long ones among short ones, so that a team cuts one of them
-// into many parts and others end where a block does; one list and lists that teams have parts of two of, rows in
-// registers and in shared memory. A test for each storage type.
+// Several thread blocks have token tiles of one document. A few documents are long and the others short, so that a team
+// cuts one of them into many parts, and others end where a thread block's part ends. A call has one list, or lists of
+// which teams have parts of two; query rows lie in registers or in shared memory. Each storage type has a test of its
+// own.
 class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
 
 TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
@@ -232,7 +237,7 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
         std::vector<Query> queries;
         for (size_t i = 0; i < counts.size(); ++i) {
           queries.push_back(storage[i].view(static_cast<int32_t>(counts[i])));
-          if (counts[i] == 1300) continue;  // all documents
+          if (counts[i] == 1300) continue;  // the query scans all documents
           queries[i].ordinals = ordinals.data() + i + 11 * call;
           queries[i].num_candidates = counts[i];
         }
@@ -249,7 +254,7 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Teams, GpuTeamsTest, testing::ValuesIn(kHopperTypes),
                          [](const testing::TestParamInfo<ScalarType>& type) { return std::string(Name(type.param)); });
 
-// As many tiles as a document can have.
+// The longest document has as many token tiles as a document can have.
 TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -266,7 +271,7 @@ TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
   ExpectSameBits(TopK(*reference, *loaded, {query.view(3)})[0], result);
 }
 
-// A long query whose partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
+// The query is so long that its partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
 TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions small;
@@ -289,7 +294,7 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   }
 }
 
-// Partial sums with room for part of the candidates only, and lists that end before the last pass.
+// Partial sums have room for part of the candidates only, and some lists end before the last pass.
 TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions small;

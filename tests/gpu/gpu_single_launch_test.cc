@@ -1,4 +1,4 @@
-// Single-launch calls (kernels/cuda/call/single_launch_call.h) against the same calls in several launches.
+// Compares single-launch calls (kernels/cuda/call/single_launch_call.h) with the same calls in several launches.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,8 +30,9 @@ class GpuSingleLaunchTest : public GpuTest {
     return list;
   }
 
-  // Runs a call both ways, several times; `lone`: whether one launch can do it.
-  void Check(const Documents& documents, const Query& query, bool lone) {
+  // Runs a call several times by one launch and compares it with several launches. `expect_single_launch` says whether
+  // one launch can do it.
+  void Check(const Documents& documents, const Query& query, bool expect_single_launch) {
     SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
                                     << " query tokens, " << query.num_candidates << " listed candidates, k "
                                     << query.top_k);
@@ -40,14 +41,14 @@ class GpuSingleLaunchTest : public GpuTest {
     EXPECT_FALSE(several_->last_single_launch());
     for (int run = 0; run < 3; ++run) {
       ExpectSameBits(expected, TopK(*one_, documents, {query})[0]);
-      EXPECT_EQ(one_->last_single_launch(), lone);
+      EXPECT_EQ(one_->last_single_launch(), expect_single_launch);
       EXPECT_GT(one_->last_timings().score, 0);
       EXPECT_GT(one_->last_timings().copy_in, 0);
       EXPECT_GT(one_->last_timings().select, 0);
     }
   }
 
-  // One-token documents that score, in FP16, what `scores` has.
+  // Checks the selection from one-token documents that have `scores` in FP16.
   void CheckScores(const std::vector<float>& scores) {
     constexpr int32_t kDim = 64;
     RandomDocuments documents = MakeDocuments(1, ScalarType::kF16, kDim, std::vector<int64_t>(scores.size(), 1));
@@ -100,7 +101,7 @@ TEST_F(GpuSingleLaunchTest, WholeShards) {
   }
 }
 
-// Longer queries, several of them, and rows that registers do not hold take several launches.
+// Longer queries, several queries, and rows that registers do not hold take several launches.
 TEST_F(GpuSingleLaunchTest, OtherCallsTakeSeveralLaunches) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -133,7 +134,7 @@ TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
   }
 }
 
-// Calls that launch alike become a graph, which reads each call's own input; others in between do not mind it.
+// Calls that launch alike become a graph, which reads each call's own input. Other calls in between do not disturb it.
 TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -153,8 +154,8 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   }
 }
 
-// Documents of unequal length, of which a call leaves half to be claimed, or which teams cut: every call, and every
-// replay, begins with the counters that the one before it left.
+// Documents have unequal lengths, so that a call leaves half of them to be claimed, or teams cut them. Every call, and
+// every replay of the graph, begins with the counters that the one before it left.
 TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -184,8 +185,8 @@ TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   }
 }
 
-// The parts between two single-launch calls leave nothing behind that the next one minds, and executors do not mind
-// each other.
+// The calls between two single-launch calls leave nothing behind that disturbs the next one, and executors do not
+// disturb each other.
 TEST_F(GpuSingleLaunchTest, ManyTogether) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 20000, 1, 100));
@@ -208,7 +209,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
       const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
       for (size_t run = 0; run < 200; ++run) {
         const size_t i = (run * 3 + t) % calls.size();
-        if (run % 16 == 15) {  // several together
+        if (run % 16 == 15) {  // a call of two queries takes several launches
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, {calls[i], calls[0]});
           ExpectSameBits(expected[i], results[0]);
           ExpectSameBits(expected[0], results[1]);
@@ -222,7 +223,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Other calls of the executor between, and two shapes that take turns.
+// Other calls of the executor come between single-launch calls, and two shapes of those take turns.
 TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -232,18 +233,18 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   const std::vector<uint32_t> list = RandomList(TestSeed(), 500, 9000), none;
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 20);
-  const Query lone = query.view(50, &list), other = query.view(60, &list), large = query.view(5000);
+  const Query single = query.view(50, &list), other = query.view(60, &list), large = query.view(5000);
   Query empty = query.view(10, &list);
   empty.num_candidates = 0;
-  const std::vector<Scored> of_single_launch = TopK(*several_, *loaded, {lone})[0];
+  const std::vector<Scored> of_single_launch = TopK(*several_, *loaded, {single})[0];
   const std::vector<Scored> of_other = TopK(*several_, *loaded, {other})[0];
   const std::vector<Scored> of_large = TopK(*several_, *loaded, {large})[0];
   std::vector<TokenMatch> matches(list.size() * 20), expected_matches(matches.size());
-  ASSERT_TRUE(several_->Align(*loaded, lone, list, absl::MakeSpan(expected_matches)).ok());
-  for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
+  ASSERT_TRUE(several_->Align(*loaded, single, list, absl::MakeSpan(expected_matches)).ok());
+  for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {single})[0]);
   EXPECT_TRUE(one_->last_single_launch_was_graph());
   for (int run = 0; run < 40; ++run) {
-    ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
+    ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {single})[0]);
     EXPECT_TRUE(one_->last_single_launch_was_graph());
     switch (run % 5) {
       case 0:
@@ -251,18 +252,18 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
         EXPECT_FALSE(one_->last_single_launch());
         break;
       case 1:
-        ASSERT_TRUE(one_->Align(*loaded, lone, list, absl::MakeSpan(matches)).ok());
+        ASSERT_TRUE(one_->Align(*loaded, single, list, absl::MakeSpan(matches)).ok());
         EXPECT_EQ(std::memcmp(matches.data(), expected_matches.data(), matches.size() * sizeof(TokenMatch)), 0);
         EXPECT_FALSE(one_->last_single_launch());
         break;
       case 2: {
-        const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, lone});
+        const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, single});
         EXPECT_TRUE(results[0].empty());
         ExpectSameBits(of_single_launch, results[1]);
         break;
       }
       default:
-        // Never often enough in a row to take the graph's place.
+        // This shape does not come often enough in a row to take the graph's place.
         ExpectSameBits(of_other, TopK(*one_, *loaded, {other})[0]);
         EXPECT_TRUE(one_->last_single_launch());
         EXPECT_FALSE(one_->last_single_launch_was_graph());
@@ -270,7 +271,8 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   }
 }
 
-// Documents that come with calls lie at the same place as those before, and a graph must not mind.
+// Documents that come with a call lie at the same address as those of the call before, which a replayed graph must read
+// anew.
 TEST_F(GpuSingleLaunchTest, StagedDocuments) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -290,7 +292,7 @@ TEST_F(GpuSingleLaunchTest, StagedDocuments) {
 TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  // More than the L2 cache holds, too.
+  // The longer documents are more than the L2 cache holds.
   for (const int64_t length : {3, 200}) {
     const RandomDocuments documents =
         MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(2048, length));
@@ -303,8 +305,8 @@ TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
   }
 }
 
-// Every block brings the input over itself.
-TEST_F(GpuSingleLaunchTest, ImpatientBlocks) {
+// With a limit of 0 polls no thread block waits for another one to bring the input over: every block does so itself.
+TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
   one_->SetSingleLaunchPatience(0);
@@ -316,7 +318,7 @@ TEST_F(GpuSingleLaunchTest, ImpatientBlocks) {
   }
 }
 
-// All but one multiprocessor are held by somebody else until the call is done.
+// Somebody else holds all multiprocessors but one until the call is done.
 TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();

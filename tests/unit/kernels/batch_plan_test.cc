@@ -35,7 +35,7 @@ TEST(EndOfBlockTest, TakesWholeDocumentsUntilTheRowsOrTheDocumentsRunOut) {
   EXPECT_EQ(EndOfBatch(offsets.data(), 4, 5, {.rows = 100, .documents = 2}), 5);
 }
 
-// What a plan must be, whatever the lists.
+// Checks what holds for every plan, whatever the lists.
 void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lists, const std::vector<int64_t>& offsets,
            const BatchCapacity& capacity) {
   int64_t longest = 0;
@@ -110,7 +110,7 @@ TEST(ListPassesTest, SaysWhenTheCandidatesOfOnePositionDoNotFitTogether) {
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 11, .documents = 100}));
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 100, .documents = 3}));
   EXPECT_TRUE(plan.Plan(both, offsets.data(), {.rows = 12, .documents = 4}));
-  // Alone the second needs two passes where six rows fit.
+  // Where six rows fit, the second list needs two passes by itself.
   EXPECT_TRUE(plan.Plan({&both[1], 1}, offsets.data(), {.rows = 6, .documents = 100}));
   EXPECT_EQ(plan.passes().size(), 2u);
 }

@@ -11,7 +11,7 @@ namespace {
 TEST(PrintableTest, NothingReachesTheTerminalAsAControl) {
   EXPECT_EQ(Printable("a\033[2Jb\r\n\tc\x7f"), "a [2Jb   c ");
   EXPECT_EQ(Printable("caf\xc3\xa9 \xe2\x86\x92"), "caf\xc3\xa9 \xe2\x86\x92");
-  EXPECT_EQ(Printable("x\xc2\x9bJ"), "x J");  // C1: CSI in one character
+  EXPECT_EQ(Printable("x\xc2\x9bJ"), "x J");  // CSI as one C1 character
   EXPECT_EQ(Printable("\xff\xc3/\xe2\x86"),
             "?"
             "?/?"
