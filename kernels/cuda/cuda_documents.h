@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/cuda/loaded_documents.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
@@ -17,7 +18,7 @@
 
 namespace maxsim::cuda {
 
-class CudaDocuments final : public Documents {
+class CudaDocuments final : public LoadedDocuments {
  public:
   struct Shape {
     ScalarType type = ScalarType::kF16;
@@ -59,7 +60,7 @@ class CudaDocuments final : public Documents {
   // Documents that own their memory. Scales and rotation are those of I8 (DocumentsView).
   CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets,
                 DeviceBuffer scales = {}, uint64_t rotation_seed = 0)
-      : device_(device),
+      : LoadedDocuments(device),
         shape_(shape),
         owned_tokens_(std::move(tokens)),
         owned_offsets_(std::move(offsets)),
@@ -74,7 +75,7 @@ class CudaDocuments final : public Documents {
   // Documents in memory that somebody else owns.
   CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets,
                 const float* scales = nullptr, uint64_t rotation_seed = 0)
-      : device_(device),
+      : LoadedDocuments(device),
         shape_(shape),
         tokens_(static_cast<const uint8_t*>(tokens)),
         offsets_(offsets),
@@ -94,8 +95,8 @@ class CudaDocuments final : public Documents {
   // SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
+  const CudaDocuments* resident() const override { return this; }
 
-  const Device* device() const { return device_; }
   int64_t row_bytes() const { return shape_.row_bytes(); }
   const uint8_t* device_tokens() const { return tokens_; }    // [num_tokens, row_bytes]
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
@@ -106,7 +107,7 @@ class CudaDocuments final : public Documents {
 
  private:
   void DescribeForHopper() {
-    if (!device_->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
+    if (!device()->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
         shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {
       return;
     }
@@ -116,7 +117,6 @@ class CudaDocuments final : public Documents {
     if (!status.ok()) maps_.reset();  // the portable kernels serve as well
   }
 
-  const Device* device_;
   Shape shape_;
   DeviceBuffer owned_tokens_;
   DeviceBuffer owned_offsets_;

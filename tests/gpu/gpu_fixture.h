@@ -15,7 +15,7 @@
 
 namespace maxsim::test {
 
-// What calls may be scored with (CudaExecutor::AllowTiles): anything, and what a Hopper GPU takes for longer calls than
+// What calls may be scored with (ExecutorTuning::tiles): anything, and what a Hopper GPU takes for longer calls than
 // tests can afford, where a short one of any size is streamed.
 inline constexpr uint32_t kAnyTile = ~uint32_t{0};
 inline constexpr uint32_t kTilesOfLongCalls = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));

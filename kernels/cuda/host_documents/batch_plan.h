@@ -35,26 +35,28 @@ struct ListPass {
   std::vector<BatchSlot> slots;  // in row order
 };
 
-// Plans the passes over the candidate lists of one call, and names candidates by their places. Keeps its memory from
+// Plans the passes over the candidate lists of one call, and names candidates by their locations. Keeps its memory from
 // call to call; not thread-safe.
 class ListPasses {
  public:
   // Candidate p of a list is in the pass with first <= p < end. `queries` have lists, all of the same documents, whose
-  // `offsets` these are; queries with the same list share its places. False when the candidates at one position do not
-  // fit one batch together: fewer queries may. Borrows the lists until the next Plan.
+  // `offsets` these are; queries with the same list share its locations. False when the candidates at one position do
+  // not fit one batch together: fewer queries may. Borrows the lists until the next Plan.
   bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity);
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }
 
-  // In place of query i's ordinals: the even number 2 s for the document at slot s of the candidate's pass. A batch has
-  // two offsets a slot, first row and end, so that documents need not stand next to each other.
-  const uint32_t* places(size_t query) const { return places_.data() + lists_[list_of_query_[query]].places_begin; }
+  // In location of query i's ordinals: the even number 2 s for the document at slot s of the candidate's pass. A batch
+  // has two offsets a slot, first row and end, so that documents need not stand next to each other.
+  const uint32_t* locations(size_t query) const {
+    return locations_.data() + lists_[list_of_query_[query]].locations_begin;
+  }
 
  private:
   struct List {
     const uint32_t* ordinals;
     int64_t num_candidates;
-    int64_t places_begin;
+    int64_t locations_begin;
   };
 
   ListPass& NextPass(int64_t first);
@@ -63,7 +65,7 @@ class ListPasses {
 
   std::vector<List> lists_;
   std::vector<size_t> list_of_query_;
-  std::vector<uint32_t> places_;
+  std::vector<uint32_t> locations_;
   std::vector<ListPass> passes_;  // more than num_passes_ are kept for their memory
   size_t num_passes_ = 0;
   absl::flat_hash_map<uint32_t, uint32_t> slot_of_document_;  // of the pass being planned

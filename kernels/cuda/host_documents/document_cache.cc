@@ -35,13 +35,13 @@ DocumentCache::DocumentCache(int64_t begin, int64_t capacity_bytes)
 
 void DocumentCache::Clear() {
   for (Segment& segment : segments_) segment.keys.clear();
-  places_.clear();
+  locations_.clear();
 }
 
 std::optional<int64_t> DocumentCache::Find(const Key& key) {
-  if (places_.empty()) return std::nullopt;
-  const auto found = places_.find(key);
-  if (found == places_.end()) return std::nullopt;
+  if (locations_.empty()) return std::nullopt;
+  const auto found = locations_.find(key);
+  if (found == locations_.end()) return std::nullopt;
   found->second.hit = true;
   segments_[found->second.segment].pass = pass_;
   return found->second.offset;
@@ -64,9 +64,9 @@ bool DocumentCache::NextSegment() {
   if (segment.pass == pass_) return false;
   if (!segment.keys.empty()) overwriting_pass_ = pass_;
   for (const Key& key : segment.keys) {
-    const auto place = places_.find(key);
-    if (place->second.hit) Remember(key);
-    places_.erase(place);
+    const auto location = locations_.find(key);
+    if (location->second.hit) Remember(key);
+    locations_.erase(location);
   }
   segment.keys.clear();
   current_ = next;
@@ -80,21 +80,21 @@ std::optional<int64_t> DocumentCache::Admit(const Key& key, int64_t bytes, int64
     Remember(key);
     return std::nullopt;
   }
-  const auto place = [&] {
+  const auto location = [&] {
     const int64_t first = begin_ + current_ * segment_bytes_ + end_;
     return (first + alignment - 1) / alignment * alignment;
   };
   const auto fits = [&](int64_t offset) { return offset + bytes <= begin_ + (current_ + 1) * segment_bytes_; };
-  int64_t offset = place();
+  int64_t offset = location();
   if (!fits(offset)) {
     if (bytes + alignment > segment_bytes_ || !NextSegment()) return std::nullopt;
-    offset = place();
+    offset = location();
   }
   end_ = offset + bytes - begin_ - current_ * segment_bytes_;
   Segment& segment = segments_[current_];
   segment.pass = pass_;
   segment.keys.push_back(key);
-  places_[key] = {offset, current_, false};
+  locations_[key] = {offset, current_, false};
   return offset;
 }
 

@@ -49,10 +49,10 @@ class DocumentCache {
   // True when this pass's admissions overwrite what passes before it may still be reading.
   bool Overwrites() const { return overwriting_pass_ == pass_; }
 
-  size_t num_documents() const { return places_.size(); }
+  size_t num_documents() const { return locations_.size(); }
 
  private:
-  struct Place {
+  struct Location {
     int64_t offset;
     uint32_t segment;
     bool hit;
@@ -69,7 +69,7 @@ class DocumentCache {
   const int64_t begin_;
   const int64_t segment_bytes_;
   std::vector<Segment> segments_;
-  absl::flat_hash_map<Key, Place> places_;
+  absl::flat_hash_map<Key, Location> locations_;
   uint32_t current_ = 0;
   int64_t end_ = 0;  // of what is written in the current segment, from the segment's begin
   uint64_t pass_ = 1;

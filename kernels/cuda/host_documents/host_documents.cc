@@ -22,7 +22,7 @@ uint64_t NextId() {
 }  // namespace
 
 HostDocuments::HostDocuments(const Device* device, ThreadPool* readers, const DocumentsView& view, Tier tier)
-    : id_(NextId()), device_(device), readers_(readers), tier_(tier), shape_(Shape::Of(view)), view_(view) {}
+    : LoadedDocuments(device), id_(NextId()), readers_(readers), tier_(tier), shape_(Shape::Of(view)), view_(view) {}
 
 MemoryNeed HostDocuments::BytesNeeded(const Shape& shape, Tier tier) {
   return tier == Tier::kHost ? MemoryNeed{.host_bytes = shape.total_bytes()} : MemoryNeed{};

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/loaded_documents.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/maxsim.h"
 #include "kernels/thread_pool.h"
@@ -21,7 +22,7 @@ struct RowRange {
 };
 
 // Immutable. Rows are as in device memory, DeviceRowBytes each, zeros behind the columns.
-class HostDocuments final : public Documents {
+class HostDocuments final : public LoadedDocuments {
  public:
   using Shape = CudaDocuments::Shape;
 
@@ -40,10 +41,10 @@ class HostDocuments final : public Documents {
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
   MemoryNeed memory() const override { return BytesNeeded(shape_, tier_); }
+  const HostDocuments* host() const override { return this; }
 
   // A number that no other documents of the process have or had.
   uint64_t id() const { return id_; }
-  const Device* device() const { return device_; }
   const Shape& shape() const { return shape_; }
   Tier tier() const { return tier_; }
   int64_t row_bytes() const { return shape_.row_bytes(); }
@@ -67,7 +68,6 @@ class HostDocuments final : public Documents {
   absl::Status ReadPart(const RowRange& rows, uint8_t* to) const;
 
   const uint64_t id_;
-  const Device* const device_;
   ThreadPool* const readers_;
   const Tier tier_;
   const Shape shape_;
