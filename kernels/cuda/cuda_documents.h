@@ -1,5 +1,5 @@
-// Documents in device memory: packed rows, padded to a multiple of 16 bytes, 64-bit offsets, and scales where they are
-// quantised.
+// Resident documents: documents in device memory, as rows that are padded to a multiple of 16 bytes, 64-bit offsets,
+// and scales where they are quantised.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 
 namespace maxsim::cuda {
 
+// Immutable and thread-safe.
 class CudaDocuments final : public LoadedDocuments {
  public:
   struct Shape {
@@ -25,11 +26,11 @@ class CudaDocuments final : public LoadedDocuments {
     int32_t dim = 0;
     int64_t num_documents = 0;
     int64_t num_tokens = 0;
-    int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
-    int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
+    int64_t document_tokens = 0;  // tokens of every document; 0: they differ, or nobody has looked
+    int64_t longest_tokens = 0;   // tokens of the longest document; 0: nobody has looked
     int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: they are equal, or nobody has looked
 
-    // The shape of documents whose offsets are at hand.
+    // Returns the shape of the view's documents. Reads all of its offsets.
     static Shape Of(const DocumentsView& view) {
       Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
       if (view.num_documents == 0) return shape;
@@ -48,7 +49,7 @@ class CudaDocuments final : public LoadedDocuments {
     }
 
     int64_t row_bytes() const { return DeviceRowBytes(type, dim); }
-    // The bytes of the arrays.
+    // Return the bytes of the three arrays, and of all of them.
     size_t token_bytes() const { return static_cast<size_t>(num_tokens * row_bytes()); }
     size_t offset_bytes() const { return static_cast<size_t>(num_documents + 1) * sizeof(int64_t); }
     size_t scale_bytes() const {
@@ -57,7 +58,8 @@ class CudaDocuments final : public LoadedDocuments {
     size_t total_bytes() const { return token_bytes() + offset_bytes() + scale_bytes(); }
   };
 
-  // Documents that own their memory. Scales and rotation are those of I8 (DocumentsView).
+  // Makes documents that own their memory, on `device`, which must outlive them. Scales and rotation are those of I8
+  // (DocumentsView).
   CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets,
                 DeviceBuffer scales = {}, uint64_t rotation_seed = 0)
       : LoadedDocuments(device),
@@ -72,7 +74,7 @@ class CudaDocuments final : public LoadedDocuments {
     DescribeForHopper();
   }
 
-  // Documents in memory that somebody else owns.
+  // Makes documents in memory that somebody else owns, and keeps as long.
   CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets,
                 const float* scales = nullptr, uint64_t rotation_seed = 0)
       : LoadedDocuments(device),
@@ -92,7 +94,7 @@ class CudaDocuments final : public LoadedDocuments {
   int64_t document_tokens() const { return shape_.document_tokens; }
   // Returns the tokens of the longest document; 0 where that is not known.
   int64_t longest_tokens() const { return shape_.longest_tokens; }
-  // SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
+  // Returns SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
   const CudaDocuments* resident() const override { return this; }
@@ -102,10 +104,12 @@ class CudaDocuments final : public LoadedDocuments {
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
   const float* device_scales() const { return scales_; }      // [num_documents] of I8; others: null
   uint64_t rotation_seed() const { return rotation_seed_; }   // of I8
-  // What the wide and deep kernels need; null when they cannot score these documents on this device.
+  // Returns the tensor maps that the wide and deep kernels need, or null when those cannot score these documents on
+  // this device.
   const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
 
  private:
+  // Makes the tensor maps where the wide and deep kernels can score the documents.
   void DescribeForHopper() {
     if (!device()->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
         shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {
@@ -114,7 +118,7 @@ class CudaDocuments final : public LoadedDocuments {
     maps_.emplace();
     const absl::Status status =
         sm90::DescribeDocuments(shape_.type, tokens_, shape_.num_tokens, shape_.row_bytes(), *maps_);
-    if (!status.ok()) maps_.reset();  // the portable kernels serve as well
+    if (!status.ok()) maps_.reset();  // The portable kernels score them then.
   }
 
   Shape shape_;

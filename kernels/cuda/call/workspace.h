@@ -51,7 +51,8 @@ struct Workspace {
 
   // Calls launch and copy on this CUDA stream alone; document batches come over on one of their own.
   Stream stream;
-  // The stages of a call that takes copies end at these events. `done` can be waited for asleep and ends every call.
+  // A call that takes copies begins at `start`, and each of its stages ends at one of the other events. Every call ends
+  // at `done`, the one that is waited for asleep.
   Event start, copied_in, scored, selected, done;
 
   PinnedBuffer pinned_input;    // the input as CallInput::Write leaves it

@@ -7,16 +7,16 @@
 namespace maxsim::cuda {
 namespace {
 
-// Enough that making room loses little at once, few enough that long documents fit one.
+// So many segments are enough that making room loses little at once, and few enough that long documents fit one.
 constexpr int64_t kSegments = 32;
 
-// Documents that are remembered: some times as many as fit, of the shortest length that is worth it.
+// One missed document is remembered for so many bytes of the cache, which is some times as many documents as fit.
 constexpr int64_t kBytesOfMemory = 4096;
 constexpr size_t kLeastMemories = 1024;
 
 struct Fingerprint {
   size_t slot;
-  uint32_t tag;  // never 0
+  uint32_t tag;  // never 0, which is an empty slot
 };
 
 Fingerprint Of(const DocumentCache::Key& key, size_t slots) {
@@ -57,7 +57,8 @@ void DocumentCache::Remember(const Key& key) {
   missed_[fingerprint.slot] = fingerprint.tag;
 }
 
-// False while this pass reads what lies there.
+// Begins to write the next segment, whose documents go. Returns false, and does nothing, when this pass reads what lies
+// there.
 bool DocumentCache::NextSegment() {
   const auto next = static_cast<uint32_t>((current_ + 1) % segments_.size());
   Segment& segment = segments_[next];
