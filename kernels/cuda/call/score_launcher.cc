@@ -101,7 +101,7 @@ ScoreParams ScoreLauncher::ScoresOf(const ScorePass& pass, int64_t first, int64_
   params.pass_first = first;
   params.pass_count = count;
   params.claim_candidates = ClaimCandidates(pass);
-  if (IsHopper(plan.tile)) params.places = input.Locations(first, count, pass.document_tokens);
+  if (IsHopper(plan.tile)) params.places = input.Places(first, count, pass.document_tokens);
   if (IsWide(plan.tile) || IsDeep(plan.tile)) {
     params.homes = HomeTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
                                  static_cast<int32_t>(plan.num_half_tiles), params.places.regular);

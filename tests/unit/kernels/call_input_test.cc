@@ -79,13 +79,13 @@ class CallInputTest : public testing::Test {
 
 TEST_F(CallInputTest, AllDocumentsAreKnownPlaces) {
   Add(600, 0);  // three row tiles
-  const KnownPlaces locations = Plan().Locations(0, kNumDocuments, 180);
+  const KnownPlaces places = Plan().Places(0, kNumDocuments, 180);
   EXPECT_TRUE(IsWide(input_.score_plan().tile));
   EXPECT_EQ(input_.score_plan().num_row_tiles, 3);
-  EXPECT_EQ(locations.regular, kNumDocuments);
-  EXPECT_EQ(locations.ordinals_begin, -1);
-  EXPECT_EQ(locations.ordinals_stride, 0);
-  EXPECT_EQ(locations.document_tokens, 180);
+  EXPECT_EQ(places.regular, kNumDocuments);
+  EXPECT_EQ(places.ordinals_begin, -1);
+  EXPECT_EQ(places.ordinals_stride, 0);
+  EXPECT_EQ(places.document_tokens, 180);
 }
 
 TEST_F(CallInputTest, AShortCallIsPlannedAsOne) {
@@ -102,38 +102,38 @@ TEST_F(CallInputTest, AShortCallIsPlannedAsOne) {
 
 TEST_F(CallInputTest, ListsOfEqualLengthAreKnownPlaces) {
   for (int i = 0; i < 3; ++i) Add(200, 70);
-  const KnownPlaces locations = Plan().Locations(0, 70, 0);
+  const KnownPlaces places = Plan().Places(0, 70, 0);
   EXPECT_EQ(input_.score_plan().num_row_tiles, 3);
-  EXPECT_EQ(locations.regular, 70u);
-  EXPECT_EQ(locations.ordinals_begin, 0);
-  EXPECT_EQ(locations.ordinals_stride, 70);
-  EXPECT_EQ(locations.document_tokens, 0);
+  EXPECT_EQ(places.regular, 70u);
+  EXPECT_EQ(places.ordinals_begin, 0);
+  EXPECT_EQ(places.ordinals_stride, 70);
+  EXPECT_EQ(places.document_tokens, 0);
 }
 
 TEST_F(CallInputTest, APassHasItsPart) {
   for (int i = 0; i < 3; ++i) Add(200, 70);
   Plan();
-  EXPECT_EQ(input_.Locations(0, 30, 0).regular, 30u);
-  EXPECT_EQ(input_.Locations(30, 30, 0).regular, 30u);
-  EXPECT_EQ(input_.Locations(60, 30, 0).regular, 10u);
-  EXPECT_EQ(input_.Locations(90, 30, 0).regular, 0u);
+  EXPECT_EQ(input_.Places(0, 30, 0).regular, 30u);
+  EXPECT_EQ(input_.Places(30, 30, 0).regular, 30u);
+  EXPECT_EQ(input_.Places(60, 30, 0).regular, 10u);
+  EXPECT_EQ(input_.Places(90, 30, 0).regular, 0u);
 }
 
 TEST_F(CallInputTest, OtherListsAreNot) {
   Add(200, 70);
   Add(200, 71);
-  EXPECT_EQ(Plan().Locations(0, 71, 0).regular, 0u) << "of unequal length";
-  EXPECT_EQ(input_.Locations(0, 70, 0).regular, 70u) << "as far as they are equal";
+  EXPECT_EQ(Plan().Places(0, 71, 0).regular, 0u) << "of unequal length";
+  EXPECT_EQ(input_.Places(0, 70, 0).regular, 70u) << "as far as they are equal";
 
   Clear();
   Add(600, 70);  // three row tiles of one list, and then others
   Add(200, 70);
-  EXPECT_EQ(Plan().Locations(0, 70, 0).regular, 0u) << "at unequal distances";
+  EXPECT_EQ(Plan().Places(0, 70, 0).regular, 0u) << "at unequal distances";
 
   Clear();
   Add(200, 0);
   Add(200, kNumDocuments);
-  EXPECT_EQ(Plan().Locations(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
+  EXPECT_EQ(Plan().Places(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
 }
 
 // An order is of all candidates at once, and each list's is a part of its own.
