@@ -15,7 +15,7 @@
 
 namespace maxsim::test {
 
-// These sets of tilings are for CudaExecutor::AllowTiles. kAnyTile allows all of them. kTilesOfLongCalls leaves out the
+// These sets of tilings are for ExecutorTuning::tiles. kAnyTile allows all of them. kTilesOfLongCalls leaves out the
 // stream kernel, which a Hopper GPU takes for the short calls that tests can afford, so that they use the kernels of
 // long calls.
 inline constexpr uint32_t kAnyTile = ~uint32_t{0};

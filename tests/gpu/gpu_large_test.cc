@@ -80,7 +80,7 @@ class GpuLargeTest : public GpuTest {
     for (int32_t num_tokens : {32, 70}) {
       const RandomQuery query = MakeQuery(TestSeed() + 1, documents.type(), documents.dim(), num_tokens);
       for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-        executor->AllowTiles(tiles);
+        executor->tuning().tiles = tiles;
         // Positions are indices into the list on one side, and ordinals of the fetched set on the other.
         const std::vector<Scored> actual = TopK(*executor, documents, {query.view(1000, &ordinals)})[0];
         ExpectMatchesReference(some, query.view(1000), actual);

@@ -35,14 +35,14 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
       for (int32_t num_tokens : {1, 33, 64, 128, 129, 255, 256, 257, 1024}) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
-        executor->AllowTiles(Only(num_tokens > 64 ? ScoreTile::kRows128 : ScoreTile::kRows64));
+        executor->tuning().tiles = Only(num_tokens > 64 ? ScoreTile::kRows128 : ScoreTile::kRows64);
         const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
         for (ScoreTile tile : HopperTiles(type, dim)) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
         }
       }
     }
@@ -60,11 +60,11 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int32_t num_tokens : {40, 256, kMaxQueryTokens}) {
       const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, num_tokens);
-      executor->AllowTiles(Only(ScoreTile::kRows128));
+      executor->tuning().tiles = Only(ScoreTile::kRows128);
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(40)})[0];
       for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(40)})[0]);
       }
     }

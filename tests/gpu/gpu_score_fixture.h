@@ -53,9 +53,9 @@ class GpuScoreTest : public GpuTest {
       const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
       for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         Check(*executor, *loaded, documents, query.view(6));
-        EXPECT_EQ(executor->last_plan().tile, tile);
+        EXPECT_EQ(executor->trace().plan.tile, tile);
         Query listed = query.view(5);
         listed.ordinals = ordinals.data();
         listed.num_candidates = static_cast<int64_t>(ordinals.size());

@@ -50,26 +50,26 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
         // Query 11 takes the whole shard, and queries 8 and 9 have the same list.
         queries.push_back(storage[i].view(i == 2 ? 2000 : 50, i == 11 ? nullptr : &lists[i == 9 ? 8 : i]));
       }
-      executor->AllowTiles(~uint32_t{0});
-      executor->SetJoins(cuda::Joins::kNever);
+      executor->tuning().tiles = ~uint32_t{0};
+      executor->tuning().joins = cuda::Joins::kNever;
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-      EXPECT_EQ(executor->last_joins(), 0);
+      EXPECT_EQ(executor->trace().num_joins, 0);
       ExpectMatchesReference(documents, queries[3], expected[3]);
-      executor->SetJoins(cuda::Joins::kWheneverReadsAreSaved);
+      executor->tuning().joins = cuda::Joins::kWheneverReadsAreSaved;
       std::vector<ScoreTile> tiles = {ScoreTile::kRows64, ScoreTile::kRows128};
       if (hopper && dim <= 128) tiles.insert(tiles.end(), {ScoreTile::kWide128, ScoreTile::kWide256});
       if (hopper && dim > 128) tiles.insert(tiles.end(), {ScoreTile::kDeep128, ScoreTile::kDeep256});
       for (ScoreTile tile : tiles) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile) << ", first query of "
                                         << lengths[0] << " tokens");
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         for (int run = 0; run < 2; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
           // A query of 64 tokens fills a row tile of kRows64, so that queries whose lists are joined would read the
           // union as often as their own lists.
           if (tile != ScoreTile::kRows64 || lengths[0] != 64) {
-            EXPECT_GT(executor->last_joins(), 0);
+            EXPECT_GT(executor->trace().num_joins, 0);
           }
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
         }
@@ -94,7 +94,7 @@ TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
       queries.push_back(query.view(10, &lists[i]));
     }
     TopK(*executor, *loaded, queries);
-    return executor->last_joins();
+    return executor->trace().num_joins;
   };
   EXPECT_EQ(joins(100, 1), 0);
   EXPECT_EQ(joins(3000, 3000), 0);

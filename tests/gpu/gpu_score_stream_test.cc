@@ -21,8 +21,8 @@ namespace {
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(Only(ScoreTile::kStream32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
   const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 4};
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {40, 272}) {
@@ -31,9 +31,9 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 30);
       Check(*executor, *loaded, documents, query.view(6));
-      EXPECT_GT(executor->last_team_blocks(), 1);
+      EXPECT_GT(executor->trace().team_blocks, 1);
       Check(*executor, *loaded, documents, query.view(5, &ordinals));
-      EXPECT_GT(executor->last_team_blocks(), 1);
+      EXPECT_GT(executor->trace().team_blocks, 1);
     }
   }
 }
@@ -59,12 +59,12 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
       const std::vector<uint32_t> some = {10, 0, 3, 2, 2, 4}, one = {5};
       std::vector<Query> queries = {query.view(11), brief.view(11), brief.view(6, &some), brief.view(1, &one),
                                     query.view(6, &some)};
-      executor->AllowTiles(Only(ScoreTile::kRows32));
+      executor->tuning().tiles = Only(ScoreTile::kRows32);
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
       ExpectMatchesReference(documents, queries[0], expected[0]);
-      executor->AllowTiles(Only(ScoreTile::kStream32));
+      executor->tuning().tiles = Only(ScoreTile::kStream32);
       const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
-      EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+      EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
       for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
     }
   }
@@ -82,7 +82,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1},     {0, 32, 1},   {50, 8, 2},
                                   {99, 3, 2},   {100, -1, -1}, {.teams = 0}, {.teams = 1}};
   const int64_t grid = backend().info().parallelism;
@@ -119,16 +119,16 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
     }
     size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
-      executor->AllowTiles(Only(tile));
+      executor->tuning().tiles = Only(tile);
       // The tuning concerns the stream kernels alone: the claims of the others follow from the totals.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
                                         << " % assigned, claims of " << tuning.coarse << ", teams " << tuning.teams);
-        executor->TuneStream(tuning);
+        executor->tuning().stream = tuning;
         const size_t other = turn++ % 2;
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries[other]);
-        EXPECT_EQ(executor->last_plan().tile, tile);
+        EXPECT_EQ(executor->trace().plan.tile, tile);
         for (size_t i = 0; i < counts.size(); ++i) ExpectSameBits(expected[other][i], results[i]);
       }
     }
@@ -176,22 +176,23 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
           queries[i].ordinals = ordinals.data() + i;
           queries[i].num_candidates = std::min<int64_t>(counts[i], static_cast<int64_t>(ordinals.size() - i));
         }
-        executor->AllowTiles(Only(ScoreTile::kRows32));
+        executor->tuning().tiles = Only(ScoreTile::kRows32);
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-        executor->AllowTiles(Only(ScoreTile::kStream32));
+        executor->tuning().tiles = Only(ScoreTile::kStream32);
         for (const StreamTuning& tuning : {StreamTuning{.teams = 0}, StreamTuning{50, 1, 1}, StreamTuning{0, 3, 2}}) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", " << counts.size() << " queries, the first of " << counts[0]
                        << ", " << tuning.assigned_percent << " % assigned");
-          executor->TuneStream(tuning);
+          executor->tuning().stream = tuning;
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+          EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
-          if (counts.front() < 2500 || executor->last_plan().row_bytes < 475) continue;
+          if (counts.front() < 2500 || executor->trace().plan.row_bytes < 475) continue;
           const auto& shape = static_cast<const cuda::CudaDocuments&>(*loaded);
           const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
-          EXPECT_FALSE(PlanStreamShares(executor->last_plan(), {2500, 2500, mean_tokens, shape.spread_tokens()}, tuning)
-                           .all_assigned());
+          EXPECT_FALSE(
+              PlanStreamShares(executor->trace().plan, {2500, 2500, mean_tokens, shape.spread_tokens()}, tuning)
+                  .all_assigned());
         }
       }
     }
@@ -208,9 +209,9 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const ScalarType type = GetParam();
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(Only(ScoreTile::kStream32));
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 1300, 1, 40);
   for (size_t i = 0; i < lengths.size(); i += 97) lengths[i] = 700;
   lengths[5] = 9000;
@@ -242,8 +243,8 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
           queries[i].num_candidates = counts[i];
         }
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-        EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
-        EXPECT_GT(executor->last_team_blocks(), 1);
+        EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
+        EXPECT_GT(executor->trace().team_blocks, 1);
         const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
         for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
       }
@@ -260,14 +261,14 @@ TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
   ExecutorOptions options;
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
-  executor->AllowTiles(Only(ScoreTile::kStream32));
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kI8, 2900, {5, kMaxDocumentTokens, 9});
   const std::unique_ptr<Documents> loaded = Load(documents);
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kI8, 2900, 32);
   const std::vector<Scored> result = TopK(*executor, *loaded, {query.view(3)})[0];
-  EXPECT_EQ(executor->last_plan().tile_tokens, 8);
-  EXPECT_GT(executor->last_team_blocks(), 1);
+  EXPECT_EQ(executor->trace().plan.tile_tokens, 8);
+  EXPECT_GT(executor->trace().team_blocks, 1);
   ExpectSameBits(TopK(*reference, *loaded, {query.view(3)})[0], result);
 }
 
@@ -279,9 +280,9 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   small.max_query_tokens = 2048;
   small.max_candidates = 2200;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small), reference = MakeExecutor();
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(Only(ScoreTile::kStream32));
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 2081, 1, 3);
   for (size_t i = 2050; i < lengths.size(); i += 7) lengths[i] = 400;
   for (int32_t dim : {40, 200}) {
@@ -289,7 +290,7 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
     const std::unique_ptr<Documents> loaded = Load(documents);
     const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 2048);
     const std::vector<Scored> result = TopK(*executor, *loaded, {query.view(2081)})[0];
-    EXPECT_EQ(executor->last_team_blocks(), 2) << "of the second pass";
+    EXPECT_EQ(executor->trace().team_blocks, 2) << "of the second pass";
     ExpectSameBits(TopK(*reference, *loaded, {query.view(2081)})[0], result);
   }
 }
@@ -312,12 +313,12 @@ TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
     for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 7919u) % 20000u;
     const std::vector<Query> queries = {brief.view(kMaxTopK, &ordinals), query.view(kMaxTopK), brief.view(kMaxTopK),
                                         query.view(kMaxTopK, &ordinals)};
-    roomy->AllowTiles(Only(ScoreTile::kRows32));
-    executor->AllowTiles(Only(ScoreTile::kStream32));
+    roomy->tuning().tiles = Only(ScoreTile::kRows32);
+    executor->tuning().tiles = Only(ScoreTile::kStream32);
     std::vector<std::vector<Scored>> expected;
     for (const Query& each : queries) expected.push_back(TopK(*roomy, *loaded, {each})[0]);
     const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
-    EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+    EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
     for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
   }
 }

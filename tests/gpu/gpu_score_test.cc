@@ -33,13 +33,13 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         for (ScoreTile tile : kAllScoreTiles) {
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           for (int32_t teams : {0, 1}) {
             if (teams > 0 && !IsStream(tile)) continue;
-            executor->TuneStream({.teams = teams});
+            executor->tuning().stream = {.teams = teams};
             Check(*executor, *loaded, documents, query.view(3));
           }
-          kernels.emplace(executor->last_plan().tile, executor->last_plan().query_resident);
+          kernels.emplace(executor->trace().plan.tile, executor->trace().plan.query_resident);
         }
         const uint32_t ordinal = 2;
         std::vector<TokenMatch> matches(static_cast<size_t>(num_tokens));
@@ -64,7 +64,7 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-          executor->AllowTiles(tiles);
+          executor->tuning().tiles = tiles;
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
         }
       }
@@ -86,7 +86,7 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-          executor->AllowTiles(tiles);
+          executor->tuning().tiles = tiles;
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
         }
       }
@@ -132,10 +132,10 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
       for (int32_t num_tokens : {1, 20, 32, 33, 100, 300}) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
-        executor->AllowTiles(Only(ScoreTile::kRows32));
+        executor->tuning().tiles = Only(ScoreTile::kRows32);
         const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(400)})[0];
         for (ScoreTile tile : kAllScoreTiles) {
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           // The query comes alone, and stacked with more and more others, so that its query tiles fall into other rows
           // of other row tiles.
           for (int others : {0, 1, 2, 7}) {
@@ -147,7 +147,7 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
             SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", tokens " << num_tokens << ", others "
                                             << others << ", " << Name(tile));
             ExpectSameBits(expected, TopK(*executor, *loaded, queries).back());
-            seen.insert(executor->last_plan().tile);
+            seen.insert(executor->trace().plan.tile);
           }
         }
       }
@@ -246,7 +246,7 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
         std::vector<uint32_t> neighbours;
         for (uint32_t ordinal : ordinals) neighbours.push_back(ordinal - 1);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-          executor->AllowTiles(tiles);
+          executor->tuning().tiles = tiles;
           // The poisoned documents are scored first, so that shared memory is full of NaN from the candidates' own
           // neighbours.
           TopK(*executor, *poisoned, {query.view(1000, &neighbours)});

@@ -51,11 +51,11 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
           others.push_back(MakeQuery(TestSeed() + 4 + tokens, type, dim, tokens));
         }
         for (const RandomQuery& other : others) queries.push_back(other.view(count));
-        executor->AllowTiles(Only(ScoreTile::kRows32));
+        executor->tuning().tiles = Only(ScoreTile::kRows32);
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
         for (ScoreTile tile : kAllScoreTiles) {
           if (!MayShareQueryTiles(tile)) continue;
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
         }
@@ -78,13 +78,13 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (ScoreTile tile : HopperTiles(type, dim)) {
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         for (int32_t num_tokens : {1, 32, 100, 128, 250, 256, 700}) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
           const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
         }
       }
     }
@@ -97,7 +97,7 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
 TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<uint32_t> list(300);
   for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
   // A call is the lengths of its queries, and the row tiles of 128 rows that it would take without shared query tiles
@@ -133,11 +133,11 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
         const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
         for (ScoreTile tile : HopperTiles(type, dim)) {
           SCOPED_TRACE(testing::Message() << count << " queries, " << Name(type) << " d " << dim << ", " << Name(tile));
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
           if (copies == 1 && TraitsOf(tile).query_tiles() == 4) {
-            EXPECT_EQ(executor->last_plan().num_row_tiles, call.shared) << "in place of " << call.own;
+            EXPECT_EQ(executor->trace().plan.num_row_tiles, call.shared) << "in place of " << call.own;
           }
           for (size_t i = 0; i < count; ++i) ExpectSameBits(expected[i], results[i]);
         }
@@ -165,14 +165,14 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 40);
-      executor->AllowTiles(Only(ScoreTile::kRows32));
+      executor->tuning().tiles = Only(ScoreTile::kRows32);
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
       for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << lengths.size() << " documents, " << Name(type) << " d " << dim << ", "
                                         << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
-        EXPECT_EQ(executor->last_plan().tile, tile);
+        EXPECT_EQ(executor->trace().plan.tile, tile);
       }
     }
   }
@@ -202,12 +202,12 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
         query.num_candidates = i == 0 ? 2900 : 1 + i * 7 % 60;
         queries.push_back(query);
       }
-      executor->AllowTiles(Only(ScoreTile::kRows32));
+      executor->tuning().tiles = Only(ScoreTile::kRows32);
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
       for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << num_queries << " queries, " << Name(type) << " d " << dim << ", "
                                         << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         for (int run = 0; run < 3; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           for (int i = 0; i < num_queries; ++i) ExpectSameBits(expected[i], results[i]);
@@ -230,11 +230,11 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), halves = MakeExecutor(options),
                                             portable = MakeExecutor(options);
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
-  executor->AllowTiles(Only(ScoreTile::kWide256));
-  halves->AllowTiles(Only(ScoreTile::kWide128));
-  portable->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().tiles = Only(ScoreTile::kWide256);
+  halves->tuning().tiles = Only(ScoreTile::kWide128);
+  portable->tuning().tiles = Only(ScoreTile::kRows32);
   for (cuda::CudaExecutor* const each : {executor.get(), halves.get(), portable.get()}) {
-    each->SetJoins(cuda::Joins::kNever);
+    each->tuning().joins = cuda::Joins::kNever;
   }
   for (const auto& [type, dim] :
        {Shape(ScalarType::kF16, 128), Shape(ScalarType::kBF16, 64), Shape(ScalarType::kI8, 96)}) {
@@ -261,14 +261,14 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
         }
         const std::vector<std::vector<Scored>> expected = TopK(*portable, *loaded, queries);
         const std::vector<std::vector<Scored>> by_halves = TopK(*halves, *loaded, queries);
-        EXPECT_EQ(halves->last_plan().num_half_tiles, halves->last_plan().num_row_tiles);
+        EXPECT_EQ(halves->trace().plan.num_half_tiles, halves->trace().plan.num_row_tiles);
         for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], by_halves[i]);
         for (const cuda::Ordering ordering : {cuda::Ordering::kNever, cuda::Ordering::kAlways}) {
-          executor->SetOrdering(ordering);
+          executor->tuning().ordering = ordering;
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, ScoreTile::kWide256);
-          EXPECT_GT(executor->last_plan().num_half_tiles, 0);
-          EXPECT_LT(executor->last_plan().num_half_tiles, executor->last_plan().num_row_tiles);
+          EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kWide256);
+          EXPECT_GT(executor->trace().plan.num_half_tiles, 0);
+          EXPECT_LT(executor->trace().plan.num_half_tiles, executor->trace().plan.num_row_tiles);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
         }
       }
@@ -289,9 +289,9 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   // Each executor has scores of its own. Before every call they are overwritten by those of empty queries, so that a
   // candidate which an order leaves out is noticed.
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), unordered = MakeExecutor(options);
-  for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->SetJoins(cuda::Joins::kNever);
-  unordered->SetOrdering(cuda::Ordering::kNever);
-  executor->SetOrdering(cuda::Ordering::kAlways);
+  for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->tuning().joins = cuda::Joins::kNever;
+  unordered->tuning().ordering = cuda::Ordering::kNever;
+  executor->tuning().ordering = cuda::Ordering::kAlways;
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
   const std::vector<float> zeros(size_t{513} * 768);
   for (const auto& [type, dim] :
@@ -328,15 +328,15 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
         if (IsStream(tile)) continue;
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile) << ", " << num_queries
                                         << " queries");
-        executor->AllowTiles(Only(tile));
-        unordered->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
+        unordered->tuning().tiles = Only(tile);
         const std::vector<std::vector<Scored>> expected = TopK(*unordered, *loaded, queries);
-        EXPECT_FALSE(unordered->last_ordered());
+        EXPECT_FALSE(unordered->trace().ordered);
         for (int run = 0; run < 2; ++run) {
           TopK(*executor, *loaded, empty_queries);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_TRUE(executor->last_ordered());
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_TRUE(executor->trace().ordered);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
         }
       }
@@ -348,14 +348,14 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
 // equal ones.
 TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  executor->AllowTiles(kTilesOfLongCalls);
+  executor->tuning().tiles = kTilesOfLongCalls;
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
   const auto ordered = [&](int num_documents, int64_t usual, int64_t longest) {
     std::vector<int64_t> lengths(static_cast<size_t>(num_documents), usual);
     lengths[5] = longest;
     const std::unique_ptr<Documents> loaded = Load(MakeDocuments(TestSeed(), ScalarType::kF16, 64, lengths));
     TopK(*executor, *loaded, {MakeQuery(TestSeed() + 1, ScalarType::kF16, 64, 189).view(10)});
-    return executor->last_ordered();
+    return executor->trace().ordered;
   };
   EXPECT_TRUE(ordered(700, 100, 2000));
   EXPECT_FALSE(ordered(130, 100, 2000));  // each multiprocessor has one candidate

@@ -36,15 +36,15 @@ class GpuSingleLaunchTest : public GpuTest {
     SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
                                     << " query tokens, " << query.num_candidates << " listed candidates, k "
                                     << query.top_k);
-    several_->SetSingleLaunchCalls(false);
+    several_->tuning().single_launch_calls = false;
     const std::vector<Scored> expected = TopK(*several_, documents, {query})[0];
-    EXPECT_FALSE(several_->last_single_launch());
+    EXPECT_NE(several_->trace().path, cuda::CallPath::kSingleLaunch);
     for (int run = 0; run < 3; ++run) {
       ExpectSameBits(expected, TopK(*one_, documents, {query})[0]);
-      EXPECT_EQ(one_->last_single_launch(), expect_single_launch);
-      EXPECT_GT(one_->last_timings().score, 0);
-      EXPECT_GT(one_->last_timings().copy_in, 0);
-      EXPECT_GT(one_->last_timings().select, 0);
+      EXPECT_EQ(one_->trace().path == cuda::CallPath::kSingleLaunch, expect_single_launch);
+      EXPECT_GT(one_->trace().seconds.score, 0);
+      EXPECT_GT(one_->trace().seconds.copy_in, 0);
+      EXPECT_GT(one_->trace().seconds.select, 0);
     }
   }
 
@@ -138,7 +138,7 @@ TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
 TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 5000, 1, 50));
     const std::unique_ptr<Documents> loaded = Load(documents);
@@ -149,7 +149,7 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
       const Query call = query.view(other ? 20 : 100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
-      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
+      EXPECT_EQ(one_->trace().graph_replayed, run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
     }
   }
 }
@@ -159,13 +159,13 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
 TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 4000, 1, 60);
   for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 900;
   for (const auto& [type, teams] : std::vector<std::pair<ScalarType, int32_t>>{
            {ScalarType::kF16, 0}, {ScalarType::kI8, 0}, {ScalarType::kF16, 1}, {ScalarType::kI8, 1}}) {
     const StreamTuning tuning{.teams = teams};
-    one_->TuneStream(tuning);
+    one_->tuning().stream = tuning;
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, lengths);
     const std::unique_ptr<Documents> loaded = Load(documents);
     const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
@@ -176,9 +176,10 @@ TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
       const Query call = query.view(100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
-      EXPECT_TRUE(one_->last_single_launch());
-      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
-      const StreamShares shares = PlanStreamShares(one_->last_plan(), {1500, 1500, mean_tokens, spread_tokens}, tuning);
+      EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
+      EXPECT_EQ(one_->trace().graph_replayed, run >= cuda::RepeatedLaunch::kStartsBefore) << run;
+      const StreamShares shares =
+          PlanStreamShares(one_->trace().plan, {1500, 1500, mean_tokens, spread_tokens}, tuning);
       EXPECT_EQ(shares.all_assigned(), teams > 0);
       EXPECT_EQ(shares.team_blocks > 1, teams > 0);
     }
@@ -200,7 +201,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
   std::vector<Query> calls;
   for (size_t i = 0; i < queries.size(); ++i) calls.push_back(queries[i].view(100, &lists[i]));
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   std::vector<std::vector<Scored>> expected;
   for (const Query& call : calls) expected.push_back(TopK(*several_, *loaded, {call})[0]);
   std::vector<std::thread> threads;
@@ -215,7 +216,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
           ExpectSameBits(expected[0], results[1]);
         } else {
           ExpectSameBits(expected[i], TopK(*executor, *loaded, {calls[i]})[0]);
-          EXPECT_TRUE(executor->last_single_launch());
+          EXPECT_EQ(executor->trace().path, cuda::CallPath::kSingleLaunch);
         }
       }
     });
@@ -227,7 +228,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
 TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 9000, 1, 60));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -242,19 +243,19 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   std::vector<TokenMatch> matches(list.size() * 20), expected_matches(matches.size());
   ASSERT_TRUE(several_->Align(*loaded, single, list, absl::MakeSpan(expected_matches)).ok());
   for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {single})[0]);
-  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  EXPECT_TRUE(one_->trace().graph_replayed);
   for (int run = 0; run < 40; ++run) {
     ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {single})[0]);
-    EXPECT_TRUE(one_->last_single_launch_was_graph());
+    EXPECT_TRUE(one_->trace().graph_replayed);
     switch (run % 5) {
       case 0:
         ExpectSameBits(of_large, TopK(*one_, *loaded, {large})[0]);
-        EXPECT_FALSE(one_->last_single_launch());
+        EXPECT_NE(one_->trace().path, cuda::CallPath::kSingleLaunch);
         break;
       case 1:
         ASSERT_TRUE(one_->Align(*loaded, single, list, absl::MakeSpan(matches)).ok());
         EXPECT_EQ(std::memcmp(matches.data(), expected_matches.data(), matches.size() * sizeof(TokenMatch)), 0);
-        EXPECT_FALSE(one_->last_single_launch());
+        EXPECT_NE(one_->trace().path, cuda::CallPath::kSingleLaunch);
         break;
       case 2: {
         const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, single});
@@ -265,8 +266,8 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
       default:
         // This shape does not come often enough in a row to take the graph's place.
         ExpectSameBits(of_other, TopK(*one_, *loaded, {other})[0]);
-        EXPECT_TRUE(one_->last_single_launch());
-        EXPECT_FALSE(one_->last_single_launch_was_graph());
+        EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
+        EXPECT_FALSE(one_->trace().graph_replayed);
     }
   }
 }
@@ -276,7 +277,7 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
 TEST_F(GpuSingleLaunchTest, StagedDocuments) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   for (int run = 0; run < 30; ++run) {
     const auto seed = TestSeed() + static_cast<uint64_t>(run);
     const RandomDocuments documents = MakeDocuments(seed, ScalarType::kF16, 64, std::vector<int64_t>(300, 12));
@@ -284,9 +285,9 @@ TEST_F(GpuSingleLaunchTest, StagedDocuments) {
     const auto staged = one_->Stage(documents.view());
     ASSERT_TRUE(staged.ok());
     ExpectSameBits(TopK(*several_, *Load(documents), {query.view(30)})[0], TopK(*one_, **staged, {query.view(30)})[0]);
-    EXPECT_TRUE(one_->last_single_launch());
+    EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
   }
-  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  EXPECT_TRUE(one_->trace().graph_replayed);
 }
 
 TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
@@ -299,7 +300,7 @@ TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
     const std::unique_ptr<Documents> loaded = Load(documents);
     const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
     for (const cuda::WaitMode mode : {cuda::WaitMode::kAdaptive, cuda::WaitMode::kPoll, cuda::WaitMode::kEvent}) {
-      one_->SetWaitMode(mode);
+      one_->tuning().wait_mode = mode;
       for (const int32_t k : {1, 100, 2048}) Check(*loaded, query.view(k), true);
     }
   }
@@ -309,7 +310,7 @@ TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
 TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  one_->SetSingleLaunchPatience(0);
+  one_->tuning().single_launch_patience = 0;
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -322,7 +323,7 @@ TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
 TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -332,7 +333,7 @@ TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   HeldMultiprocessors held(limits.num_sms - 1, limits.shared_bytes_per_block);
   ASSERT_TRUE(held.AllHeld());
   for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*one_, *loaded, {query.view(100)})[0]);
-  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  EXPECT_TRUE(one_->trace().graph_replayed);
 }
 
 }  // namespace

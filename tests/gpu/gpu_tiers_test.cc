@@ -101,9 +101,9 @@ TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
   if (!backend.device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = *cuda::CudaExecutor::Create(backend.device(), {}),
                                             reference = *cuda::CudaExecutor::Create(backend.device(), {});
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(1u << static_cast<uint32_t>(ScoreTile::kStream32));
-  reference->AllowTiles(1u << static_cast<uint32_t>(ScoreTile::kRows32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = 1u << static_cast<uint32_t>(ScoreTile::kStream32);
+  reference->tuning().tiles = 1u << static_cast<uint32_t>(ScoreTile::kRows32);
   for (const int32_t dim : {40, 160}) {
     // A document batch of 128 KiB holds 1,638 rows of 80 bytes, or 409 of 320.
     const RandomDocuments documents =
@@ -116,7 +116,7 @@ TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
       const std::unique_ptr<Documents> streamed = *backend.Load(documents.view(), tier, nullptr);
       for (const Query& call : {query.view(200), query.view(150, &list)}) {
         const auto actual = TopK(*executor, *streamed, {call});
-        EXPECT_GT(executor->last_team_blocks(), 1);
+        EXPECT_GT(executor->trace().team_blocks, 1);
         ExpectSameBits(TopK(*reference, *resident, {call})[0], actual[0]);
       }
     }

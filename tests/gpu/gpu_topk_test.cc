@@ -444,14 +444,14 @@ TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   for (int32_t num_tokens : {32, 33, 100}) {
     const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, num_tokens);
     for (int32_t k : {1, 100, 4096, 4097, 6000}) {
-      executor->SetStageEvents(true);
+      executor->tuning().stage_events = true;
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(k)})[0];
-      executor->SetStageEvents(false);
+      executor->tuning().stage_events = false;
       for (const cuda::WaitMode mode : {cuda::WaitMode::kAdaptive, cuda::WaitMode::kPoll, cuda::WaitMode::kEvent}) {
-        executor->SetWaitMode(mode);
+        executor->tuning().wait_mode = mode;
         for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(k)})[0]);
       }
-      EXPECT_GT(executor->last_timings().score, 0);
+      EXPECT_GT(executor->trace().seconds.score, 0);
     }
   }
 }

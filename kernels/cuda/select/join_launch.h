@@ -13,7 +13,7 @@ namespace maxsim::cuda {
 struct JoinCall {
   const JoinedList* lists;
   const JoinedUnion* unions;
-  uint32_t* ordinals;  // the lists; the unions are written to their places
+  uint32_t* ordinals;  // the lists; the unions are written from their ordinals_begin on
   RowTile* row_tiles;  // of joined lists with num_candidates 0: becomes the union's size
   JoinWord* words;     // [num_words], anything before
   int64_t num_words;   // of all unions
