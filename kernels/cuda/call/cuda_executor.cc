@@ -10,10 +10,13 @@
 #include "kernels/cuda/call/copy_input.h"
 #include "kernels/cuda/call/quantize_launch.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/score/add_partials.h"
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
-#include "kernels/cuda/score/hopper_common/launch.h"
+#include "kernels/cuda/score/hopper_deep/kernel.h"
 #include "kernels/cuda/score/hopper_stream/config.h"
-#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/score/hopper_stream/kernel.h"
+#include "kernels/cuda/score/hopper_wide/kernel.h"
+#include "kernels/cuda/score/portable/kernel.h"
 #include "kernels/cuda/select/join_launch.h"
 #include "kernels/cuda/select/order_candidates.h"
 #include "kernels/cuda/select/topk_launch.h"
@@ -326,7 +329,7 @@ CudaExecutor::SingleLaunch CudaExecutor::SingleLaunchOf(const CudaDocuments& doc
   const ScorePass pass = ScorePass::Over(documents, input_.most_candidates());
   const bool quantized = documents.type() == ScalarType::kI8;
   SingleLaunch launch{};
-  launch.scores = ScoresOf(pass, 0, pass.count);
+  launch.scores = StreamParamsOf(pass, 0, pass.count);
   launch.scores.ordinals = reinterpret_cast<const uint32_t*>(host_input + layout.ordinals);
   SingleLaunchCall& call = launch.scores.single_launch;
   call.state = single_launch_state_.as<SingleLaunchState>();
@@ -350,8 +353,7 @@ absl::Status CudaExecutor::LaunchSingle(const CudaDocuments& documents, const Si
   if (launch.queries.rows != nullptr) {
     MAXSIM_RETURN_IF_CUDA_ERROR(LaunchQuantizeQueries(launch.queries, stream_.get()));
   }
-  return MAXSIM_CUDA_STATUS(
-      sm90::LaunchScore(input_.score_plan(), documents.maps(), sm90::QueryMap{}, launch.scores, stream_.get()));
+  return MAXSIM_CUDA_STATUS(sm90::LaunchStreamKernel(input_.score_plan(), launch.scores, stream_.get()));
 }
 
 // Calls over the same documents for as many results of as many candidates launch alike: their input is elsewhere.
@@ -463,9 +465,7 @@ QuantizeParams CudaExecutor::QuantizeParamsOf(const uint8_t* input, const CudaDo
   return params;
 }
 
-ScoreParams CudaExecutor::ParamsFor(const ScorePass& pass) const {
-  ScoreParams params{};
-  FillFromPlan(input_.score_plan(), params);
+void CudaExecutor::FillPass(const ScorePass& pass, ScoreParams& params) const {
   params.tokens = pass.memory->device_tokens();
   params.offsets = pass.offsets;
   params.scales = pass.scales;
@@ -475,7 +475,8 @@ ScoreParams CudaExecutor::ParamsFor(const ScorePass& pass) const {
   params.row_tiles = Input<RowTile>(input_.layout().row_tiles);
   params.ordinals = Input<uint32_t>(input_.layout().ordinals);
   params.pass_count = input_.pass_candidates();
-  return params;
+  params.num_row_tiles = static_cast<int32_t>(input_.score_plan().num_row_tiles);
+  params.row_bytes = input_.score_plan().row_bytes;
 }
 
 absl::Status CudaExecutor::JoinLists() {
@@ -511,32 +512,71 @@ absl::StatusOr<CandidateOrder> CudaExecutor::OrderCandidates(const ScorePass& pa
   return call.order;
 }
 
-// Returns the parameters for the pass's candidates first .. first + count, which are scored at once.
-ScoreParams CudaExecutor::ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const {
-  const ScorePlan& plan = input_.score_plan();
-  ScoreParams params = ParamsFor(pass);
+void CudaExecutor::FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const {
+  FillPass(pass, params);
   params.scores = scores_.as<float>();
   params.partials = partials_.as<float>();
-  params.claims = claims_.as<uint32_t>();
   params.pass_first = first;
   params.pass_count = count;
+}
+
+void CudaExecutor::FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const {
+  FillScores(pass, first, count, params);
+  params.pattern = input_.Pattern(first, count, pass.document_tokens);
+  params.claims = claims_.as<uint32_t>();
+}
+
+void CudaExecutor::FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, WorkQueueParams& params) const {
+  const ScorePlan& plan = input_.score_plan();
+  FillHopper(pass, first, count, params);
   params.claim_candidates = ClaimCandidates(plan, std::min(input_.pass_candidates(), pass.count), pass.mean_tokens);
-  if (IsHopper(plan.tile)) params.places = input_.Places(first, count, pass.document_tokens);
-  if (IsWide(plan.tile) || IsDeep(plan.tile)) {
-    params.homes = HomeTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
-                                 static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
-  }
-  if (IsStream(plan.tile)) {
-    const StreamShares shares =
-        input_.Shares(first, count, params.places, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
-    params.work = StreamWork::Of(shares);
-    params.teams = StreamTeams::Of(shares, team_words_.as<uint32_t>());
-    // Row tiles over the same documents read them one after the other.
-    const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
-    const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
-    params.read_once = bytes > device_->cache_bytes ? 1 : 0;
-  }
+  params.start_tiles = StartTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
+                                      static_cast<int32_t>(plan.num_half_tiles), params.pattern.regular);
+}
+
+StreamParams CudaExecutor::StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const {
+  const ScorePlan& plan = input_.score_plan();
+  StreamParams params{};
+  sm90::FillFromPlan(plan, params);
+  FillHopper(pass, first, count, params);
+  const StreamShares shares =
+      input_.Shares(first, count, params.pattern, pass.mean_tokens, pass.spread_tokens, stream_tuning_);
+  params.work = StreamWork::Of(shares);
+  params.teams = StreamTeams::Of(shares, team_words_.as<uint32_t>());
+  // Row tiles over the same documents read them one after the other.
+  const int64_t readers = params.pattern.ordinals_stride == 0 ? plan.num_row_tiles : 1;
+  const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
+  params.read_once = bytes > device_->cache_bytes ? 1 : 0;
   return params;
+}
+
+cudaError_t CudaExecutor::LaunchKernelOf(const ScorePass& pass, int64_t first, int64_t count,
+                                         const CandidateOrder& order, const sm90::QueryMap& queries) {
+  const ScorePlan& plan = input_.score_plan();
+  team_blocks_ = 0;
+  if (IsStream(plan.tile)) {
+    const StreamParams params = StreamParamsOf(pass, first, count);
+    team_blocks_ = params.teams.blocks;
+    return sm90::LaunchStreamKernel(plan, params, stream_.get());
+  }
+  if (IsWide(plan.tile)) {
+    WideParams params{};
+    sm90::FillFromPlan(plan, params);
+    FillWorkQueue(pass, first, count, params);
+    params.order = order;
+    return sm90::LaunchWideKernel(plan, *pass.memory->maps(), params, stream_.get());
+  }
+  if (IsDeep(plan.tile)) {
+    DeepParams params{};
+    sm90::FillFromPlan(plan, params);
+    FillWorkQueue(pass, first, count, params);
+    params.order = order;
+    return sm90::LaunchDeepKernel(plan, *pass.memory->maps(), queries, params, stream_.get());
+  }
+  PortableParams params{};
+  FillFromPlan(plan, params);
+  FillScores(pass, first, count, params);
+  return LaunchPortableKernel(plan, params, stream_.get());
 }
 
 absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
@@ -547,20 +587,19 @@ absl::Status CudaExecutor::LaunchScores(const ScorePass& pass) {
   MAXSIM_ASSIGN_OR_RETURN(order, OrderCandidates(pass));
   sm90::QueryMap query_map;
   if (IsDeep(plan.tile)) {
-    MAXSIM_RETURN_IF_ERROR(sm90::DescribeQueries(plan.type, ParamsFor(pass).query_rows, input_.num_rows(),
-                                                 plan.row_bytes, plan.tile, query_map));
+    ScoreParams params{};
+    FillPass(pass, params);
+    MAXSIM_RETURN_IF_ERROR(
+        sm90::DescribeQueries(plan.type, params.query_rows, input_.num_rows(), plan.row_bytes, plan.tile, query_map));
   }
   for (int64_t first = pass.first; first < end; first += input_.pass_candidates()) {
-    ScoreParams params = ScoresOf(pass, first, std::min(input_.pass_candidates(), end - first));
-    params.order = order;
-    team_blocks_ = params.teams.blocks;
-    MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
-                                    ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream_.get())
-                                    : LaunchScore(plan, params, stream_.get()));
+    const int64_t count = std::min(input_.pass_candidates(), end - first);
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchKernelOf(pass, first, count, order, query_map));
     const PartialSumsCall sums = {Input<PartialSums>(input_.layout().partial_sums), input_.num_partial_sums(),
-                                  params.partials, params.ordinals, join_words_.as<JoinWord>()};
+                                  partials_.as<float>(), Input<uint32_t>(input_.layout().ordinals),
+                                  join_words_.as<JoinWord>()};
     MAXSIM_RETURN_IF_CUDA_ERROR(
-        LaunchAddPartials(sums, params.pass_first, params.pass_count, params.scores, device_->overlap, stream_.get()));
+        LaunchAddPartials(sums, first, count, scores_.as<float>(), device_->overlap, stream_.get()));
   }
   return absl::OkStatus();
 }
@@ -636,10 +675,12 @@ absl::Status CudaExecutor::AlignPart(const ScorePass& pass, const Query& query, 
   FinishOnError started(stream_.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*pass.memory));
-  ScoreParams params = ParamsFor(pass);
+  PortableParams params{};
+  FillFromPlan(input_.score_plan(), params);
+  FillPass(pass, params);
   params.matches = partials_.as<DeviceMatch>();
   params.query_tokens = query.num_tokens;
-  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchScore(input_.score_plan(), params, stream_.get()));
+  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchPortableKernel(input_.score_plan(), params, stream_.get()));
   const size_t bytes = matches.size() * sizeof(TokenMatch);
   MAXSIM_RETURN_IF_CUDA_ERROR(
       cudaMemcpyAsync(pinned_results_.as(), partials_.as(), bytes, cudaMemcpyDeviceToHost, stream_.get()));

@@ -21,6 +21,10 @@
 #include "kernels/cuda/runtime/repeated_launch.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/runtime/uploader.h"
+#include "kernels/cuda/score/hopper_common/document_maps.h"
+#include "kernels/cuda/score/hopper_common/params.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
+#include "kernels/cuda/score/portable/params.h"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan/score.h"
@@ -139,7 +143,7 @@ class CudaExecutor final : public Executor {
   // What a single-launch call launches (kernels/cuda/call/single_launch_call.h).
   struct SingleLaunch {
     QuantizeParams queries;  // of I8 documents, in a launch of its own before
-    ScoreParams scores;
+    StreamParams scores;
   };
   bool IsSingleLaunch() const;
   SingleLaunch SingleLaunchOf(const CudaDocuments& documents) const;
@@ -160,7 +164,14 @@ class CudaExecutor final : public Executor {
   // Orders the pass's candidates; returns no order where they are to be taken as they come.
   absl::StatusOr<CandidateOrder> OrderCandidates(const ScorePass& pass);
   absl::Status LaunchScores(const ScorePass& pass);
-  ScoreParams ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const;
+  // These fill in the parameters for the pass's candidates first .. first + count, which are scored at once.
+  void FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const;
+  void FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const;
+  void FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, WorkQueueParams& params) const;
+  StreamParams StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const;
+  // Launches the plan's kernel over them. `queries` describes the query rows for a deep kernel.
+  cudaError_t LaunchKernelOf(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
+                             const sm90::QueryMap& queries);
   // `times`: where those of the selection are noted; may be null.
   absl::Status LaunchSelection(DeviceScored* results, CallTimes* times);
   absl::Status SelectAndCopyResults();
@@ -169,7 +180,8 @@ class CudaExecutor final : public Executor {
   absl::Status AlignPart(const ScorePass& pass, const Query& query, absl::Span<const uint32_t> ordinals,
                          absl::Span<TokenMatch> matches);
   absl::Status UploadStaged(const DocumentsView& view, const CudaDocuments::Shape& shape);
-  ScoreParams ParamsFor(const ScorePass& pass) const;
+  // Fills in what does not depend on the candidates that are scored at once.
+  void FillPass(const ScorePass& pass, ScoreParams& params) const;
 
   // Calls over documents that are not in the device's memory (host_document_calls.cc).
   absl::Status TopKOfHostDocuments(const HostDocuments& documents, absl::Span<const Query> queries,

@@ -4,9 +4,10 @@
 #include <cstdint>
 
 #include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/order.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -30,10 +31,10 @@ class TileFiller {
 
  public:
   // The thread block's work begins with row_tile().
-  __device__ __forceinline__ TileFiller(const ScoreParams& params, const WorkUnitSlot& slot, int lane)
+  __device__ __forceinline__ TileFiller(const WorkQueueParams& params, const WorkUnitSlot& slot, int lane)
       : lane_(lane),
         reader_(slot, lane),
-        row_tile_(HomeOf(blockIdx.x, params)),
+        row_tile_(StartTileOf(blockIdx.x, params)),
         early_octets_(params.order.placed == nullptr ? kAlwaysEarly : params.order.early_octets) {}
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }

@@ -22,7 +22,7 @@ class WorkUnitSlot {
 
   // By one thread, where nothing else makes them.
   __device__ __forceinline__ void InitBarriers() const {
-    InitBarrier(Dealt(), kArrivals);
+    InitBarrier(Filled(), kArrivals);
     InitBarrier(Taken(), kArrivals);
   }
 
@@ -43,7 +43,7 @@ class WorkUnitSlot {
         StoreShared(slot_.Entry(lane_), unit.position, static_cast<uint32_t>(unit.begin),
                     static_cast<uint32_t>(unit.end - unit.begin), __float_as_uint(unit.scale));
       }
-      Arrive(slot_.Dealt());
+      Arrive(slot_.Filled());
       parity_ ^= 1;
     }
 
@@ -71,7 +71,7 @@ class WorkUnitSlot {
 
     // The next unit. The one before has been let go.
     __device__ __forceinline__ Candidates Read() {
-      WaitBarrier(slot_.Dealt(), parity_);
+      WaitBarrier(slot_.Filled(), parity_);
       parity_ ^= 1;
       uint2 head{};
       if (lane_ == 0) head = LoadShared64(slot_.slot_);
@@ -103,7 +103,7 @@ class WorkUnitSlot {
   __device__ __forceinline__ uint32_t Entry(int lane) const {
     return slot_ + kUnitHeadBytes + static_cast<uint32_t>(lane) * kUnitEntryBytes;
   }
-  __device__ __forceinline__ uint32_t Dealt() const { return barriers_; }
+  __device__ __forceinline__ uint32_t Filled() const { return barriers_; }
   __device__ __forceinline__ uint32_t Taken() const { return barriers_ + 8; }
 
   static constexpr uint32_t kInHalf = 1u << 31;  // beside the count

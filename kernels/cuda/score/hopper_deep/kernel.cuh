@@ -22,7 +22,7 @@
 #include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/loader.cuh"
 #include "kernels/cuda/score/hopper_deep/multiplier.cuh"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -36,7 +36,7 @@ static_assert(kDeepLoaderRegisters + 2 * kDeepMultiplierRegisters <= 3 * kDeepLa
 template <ScalarType kType, ScoreTile kTile>
 __global__ void __launch_bounds__(kDeepThreads, 1)
     DeepKernel(const __grid_constant__ DocumentMaps documents, const __grid_constant__ QueryMap queries,
-               const __grid_constant__ ScoreParams params) {
+               const __grid_constant__ DeepParams params) {
   extern __shared__ __align__(kDeepAlignment) uint8_t raw[];
   const DeepRing<kTile> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)), params);
   const WorkUnitSlot slot = ring.Slot();

@@ -12,8 +12,8 @@
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 #include "kernels/cuda/score/hopper_deep/ring.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
@@ -28,7 +28,7 @@ class DeepLoader {
   static constexpr int kOctetBytes = kOctetTokens * kDeepChunkBytes;
 
  public:
-  __device__ __forceinline__ DeepLoader(const ScoreParams& params, const DocumentMaps& documents,
+  __device__ __forceinline__ DeepLoader(const DeepParams& params, const DocumentMaps& documents,
                                         const QueryMap& queries, const Ring& ring, const WorkUnitSlot& slot, int lane)
       : p_(params), documents_(documents), queries_(queries), ring_(ring), slot_(slot), lane_(lane) {}
 
@@ -128,7 +128,7 @@ class DeepLoader {
     if (octets > 0) CopyBox(target, documents_.octets[octets - 1], chunk * kChunkColumns, row, full);
   }
 
-  const ScoreParams& p_;
+  const DeepParams& p_;
   const DocumentMaps& documents_;
   const QueryMap& queries_;
   const Ring& ring_;

@@ -13,10 +13,10 @@
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 #include "kernels/cuda/score/hopper_deep/ping_pong.cuh"
 #include "kernels/cuda/score/hopper_deep/query_tile_maxima.cuh"
 #include "kernels/cuda/score/hopper_deep/ring.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
@@ -29,7 +29,7 @@ class DeepMultiplier {
   using Sums = Value[kSetsOfQueryTile][kSums];
 
  public:
-  __device__ __forceinline__ DeepMultiplier(const ScoreParams& params, const Ring& ring, int warp, int lane)
+  __device__ __forceinline__ DeepMultiplier(const DeepParams& params, const Ring& ring, int warp, int lane)
       : p_(params),
         ring_(ring),
         warp_(warp),
@@ -45,7 +45,7 @@ class DeepMultiplier {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
     }
-    TakeQueryTile(HomeOf(blockIdx.x, p_));  // where the block's work begins
+    TakeQueryTile(StartTileOf(blockIdx.x, p_));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
       const TileHeader header = TileHeader::Load(ring_.Entry(entry_, side_), lane_);
@@ -119,7 +119,7 @@ class DeepMultiplier {
     Release(before);
   }
 
-  const ScoreParams& p_;
+  const DeepParams& p_;
   const Ring& ring_;
   const int warp_, lane_, side_;
   const PingPong ping_pong_;

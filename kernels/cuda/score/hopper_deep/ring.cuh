@@ -6,7 +6,7 @@
 #include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -17,7 +17,7 @@ class DeepRing {
   static constexpr int kQueryBytes = DeepQueryChunkBytes(kTile);
   static constexpr int kSetBytes = kQueryBytes / 2;
 
-  __device__ __forceinline__ DeepRing(uint32_t base, const ScoreParams& params)
+  __device__ __forceinline__ DeepRing(uint32_t base, const DeepParams& params)
       : base_(base),
         stages_(base + DeepLayoutOf(kTile, {params.query_resident != 0, 0}, params.num_chunks).stages),
         stage_bytes_(DeepLayoutOf(kTile, {params.query_resident != 0, 0}, 0).stage_bytes),

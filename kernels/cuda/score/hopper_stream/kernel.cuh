@@ -26,11 +26,11 @@
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_stream/loader.cuh"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/hopper_stream/rows.cuh"
 #include "kernels/cuda/score/hopper_stream/share.cuh"
 #include "kernels/cuda/score/hopper_stream/single_launch_call.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/plan/rows.h"
 
@@ -46,7 +46,7 @@ class StreamMultiplier {
   using Value = Sum<Rows::kStorage>;
 
  public:
-  __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, const StreamRing& ring, int warp, int lane)
+  __device__ __forceinline__ StreamMultiplier(const StreamParams& params, const StreamRing& ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane), rows_(params, ring, lane) {}
 
   // Takes the rows that the block begins with, where that can be told before there is a tile.
@@ -159,7 +159,7 @@ class StreamMultiplier {
     if (lane_ == 0) sums_out_[entry.position] = __fadd_rn(sum, 0.0f);
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const StreamRing& ring_;
   const int warp_;
   const int lane_;
@@ -189,7 +189,7 @@ constexpr int StreamMaxThreads(int steps) {
 // kTeams: thread blocks are in teams (StreamShares in kernels/plan/shares.h).
 template <ScalarType kType, int kSteps, bool kTeams>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
-    StreamKernel(const __grid_constant__ ScoreParams params) {
+    StreamKernel(const __grid_constant__ StreamParams params) {
   extern __shared__ __align__(128) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;

@@ -7,10 +7,10 @@
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/hopper_stream/share.cuh"
 #include "kernels/cuda/score/hopper_stream/team.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 
@@ -24,7 +24,7 @@ inline constexpr int kRingMade = 1;
 template <bool kSharedQuery, bool kScales, bool kTeams>
 class StreamLoader {
  public:
-  __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
+  __device__ __forceinline__ StreamLoader(const StreamParams& params, const StreamRing& ring, int lane)
       : p_(params), ring_(ring), lane_(lane) {}
 
   // What stands before the first copies is short and in the order of the code: after other work every jump over a few
@@ -42,18 +42,18 @@ class StreamLoader {
   // Tiles that are begun together at most, one a lane. 31, not 32: FreeStages looks for the first lane without one.
   static constexpr int kBatch = 31;
 
-  // What the block is dealt, and what it claims.
+  // Loads what the thread block is assigned, and what it claims.
   __device__ __forceinline__ void LoadShare() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit placed = share.First(), listed;
     share.ReadOrdinals(placed);
     WaitForRing();
-    share.template ReadPlaces<kScales>(placed);
-    // Two work units are under way: while one is loaded, the other looks up its places. After the first one there is a
-    // gap, which the ring, full by then, outlasts.
+    share.template ReadLocations<kScales>(placed);
+    // Two work units are under way: while one is loaded, the documents of the other are looked up. After the first one
+    // there is a gap, which the ring, full by then, outlasts.
 #pragma unroll 1
     do {
-      share.template ReadPlaces<kScales>(listed);
+      share.template ReadLocations<kScales>(listed);
       if (placed.count > 0) LoadDocuments(placed, {});
       placed = listed;
       listed = share.Next();
@@ -62,19 +62,19 @@ class StreamLoader {
     share.Finish();
   }
 
-  // The block's part of what its team is dealt, all of which is looked up at once. Documents that are cut come first of
-  // their work unit, so that their maxima meet while others are multiplied.
+  // Loads the thread block's part of what its team is assigned, all of which is looked up at once. Documents that are
+  // cut come first of their work unit, so that their maxima meet while others are multiplied.
   __device__ __forceinline__ void LoadTeam() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit units[kTeamUnits];
 #pragma unroll
     for (int c = 0; c < kTeamUnits; ++c) {
-      units[c] = share.NextDealt();
+      units[c] = share.NextAssigned();
       share.ReadOrdinals(units[c]);
     }
     WaitForRing();
 #pragma unroll
-    for (int c = 0; c < kTeamUnits; ++c) share.template ReadPlaces<kScales>(units[c]);
+    for (int c = 0; c < kTeamUnits; ++c) share.template ReadLocations<kScales>(units[c]);
     StreamTeam team(p_, lane_);
     team.Take(units);
 #pragma unroll 1
@@ -91,7 +91,7 @@ class StreamLoader {
 
   // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
   __device__ __forceinline__ void WaitForRing() const {
-    if (lane_ == 0 && p_.places.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+    if (lane_ == 0 && p_.pattern.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
   }
 
@@ -236,7 +236,7 @@ class StreamLoader {
     fresh_ = false;
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const StreamRing& ring_;
   const int lane_;
   int stage_ = 0;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/score/hopper_stream/config.h"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 
@@ -75,7 +75,7 @@ class StreamRing {
 };
 
 // The ring that the launch made room for, where rows are wide.
-__device__ __forceinline__ StreamShape SharedShape(const ScoreParams& p) {
+__device__ __forceinline__ StreamShape SharedShape(const StreamParams& p) {
   return {p.tile_tokens, p.tile_tokens * p.row_bytes, p.stages, static_cast<int32_t>(blockDim.x) / 32 - 1,
           kQueryTileTokens * StreamQueryPitch(p.row_bytes)};
 }

@@ -16,9 +16,9 @@
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/portable/ptx/mma.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/limits.h"
 #include "kernels/plan/rows.h"
@@ -122,7 +122,7 @@ class RegisterRows {
   static constexpr ScalarType kStorage = kType;
   static constexpr bool kTakenEarly = true;  // before there is a tile
 
-  __device__ __forceinline__ RegisterRows(const ScoreParams& params, const StreamRing&, int lane)
+  __device__ __forceinline__ RegisterRows(const StreamParams& params, const StreamRing&, int lane)
       : p_(params), lane_(lane) {}
 
   // Takes the rows of the row tile into registers.
@@ -190,7 +190,7 @@ class RegisterRows {
     return maxima.OfOwnRow(lane_);
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const int lane_;
   uint32_t a_[kStreamHalves][kSteps][4];
 };
@@ -202,7 +202,7 @@ class SharedRows {
   static constexpr ScalarType kStorage = kType;
   static constexpr bool kTakenEarly = false;
 
-  __device__ __forceinline__ SharedRows(const ScoreParams& params, const StreamRing& ring, int lane)
+  __device__ __forceinline__ SharedRows(const StreamParams& params, const StreamRing& ring, int lane)
       : p_(params),
         ring_(ring),
         lane_(lane),
@@ -274,7 +274,7 @@ class SharedRows {
     }
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const StreamRing& ring_;
   const int lane_;
   const uint32_t operands_;  // the lane's first one

@@ -26,10 +26,10 @@
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/loader.cuh"
 #include "kernels/cuda/score/hopper_wide/multiplier.cuh"
+#include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/hopper_wide/tail_repeater.cuh"
 #include "kernels/cuda/score/hopper_wide/tile_copier.cuh"
-#include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -47,7 +47,7 @@ inline constexpr int kRingMadeBarrier = 2;
 
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kWideThreads, 1)
-    ScoreKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ ScoreParams params) {
+    WideKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ WideParams params) {
   extern __shared__ __align__(kWideAlignment) uint8_t raw[];
   uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
   asm volatile("" : "+r"(base));  // to be kept: the compiler would compute it for every tile

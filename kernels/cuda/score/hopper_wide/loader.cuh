@@ -9,8 +9,8 @@
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"
 
@@ -19,7 +19,7 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kHalves>
 class Loader {
  public:
-  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, const WorkUnitSlot& slot,
+  __device__ __forceinline__ Loader(const WideParams& params, WideRing<kHalves> ring, const WorkUnitSlot& slot,
                                     int lane)
       : p_(params), ring_(ring), slot_(slot), lane_(lane) {}
 
@@ -87,7 +87,7 @@ class Loader {
   // Until the multiplying warps are done with the tile before.
   __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
-  const ScoreParams& p_;
+  const WideParams& p_;
   const WideRing<kHalves> ring_;
   const WorkUnitSlot& slot_;
   const int lane_;

@@ -18,9 +18,9 @@
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/hopper_wide/set_maxima.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
@@ -40,7 +40,7 @@ class Multiplier {
   using Count = typename SetMaxima<kType>::Count;
 
  public:
-  __device__ __forceinline__ Multiplier(const ScoreParams& params, WideRing<kHalves> ring, int warp, int lane)
+  __device__ __forceinline__ Multiplier(const WideParams& params, WideRing<kHalves> ring, int warp, int lane)
       : p_(params),
         ring_(ring),
         warp_(warp),
@@ -49,7 +49,7 @@ class Multiplier {
         maxima_(lane, ring.Scratch(warp), ring.Weights(warp)) {}
 
   // Starts bringing the rows that the block's work begins with. To be called before Run.
-  __device__ __forceinline__ void Begin() { TakeRows(HomeOf(blockIdx.x, p_)); }
+  __device__ __forceinline__ void Begin() { TakeRows(StartTileOf(blockIdx.x, p_)); }
 
   __device__ __forceinline__ void Run() {
     Sums sums;
@@ -258,7 +258,7 @@ class Multiplier {
     }
   }
 
-  const ScoreParams& p_;
+  const WideParams& p_;
   const WideRing<kHalves> ring_;
   const int warp_;
   const int lane_;

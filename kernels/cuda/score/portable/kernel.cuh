@@ -18,10 +18,10 @@
 
 #include "kernels/cuda/score/portable/config.h"
 #include "kernels/cuda/score/portable/document_walk.cuh"
+#include "kernels/cuda/score/portable/params.h"
 #include "kernels/cuda/score/portable/row_maxima.cuh"
 #include "kernels/cuda/score/portable/tile_loader.cuh"
 #include "kernels/cuda/score/portable/warp_tile.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 
@@ -57,7 +57,7 @@ class ScoreBlock {
   using Maxima = RowMaxima<Value, Products::kRowSlots, kAlign>;
 
  public:
-  __device__ __forceinline__ ScoreBlock(const ScoreParams& params, uint8_t* shared)
+  __device__ __forceinline__ ScoreBlock(const PortableParams& params, uint8_t* shared)
       : p_(params),
         shared_(shared),
         layout_(LayoutOf(kTile, kResident, kAlign, params.row_bytes, params.stages)),
@@ -225,7 +225,7 @@ class ScoreBlock {
     }
   }
 
-  const ScoreParams& p_;
+  const PortableParams& p_;
   uint8_t* const shared_;
   const SharedLayout layout_;
   const uint32_t shared_address_;
@@ -237,7 +237,7 @@ class ScoreBlock {
 
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
 __global__ void __launch_bounds__(TraitsOf(kTile).threads(), TraitsOf(kTile).min_blocks)
-    ScoreKernel(const __grid_constant__ ScoreParams params) {
+    PortableKernel(const __grid_constant__ PortableParams params) {
   extern __shared__ __align__(128) uint8_t shared[];
   ScoreBlock<kType, kTile, kResident, kAlign> block(params, shared);
   const int64_t share = blockIdx.x / params.row_tiles_at_once;
