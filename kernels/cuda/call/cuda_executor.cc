@@ -477,6 +477,7 @@ void CudaExecutor::FillPass(const ScorePass& pass, ScoreParams& params) const {
   params.pass_count = input_.pass_candidates();
   params.num_row_tiles = static_cast<int32_t>(input_.score_plan().num_row_tiles);
   params.row_bytes = input_.score_plan().row_bytes;
+  params.num_steps = input_.score_plan().num_steps;
 }
 
 absl::Status CudaExecutor::JoinLists() {

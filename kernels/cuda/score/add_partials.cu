@@ -15,7 +15,7 @@ constexpr int64_t kMaxGridX = 4096;
 // A thread reads so many query tiles' sums together: one after another they would each take a trip to the cache.
 constexpr int kReadsAtOnce = 16;
 
-// The place of a document in the union of its join.
+// Returns the place of a document in the union of its join.
 __device__ __forceinline__ int64_t PlaceInUnion(const JoinWord* words, uint32_t ordinal) {
   const JoinWord word = words[ordinal / 32];
   return int64_t{word.before} + __popc(word.marks & ((1u << ordinal % 32) - 1));

@@ -11,22 +11,22 @@ namespace maxsim::cuda {
 
 inline constexpr int kMaxQueryTilesOfRowTile = 8;
 
-// Candidates of one pass: the Hopper kernels count them in 32 bits, and may claim more than there are.
+// A pass has so many candidates at most: the Hopper kernels count them in 32 bits, and may claim more than there are.
 inline constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
 
 inline constexpr int kMaxQueriesOfQueryTile = kQueryTileTokens / kShortQueryTokens;
 
-// Where a query tile's sums go: element [offset + p] for the candidate at position p.
+// Says where the sums of a query tile go: to element [offset + p] for the candidate at position p.
 struct QueryTileOutput {
-  int64_t offsets[kMaxQueriesOfQueryTile];  // into `partials` or into `scores`, of every query that has rows in the
-                                            // query tile
-  int32_t num_queries;                      // 1, 2 or 4: of 32, 16 or 8 rows each; fewer may be there (offset -1)
-  // 1: what the query tile gives is added to, or picked from, afterwards (PartialSums), and p counts from the pass's
-  // first.
+  // The offset into `partials` or `scores` of every query that has rows in the query tile.
+  int64_t offsets[kMaxQueriesOfQueryTile];
+  int32_t num_queries;  // 1, 2 or 4: of 32, 16 or 8 rows each; fewer may be there (offset -1)
+  // 1: the sums are partial ones, which are added or picked from afterwards (PartialSums), and p counts from the pass's
+  // first candidate.
   int32_t to_partials;
 };
 
-// One row tile: up to eight query tiles of 32 rows that are scored against the same candidates.
+// A row tile has up to eight query tiles of 32 rows, which are scored against the same candidates.
 struct RowTile {
   int64_t first_row;        // into query_rows and row_weights
   int64_t ordinals_begin;   // into `ordinals`; -1: the candidates are the documents 0 .. num_candidates
@@ -35,7 +35,7 @@ struct RowTile {
   int32_t order_begin;      // the list's part of a CandidateOrder; the same in all row tiles of a list
   QueryTileOutput outputs[kMaxQueryTilesOfRowTile];
 
-  // For the wide kernels: documents go to the two warpgroups in turn.
+  // Returns whether a wide kernel gives the documents to its two warpgroups in turn.
   constexpr bool IsHalf() const { return num_query_tiles <= kHalfTileQueryTiles; }
 };
 
@@ -62,7 +62,9 @@ struct ScoreParams {
   int64_t pass_first;         // candidates pass_first .. pass_first + pass_count of every row tile are scored
   int64_t pass_count;
   int32_t num_row_tiles;
+  int32_t unused;
   int32_t row_bytes;  // multiple of 16
+  int32_t num_steps;  // steps of 32 bytes in a row; kernels read it and row_bytes at once, as eight aligned bytes
 };
 static_assert(std::is_trivially_copyable_v<ScoreParams> && std::has_unique_object_representations_v<ScoreParams>);
 

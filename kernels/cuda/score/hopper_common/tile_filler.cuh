@@ -1,4 +1,4 @@
-// Fills token tiles with documents: the loading warp's part that knows nothing of the ring.
+// Fills token tiles with documents: the part of the loading warp that knows nothing of the ring.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Where a document goes on that has begun in a warpgroup's last tile and not ended. Every lane has the same values.
+// Says where a document goes on that has begun in a warpgroup's last tile and not ended. Every lane has the same
+// values.
 struct OpenDocument {
   int32_t row = 0;
   int32_t tokens = 0;  // 0: there is none
@@ -19,14 +20,14 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// Used by one warp. At most kMostEnds documents end in a tile, which may not be full then. kLasts: headers say where
-// documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
+// One warp uses it. At most kMostEnds documents end in a tile, which may not be full then. With kLasts headers say
+// where documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
 template <bool kScales, int kTokens, int kMostEnds, bool kLasts>
 class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
   static constexpr int kWords = kOctets / kOctetsOfWord;
   static_assert(kOctets % kOctetsOfWord == 0);
-  // Tokens of an open document in whose time the next work unit of an order is claimed and looked up.
+  // The next work unit of an order is claimed and looked up in the time of so many tokens of an open document.
   static constexpr int32_t kNearTokens = 4 * kTokens;
 
  public:
@@ -42,10 +43,10 @@ class TileFiller {
   // Waits for the first work unit, so that IsInHalfTile can be asked.
   __device__ __forceinline__ void Begin() { Take(); }
 
-  // Whether the row tile that Begin or NextRowTile has gone on to is a half one.
+  // Returns whether the row tile that Begin or NextRowTile has gone on to is a half one.
   __device__ __forceinline__ bool IsInHalfTile() const { return unit_.in_half; }
 
-  // Fills a tile with what the open document has left and then with other documents of the row tile; one of no
+  // Fills a tile with what the open document has left and then with other documents of the row tile; the tile has no
   // octets when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
   // the caller's, is not stored.
   __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
@@ -74,15 +75,15 @@ class TileFiller {
   }
 
  private:
-  // early_octets_ where candidates are not ordered.
+  // The value of early_octets_ where candidates are not ordered.
   static constexpr int32_t kAlwaysEarly = kMostEarlyOctets + 1;
 
-  // Documents that may still end in the tile; some, where there is no bound but the octets.
+  // Returns how many documents may still end in the tile; 1 where there is no bound but the octets.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
     return kMostEnds < kOctets ? kMostEnds - __popc(header.ends) : 1;
   }
 
-  // The place of a document's last token in its octet.
+  // Returns the place of a document's last token in its octet.
   static __device__ __forceinline__ uint32_t LastOf(int32_t tokens) {
     return static_cast<uint32_t>(tokens - 1) % kOctetTokens;
   }

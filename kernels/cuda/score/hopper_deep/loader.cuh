@@ -52,7 +52,7 @@ class DeepLoader {
   }
 
  private:
-  // Loads the next tile of every side; false when there is nothing left of the row tile.
+  // Loads the next tile of every side; returns false when there is nothing left of the row tile.
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
     WaitForStage();
     int32_t pieces[kSides], octets_of_tiles = 0;
@@ -95,10 +95,10 @@ class DeepLoader {
     return true;
   }
 
-  // Until the multiplying warps are done with the chunk before.
+  // Waits until the multiplying warps are done with the chunk before.
   __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
-  // Until no resident chunk is being read.
+  // Waits until no resident chunk is being read.
   __device__ __forceinline__ void WaitForEmptyRing() const {
     DeepPlace place = at_;
     for (int32_t i = 0; i < p_.stages; ++i) {

@@ -1,4 +1,5 @@
-// The multiplying warps of the deep kernels: wgmma over the chunks of token tiles, running maxima, sums of documents.
+// The multiplying warps of the deep kernels run wgmma over the chunks of token tiles, keep running maxima, and sum
+// documents.
 //
 // A warp has one query tile of 32 rows, as two sets of 16 (its part of two m64 operands). The products of a chunk are
 // started before those of the chunk before are waited for, which is when that one's stage is let go. The last chunk's
@@ -91,7 +92,7 @@ class DeepMultiplier {
     CommitGroup();
   }
 
-  // The first N tokens of a tile.
+  // Multiplies the first N tokens of a tile, and takes their maxima.
   template <int N>
   __device__ __forceinline__ void MultiplyTile(Sums& sums, const TileEnds& ends) {
     int before = 0;

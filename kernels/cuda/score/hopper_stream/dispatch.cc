@@ -41,7 +41,6 @@ cudaError_t PrepareStreamKernels() {
 
 void FillFromPlan(const ScorePlan& plan, StreamParams& params) {
   params.tile_tokens = plan.tile_tokens;
-  params.num_steps = plan.num_steps;
   params.stages = plan.stages;
 }
 

@@ -10,9 +10,8 @@
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (docs/internals/kernels-stream.md).
 //  - A call of one query over few candidates is done by the one launch (single_launch_call.cuh). Its query rows come
-//  while the
-//    ring fills.
-//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md).
+//    while the ring fills.
+//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,10 +35,10 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The barrier of the warps that multiply.
+// The warps that multiply meet at this named barrier.
 inline constexpr int kMultipliersBarrier = 2;
 
-// A warp that multiplies. Rows: RegisterRows or SharedRows. kTeams: documents may be cut.
+// A warp that multiplies. Rows is RegisterRows or SharedRows; with kTeams documents may be cut.
 template <class Rows, bool kTeams>
 class StreamMultiplier {
   static constexpr bool kQuantized = Rows::kStorage == ScalarType::kI8;
@@ -110,8 +109,8 @@ class StreamMultiplier {
     Write(entry, maximum);
   }
 
-  // Whether the block's other tiles of the document have been added. Then `maximum` becomes that of all of them, and
-  // the slot is cleared.
+  // Returns whether the thread block's other tiles of the document have been added. Then `maximum` becomes that of all
+  // of them, and the slot is cleared.
   __device__ __forceinline__ bool IsLastOfBlock(const StreamEntry& entry, Value& maximum) const {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
@@ -172,7 +171,7 @@ class StreamMultiplier {
   static constexpr uint32_t kNoMaximum = kLowestOrdered<Value>;
 };
 
-// kSteps: groups of 16 columns in registers; 0: wide rows, in shared memory.
+// kSteps is the number of steps of a row in registers, or 0 for wide rows in shared memory.
 template <ScalarType kType, int kSteps>
 struct StreamRowsOf {
   using Type = RegisterRows<kType, kSteps>;
@@ -186,11 +185,11 @@ constexpr int StreamMaxThreads(int steps) {
   return steps > 0 ? kStreamRegisterShape.threads() : 32 * (kStreamMaxWarps + 1);
 }
 
-// kTeams: thread blocks are in teams (StreamShares in kernels/plan/shares.h).
+// With kTeams thread blocks are in teams (StreamShares in kernels/plan/shares.h).
 template <ScalarType kType, int kSteps, bool kTeams>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     StreamKernel(const __grid_constant__ StreamParams params) {
-  extern __shared__ __align__(128) uint8_t raw[];
+  extern __shared__ __align__(kStreamAlignment) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
   constexpr bool kMayBeSingleLaunch = !kShared;

@@ -16,11 +16,12 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The block's barrier behind which the loading warp may use the ring. The other warps, which make it, only arrive.
+// The named barrier of the thread block behind which the loading warp may use the ring. The other warps, which make it,
+// only arrive.
 inline constexpr int kRingMade = 1;
 
-// kSharedQuery: brings the query rows into shared memory as well. kScales: the documents have scales. kTeams: thread
-// blocks are in teams.
+// With kSharedQuery it brings the query rows into shared memory as well; with kScales the documents have scales; with
+// kTeams thread blocks are in teams.
 template <bool kSharedQuery, bool kScales, bool kTeams>
 class StreamLoader {
  public:
@@ -39,7 +40,8 @@ class StreamLoader {
   }
 
  private:
-  // Tiles that are begun together at most, one a lane. 31, not 32: FreeStages looks for the first lane without one.
+  // So many tiles at most are begun together, one a lane: 31, not 32, as FreeStages looks for the first lane without
+  // one.
   static constexpr int kBatch = 31;
 
   // Loads what the thread block is assigned, and what it claims.
@@ -89,13 +91,14 @@ class StreamLoader {
     }
   }
 
-  // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
+  // Waits for the ring while the ordinals are on their way. The offsets' page is asked for, too: that alone may take as
+  // long as a read.
   __device__ __forceinline__ void WaitForRing() const {
     if (lane_ == 0 && p_.pattern.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
   }
 
-  // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+  // Has every warp's next tile end its work. One lane sees to all: there is no hurry any more.
   __device__ __forceinline__ void End() {
 #pragma unroll 1
     for (int i = 0; i < ring_.Warps(); ++i) {
@@ -160,7 +163,7 @@ class StreamLoader {
     slot_ = (slot_ + (kTeams ? __popc(parts) : unit.count)) % kStreamSlots;
   }
 
-  // The lane whose document is number `rank` of `parts`, which are neighbours, or two.
+  // Returns the lane whose document is number `rank` of `parts`, which are neighbours, or two.
   static __device__ __forceinline__ int LaneOf(uint32_t parts, int rank) {
     return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
   }
@@ -181,12 +184,12 @@ class StreamLoader {
     __syncwarp();
   }
 
-  // The stage `ahead` of the next one.
+  // Returns the stage `ahead` of the next one.
   __device__ __forceinline__ int Stage(int ahead) const {
     return stage_ + ahead - (stage_ + ahead >= ring_.Stages() ? ring_.Stages() : 0);
   }
 
-  // Parity of the phase in which it becomes free.
+  // Returns the parity of the phase in which Stage(ahead) becomes free.
   __device__ __forceinline__ uint32_t FreeParity(int ahead) const {
     return stage_ + ahead >= ring_.Stages() ? parity_ : parity_ ^ 1;
   }
@@ -195,7 +198,8 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits for the next stage; how many are free from there on, `most` at most. Every lane has waited for all of those.
+  // Waits for the next stage; returns how many are free from there on, `most` at most. Every lane has waited for all of
+  // those.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));

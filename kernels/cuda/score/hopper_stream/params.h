@@ -49,10 +49,10 @@ struct StreamTeams {
 };
 
 struct StreamParams : HopperParams {
-  int32_t tile_tokens;  // tokens of a token tile
-  int32_t num_steps;    // steps of 32 bytes in a row
   int32_t stages;       // pipeline stages of the ring
+  int32_t tile_tokens;  // tokens of a token tile
   int32_t read_once;    // 1: the documents are more than the L2 cache keeps
+  int32_t unused;
   StreamWork work;
   SingleLaunchCall single_launch;  // for kernels with query rows in registers
   StreamTeams teams;               // behind what is read where there are none

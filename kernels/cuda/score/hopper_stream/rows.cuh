@@ -7,8 +7,8 @@
 //  - Columns are permuted inside their group of 16, alike in both operands, so that a lane reads 8 bytes at once. The
 //    tensor cores' sum of a group does not depend on its order.
 //  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the query tile; its tokens are 2 (lane % 4) and the
-//  next, of
-//    each 8. A lane ends up with the maximum of one row, OwnRow.
+//  next,
+//    of each 8. A lane ends up with the maximum of one row, OwnRow.
 #pragma once
 
 #include <cstdint>
@@ -144,7 +144,7 @@ class RegisterRows {
     }
   }
 
-  // The maximum of the lane's own row over a tile.
+  // Returns the maximum of the lane's own row over a tile.
   __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     return p_.row_bytes == kSteps * kStepBytes ? MultiplyTile<false>(tile, num_tokens)
                                                : MultiplyTile<true>(tile, num_tokens);
@@ -212,8 +212,8 @@ class SharedRows {
   // Waits for the rows that the phase of QueryFull brings.
   __device__ __forceinline__ void Take(int32_t, uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
 
-  // The maximum of the lane's own row over a tile. A tile's rows lie as they come: where that is an even multiple of 32
-  // bytes, each begins with another step (see RegisterRows).
+  // Returns the maximum of the lane's own row over a tile. A tile's rows lie as they come: where that is an even
+  // multiple of 32 bytes, each begins with another step (see RegisterRows).
   __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     StreamMaxima<Sum<kType>> maxima;
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;

@@ -1,4 +1,4 @@
-// What a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
+// Says what a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
 // documents' token tiles are numbered through, and each block has consecutive ones, as many as any other block or one
 // more. All blocks of a team come to the same numbers, by the lengths of all its documents.
 #pragma once
@@ -21,7 +21,7 @@ struct StreamPart {
   __device__ __forceinline__ bool IsWhole() const { return cut.bits == 0; }
 };
 
-// Used by one warp, whose lanes each have a document of every unit.
+// One warp uses it, whose lanes each have a document of every work unit.
 class StreamTeam {
  public:
   __device__ __forceinline__ StreamTeam(const StreamParams& params, int lane) : p_(params), lane_(lane) {}
@@ -48,7 +48,8 @@ class StreamTeam {
     end_ = begin_ + each + (rank < extra ? 1 : 0);
   }
 
-  // The block's part of the lane's document of the first work unit that has not been left; `unit` is that one.
+  // Returns the thread block's part of the lane's document of the first work unit that has not been left; `unit` is
+  // that one.
   __device__ __forceinline__ StreamPart PartOf(const StreamWorkUnit& unit) const {
     const int32_t begin = max(begin_, first_[0]), end = min(end_, first_[0] + tiles_[0]);
     if (begin >= end) return {};

@@ -10,7 +10,7 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kSteps>
 cudaError_t WideKernelLauncher<kType, kSteps>::Prepare() {
   return cudaFuncSetAttribute(WideKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              WideLayoutOf(WideHalves(kSteps)).total);
+                              WideSharedBytes(WideHalves(kSteps)));
 }
 
 template <ScalarType kType, int kSteps>

@@ -91,7 +91,6 @@ cudaError_t LaunchPortableKernel(const ScorePlan& plan, const PortableParams& pa
 void FillFromPlan(const ScorePlan& plan, PortableParams& params) {
   params.row_tiles_at_once = plan.row_tiles_at_once;
   params.blocks_per_row_tile = plan.blocks_per_row_tile;
-  params.num_steps = plan.num_steps;
   params.num_chunks = plan.num_chunks;
   params.chunks_of_chain = plan.chunks_of_chain;
   params.stages = plan.stages;

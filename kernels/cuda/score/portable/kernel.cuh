@@ -27,7 +27,8 @@
 
 namespace maxsim::cuda::sm80 {
 
-// Sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same bits.
+// Returns the sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same
+// bits.
 __device__ __forceinline__ float AddQueryTile(float weight, float maximum) {
   float sum = __fmul_rn(weight, maximum);
 #pragma unroll
@@ -69,7 +70,8 @@ class ScoreBlock {
 
   // Scores the candidates first, first + stride, ... (`count` of them) of a row tile.
   __device__ __forceinline__ void Run(const RowTile& tile, int64_t first, int64_t stride, uint32_t count) {
-    // Query tile, weights and the first candidates; the barrier keeps the previous row tile's readers apart.
+    // The query tile, its weights and the first candidates are brought; the barrier keeps the previous row tile's
+    // readers apart.
     const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
                       tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
     __syncthreads();
@@ -84,7 +86,7 @@ class ScoreBlock {
     }
     __syncthreads();
 
-    // Ring: loads run stages - 1 ahead.
+    // Loads run stages - 1 ahead in the ring.
     Walk loads, work;
     for (int stage = 0; stage < p_.stages - 1; ++stage) StartStage(loads, table, query, num_rows, stage);
 
@@ -168,8 +170,8 @@ class ScoreBlock {
     }
   }
 
-  // The warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. Two sets, used in turn: a
-  // set is written again two candidates later, and a barrier lies between.
+  // Returns the warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. There are two sets,
+  // used in turn: a set is written again two candidates later, and a barrier lies between.
   __device__ __forceinline__ Value* MaximaOf(uint32_t candidate) const {
     constexpr int kValues = kTraits.warps_tokens * kRows;
     return reinterpret_cast<Value*>(shared_ + layout_.maxima) + (candidate % 2) * kValues * (kAlign ? 2 : 1);
@@ -238,7 +240,7 @@ class ScoreBlock {
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
 __global__ void __launch_bounds__(TraitsOf(kTile).threads(), TraitsOf(kTile).min_blocks)
     PortableKernel(const __grid_constant__ PortableParams params) {
-  extern __shared__ __align__(128) uint8_t shared[];
+  extern __shared__ __align__(kPortableAlignment) uint8_t shared[];
   ScoreBlock<kType, kTile, kResident, kAlign> block(params, shared);
   const int64_t share = blockIdx.x / params.row_tiles_at_once;
   const int64_t stride = params.blocks_per_row_tile;
