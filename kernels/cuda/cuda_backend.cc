@@ -11,8 +11,11 @@
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/runtime/uploader.h"
-#include "kernels/cuda/score/hopper_common/launch.h"
-#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/score/add_partials.h"
+#include "kernels/cuda/score/hopper_deep/kernel.h"
+#include "kernels/cuda/score/hopper_stream/kernel.h"
+#include "kernels/cuda/score/hopper_wide/kernel.h"
+#include "kernels/cuda/score/portable/kernel.h"
 #include "kernels/cuda/select/join_launch.h"
 #include "kernels/cuda/select/order_candidates.h"
 #include "kernels/cuda/select/topk_launch.h"
@@ -63,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   }
   const CurrentDevice current(ordinal);
   if (!current.status().ok()) return current.status();
-  cudaError_t error = PrepareScoreKernels(device->limits.shared_bytes_per_block);
+  cudaError_t error = PreparePortableKernels(device->limits.shared_bytes_per_block);
   if (error == cudaSuccess) error = PrepareQuantizeQueries();
   if (error == cudaSuccess) error = PrepareAddPartials(device->overlap);
   if (error == cudaSuccess) error = PrepareJoin();
@@ -71,7 +74,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   if (error == cudaSuccess) error = PrepareCopyInput();
   if (error == cudaSuccess) error = PrepareGather();
   if (error == cudaSuccess && device->limits.hopper) {
-    error = sm90::PrepareScoreKernels();
+    error = sm90::PrepareStreamKernels();
+    if (error == cudaSuccess) error = sm90::PrepareWideKernels();
+    if (error == cudaSuccess) error = sm90::PrepareDeepKernels();
     if (error == cudaSuccess) error = PrepareOrderCandidates();
   }
   if (error != cudaSuccess) {

@@ -13,7 +13,7 @@ namespace maxsim {
 // (kernels/cuda/select/order_candidates.h).
 //
 // kMostOrderedCandidates is the most candidates of a list that is ordered. kMostPlacedCandidates is the room for all
-// lists, each of which takes its candidates and kOrderEntries (kernels/cuda/score/score_params.h).
+// lists, each of which takes its candidates and kOrderEntries (kernels/cuda/score/hopper_common/params.h).
 inline constexpr int64_t kMostOrderedCandidates = 16384;
 inline constexpr int64_t kMostPlacedCandidates = 65536;
 inline constexpr int32_t kMostEarlyOctets = 0x3fffffff;

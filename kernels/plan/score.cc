@@ -35,8 +35,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
     case ScoreTile::kWide128:
     case ScoreTile::kWide256:
       return type != ScalarType::kF32 && row_bytes <= kWideMaxRowBytes && limits.hopper && limits.tensor_maps &&
-             WideLayoutOf(1).total <= limits.shared_bytes_per_block &&
-             WideLayoutOf(2).total <= limits.shared_bytes_per_block;
+             WideSharedBytes(1) <= limits.shared_bytes_per_block && WideSharedBytes(2) <= limits.shared_bytes_per_block;
     case ScoreTile::kStream32:
       return type != ScalarType::kF32 && limits.hopper && StreamShapeOf(row_bytes).stages > 0 &&
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
@@ -109,7 +108,7 @@ void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& li
     plan.tile_tokens = kWideTokens;
     plan.threads = kWideThreads;
     plan.stages = WideStages(plan.num_chunks);
-    plan.shared_bytes = WideLayoutOf(plan.num_chunks).total;
+    plan.shared_bytes = WideSharedBytes(plan.num_chunks);
   } else if (IsDeep(plan.tile)) {
     const DeepShape shape = DeepShapeOf(plan.tile, plan.row_bytes, limits.shared_bytes_per_block);
     plan.num_chunks = DeepChunks(plan.row_bytes);

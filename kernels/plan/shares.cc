@@ -72,7 +72,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   if (shares.team_blocks > 1) {
     const int32_t num_teams = plan.grid() / shares.team_blocks;
     shares.blocks = num_teams * shares.team_blocks;
-    shares.dealt = total;
+    shares.assigned = total;
     shares.each = total / num_teams;
     shares.extra_until = static_cast<int32_t>(total % num_teams);
     return shares;
@@ -89,9 +89,9 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   int64_t open = open_bytes * grid / mean_bytes;
   if (tuning.assigned_percent >= 0) open = total - total * std::min(tuning.assigned_percent, 100) / 100;
   open = std::min(open, total);
-  shares.dealt = total - open;
-  shares.each = shares.dealt / grid;
-  shares.extra_until = static_cast<int32_t>(shares.dealt % grid);
+  shares.assigned = total - open;
+  shares.each = shares.assigned / grid;
+  shares.extra_until = static_cast<int32_t>(shares.assigned % grid);
   const auto claim = [&](int64_t usual_bytes, int32_t tuned) {
     const int64_t bytes = small && unequal ? kLeastClaimBytes : usual_bytes;
     const int64_t of_claim = tuned > 0 ? tuned : (bytes + mean_bytes - 1) / mean_bytes;
@@ -107,8 +107,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
 
 std::string StreamShares::ToString() const {
   if (team_blocks > 1) return absl::StrCat(total, " candidates, assigned to teams of ", team_blocks);
-  return absl::StrCat(total, " candidates, ", dealt, " assigned, ", coarse_claims, " claims of ", coarse, ", then of ",
-                      fine);
+  return absl::StrCat(total, " candidates, ", assigned, " assigned, ", coarse_claims, " claims of ", coarse,
+                      ", then of ", fine);
 }
 
 }  // namespace maxsim

@@ -23,7 +23,7 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
 // is cut has maxima in several thread blocks, which meet in device memory. Nothing is claimed then.
 struct StreamShares {
   int64_t total = 0;        // candidates of all row tiles
-  int64_t dealt = 0;        // candidates that are assigned; the others are claimed
+  int64_t assigned = 0;     // candidates that are assigned; the others are claimed
   int64_t each = 0;         // candidates that are assigned to every thread block, or team
   int32_t extra_until = 0;  // thread blocks or teams before this one are assigned one more
   // The thread blocks that take part: those of the plan, but no more than there are candidates, or than make whole
@@ -34,7 +34,7 @@ struct StreamShares {
   int32_t fine = 1;         // candidates of a fine claim
   int64_t coarse_claims = 0;
 
-  bool all_assigned() const { return dealt == total; }
+  bool all_assigned() const { return assigned == total; }
   std::string ToString() const;
 };
 

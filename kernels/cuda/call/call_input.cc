@@ -300,7 +300,7 @@ absl::Status CallInput::PlanMatches(const Query& query, absl::Span<const uint32_
   return absl::OkStatus();
 }
 
-KnownPlaces CallInput::Places(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const {
+ListPattern CallInput::Pattern(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const {
   const RowTile& first = row_tiles_.front();
   const int64_t stride = row_tiles_.size() > 1 ? row_tiles_[1].ordinals_begin - first.ordinals_begin : 0;
   const int64_t count = CandidatesOfPass(first, pass_first, pass_count);
@@ -311,13 +311,13 @@ KnownPlaces CallInput::Places(int64_t pass_first, int64_t pass_count, int64_t do
     regular = regular && CandidatesOfPass(tile, pass_first, pass_count) == count && tile.ordinals_begin == expected;
     expected += stride;
   }
-  KnownPlaces places{};
+  ListPattern pattern{};
   // The kernels divide 32-bit numbers.
-  places.regular = regular && total < int64_t{1} << 32 ? static_cast<uint32_t>(count) : 0;
-  places.ordinals_begin = first.ordinals_begin;
-  places.ordinals_stride = stride;
-  places.document_tokens = document_tokens;
-  return places;
+  pattern.regular = regular && total < int64_t{1} << 32 ? static_cast<uint32_t>(count) : 0;
+  pattern.ordinals_begin = first.ordinals_begin;
+  pattern.ordinals_stride = stride;
+  pattern.document_tokens = document_tokens;
+  return pattern;
 }
 
 OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const {
@@ -331,9 +331,9 @@ OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool alw
   return PlanOrder(score_plan_, total, mean_tokens, longest_tokens, always);
 }
 
-StreamShares CallInput::Shares(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
+StreamShares CallInput::Shares(int64_t pass_first, int64_t pass_count, const ListPattern& pattern, int64_t mean_tokens,
                                int64_t spread_tokens, const StreamTuning& tuning) const {
-  StreamCandidates candidates{0, places.regular, mean_tokens, spread_tokens};
+  StreamCandidates candidates{0, pattern.regular, mean_tokens, spread_tokens};
   for (const RowTile& tile : row_tiles_) candidates.total += CandidatesOfPass(tile, pass_first, pass_count);
   return PlanStreamShares(score_plan_, candidates, tuning);
 }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/call/slice_capacity.h"
+#include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/maxsim.h"
@@ -69,11 +70,11 @@ class CallInput {
 
   // Returns what the Hopper kernels are told of the pass over candidates pass_first .. pass_first + pass_count.
   // `document_tokens` is the length of every document, or 0 where it differs or is unknown.
-  KnownPlaces Places(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
+  ListPattern Pattern(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
 
-  // Returns how the candidates pass_first .. pass_first + pass_count are shared out to a stream kernel. `places` is
-  // what Places returns for them; StreamCandidates says what `mean_tokens` and `spread_tokens` are.
-  StreamShares Shares(int64_t pass_first, int64_t pass_count, const KnownPlaces& places, int64_t mean_tokens,
+  // Returns how the candidates pass_first .. pass_first + pass_count are shared out to a stream kernel. `pattern`
+  // is what Pattern returns for them; StreamCandidates says what `mean_tokens` and `spread_tokens` are.
+  StreamShares Shares(int64_t pass_first, int64_t pass_count, const ListPattern& pattern, int64_t mean_tokens,
                       int64_t spread_tokens, const StreamTuning& tuning) const;
 
   // Returns whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder decides. If they are, one

@@ -4,9 +4,12 @@
 
 #include "kernels/cuda/call/slice_input.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/score/add_partials.h"
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
-#include "kernels/cuda/score/hopper_common/launch.h"
-#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/score/hopper_deep/kernel.h"
+#include "kernels/cuda/score/hopper_stream/kernel.h"
+#include "kernels/cuda/score/hopper_wide/kernel.h"
+#include "kernels/cuda/score/portable/kernel.h"
 #include "kernels/cuda/select/join_launch.h"
 #include "kernels/cuda/select/order_candidates.h"
 #include "kernels/plan/order.h"
@@ -70,13 +73,10 @@ int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
       std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
 }
 
-// Returns the parameters that are the same for every launch of the pass.
-ScoreParams ScoreLauncher::ParamsFor(const ScorePass& pass) const {
+void ScoreLauncher::FillPass(const ScorePass& pass, ScoreParams& params) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;
   const InputLayout& layout = input.layout();
-  ScoreParams params{};
-  FillFromPlan(input.score_plan(), params);
   params.tokens = pass.memory->device_tokens();
   params.offsets = pass.offsets;
   params.scales = pass.scales;
@@ -86,42 +86,85 @@ ScoreParams ScoreLauncher::ParamsFor(const ScorePass& pass) const {
   params.row_tiles = workspace.DeviceInput<RowTile>(layout.row_tiles);
   params.ordinals = workspace.DeviceInput<uint32_t>(layout.ordinals);
   params.pass_count = input.pass_candidates();
-  return params;
+  params.num_row_tiles = static_cast<int32_t>(input.score_plan().num_row_tiles);
+  params.row_bytes = input.score_plan().row_bytes;
+  params.num_steps = input.score_plan().num_steps;
 }
 
-// Returns the parameters for the pass's candidates first .. first + count, which one launch scores.
-ScoreParams ScoreLauncher::ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const {
+void ScoreLauncher::FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const {
+  FillPass(pass, params);
+  params.scores = context_.workspace.scores.as<float>();
+  params.partials = context_.workspace.partials.as<float>();
+  params.pass_first = first;
+  params.pass_count = count;
+}
+
+void ScoreLauncher::FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const {
+  FillScores(pass, first, count, params);
+  params.pattern = context_.workspace.input.Pattern(first, count, pass.document_tokens);
+  params.claims = context_.workspace.claims.as<uint32_t>();
+}
+
+void ScoreLauncher::FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
+                                  WorkQueueParams& params) const {
+  const ScorePlan& plan = context_.workspace.input.score_plan();
+  FillHopper(pass, first, count, params);
+  params.claim_candidates = ClaimCandidates(pass);
+  params.start_tiles = StartTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
+                                      static_cast<int32_t>(plan.num_half_tiles), params.pattern.regular);
+  params.order = order;
+}
+
+StreamParams ScoreLauncher::StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;
   const ScorePlan& plan = input.score_plan();
-  ScoreParams params = ParamsFor(pass);
-  params.scores = workspace.scores.as<float>();
-  params.partials = workspace.partials.as<float>();
-  params.claims = workspace.claims.as<uint32_t>();
-  params.pass_first = first;
-  params.pass_count = count;
-  params.claim_candidates = ClaimCandidates(pass);
-  if (IsHopper(plan.tile)) params.places = input.Places(first, count, pass.document_tokens);
-  if (IsWide(plan.tile) || IsDeep(plan.tile)) {
-    params.homes = HomeTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
-                                 static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
-  }
-  if (IsStream(plan.tile)) {
-    const StreamShares shares =
-        input.Shares(first, count, params.places, pass.mean_tokens, pass.spread_tokens, context_.tuning.stream);
-    params.work = StreamWork::Of(shares);
-    params.teams = StreamTeams::Of(shares, workspace.team_words.as<uint32_t>());
-    // Row tiles over the same documents read them one after the other.
-    const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
-    const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
-    params.read_once = bytes > context_.device.cache_bytes ? 1 : 0;
-  }
+  StreamParams params{};
+  sm90::FillFromPlan(plan, params);
+  FillHopper(pass, first, count, params);
+  const StreamShares shares =
+      input.Shares(first, count, params.pattern, pass.mean_tokens, pass.spread_tokens, context_.tuning.stream);
+  params.work = StreamWork::Of(shares);
+  params.teams = StreamTeams::Of(shares, workspace.team_words.as<uint32_t>());
+  // Row tiles over the same documents read them one after the other.
+  const int64_t readers = params.pattern.ordinals_stride == 0 ? plan.num_row_tiles : 1;
+  const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
+  params.read_once = bytes > context_.device.cache_bytes ? 1 : 0;
   return params;
+}
+
+cudaError_t ScoreLauncher::LaunchKernel(const ScorePass& pass, int64_t first, int64_t count,
+                                        const CandidateOrder& order, const sm90::QueryMap& queries) const {
+  const ScorePlan& plan = context_.workspace.input.score_plan();
+  const cudaStream_t stream = context_.workspace.stream.get();
+  context_.trace.team_blocks = 0;
+  if (IsStream(plan.tile)) {
+    const StreamParams params = StreamParamsOf(pass, first, count);
+    context_.trace.team_blocks = params.teams.blocks;
+    return sm90::LaunchStreamKernel(plan, params, stream);
+  }
+  if (IsWide(plan.tile)) {
+    WideParams params{};
+    sm90::FillFromPlan(plan, params);
+    FillWorkQueue(pass, first, count, order, params);
+    return sm90::LaunchWideKernel(plan, *pass.memory->maps(), params, stream);
+  }
+  if (IsDeep(plan.tile)) {
+    DeepParams params{};
+    sm90::FillFromPlan(plan, params);
+    FillWorkQueue(pass, first, count, order, params);
+    return sm90::LaunchDeepKernel(plan, *pass.memory->maps(), queries, params, stream);
+  }
+  PortableParams params{};
+  FillFromPlan(plan, params);
+  FillScores(pass, first, count, params);
+  return LaunchPortableKernel(plan, params, stream);
 }
 
 absl::Status ScoreLauncher::LaunchScores(const ScorePass& pass) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;
+  const InputLayout& layout = input.layout();
   const ScorePlan& plan = input.score_plan();
   const cudaStream_t stream = workspace.stream.get();
   if (input.num_unions() > 0) MAXSIM_RETURN_IF_ERROR(JoinLists());
@@ -130,31 +173,32 @@ absl::Status ScoreLauncher::LaunchScores(const ScorePass& pass) const {
   MAXSIM_ASSIGN_OR_RETURN(order, OrderCandidates(pass));
   sm90::QueryMap query_map;
   if (IsDeep(plan.tile)) {
-    MAXSIM_RETURN_IF_ERROR(sm90::DescribeQueries(plan.type, ParamsFor(pass).query_rows, input.num_rows(),
-                                                 plan.row_bytes, plan.tile, query_map));
+    ScoreParams params{};
+    FillPass(pass, params);
+    MAXSIM_RETURN_IF_ERROR(
+        sm90::DescribeQueries(plan.type, params.query_rows, input.num_rows(), plan.row_bytes, plan.tile, query_map));
   }
+  const PartialSumsCall sums = {workspace.DeviceInput<PartialSums>(layout.partial_sums), input.num_partial_sums(),
+                                workspace.partials.as<float>(), workspace.DeviceInput<uint32_t>(layout.ordinals),
+                                workspace.join_words.as<JoinWord>()};
   for (int64_t first = pass.first; first < end; first += input.pass_candidates()) {
-    ScoreParams params = ScoresOf(pass, first, std::min(input.pass_candidates(), end - first));
-    params.order = order;
-    context_.trace.team_blocks = params.teams.blocks;
-    MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
-                                    ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream)
-                                    : LaunchScore(plan, params, stream));
-    const PartialSumsCall sums = {workspace.DeviceInput<PartialSums>(input.layout().partial_sums),
-                                  input.num_partial_sums(), params.partials, params.ordinals,
-                                  workspace.join_words.as<JoinWord>()};
+    const int64_t count = std::min(input.pass_candidates(), end - first);
+    MAXSIM_RETURN_IF_CUDA_ERROR(LaunchKernel(pass, first, count, order, query_map));
     MAXSIM_RETURN_IF_CUDA_ERROR(
-        LaunchAddPartials(sums, params.pass_first, params.pass_count, params.scores, context_.device.overlap, stream));
+        LaunchAddPartials(sums, first, count, workspace.scores.as<float>(), context_.device.overlap, stream));
   }
   return absl::OkStatus();
 }
 
 absl::Status ScoreLauncher::LaunchMatches(const ScorePass& pass, int32_t query_tokens) const {
   const Workspace& workspace = context_.workspace;
-  ScoreParams params = ParamsFor(pass);
+  const ScorePlan& plan = workspace.input.score_plan();
+  PortableParams params{};
+  FillFromPlan(plan, params);
+  FillPass(pass, params);
   params.matches = workspace.partials.as<DeviceMatch>();
   params.query_tokens = query_tokens;
-  return MAXSIM_CUDA_STATUS(LaunchScore(workspace.input.score_plan(), params, workspace.stream.get()));
+  return MAXSIM_CUDA_STATUS(LaunchPortableKernel(plan, params, workspace.stream.get()));
 }
 
 SingleLaunch ScoreLauncher::SingleLaunchOf(const CudaDocuments& documents) const {
@@ -164,7 +208,7 @@ SingleLaunch ScoreLauncher::SingleLaunchOf(const CudaDocuments& documents) const
   const uint8_t* const host_input = workspace.pinned_input.as<uint8_t>();
   const ScorePass pass = ScorePass::Over(documents, input.most_candidates());
   SingleLaunch launch{};
-  launch.scores = ScoresOf(pass, 0, pass.count);
+  launch.scores = StreamParamsOf(pass, 0, pass.count);
   launch.scores.ordinals = reinterpret_cast<const uint32_t*>(host_input + layout.ordinals);
   SingleLaunchCall& call = launch.scores.single_launch;
   call.state = workspace.single_launch_state.as<SingleLaunchState>();
@@ -184,12 +228,11 @@ SingleLaunch ScoreLauncher::SingleLaunchOf(const CudaDocuments& documents) const
   return launch;
 }
 
-absl::Status ScoreLauncher::LaunchSingle(const CudaDocuments& documents, const SingleLaunch& launch) const {
+absl::Status ScoreLauncher::LaunchSingle(const SingleLaunch& launch) const {
   const Workspace& workspace = context_.workspace;
   const cudaStream_t stream = workspace.stream.get();
   if (launch.queries.rows != nullptr) MAXSIM_RETURN_IF_CUDA_ERROR(LaunchQuantizeQueries(launch.queries, stream));
-  return MAXSIM_CUDA_STATUS(
-      sm90::LaunchScore(workspace.input.score_plan(), documents.maps(), sm90::QueryMap{}, launch.scores, stream));
+  return MAXSIM_CUDA_STATUS(sm90::LaunchStreamKernel(workspace.input.score_plan(), launch.scores, stream));
 }
 
 }  // namespace maxsim::cuda

@@ -1,6 +1,8 @@
-// Fills in the parameters of the scoring kernels and launches them. Everything that an executor knows of ScoreParams is
-// in this file and its .cc.
+// Fills in the parameters of the scoring kernels and launches them. Everything that an executor knows of ScoreParams
+// and of the structs derived from it is in this file and its .cc.
 #pragma once
+
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -11,6 +13,9 @@
 #include "kernels/cuda/call/quantize_launch.h"
 #include "kernels/cuda/call/score_pass.h"
 #include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/score/hopper_common/document_maps.h"
+#include "kernels/cuda/score/hopper_common/params.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda {
@@ -19,7 +24,7 @@ namespace maxsim::cuda {
 // launch the same, for plans of one type, row width and grid.
 struct SingleLaunch {
   QuantizeParams queries;  // the rounding of the query, a launch of its own before; `rows` is null unless it is wanted
-  ScoreParams scores;
+  StreamParams scores;
 
   int32_t team_blocks() const { return scores.teams.blocks; }
 };
@@ -43,14 +48,23 @@ class ScoreLauncher {
   // Returns what LaunchSingle is to launch for a slice that is a single-launch call over `documents`. It reads the
   // input in workspace.pinned_input and writes the results to workspace.pinned_results.
   SingleLaunch SingleLaunchOf(const CudaDocuments& documents) const;
-  absl::Status LaunchSingle(const CudaDocuments& documents, const SingleLaunch& launch) const;
+  absl::Status LaunchSingle(const SingleLaunch& launch) const;
 
  private:
   absl::Status JoinLists() const;
   absl::StatusOr<CandidateOrder> OrderCandidates(const ScorePass& pass) const;
   int32_t ClaimCandidates(const ScorePass& pass) const;
-  ScoreParams ParamsFor(const ScorePass& pass) const;
-  ScoreParams ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const;
+  // Fills in what is the same for every launch of the pass.
+  void FillPass(const ScorePass& pass, ScoreParams& params) const;
+  // These fill in the parameters for the pass's candidates first .. first + count, which one launch scores.
+  void FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const;
+  void FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const;
+  void FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
+                     WorkQueueParams& params) const;
+  StreamParams StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const;
+  // Launches the plan's kernel over these candidates. `queries` describes the query rows to a deep kernel.
+  cudaError_t LaunchKernel(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
+                           const sm90::QueryMap& queries) const;
 
   const CallContext context_;
 };

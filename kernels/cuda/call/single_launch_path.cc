@@ -27,7 +27,7 @@ absl::Status SingleLaunchPath::Run() const {
 
 absl::Status SingleLaunchPath::Launch() const {
   const ScoreLauncher launcher(context_);
-  return launcher.LaunchSingle(documents_, launcher.SingleLaunchOf(documents_));
+  return launcher.LaunchSingle(launcher.SingleLaunchOf(documents_));
 }
 
 // Calls over the same documents for as many results of as many candidates launch alike: their input differs, and lies
@@ -45,7 +45,7 @@ absl::Status SingleLaunchPath::LaunchOrReplay() const {
   context_.trace.team_blocks = key.launch.team_blocks();
   absl::Status started =
       workspace.repeated_launch.Start(workspace.stream.get(), {reinterpret_cast<const uint8_t*>(&key), sizeof(key)},
-                                      [&] { return launcher.LaunchSingle(documents_, key.launch); });
+                                      [&] { return launcher.LaunchSingle(key.launch); });
   context_.trace.graph_replayed = workspace.repeated_launch.last_was_graph();
   return started;
 }

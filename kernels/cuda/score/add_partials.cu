@@ -1,9 +1,10 @@
 // The scores of queries whose query tiles gave partial sums: added in the order of query tiles, the last step of the
 // order of additions, and for joined lists picked from the union's.
+#include "kernels/cuda/score/add_partials.h"
+
 #include <algorithm>
 
 #include "kernels/cuda/runtime/grid_order.cuh"
-#include "kernels/cuda/score/score_launch.h"
 
 namespace maxsim::cuda {
 namespace {
@@ -14,23 +15,23 @@ constexpr int64_t kMaxGridX = 4096;
 // A thread reads so many query tiles' sums together: one after another they would each take a trip to the cache.
 constexpr int kReadsAtOnce = 16;
 
-// The place of a document in the union of its join.
+// Returns the place of a document in the union of its join.
 __device__ __forceinline__ int64_t PlaceInUnion(const JoinWord* words, uint32_t ordinal) {
   const JoinWord word = words[ordinal / 32];
   return int64_t{word.before} + __popc(word.marks & ((1u << ordinal % 32) - 1));
 }
 
 __global__ void __launch_bounds__(kThreads)
-    AddBlocks(PartialSumsCall blocks, int64_t pass_first, int64_t pass_count, float* scores) {
+    AddBlocks(PartialSumsCall call, int64_t pass_first, int64_t pass_count, float* scores) {
   WaitForEarlierGrids();
-  const PartialSums sum = blocks.sums[blockIdx.y];
+  const PartialSums sum = call.sums[blockIdx.y];
   const int64_t count = min(pass_count, sum.num_candidates - pass_first);
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += gridDim.x * int64_t{kThreads}) {
     int64_t place = i;
     if (sum.words_begin >= 0) {
-      place = PlaceInUnion(blocks.words + sum.words_begin, blocks.ordinals[sum.ordinals_begin + pass_first + i]);
+      place = PlaceInUnion(call.words + sum.words_begin, call.ordinals[sum.ordinals_begin + pass_first + i]);
     }
-    const float* block = blocks.partials + sum.partials_offset + place;
+    const float* block = call.partials + sum.partials_offset + place;
     float score = 0;  // so that it never becomes -0
     for (int64_t first = 0; first < sum.num_query_tiles; first += kReadsAtOnce) {
       float of_block[kReadsAtOnce];
@@ -49,12 +50,12 @@ __global__ void __launch_bounds__(kThreads)
 
 cudaError_t PrepareAddPartials(bool& overlap) { return FindGridOrder(AddBlocks, overlap); }
 
-cudaError_t LaunchAddPartials(const PartialSumsCall& blocks, int64_t pass_first, int64_t pass_count, float* scores,
+cudaError_t LaunchAddPartials(const PartialSumsCall& call, int64_t pass_first, int64_t pass_count, float* scores,
                               bool overlap, cudaStream_t stream) {
-  if (blocks.num_sums == 0 || pass_count <= 0) return cudaSuccess;
+  if (call.num_sums == 0 || pass_count <= 0) return cudaSuccess;
   const int64_t columns = std::min((pass_count + kThreads - 1) / kThreads, kMaxGridX);
-  const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(blocks.num_sums));
-  return LaunchOverlappingIf(overlap, AddBlocks, grid, kThreads, 0, stream, blocks, pass_first, pass_count, scores);
+  const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(call.num_sums));
+  return LaunchOverlappingIf(overlap, AddBlocks, grid, kThreads, 0, stream, call, pass_first, pass_count, scores);
 }
 
 }  // namespace maxsim::cuda

@@ -9,6 +9,7 @@
 #include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/select/block_scan.cuh"
 #include "kernels/limits.h"
+#include "kernels/plan/order.h"
 #include "kernels/plan/select.h"
 
 namespace maxsim::cuda {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_common/params.h"
 
 namespace maxsim::cuda {
 

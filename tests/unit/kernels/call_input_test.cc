@@ -79,15 +79,15 @@ class CallInputTest : public testing::Test {
   CallInput input_;
 };
 
-TEST_F(CallInputTest, AllDocumentsAreKnownPlaces) {
+TEST_F(CallInputTest, AllDocumentsHaveARegularPattern) {
   Add(600, 0);  // three row tiles
-  const KnownPlaces places = Plan().Places(0, kNumDocuments, 180);
+  const ListPattern pattern = Plan().Pattern(0, kNumDocuments, 180);
   EXPECT_TRUE(IsWide(input_.score_plan().tile));
   EXPECT_EQ(input_.score_plan().num_row_tiles, 3);
-  EXPECT_EQ(places.regular, kNumDocuments);
-  EXPECT_EQ(places.ordinals_begin, -1);
-  EXPECT_EQ(places.ordinals_stride, 0);
-  EXPECT_EQ(places.document_tokens, 180);
+  EXPECT_EQ(pattern.regular, kNumDocuments);
+  EXPECT_EQ(pattern.ordinals_begin, -1);
+  EXPECT_EQ(pattern.ordinals_stride, 0);
+  EXPECT_EQ(pattern.document_tokens, 180);
 }
 
 TEST_F(CallInputTest, AShortCallIsPlannedAsOne) {
@@ -102,30 +102,30 @@ TEST_F(CallInputTest, AShortCallIsPlannedAsOne) {
   EXPECT_TRUE(IsWide(tile(18000)));
 }
 
-TEST_F(CallInputTest, ListsOfEqualLengthAreKnownPlaces) {
+TEST_F(CallInputTest, ListsOfEqualLengthHaveARegularPattern) {
   for (int i = 0; i < 3; ++i) Add(200, 70);
-  const KnownPlaces places = Plan().Places(0, 70, 0);
+  const ListPattern pattern = Plan().Pattern(0, 70, 0);
   EXPECT_EQ(input_.score_plan().num_row_tiles, 3);
-  EXPECT_EQ(places.regular, 70u);
-  EXPECT_EQ(places.ordinals_begin, 0);
-  EXPECT_EQ(places.ordinals_stride, 70);
-  EXPECT_EQ(places.document_tokens, 0);
+  EXPECT_EQ(pattern.regular, 70u);
+  EXPECT_EQ(pattern.ordinals_begin, 0);
+  EXPECT_EQ(pattern.ordinals_stride, 70);
+  EXPECT_EQ(pattern.document_tokens, 0);
 }
 
 TEST_F(CallInputTest, APassHasItsPart) {
   for (int i = 0; i < 3; ++i) Add(200, 70);
   Plan();
-  EXPECT_EQ(input_.Places(0, 30, 0).regular, 30u);
-  EXPECT_EQ(input_.Places(30, 30, 0).regular, 30u);
-  EXPECT_EQ(input_.Places(60, 30, 0).regular, 10u);
-  EXPECT_EQ(input_.Places(90, 30, 0).regular, 0u);
+  EXPECT_EQ(input_.Pattern(0, 30, 0).regular, 30u);
+  EXPECT_EQ(input_.Pattern(30, 30, 0).regular, 30u);
+  EXPECT_EQ(input_.Pattern(60, 30, 0).regular, 10u);
+  EXPECT_EQ(input_.Pattern(90, 30, 0).regular, 0u);
 }
 
 TEST_F(CallInputTest, OtherListsAreNot) {
   Add(200, 70);
   Add(200, 71);
   EXPECT_EQ(Plan().Places(0, 71, 0).regular, 0u) << "of unequal length";
-  EXPECT_EQ(input_.Places(0, 70, 0).regular, 70u) << "as far as they are equal";
+  EXPECT_EQ(input_.Pattern(0, 70, 0).regular, 70u) << "as far as they are equal";
 
   Clear();
   Add(600, 70);  // three row tiles of one list, and then others
@@ -194,30 +194,30 @@ TEST(DocumentsShapeTest, SaysHowLengthsDiffer) {
   EXPECT_EQ(shape({0}).spread_tokens, 0);
 }
 
-TEST(HomeTilesTest, EveryBlockHasOne) {
+TEST(StartTilesTest, EveryBlockHasOne) {
   for (const int32_t grid : {1, 2, 131, 132, 144}) {
     for (const int32_t tiles : {1, 2, 3, 5, 7, 64, 66, 131, 132, 133, 1000, 65536, 1 << 20}) {
-      const HomeTiles homes = HomeTiles::Of(grid, tiles, 0, 1000);
-      ScoreParams params{};
+      const StartTiles start = StartTiles::Of(grid, tiles, 0, 1000);
+      WorkQueueParams params{};
       params.num_row_tiles = tiles;
-      params.homes = homes;
+      params.start_tiles = start;
       std::vector<int32_t> blocks(static_cast<size_t>(tiles));
       for (uint32_t block = 0; block < static_cast<uint32_t>(grid); ++block) {
-        ASSERT_EQ(homes.Quotient(block), block / static_cast<uint32_t>(tiles)) << block << " of " << tiles;
-        ++blocks[static_cast<size_t>(HomeOf(block, params))];
+        ASSERT_EQ(start.Quotient(block), block / static_cast<uint32_t>(tiles)) << block << " of " << tiles;
+        ++blocks[static_cast<size_t>(StartTileOf(block, params))];
       }
       for (int32_t t = 0; t < tiles; ++t) {
-        ASSERT_EQ(blocks[static_cast<size_t>(t)], homes.blocks + (t < homes.extra ? 1 : 0)) << t << " of " << tiles;
+        ASSERT_EQ(blocks[static_cast<size_t>(t)], start.blocks + (t < start.extra ? 1 : 0)) << t << " of " << tiles;
       }
     }
   }
-  EXPECT_EQ(HomeTiles::Of(132, 5, 0, 1000).dealt[0], 750u / 26);
-  EXPECT_EQ(HomeTiles::Of(132, 5, 0, 1000).dealt[1], 750u / 27);
-  EXPECT_EQ(HomeTiles::Of(132, 1, 0, 3).dealt[0], 1u) << "fewer candidates than blocks";
-  EXPECT_EQ(HomeTiles::Of(132, 200, 0, 1000).dealt[0], 0u) << "row tiles without a block";
-  EXPECT_EQ(HomeTiles::Of(132, 5, 2, 1000).dealt[0], 500u / 26) << "those of half tiles are to help";
-  EXPECT_EQ(HomeTiles::Of(132, 5, 1, 1000).dealt[0], 750u / 26) << "they are few";
-  EXPECT_EQ(HomeTiles::Of(132, 5, 5, 1000).dealt[0], 750u / 26) << "all are";
+  EXPECT_EQ(StartTiles::Of(132, 5, 0, 1000).assigned[0], 750u / 26);
+  EXPECT_EQ(StartTiles::Of(132, 5, 0, 1000).assigned[1], 750u / 27);
+  EXPECT_EQ(StartTiles::Of(132, 1, 0, 3).assigned[0], 1u) << "fewer candidates than blocks";
+  EXPECT_EQ(StartTiles::Of(132, 200, 0, 1000).assigned[0], 0u) << "row tiles without a block";
+  EXPECT_EQ(StartTiles::Of(132, 5, 2, 1000).assigned[0], 500u / 26) << "those of half tiles are to help";
+  EXPECT_EQ(StartTiles::Of(132, 5, 1, 1000).assigned[0], 750u / 26) << "they are few";
+  EXPECT_EQ(StartTiles::Of(132, 5, 5, 1000).assigned[0], 750u / 26) << "all are";
 }
 
 // A query's rows lie where each kernel looks for them, and rows that it lacks are zeros.

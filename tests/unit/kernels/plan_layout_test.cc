@@ -1,6 +1,9 @@
 // Tests that the parts of every kernel's shared memory are aligned, fit, and do not overlap.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cuda/score/hopper_common/config.h"
@@ -8,6 +11,7 @@
 #include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/portable/config.h"
+#include "kernels/cuda/score/shared_arrays.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "tests/unit/kernels/plan_fixture.h"
@@ -49,11 +53,6 @@ TEST(PlanTest, EightRowsLieInDifferentBanks) {
 }
 
 TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
-  EXPECT_EQ(kDeepQuery % kDeepAlignment, 0);
-  EXPECT_EQ(TileEntryBytes(kDeepMostPieces) % 16, 0);
-  EXPECT_EQ(kDeepNotes % 8, 0);
-  EXPECT_EQ(kDeepFull % 8, 0);
-  EXPECT_EQ(kDeepEmpty % 8, 0);
   for (ScoreTile tile : {ScoreTile::kDeep128, ScoreTile::kDeep256}) {
     const int32_t query = TraitsOf(tile).rows * kDeepChunkBytes;
     const int32_t tokens = kDeepTokens * kDeepChunkBytes * DeepTilesOfStage(tile);
@@ -61,9 +60,11 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
       const DeepShape shape = DeepShapeOf(tile, row_bytes, kHopper.shared_bytes_per_block);
       ASSERT_GE(shape.stages, kDeepMinResidentStages) << row_bytes;
       const DeepLayout layout = DeepLayoutOf(tile, shape, DeepChunks(row_bytes));
+      EXPECT_EQ(layout.query % kDeepAlignment, 0);
+      EXPECT_GE(layout.query, static_cast<int32_t>(sizeof(DeepHead)));
       EXPECT_EQ(layout.stages % kDeepAlignment, 0);
       EXPECT_EQ(layout.stage_bytes % kDeepAlignment, 0);
-      EXPECT_EQ(layout.stages, kDeepQuery + (shape.query_resident ? DeepChunks(row_bytes) * query : 0));
+      EXPECT_EQ(layout.stages, layout.query + (shape.query_resident ? DeepChunks(row_bytes) * query : 0));
       EXPECT_EQ(layout.stage_bytes, tokens + (shape.query_resident ? 0 : query));
       EXPECT_EQ(layout.total, layout.stages + shape.stages * layout.stage_bytes);
       EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
@@ -72,32 +73,54 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
 }
 
+// The offset of a member of WideShared or DeepHead is a multiple of what its reads and writes want.
+template <int32_t kHalves>
+void CheckWideShared() {
+  using Shared = WideShared<kHalves>;
+  static_assert(std::is_trivially_copyable_v<Shared> && std::is_standard_layout_v<Shared>);
+  EXPECT_EQ(offsetof(Shared, tiles), 0u);
+  EXPECT_EQ(sizeof(Shared::tiles[0]) % kWideAlignment, 0u);
+  EXPECT_EQ(offsetof(Shared, entries) % 16, 0u);
+  EXPECT_EQ(sizeof(Shared::entries[0]) % 16, 0u);
+  EXPECT_EQ(sizeof(Shared::entries[0]), static_cast<size_t>(kTileHeaderBytes + kWideMostEnds * kTilePieceBytes));
+  EXPECT_EQ(sizeof(Shared::notes[0]), static_cast<size_t>(kWideMostEnds * kPieceNoteBytes));
+  EXPECT_EQ(offsetof(Shared, scratch) % 16, 0u);
+  EXPECT_EQ(offsetof(Shared, weights) % 16, 0u);
+  EXPECT_EQ(offsetof(Shared, slot) % 16, 0u);
+  EXPECT_EQ(offsetof(Shared, described) % 8, 0u);
+  EXPECT_EQ(sizeof(Shared) - offsetof(Shared, described), (4u * WideStages(kHalves) + kUnitBarriers) * 8)
+      << "the kernel makes the barriers as one array";
+  EXPECT_EQ(WideSharedBytes(kHalves), static_cast<int32_t>(sizeof(Shared)));
+  EXPECT_LE(WideSharedBytes(kHalves), kHopper.shared_bytes_per_block);
+}
+
 // In the shared memory of wide kernels swizzled stages begin at multiples of 1,024, and barriers at multiples of 8.
 TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
-  for (int32_t halves : {1, 2}) {
-    const WideLayout layout = WideLayoutOf(halves);
-    EXPECT_EQ(layout.stage_bytes % kWideAlignment, 0);
-    EXPECT_EQ(layout.entries, WideStages(halves) * layout.stage_bytes);
-    EXPECT_EQ(layout.entries % 16, 0);
-    EXPECT_EQ(layout.described % 8, 0);
-    EXPECT_EQ(TileEntryBytes(kWideMostEnds) % 16, 0);
-    EXPECT_EQ(layout.notes - layout.entries, WideStages(halves) * TileEntryBytes(kWideMostEnds));
-    EXPECT_EQ(layout.scratch - layout.notes, WideStages(halves) * kWideMostEnds * kPieceNoteBytes);
-    EXPECT_EQ(layout.scratch % 16, 0);
-    EXPECT_EQ(layout.weights - layout.scratch, kWideMultipliers * kWideMostEnds * kWideEndBytes);
-    EXPECT_EQ(layout.weights % 16, 0);
-    EXPECT_EQ(layout.slot - layout.weights, kWideMultipliers * kQueryTileTokens * 4);
-    EXPECT_EQ(layout.slot % 16, 0);
-    EXPECT_EQ(layout.described - layout.slot, kUnitSlotBytes);
-    EXPECT_EQ(layout.full - layout.described, WideStages(halves) * 8);
-    EXPECT_EQ(layout.whole - layout.full, WideStages(halves) * 8);
-    EXPECT_EQ(layout.empty - layout.whole, WideStages(halves) * 8);
-    EXPECT_EQ(layout.slot_barriers - layout.empty, WideStages(halves) * 8);
-    EXPECT_EQ(layout.total - layout.slot_barriers, kUnitBarrierBytes);
-    EXPECT_LE(layout.total, kHopper.shared_bytes_per_block);
-  }
+  CheckWideShared<1>();
+  CheckWideShared<2>();
   EXPECT_EQ(WideHalves(4), 1);
   EXPECT_EQ(WideHalves(5), 2);
+}
+
+TEST(PlanTest, PartsOfADeepHeadAreAligned) {
+  static_assert(std::is_trivially_copyable_v<DeepHead> && std::is_standard_layout_v<DeepHead>);
+  EXPECT_EQ(sizeof(DeepHead::entries[0][0]) % 16, 0u);
+  EXPECT_EQ(offsetof(DeepHead, notes) % 8, 0u);
+  EXPECT_EQ(offsetof(DeepHead, full) % 8, 0u);
+  EXPECT_EQ(offsetof(DeepHead, empty) % 8, 0u);
+  EXPECT_EQ(offsetof(DeepHead, slot_barriers) % 8, 0u);
+  EXPECT_EQ(offsetof(DeepHead, slot) % 16, 0u);
+}
+
+// Arrays follow one another without gaps, but for what the next one's alignment asks for.
+TEST(SharedArraysTest, AnArrayBeginsAtAMultipleOfItsAlignment) {
+  SharedArrays arrays(128);
+  EXPECT_EQ(arrays.TakeBytes(48, 16), 0);
+  EXPECT_EQ(arrays.Take<uint32_t>(3), 48);
+  EXPECT_EQ(arrays.Take<uint64_t>(2), 64) << "four bytes are left out";
+  EXPECT_EQ(arrays.Take<uint8_t>(1), 80);
+  EXPECT_EQ(arrays.TakeBytes(1024, 1024), 1024);
+  EXPECT_EQ(arrays.bytes(), 2048);
 }
 
 // Every row that a stream kernel takes has a ring that fits, whose parts are aligned and do not overlap.

@@ -47,7 +47,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   }
   if (IsWide(plan.tile)) {
     EXPECT_TRUE(limits.hopper);
-    EXPECT_EQ(plan.shared_bytes, WideLayoutOf(WideHalves(plan.num_steps)).total);
+    EXPECT_EQ(plan.shared_bytes, WideSharedBytes(WideHalves(plan.num_steps)));
     EXPECT_EQ(plan.stages, WideStages(WideHalves(plan.num_steps)));
     EXPECT_GE(plan.num_chunks * kWideHalfBytes, plan.row_bytes);
     EXPECT_LE(plan.num_steps, 8);

@@ -31,7 +31,7 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
           SCOPED_TRACE(testing::Message() << num_sms << " blocks, mean " << mean_tokens << " + " << spread_tokens
                                           << ", " << percent << " %: " << shares.ToString());
           const int64_t grid = plan.grid();
-          EXPECT_EQ(shares.each * grid + shares.extra_until, shares.dealt);
+          EXPECT_EQ(shares.each * grid + shares.extra_until, shares.assigned);
           EXPECT_LT(shares.extra_until, grid);
           EXPECT_TRUE(shares.coarse >= 1 && shares.coarse <= 32 && shares.fine >= 1 && shares.fine <= shares.coarse);
           EXPECT_GE(shares.coarse_claims, 0);
@@ -40,8 +40,8 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
             ASSERT_EQ(block * shares.each + std::min<int64_t>(block, shares.extra_until), next);
             next += shares.each + (block < shares.extra_until ? 1 : 0);
           }
-          EXPECT_EQ(next, shares.dealt);
-          const int64_t coarse_end = shares.dealt + shares.coarse_claims * shares.coarse;
+          EXPECT_EQ(next, shares.assigned);
+          const int64_t coarse_end = shares.assigned + shares.coarse_claims * shares.coarse;
           EXPECT_LE(coarse_end, total) << "only the last claim is cut short";
         }
       }
@@ -55,7 +55,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
     const ScorePlan plan = *PlanScore(type, 128, {{1, total}}, kHopper);
     const StreamShares shares = PlanStreamShares(plan, {total, /*regular=*/0, mean_tokens, /*spread_tokens=*/0});
-    return (shares.total - shares.dealt) * mean_tokens * plan.row_bytes / grid;
+    return (shares.total - shares.assigned) * mean_tokens * plan.row_bytes / grid;
   };
   const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
     return static_cast<double>(total * mean_tokens * row_bytes) / static_cast<double>(grid);
@@ -241,7 +241,7 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
                             {total, /*regular=*/0, 376, spread_tokens});
   };
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 1000}}, kHopper)->grid();
-  EXPECT_NEAR(static_cast<double>(shares(128, 1000, 629).dealt), 500, 1);
+  EXPECT_NEAR(static_cast<double>(shares(128, 1000, 629).assigned), 500, 1);
   EXPECT_EQ(shares(128, 1000, 629).coarse, 1);
   EXPECT_EQ(shares(128, 1000, 629).fine, 1);
   EXPECT_TRUE(shares(128, 1000, 0).all_assigned());
@@ -252,8 +252,8 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_FALSE(shares(128, 7 * grid, 629).all_assigned());
   // Large shares keep back what the spread takes, but not less than those of equal documents.
   const StreamShares large = shares(128, 20000, 629);
-  EXPECT_NEAR(static_cast<double>(large.total - large.dealt), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
-  EXPECT_EQ(shares(128, 1000000, 629).dealt, shares(128, 1000000, 0).dealt);
+  EXPECT_NEAR(static_cast<double>(large.total - large.assigned), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
+  EXPECT_EQ(shares(128, 1000000, 629).assigned, shares(128, 1000000, 0).assigned);
   EXPECT_EQ(large.coarse, 2);
 }
 

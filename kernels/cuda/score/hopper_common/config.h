@@ -1,4 +1,4 @@
-// Token tiles of the Hopper kernels that hold many query rows: what plan and kernels both compute from.
+// The token tiles of the Hopper kernels that hold many query rows: what plan and kernels both compute from.
 //
 // Documents lie in a tile end to end, whatever their lengths, each from the next *octet* (eight tokens) on; one may
 // begin in one tile and end in another. So a tile is full until there are no more documents, but for a wide one, which
@@ -10,28 +10,47 @@
 
 namespace maxsim {
 
-// What tensor copies and wgmma can tell apart: swizzled rows come in eights, and a thread's sums too.
+// Tensor copies and wgmma tell no fewer tokens apart: swizzled rows come in eights, and a thread's sums too.
 inline constexpr int32_t kOctetTokens = 8;
 
 // Returns the octets that so many tokens of a document take.
 constexpr int32_t OctetsIn(int32_t tokens) { return (tokens + kOctetTokens - 1) / kOctetTokens; }
 
+// Returns the octets of a token tile.
 constexpr int32_t TileOctets(int32_t tile_tokens) { return tile_tokens / kOctetTokens; }
 
 inline constexpr int32_t kTileHeaderBytes = 32;
 inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 
-// What the loading warp notes of a piece for those who copy it and repeat its last token.
+// The loading warp notes so much of a piece for those who copy it and repeat its last token.
 inline constexpr int32_t kPieceNoteBytes = 8;
 
-// The slot that a work unit is handed over in (kernels/cuda/score/hopper_common/work_unit_slot.cuh): row tile
-// and count, and of up to 32 candidates position, rows and scale. It has two barriers.
+// A work unit is handed over in a slot (work_unit_slot.cuh), which has row tile and count, and of up to 32 candidates
+// position, rows and scale. The slot has so many barriers, of 8 bytes as every barrier.
 inline constexpr int32_t kUnitHeadBytes = 16;
 inline constexpr int32_t kUnitEntryBytes = 16;
-inline constexpr int32_t kUnitSlotBytes = kUnitHeadBytes + 32 * kUnitEntryBytes;
-inline constexpr int32_t kUnitBarrierBytes = 2 * 8;
+inline constexpr int32_t kUnitBarriers = 2;
 
-// Returns the bytes of the description of a tile of so many pieces at most.
-constexpr int32_t TileEntryBytes(int32_t most_pieces) { return kTileHeaderBytes + most_pieces * kTilePieceBytes; }
+// The structs below are room in shared memory. Kernels read and write it by address, in words of 8 or 16 bytes: what is
+// in it say token_tile.cuh and work_unit_slot.cuh.
+
+// Room for the description of a token tile of at most kMostPieces pieces.
+template <int32_t kMostPieces>
+struct alignas(16) TileSpace {
+  uint8_t header[kTileHeaderBytes];
+  uint8_t pieces[kMostPieces][kTilePieceBytes];
+};
+
+// Room for what is noted of the pieces of a token tile.
+template <int32_t kMostPieces>
+struct alignas(8) NotesSpace {
+  uint8_t notes[kMostPieces][kPieceNoteBytes];
+};
+
+// Room for a work unit.
+struct alignas(16) WorkUnitSpace {
+  uint8_t head[kUnitHeadBytes];
+  uint8_t entries[32][kUnitEntryBytes];
+};
 
 }  // namespace maxsim

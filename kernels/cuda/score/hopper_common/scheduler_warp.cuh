@@ -2,9 +2,9 @@
 // documents, while another warp describes the token tiles that earlier work units make.
 #pragma once
 
+#include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/hopper_common/work_queue.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -12,7 +12,7 @@ namespace maxsim::cuda::sm90 {
 template <bool kScales>
 class SchedulerWarp {
  public:
-  __device__ __forceinline__ SchedulerWarp(const ScoreParams& params, const WorkUnitSlot& slot, int lane)
+  __device__ __forceinline__ SchedulerWarp(const WorkQueueParams& params, const WorkUnitSlot& slot, int lane)
       : queue_(params, lane), writer_(slot, lane) {}
 
   // A work unit is in the slot, the next one is looked up meanwhile and the claim of a third one asked for. A work unit
@@ -24,7 +24,7 @@ class SchedulerWarp {
     do {
       if (queue_.IsOrdered()) writer_.WaitUntilFree();
       unit = queue_.Next();
-      queue_.template Place<kScales>(unit);
+      queue_.template Locate<kScales>(unit);
       if (unit.count > 0 && !queue_.IsOrdered()) queue_.AskAhead();
       writer_.Write(unit);
     } while (unit.count > 0);

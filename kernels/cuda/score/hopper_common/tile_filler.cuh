@@ -1,16 +1,18 @@
-// Fills token tiles with documents: the loading warp's part that knows nothing of the ring.
+// Fills token tiles with documents: the part of the loading warp that knows nothing of the ring.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/plan/order.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Where a document goes on that has begun in a warpgroup's last tile and not ended. Every lane has the same values.
+// Says where a document goes on that has begun in a warpgroup's last tile and not ended. Every lane has the same
+// values.
 struct OpenDocument {
   int32_t row = 0;
   int32_t tokens = 0;  // 0: there is none
@@ -18,22 +20,22 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// Used by one warp. At most kMostEnds documents end in a tile, which may not be full then. kLasts: headers say where
-// documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
+// One warp uses it. At most kMostEnds documents end in a tile, which may not be full then. With kLasts headers say
+// where documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
 template <bool kScales, int kTokens, int kMostEnds, bool kLasts>
 class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
   static constexpr int kWords = kOctets / kOctetsOfWord;
   static_assert(kOctets % kOctetsOfWord == 0);
-  // Tokens of an open document in whose time the next work unit of an order is claimed and looked up.
+  // The next work unit of an order is claimed and looked up in the time of so many tokens of an open document.
   static constexpr int32_t kNearTokens = 4 * kTokens;
 
  public:
   // The thread block's work begins with row_tile().
-  __device__ __forceinline__ TileFiller(const ScoreParams& params, const WorkUnitSlot& slot, int lane)
+  __device__ __forceinline__ TileFiller(const WorkQueueParams& params, const WorkUnitSlot& slot, int lane)
       : lane_(lane),
         reader_(slot, lane),
-        row_tile_(HomeOf(blockIdx.x, params)),
+        row_tile_(StartTileOf(blockIdx.x, params)),
         early_octets_(params.order.placed == nullptr ? kAlwaysEarly : params.order.early_octets) {}
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
@@ -41,10 +43,10 @@ class TileFiller {
   // Waits for the first work unit, so that IsInHalfTile can be asked.
   __device__ __forceinline__ void Begin() { Take(); }
 
-  // Whether the row tile that Begin or NextRowTile has gone on to is a half one.
+  // Returns whether the row tile that Begin or NextRowTile has gone on to is a half one.
   __device__ __forceinline__ bool IsInHalfTile() const { return unit_.in_half; }
 
-  // Fills a tile with what the open document has left and then with other documents of the row tile; one of no
+  // Fills a tile with what the open document has left and then with other documents of the row tile; the tile has no
   // octets when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
   // the caller's, is not stored.
   __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
@@ -73,15 +75,15 @@ class TileFiller {
   }
 
  private:
-  // early_octets_ where candidates are not ordered.
+  // The value of early_octets_ where candidates are not ordered.
   static constexpr int32_t kAlwaysEarly = kMostEarlyOctets + 1;
 
-  // Documents that may still end in the tile; some, where there is no bound but the octets.
+  // Returns how many documents may still end in the tile; 1 where there is no bound but the octets.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
     return kMostEnds < kOctets ? kMostEnds - __popc(header.ends) : 1;
   }
 
-  // The place of a document's last token in its octet.
+  // Returns the place of a document's last token in its octet.
   static __device__ __forceinline__ uint32_t LastOf(int32_t tokens) {
     return static_cast<uint32_t>(tokens - 1) % kOctetTokens;
   }

@@ -1,15 +1,15 @@
-// Which candidates of which row tile a thread block scores: work units, claimed from a counter a row tile, so
-// that thread blocks that are done early help the others.
+// Says which candidates of which row tile a thread block scores: work units, claimed from a counter a row tile, so that
+// thread blocks that are done early help the others.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/document_place.cuh"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_common/document_location.cuh"
+#include "kernels/cuda/score/hopper_common/params.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Candidates of one row tile. Used by one warp.
+// Candidates of one row tile. One warp uses it.
 struct WorkUnit {
   int32_t row_tile = 0;
   bool in_half = false;  // the row tile is a half one
@@ -24,39 +24,39 @@ struct WorkUnit {
   float scale = 1;  // of a quantised document
 };
 
-// A block begins in the row tile that its number names, of which it is dealt two or three quarters of its share
-// (HomeTiles): that costs no round trip. Then it claims from the same row tile, then takes a row tile that nobody has,
-// then helps wherever candidates are left.
+// A thread block starts in the row tile that its number names, of which it is assigned two or three quarters of its
+// share (StartTiles): that costs no round trip. Then it claims from the same row tile, then takes a row tile that
+// nobody has, then helps wherever candidates are left.
 //
-// Where the candidates are ordered (params.order), a block begins with one work unit of the order and claims others one
-// by one. What is said of candidates below is then said of work units of the order.
+// Where the candidates are ordered (params.order), a thread block begins with one work unit of the order and claims
+// others one by one. What is said of candidates below is then said of work units of the order.
 //
 // params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
-// tile, row tiles taken beyond the first gridDim.x, blocks that have finished.
+// tile, row tiles taken beyond the first gridDim.x, thread blocks that have finished.
 class WorkQueue {
  public:
-  __device__ __forceinline__ WorkQueue(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
-    Enter(HomeOf(blockIdx.x, params));
-    const uint32_t each = DealtEach(row_tile_, in_pass_);
-    next_dealt_ = min(params.homes.Quotient(blockIdx.x) * each, in_pass_);
-    dealt_end_ = min(next_dealt_ + each, in_pass_);
+  __device__ __forceinline__ WorkQueue(const WorkQueueParams& params, int lane) : p_(params), lane_(lane) {
+    Enter(StartTileOf(blockIdx.x, params));
+    const uint32_t each = AssignedEach(row_tile_, in_pass_);
+    next_assigned_ = min(params.start_tiles.Quotient(blockIdx.x) * each, in_pass_);
+    assigned_end_ = min(next_assigned_ + each, in_pass_);
   }
 
   __device__ __forceinline__ bool IsOrdered() const { return p_.order.placed != nullptr; }
 
   // Asks for the claim that Next will need, so that it need not wait as long.
   __device__ __forceinline__ void AskAhead() {
-    if (next_dealt_ < dealt_end_ || is_asked_) return;
+    if (next_assigned_ < assigned_end_ || is_asked_) return;
     Ask();
     is_asked_ = true;
   }
 
-  // The next work unit, without places; one of no candidates when all are claimed.
+  // Returns the next work unit, without locations; one of no candidates when all are claimed.
   __device__ __forceinline__ WorkUnit Next() {
-    if (next_dealt_ < dealt_end_) {
-      const uint32_t first = next_dealt_;
-      next_dealt_ += kDealtUnit;
-      return Make(first, kDealtUnit, dealt_end_);
+    if (next_assigned_ < assigned_end_) {
+      const uint32_t first = next_assigned_;
+      next_assigned_ += kAssignedUnit;
+      return Make(first, kAssignedUnit, assigned_end_);
     }
     AskAhead();
     is_asked_ = false;
@@ -66,23 +66,24 @@ class WorkQueue {
     return Make(first, static_cast<uint32_t>(p_.claim_candidates), in_pass_);
   }
 
-  // Looks up the places of the work unit's documents. Of a work unit of the order that says how many they are.
+  // Looks up where the work unit's documents lie. For a work unit of the order it also finds how many they are.
   template <bool kScales>
-  __device__ __forceinline__ void Place(WorkUnit& unit) const {
+  __device__ __forceinline__ void Locate(WorkUnit& unit) const {
     if (IsOrdered()) {
-      if (unit.count > 0) PlaceOrdered(unit);
+      if (unit.count > 0) LocateOrdered(unit);
       return;
     }
     if (lane_ >= unit.count) return;
-    const int64_t ordinals = p_.places.regular != 0
-                                 ? p_.places.ordinals_begin + unit.row_tile * p_.places.ordinals_stride
+    const int64_t ordinals = p_.pattern.regular != 0
+                                 ? p_.pattern.ordinals_begin + unit.row_tile * p_.pattern.ordinals_stride
                                  : p_.row_tiles[unit.row_tile].ordinals_begin;
     unit.position = unit.first + lane_;
     unit.ordinal = ordinals < 0 ? unit.position : p_.ordinals[ordinals + unit.position];
-    ReadPlace<kScales>(p_, unit);
+    ReadLocation<kScales>(p_, unit);
   }
 
-  // To be called once, after the last Next. The last block zeroes the counters for the next launch.
+  // Ends the claims; to be called once, after the last Next. The last thread block zeroes the counters for the next
+  // launch.
   __device__ __forceinline__ void Finish() const {
     uint32_t before = 0;
     if (lane_ == 0) {
@@ -95,7 +96,7 @@ class WorkQueue {
   }
 
  private:
-  static constexpr uint32_t kDealtUnit = 32;
+  static constexpr uint32_t kAssignedUnit = 32;
   static constexpr uint32_t kNone = ~uint32_t{0};
 
   __device__ __forceinline__ WorkUnit Make(uint32_t first, uint32_t count, uint32_t end) const {
@@ -107,7 +108,7 @@ class WorkQueue {
     return unit;
   }
 
-  __device__ __forceinline__ void PlaceOrdered(WorkUnit& unit) const {
+  __device__ __forceinline__ void LocateOrdered(WorkUnit& unit) const {
     const int32_t begin = p_.row_tiles[unit.row_tile].order_begin;
     uint32_t bound = 0;
     if (lane_ < 2) bound = p_.order.units[begin + 1 + unit.first + lane_];
@@ -121,19 +122,20 @@ class WorkQueue {
     unit.scale = candidate.scale;
   }
 
-  // Blocks that begin in this row tile.
-  __device__ __forceinline__ int32_t Homes(int32_t row_tile) const {
-    return p_.homes.blocks + (row_tile < p_.homes.extra ? 1 : 0);
+  // Returns how many thread blocks start in this row tile.
+  __device__ __forceinline__ int32_t StartingBlocks(int32_t row_tile) const {
+    return p_.start_tiles.blocks + (row_tile < p_.start_tiles.extra ? 1 : 0);
   }
-  // Candidates that each of those is dealt, one behind the other; claims begin behind all of them.
-  __device__ __forceinline__ uint32_t DealtEach(int32_t row_tile, uint32_t in_pass) const {
-    if (IsOrdered()) return Homes(row_tile) == 0 ? 0 : 1;
-    if (p_.places.regular != 0) return p_.homes.dealt[row_tile < p_.homes.extra ? 1 : 0];
-    return p_.homes.Dealt(in_pass, Homes(row_tile));
+  // Returns the candidates that are assigned to each of those, one thread block's behind the other's; claims begin
+  // behind all of them.
+  __device__ __forceinline__ uint32_t AssignedEach(int32_t row_tile, uint32_t in_pass) const {
+    if (IsOrdered()) return StartingBlocks(row_tile) == 0 ? 0 : 1;
+    if (p_.pattern.regular != 0) return p_.start_tiles.assigned[row_tile < p_.start_tiles.extra ? 1 : 0];
+    return p_.start_tiles.Assigned(in_pass, StartingBlocks(row_tile));
   }
   __device__ __forceinline__ uint32_t InPass(int32_t row_tile) const {
     if (IsOrdered()) return p_.order.units[p_.row_tiles[row_tile].order_begin];
-    if (p_.places.regular != 0) return p_.places.regular;
+    if (p_.pattern.regular != 0) return p_.pattern.regular;
     const int64_t count = min(p_.pass_count, p_.row_tiles[row_tile].num_candidates - p_.pass_first);
     return static_cast<uint32_t>(max(count, int64_t{0}));
   }
@@ -142,17 +144,17 @@ class WorkQueue {
     row_tile_ = row_tile;
     in_half_ = p_.half_tiles == kSomeHalfTiles ? p_.row_tiles[row_tile].IsHalf() : p_.half_tiles == kAllHalfTiles;
     in_pass_ = InPass(row_tile);
-    dealt_ = Homes(row_tile) * DealtEach(row_tile, in_pass_);
+    assigned_ = StartingBlocks(row_tile) * AssignedEach(row_tile, in_pass_);
   }
   __device__ __forceinline__ void Ask() {
     const uint32_t count = IsOrdered() ? 1 : static_cast<uint32_t>(p_.claim_candidates);
     if (lane_ == 0) claimed_ = atomicAdd(p_.claims + row_tile_, count);
   }
-  __device__ __forceinline__ uint32_t Claimed() const { return dealt_ + __shfl_sync(0xffffffffu, claimed_, 0); }
+  __device__ __forceinline__ uint32_t Claimed() const { return assigned_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
   // Leaves an exhausted row tile for one that has candidates left and claims some; kNone when there is none.
   __device__ __forceinline__ uint32_t FindWork() {
-    // Row tiles that no block began with.
+    // First come row tiles that no thread block started with.
     while (static_cast<uint32_t>(p_.num_row_tiles) > gridDim.x) {
       uint32_t taken = 0;
       if (lane_ == 0) taken = atomicAdd(p_.claims + p_.num_row_tiles, 1u);
@@ -162,7 +164,7 @@ class WorkQueue {
       Ask();
       if (const uint32_t first = Claimed(); first < in_pass_) return first;
     }
-    // Any that others still work on, from the next one round.
+    // Then come all that others still work on, from the next one round.
     const int32_t start = row_tile_ + 1;
     for (int32_t seen = 0; seen < p_.num_row_tiles; seen += 32) {
       const int32_t mine = (start + seen + lane_) % p_.num_row_tiles;
@@ -170,7 +172,7 @@ class WorkQueue {
       if (seen + lane_ < p_.num_row_tiles) {
         const uint32_t claimed = *static_cast<volatile uint32_t*>(p_.claims + mine);
         const uint32_t in_pass = InPass(mine);
-        open = Homes(mine) * DealtEach(mine, in_pass) + claimed < in_pass;
+        open = StartingBlocks(mine) * AssignedEach(mine, in_pass) + claimed < in_pass;
       }
       for (uint32_t left = __ballot_sync(0xffffffffu, open); left != 0; left &= left - 1) {
         Enter((start + seen + __ffs(static_cast<int>(left)) - 1) % p_.num_row_tiles);
@@ -181,14 +183,14 @@ class WorkQueue {
     return kNone;
   }
 
-  const ScoreParams& p_;
+  const WorkQueueParams& p_;
   const int lane_;
   int32_t row_tile_ = 0;
   bool in_half_ = false;
   // Counts of a pass, kMaxPassCandidates at most, and claims beyond.
-  uint32_t in_pass_ = 0;  // candidates of row_tile_ in this pass
-  uint32_t dealt_ = 0;    // of them to blocks that begin there
-  uint32_t next_dealt_ = 0, dealt_end_ = 0;
+  uint32_t in_pass_ = 0;   // candidates of row_tile_ in this pass
+  uint32_t assigned_ = 0;  // of them, those that are assigned to thread blocks that start there
+  uint32_t next_assigned_ = 0, assigned_end_ = 0;
   uint32_t claimed_ = 0;   // lane 0: what the last Ask returned ...
   bool is_asked_ = false;  // ... which no Next has used
 };

@@ -1,5 +1,5 @@
-// How a work unit (up to 32 candidates of one row tile) comes from the scheduler warp, which claims candidates and
-// looks them up, to the warp that describes token tiles: by a slot in shared memory.
+// Hands a work unit (up to 32 candidates of one row tile) from the scheduler warp, which claims candidates and looks
+// them up, to the warp that describes token tiles: by a slot in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Addresses of a slot of kUnitSlotBytes, and of its two barriers, which are fresh at first.
+// Has the addresses of a WorkUnitSpace and of its kUnitBarriers barriers, which are fresh at first.
 class WorkUnitSlot {
  public:
   __device__ __forceinline__ WorkUnitSlot(uint32_t slot, uint32_t barriers) : slot_(slot), barriers_(barriers) {}
 
-  // At either barrier: every lane of a warp.
+  // Every lane of a warp arrives at either barrier.
   static constexpr int kArrivals = kWritingLanes;
 
-  // By one thread, where nothing else makes them.
+  // Makes the barriers; one thread calls it, where nothing else makes them.
   __device__ __forceinline__ void InitBarriers() const {
-    InitBarrier(Dealt(), kArrivals);
+    InitBarrier(Filled(), kArrivals);
     InitBarrier(Taken(), kArrivals);
   }
 
-  // The warp that claims: work units one after another, each when the one before has been let go.
+  // The warp that claims writes work units one after another, each when the one before has been let go.
   class Writer {
    public:
     __device__ __forceinline__ Writer(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
@@ -43,7 +43,7 @@ class WorkUnitSlot {
         StoreShared(slot_.Entry(lane_), unit.position, static_cast<uint32_t>(unit.begin),
                     static_cast<uint32_t>(unit.end - unit.begin), __float_as_uint(unit.scale));
       }
-      Arrive(slot_.Dealt());
+      Arrive(slot_.Filled());
       parity_ ^= 1;
     }
 
@@ -64,14 +64,14 @@ class WorkUnitSlot {
     float scale = 1;
   };
 
-  // The warp that describes tiles.
+  // The warp that describes tiles reads work units.
   class Reader {
    public:
     __device__ __forceinline__ Reader(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
 
-    // The next unit. The one before has been let go.
+    // Returns the next work unit. The one before has been let go.
     __device__ __forceinline__ Candidates Read() {
-      WaitBarrier(slot_.Dealt(), parity_);
+      WaitBarrier(slot_.Filled(), parity_);
       parity_ ^= 1;
       uint2 head{};
       if (lane_ == 0) head = LoadShared64(slot_.slot_);
@@ -103,7 +103,7 @@ class WorkUnitSlot {
   __device__ __forceinline__ uint32_t Entry(int lane) const {
     return slot_ + kUnitHeadBytes + static_cast<uint32_t>(lane) * kUnitEntryBytes;
   }
-  __device__ __forceinline__ uint32_t Dealt() const { return barriers_; }
+  __device__ __forceinline__ uint32_t Filled() const { return barriers_; }
   __device__ __forceinline__ uint32_t Taken() const { return barriers_ + 8; }
 
   static constexpr uint32_t kInHalf = 1u << 31;  // beside the count

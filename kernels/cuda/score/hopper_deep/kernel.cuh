@@ -11,7 +11,8 @@
 //  - A document's last octet of eight rows may go on with another document's, or with zeros past the last one, and what
 //    lies behind a tile's last document is anything: such products are masked, or come to nothing. Columns past a row's
 //    end are zeros.
-//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md). A row is one chain.
+//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md). A row is one
+//    chain.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,12 +23,12 @@
 #include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/loader.cuh"
 #include "kernels/cuda/score/hopper_deep/multiplier.cuh"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
-// would wait for ever.
+// A thread has so many registers once the roles are known. The thread block has what it was launched with, 168 a
+// thread; to ask for more would wait for ever.
 inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
 inline constexpr int kDeepLoaderRegisters = 56;
 inline constexpr int kDeepMultiplierRegisters = 224;
@@ -36,11 +37,11 @@ static_assert(kDeepLoaderRegisters + 2 * kDeepMultiplierRegisters <= 3 * kDeepLa
 template <ScalarType kType, ScoreTile kTile>
 __global__ void __launch_bounds__(kDeepThreads, 1)
     DeepKernel(const __grid_constant__ DocumentMaps documents, const __grid_constant__ QueryMap queries,
-               const __grid_constant__ ScoreParams params) {
+               const __grid_constant__ DeepParams params) {
   extern __shared__ __align__(kDeepAlignment) uint8_t raw[];
   const DeepRing<kTile> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)), params);
   const WorkUnitSlot slot = ring.Slot();
-  // From one lane, so that the compiler knows it to be the same for the whole warp.
+  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   const FetchedParams fetched(params, warp);
   if (threadIdx.x == 0) {

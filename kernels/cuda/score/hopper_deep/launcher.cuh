@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/score/hopper_common/launch.h"
 #include "kernels/cuda/score/hopper_deep/kernel.cuh"
+#include "kernels/cuda/score/hopper_deep/kernel.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -20,7 +20,7 @@ cudaError_t DeepKernelLauncher<kType, kTile>::Prepare() {
 
 template <ScalarType kType, ScoreTile kTile>
 cudaError_t DeepKernelLauncher<kType, kTile>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
-                                                     const QueryMap& queries, const ScoreParams& params,
+                                                     const QueryMap& queries, const DeepParams& params,
                                                      cudaStream_t stream) {
   return LaunchKernel(DeepKernel<kType, kTile>, plan.grid(), plan.threads, static_cast<size_t>(plan.shared_bytes),
                       stream, maps, queries, params);

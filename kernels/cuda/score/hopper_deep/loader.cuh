@@ -12,8 +12,8 @@
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 #include "kernels/cuda/score/hopper_deep/ring.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
@@ -28,7 +28,7 @@ class DeepLoader {
   static constexpr int kOctetBytes = kOctetTokens * kDeepChunkBytes;
 
  public:
-  __device__ __forceinline__ DeepLoader(const ScoreParams& params, const DocumentMaps& documents,
+  __device__ __forceinline__ DeepLoader(const DeepParams& params, const DocumentMaps& documents,
                                         const QueryMap& queries, const Ring& ring, const WorkUnitSlot& slot, int lane)
       : p_(params), documents_(documents), queries_(queries), ring_(ring), slot_(slot), lane_(lane) {}
 
@@ -52,7 +52,7 @@ class DeepLoader {
   }
 
  private:
-  // Loads the next tile of every side; false when there is nothing left of the row tile.
+  // Loads the next tile of every side; returns false when there is nothing left of the row tile.
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
     WaitForStage();
     int32_t pieces[kSides], octets_of_tiles = 0;
@@ -95,10 +95,10 @@ class DeepLoader {
     return true;
   }
 
-  // Until the multiplying warps are done with the chunk before.
+  // Waits until the multiplying warps are done with the chunk before.
   __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
-  // Until no resident chunk is being read.
+  // Waits until no resident chunk is being read.
   __device__ __forceinline__ void WaitForEmptyRing() const {
     DeepPlace place = at_;
     for (int32_t i = 0; i < p_.stages; ++i) {
@@ -128,7 +128,7 @@ class DeepLoader {
     if (octets > 0) CopyBox(target, documents_.octets[octets - 1], chunk * kChunkColumns, row, full);
   }
 
-  const ScoreParams& p_;
+  const DeepParams& p_;
   const DocumentMaps& documents_;
   const QueryMap& queries_;
   const Ring& ring_;

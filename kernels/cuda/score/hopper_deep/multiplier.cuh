@@ -1,4 +1,5 @@
-// The multiplying warps of the deep kernels: wgmma over the chunks of token tiles, running maxima, sums of documents.
+// The multiplying warps of the deep kernels run wgmma over the chunks of token tiles, keep running maxima, and sum
+// documents.
 //
 // A warp has one query tile of 32 rows, as two sets of 16 (its part of two m64 operands). The products of a chunk are
 // started before those of the chunk before are waited for, which is when that one's stage is let go. The last chunk's
@@ -13,10 +14,10 @@
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 #include "kernels/cuda/score/hopper_deep/ping_pong.cuh"
 #include "kernels/cuda/score/hopper_deep/query_tile_maxima.cuh"
 #include "kernels/cuda/score/hopper_deep/ring.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
@@ -29,7 +30,7 @@ class DeepMultiplier {
   using Sums = Value[kSetsOfQueryTile][kSums];
 
  public:
-  __device__ __forceinline__ DeepMultiplier(const ScoreParams& params, const Ring& ring, int warp, int lane)
+  __device__ __forceinline__ DeepMultiplier(const DeepParams& params, const Ring& ring, int warp, int lane)
       : p_(params),
         ring_(ring),
         warp_(warp),
@@ -45,7 +46,7 @@ class DeepMultiplier {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[s][i] = 0;
     }
-    TakeQueryTile(HomeOf(blockIdx.x, p_));  // where the block's work begins
+    TakeQueryTile(StartTileOf(blockIdx.x, p_));  // where the block's work begins
     while (true) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);
       const TileHeader header = TileHeader::Load(ring_.Entry(entry_, side_), lane_);
@@ -91,7 +92,7 @@ class DeepMultiplier {
     CommitGroup();
   }
 
-  // The first N tokens of a tile.
+  // Multiplies the first N tokens of a tile, and takes their maxima.
   template <int N>
   __device__ __forceinline__ void MultiplyTile(Sums& sums, const TileEnds& ends) {
     int before = 0;
@@ -119,7 +120,7 @@ class DeepMultiplier {
     Release(before);
   }
 
-  const ScoreParams& p_;
+  const DeepParams& p_;
   const Ring& ring_;
   const int warp_, lane_, side_;
   const PingPong ping_pong_;

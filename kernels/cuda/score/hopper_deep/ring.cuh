@@ -1,12 +1,13 @@
-// The shared memory of a deep kernel's thread block, by address (kernels/cuda/score/hopper_deep/config.h).
+// Addresses in the shared memory of a deep kernel: a DeepHead, and what DeepLayout says.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_deep/config.h"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_deep/params.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -16,40 +17,52 @@ class DeepRing {
   static constexpr int kSides = DeepTilesOfStage(kTile);
   static constexpr int kQueryBytes = DeepQueryChunkBytes(kTile);
   static constexpr int kSetBytes = kQueryBytes / 2;
+  static constexpr int kQuery = DeepLayoutOf(kTile, {}, 0).query;
 
-  __device__ __forceinline__ DeepRing(uint32_t base, const ScoreParams& params)
+  __device__ __forceinline__ DeepRing(uint32_t base, const DeepParams& params)
       : base_(base),
         stages_(base + DeepLayoutOf(kTile, {params.query_resident != 0, 0}, params.num_chunks).stages),
         stage_bytes_(DeepLayoutOf(kTile, {params.query_resident != 0, 0}, 0).stage_bytes),
         tokens_(params.query_resident != 0 ? 0 : kQueryBytes) {}
 
-  // A chunk of the row tile: two sets of kSetBytes, which have every query tile's first and last 16 rows.
-  __device__ __forceinline__ uint32_t ResidentQuery(int chunk) const {
-    return base_ + kDeepQuery + chunk * kQueryBytes;
-  }
+  // A chunk of the row tile has two sets of kSetBytes, which have every query tile's first and last 16 rows.
+  __device__ __forceinline__ uint32_t ResidentQuery(int chunk) const { return base_ + kQuery + chunk * kQueryBytes; }
   __device__ __forceinline__ uint32_t StreamedQuery(int stage) const { return stages_ + stage * stage_bytes_; }
-  // A chunk of a token tile.
+  // Returns the address of a chunk of a token tile.
   __device__ __forceinline__ uint32_t Tokens(int stage, int side) const {
     return stages_ + stage * stage_bytes_ + tokens_ + side * kDeepTokensChunkBytes;
   }
-  __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kDeepFull + stage * 8; }
-  __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kDeepEmpty + stage * 8; }
+  __device__ __forceinline__ uint32_t Full(int stage) const {
+    return At<sizeof(uint64_t)>(offsetof(DeepHead, full), stage);
+  }
+  __device__ __forceinline__ uint32_t Empty(int stage) const {
+    return At<sizeof(uint64_t)>(offsetof(DeepHead, empty), stage);
+  }
   // Descriptions follow one another, one a tile and side, whatever the stage.
   __device__ __forceinline__ uint32_t Entry(int entry, int side) const {
-    return base_ + kDeepEntries + (entry * 2 + side) * TileEntryBytes(kDeepMostPieces);
+    return At<sizeof(DeepHead::entries[0][0])>(offsetof(DeepHead, entries), entry * 2 + side);
   }
   __device__ __forceinline__ uint32_t Notes(int side) const {
-    return base_ + kDeepNotes + side * kDeepMostPieces * kPieceNoteBytes;
+    return At<sizeof(DeepHead::notes[0])>(offsetof(DeepHead, notes), side);
   }
-  // How the scheduler warp hands chunks to the loading one.
-  __device__ __forceinline__ WorkUnitSlot Slot() const { return {base_ + kDeepSlot, base_ + kDeepSlotBarriers}; }
+  // The scheduler warp hands work units to the loading one by it.
+  __device__ __forceinline__ WorkUnitSlot Slot() const {
+    return {base_ + static_cast<uint32_t>(offsetof(DeepHead, slot)),
+            base_ + static_cast<uint32_t>(offsetof(DeepHead, slot_barriers))};
+  }
 
  private:
+  // The address of an element of kBytes bytes of the array at `offset`.
+  template <size_t kBytes>
+  __device__ __forceinline__ uint32_t At(size_t offset, int element) const {
+    return base_ + static_cast<int32_t>(offset) + element * static_cast<int32_t>(kBytes);
+  }
+
   const uint32_t base_, stages_;
   const int32_t stage_bytes_, tokens_;
 };
 
-// A place in the ring, as every warp keeps its own.
+// A place in the ring. Every warp keeps its own.
 struct DeepPlace {
   int32_t stage = 0;
   uint32_t parity = 0;

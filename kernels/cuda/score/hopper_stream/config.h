@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/score/shared_arrays.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim {
 
-// The stream kernels. Documents whose maxima can meet at once, no fewer than the stages of any ring; bytes beside a
-// tile that describe it; warps that multiply at most, each a whole tile: with the loading one as
-// many as leave 168 registers a thread.
+// The maxima of so many documents can meet at once, no fewer than the stages of any ring; so many bytes beside a tile
+// describe it; so many warps multiply at most, each a whole tile: with the loading one as many as leave 168 registers a
+// thread.
 inline constexpr int32_t kStreamSlots = 32;
 inline constexpr int32_t kStreamEntryBytes = 16;
+inline constexpr int32_t kStreamAlignment = 128;  // of the shared memory; bulk copies want 16
 inline constexpr int32_t kStreamMaxWarps = 11;
 // Rows of at most this many bytes keep the query in registers, and tiles take about 8 KB.
 inline constexpr int32_t kStreamRegisterRowBytes = 256;
@@ -38,7 +40,7 @@ constexpr int32_t StreamQueryOffset(int32_t row, int32_t byte) {
   return (operand * 32 + lane) * 16 + word * 4 + byte % 4;
 }
 
-// Where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
+// Says where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
 struct StreamLayout {
   int32_t query;       // kQueryTileTokens rows of StreamQueryPitch bytes; none where registers hold them
   int32_t entries;     // [stages]
@@ -53,15 +55,17 @@ struct StreamLayout {
 
 constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32_t query_bytes) {
   StreamLayout layout{};
-  layout.query = stages * stage_bytes;
-  layout.entries = layout.query + query_bytes;
-  layout.full = layout.entries + stages * kStreamEntryBytes;
-  layout.empty = layout.full + stages * 8;
-  layout.query_full = layout.empty + stages * 8;
-  layout.maxima = layout.query_full + 8;
-  layout.counts = layout.maxima + kStreamSlots * kQueryTileTokens * 4;
-  layout.cuts = layout.counts + kStreamSlots * 4;
-  layout.total = layout.cuts + stages * 4;
+  SharedArrays arrays(kStreamAlignment);
+  arrays.TakeBytes(stages * stage_bytes, 16);
+  layout.query = arrays.TakeBytes(query_bytes, 16);
+  layout.entries = arrays.TakeBytes(stages * kStreamEntryBytes, 16);
+  layout.full = arrays.Take<uint64_t>(stages);
+  layout.empty = arrays.Take<uint64_t>(stages);
+  layout.query_full = arrays.Take<uint64_t>(1);
+  layout.maxima = arrays.Take<uint32_t>(kStreamSlots * kQueryTileTokens);
+  layout.counts = arrays.Take<uint32_t>(kStreamSlots);
+  layout.cuts = arrays.Take<uint32_t>(stages);
+  layout.total = arrays.bytes();
   return layout;
 }
 
@@ -79,7 +83,7 @@ struct StreamShape {
 
 inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStreamMaxWarps, kStreamMaxWarps, 0};
 
-// The ring for wide rows with tiles of so many tokens.
+// Returns the ring for wide rows with tiles of so many tokens; one of no stages when too few fit.
 constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
   StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
                     kQueryTileTokens * StreamQueryPitch(row_bytes)};

@@ -10,9 +10,8 @@
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (docs/internals/kernels-stream.md).
 //  - A call of one query over few candidates is done by the one launch (single_launch_call.cuh). Its query rows come
-//  while the
-//    ring fills.
-//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md).
+//    while the ring fills.
+//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,27 +25,27 @@
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_stream/loader.cuh"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/hopper_stream/rows.cuh"
 #include "kernels/cuda/score/hopper_stream/share.cuh"
 #include "kernels/cuda/score/hopper_stream/single_launch_call.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
 
-// The barrier of the warps that multiply.
+// The warps that multiply meet at this named barrier.
 inline constexpr int kMultipliersBarrier = 2;
 
-// A warp that multiplies. Rows: RegisterRows or SharedRows. kTeams: documents may be cut.
+// A warp that multiplies. Rows is RegisterRows or SharedRows; with kTeams documents may be cut.
 template <class Rows, bool kTeams>
 class StreamMultiplier {
   static constexpr bool kQuantized = Rows::kStorage == ScalarType::kI8;
   using Value = Sum<Rows::kStorage>;
 
  public:
-  __device__ __forceinline__ StreamMultiplier(const ScoreParams& params, const StreamRing& ring, int warp, int lane)
+  __device__ __forceinline__ StreamMultiplier(const StreamParams& params, const StreamRing& ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane), rows_(params, ring, lane) {}
 
   // Takes the rows that the block begins with, where that can be told before there is a tile.
@@ -110,8 +109,8 @@ class StreamMultiplier {
     Write(entry, maximum);
   }
 
-  // Whether the block's other tiles of the document have been added. Then `maximum` becomes that of all of them, and
-  // the slot is cleared.
+  // Returns whether the thread block's other tiles of the document have been added. Then `maximum` becomes that of all
+  // of them, and the slot is cleared.
   __device__ __forceinline__ bool IsLastOfBlock(const StreamEntry& entry, Value& maximum) const {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
@@ -159,7 +158,7 @@ class StreamMultiplier {
     if (lane_ == 0) sums_out_[entry.position] = __fadd_rn(sum, 0.0f);
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const StreamRing& ring_;
   const int warp_;
   const int lane_;
@@ -172,7 +171,7 @@ class StreamMultiplier {
   static constexpr uint32_t kNoMaximum = kLowestOrdered<Value>;
 };
 
-// kSteps: groups of 16 columns in registers; 0: wide rows, in shared memory.
+// kSteps is the number of steps of a row in registers, or 0 for wide rows in shared memory.
 template <ScalarType kType, int kSteps>
 struct StreamRowsOf {
   using Type = RegisterRows<kType, kSteps>;
@@ -186,11 +185,11 @@ constexpr int StreamMaxThreads(int steps) {
   return steps > 0 ? kStreamRegisterShape.threads() : 32 * (kStreamMaxWarps + 1);
 }
 
-// kTeams: thread blocks are in teams (StreamShares in kernels/plan/shares.h).
+// With kTeams thread blocks are in teams (StreamShares in kernels/plan/shares.h).
 template <ScalarType kType, int kSteps, bool kTeams>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
-    StreamKernel(const __grid_constant__ ScoreParams params) {
-  extern __shared__ __align__(128) uint8_t raw[];
+    StreamKernel(const __grid_constant__ StreamParams params) {
+  extern __shared__ __align__(kStreamAlignment) uint8_t raw[];
   LetNextGridStart();
   constexpr bool kShared = kSteps == 0;
   constexpr bool kMayBeSingleLaunch = !kShared;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/runtime/grid_order.cuh"
-#include "kernels/cuda/score/hopper_common/launch.h"
 #include "kernels/cuda/score/hopper_stream/kernel.cuh"
+#include "kernels/cuda/score/hopper_stream/kernel.h"
 
 namespace maxsim::cuda::sm90 {
 
@@ -19,7 +19,7 @@ cudaError_t StreamKernelLauncher<kType, kSteps>::Prepare() {
 }
 
 template <ScalarType kType, int kSteps>
-cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const ScoreParams& params,
+cudaError_t StreamKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const StreamParams& params,
                                                         cudaStream_t stream) {
   const auto kernel = params.teams.blocks > 1 ? StreamKernel<kType, kSteps, true> : StreamKernel<kType, kSteps, false>;
   return LaunchOverlapping(kernel, params.work.blocks, plan.threads, plan.shared_bytes, stream, params);

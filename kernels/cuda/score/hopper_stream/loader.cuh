@@ -7,24 +7,25 @@
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/hopper_stream/share.cuh"
 #include "kernels/cuda/score/hopper_stream/team.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 
 namespace maxsim::cuda::sm90 {
 
-// The block's barrier behind which the loading warp may use the ring. The other warps, which make it, only arrive.
+// The named barrier of the thread block behind which the loading warp may use the ring. The other warps, which make it,
+// only arrive.
 inline constexpr int kRingMade = 1;
 
-// kSharedQuery: brings the query rows into shared memory as well. kScales: the documents have scales. kTeams: thread
-// blocks are in teams.
+// With kSharedQuery it brings the query rows into shared memory as well; with kScales the documents have scales; with
+// kTeams thread blocks are in teams.
 template <bool kSharedQuery, bool kScales, bool kTeams>
 class StreamLoader {
  public:
-  __device__ __forceinline__ StreamLoader(const ScoreParams& params, const StreamRing& ring, int lane)
+  __device__ __forceinline__ StreamLoader(const StreamParams& params, const StreamRing& ring, int lane)
       : p_(params), ring_(ring), lane_(lane) {}
 
   // What stands before the first copies is short and in the order of the code: after other work every jump over a few
@@ -39,21 +40,22 @@ class StreamLoader {
   }
 
  private:
-  // Tiles that are begun together at most, one a lane. 31, not 32: FreeStages looks for the first lane without one.
+  // So many tiles at most are begun together, one a lane: 31, not 32, as FreeStages looks for the first lane without
+  // one.
   static constexpr int kBatch = 31;
 
-  // What the block is dealt, and what it claims.
+  // Loads what the thread block is assigned, and what it claims.
   __device__ __forceinline__ void LoadShare() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit placed = share.First(), listed;
     share.ReadOrdinals(placed);
     WaitForRing();
-    share.template ReadPlaces<kScales>(placed);
-    // Two work units are under way: while one is loaded, the other looks up its places. After the first one there is a
-    // gap, which the ring, full by then, outlasts.
+    share.template ReadLocations<kScales>(placed);
+    // Two work units are under way: while one is loaded, the documents of the other are looked up. After the first one
+    // there is a gap, which the ring, full by then, outlasts.
 #pragma unroll 1
     do {
-      share.template ReadPlaces<kScales>(listed);
+      share.template ReadLocations<kScales>(listed);
       if (placed.count > 0) LoadDocuments(placed, {});
       placed = listed;
       listed = share.Next();
@@ -62,19 +64,19 @@ class StreamLoader {
     share.Finish();
   }
 
-  // The block's part of what its team is dealt, all of which is looked up at once. Documents that are cut come first of
-  // their work unit, so that their maxima meet while others are multiplied.
+  // Loads the thread block's part of what its team is assigned, all of which is looked up at once. Documents that are
+  // cut come first of their work unit, so that their maxima meet while others are multiplied.
   __device__ __forceinline__ void LoadTeam() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit units[kTeamUnits];
 #pragma unroll
     for (int c = 0; c < kTeamUnits; ++c) {
-      units[c] = share.NextDealt();
+      units[c] = share.NextAssigned();
       share.ReadOrdinals(units[c]);
     }
     WaitForRing();
 #pragma unroll
-    for (int c = 0; c < kTeamUnits; ++c) share.template ReadPlaces<kScales>(units[c]);
+    for (int c = 0; c < kTeamUnits; ++c) share.template ReadLocations<kScales>(units[c]);
     StreamTeam team(p_, lane_);
     team.Take(units);
 #pragma unroll 1
@@ -89,13 +91,14 @@ class StreamLoader {
     }
   }
 
-  // While the ordinals are on their way. The offsets' page is asked for, too: that alone may take as long as a read.
+  // Waits for the ring while the ordinals are on their way. The offsets' page is asked for, too: that alone may take as
+  // long as a read.
   __device__ __forceinline__ void WaitForRing() const {
-    if (lane_ == 0 && p_.places.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
+    if (lane_ == 0 && p_.pattern.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
   }
 
-  // Every warp's next tile ends its work. One lane sees to all: there is no hurry any more.
+  // Has every warp's next tile end its work. One lane sees to all: there is no hurry any more.
   __device__ __forceinline__ void End() {
 #pragma unroll 1
     for (int i = 0; i < ring_.Warps(); ++i) {
@@ -160,7 +163,7 @@ class StreamLoader {
     slot_ = (slot_ + (kTeams ? __popc(parts) : unit.count)) % kStreamSlots;
   }
 
-  // The lane whose document is number `rank` of `parts`, which are neighbours, or two.
+  // Returns the lane whose document is number `rank` of `parts`, which are neighbours, or two.
   static __device__ __forceinline__ int LaneOf(uint32_t parts, int rank) {
     return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
   }
@@ -181,12 +184,12 @@ class StreamLoader {
     __syncwarp();
   }
 
-  // The stage `ahead` of the next one.
+  // Returns the stage `ahead` of the next one.
   __device__ __forceinline__ int Stage(int ahead) const {
     return stage_ + ahead - (stage_ + ahead >= ring_.Stages() ? ring_.Stages() : 0);
   }
 
-  // Parity of the phase in which it becomes free.
+  // Returns the parity of the phase in which Stage(ahead) becomes free.
   __device__ __forceinline__ uint32_t FreeParity(int ahead) const {
     return stage_ + ahead >= ring_.Stages() ? parity_ : parity_ ^ 1;
   }
@@ -195,7 +198,8 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits for the next stage; how many are free from there on, `most` at most. Every lane has waited for all of those.
+  // Waits for the next stage; returns how many are free from there on, `most` at most. Every lane has waited for all of
+  // those.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
@@ -236,7 +240,7 @@ class StreamLoader {
     fresh_ = false;
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const StreamRing& ring_;
   const int lane_;
   int stage_ = 0;

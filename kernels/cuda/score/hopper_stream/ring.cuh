@@ -4,13 +4,13 @@
 #include <cstdint>
 
 #include "kernels/cuda/score/hopper_stream/config.h"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 
 namespace maxsim::cuda::sm90 {
 
-// What a warp needs to know of a token tile. Lies beside the tile and lives as long.
+// What a warp needs to know of a token tile. It lies beside the tile and lives as long.
 struct StreamEntry {
   uint32_t counts;    // tokens of the tile, kCut, kQueryPhase, tiles of the document that are the block's; 0 ends the
                       // warp's work
@@ -20,7 +20,7 @@ struct StreamEntry {
 
   // Other blocks have tiles of the document, too, and the ring's Cut says where their maxima meet.
   static constexpr uint32_t kCut = 1u << 14;
-  // Parity of the phase of the ring's QueryFull that brings the row tile's rows.
+  // The parity of the phase of the ring's QueryFull that brings the row tile's rows.
   static constexpr uint32_t kQueryPhase = 1u << 15;
   // A tile has at most 512 tokens (rows of 16 bytes), and a document 8,192 tiles (of 8 tokens).
   static constexpr uint32_t kTile = 1u << 16;
@@ -43,7 +43,7 @@ struct StreamCut {
   __device__ __forceinline__ uint32_t NumTiles() const { return bits / kTile; }
 };
 
-// Addresses in shared memory. A constant shape folds into the instructions.
+// The addresses in shared memory. A constant shape folds into the instructions.
 class StreamRing {
  public:
   __device__ __forceinline__ StreamRing(uint32_t base, const StreamShape& shape)
@@ -75,7 +75,7 @@ class StreamRing {
 };
 
 // The ring that the launch made room for, where rows are wide.
-__device__ __forceinline__ StreamShape SharedShape(const ScoreParams& p) {
+__device__ __forceinline__ StreamShape SharedShape(const StreamParams& p) {
   return {p.tile_tokens, p.tile_tokens * p.row_bytes, p.stages, static_cast<int32_t>(blockDim.x) / 32 - 1,
           kQueryTileTokens * StreamQueryPitch(p.row_bytes)};
 }

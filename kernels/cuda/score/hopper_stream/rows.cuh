@@ -7,8 +7,8 @@
 //  - Columns are permuted inside their group of 16, alike in both operands, so that a lane reads 8 bytes at once. The
 //    tensor cores' sum of a group does not depend on its order.
 //  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the query tile; its tokens are 2 (lane % 4) and the
-//  next, of
-//    each 8. A lane ends up with the maximum of one row, OwnRow.
+//  next,
+//    of each 8. A lane ends up with the maximum of one row, OwnRow.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/portable/ptx/mma.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/limits.h"
 #include "kernels/plan/rows.h"
@@ -122,7 +122,7 @@ class RegisterRows {
   static constexpr ScalarType kStorage = kType;
   static constexpr bool kTakenEarly = true;  // before there is a tile
 
-  __device__ __forceinline__ RegisterRows(const ScoreParams& params, const StreamRing&, int lane)
+  __device__ __forceinline__ RegisterRows(const StreamParams& params, const StreamRing&, int lane)
       : p_(params), lane_(lane) {}
 
   // Takes the rows of the row tile into registers.
@@ -144,7 +144,7 @@ class RegisterRows {
     }
   }
 
-  // The maximum of the lane's own row over a tile.
+  // Returns the maximum of the lane's own row over a tile.
   __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     return p_.row_bytes == kSteps * kStepBytes ? MultiplyTile<false>(tile, num_tokens)
                                                : MultiplyTile<true>(tile, num_tokens);
@@ -190,7 +190,7 @@ class RegisterRows {
     return maxima.OfOwnRow(lane_);
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const int lane_;
   uint32_t a_[kStreamHalves][kSteps][4];
 };
@@ -202,7 +202,7 @@ class SharedRows {
   static constexpr ScalarType kStorage = kType;
   static constexpr bool kTakenEarly = false;
 
-  __device__ __forceinline__ SharedRows(const ScoreParams& params, const StreamRing& ring, int lane)
+  __device__ __forceinline__ SharedRows(const StreamParams& params, const StreamRing& ring, int lane)
       : p_(params),
         ring_(ring),
         lane_(lane),
@@ -212,8 +212,8 @@ class SharedRows {
   // Waits for the rows that the phase of QueryFull brings.
   __device__ __forceinline__ void Take(int32_t, uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
 
-  // The maximum of the lane's own row over a tile. A tile's rows lie as they come: where that is an even multiple of 32
-  // bytes, each begins with another step (see RegisterRows).
+  // Returns the maximum of the lane's own row over a tile. A tile's rows lie as they come: where that is an even
+  // multiple of 32 bytes, each begins with another step (see RegisterRows).
   __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     StreamMaxima<Sum<kType>> maxima;
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;
@@ -274,7 +274,7 @@ class SharedRows {
     }
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const StreamRing& ring_;
   const int lane_;
   const uint32_t operands_;  // the lane's first one

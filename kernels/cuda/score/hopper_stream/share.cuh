@@ -1,17 +1,18 @@
-// Which candidates a thread block of a stream kernel scores: a dealt share that its number and the parameters name, so
-// that no read stands before its first copies, and claims from what was left open, so that unequal documents end
-// together. Or which are its team's, whose blocks share them out (team.cuh).
+// Says which candidates a thread block of a stream kernel scores: an assigned share that its number and the parameters
+// name, so that no read stands before its first copies, and claims from what was left open, so that thread blocks with
+// unequal documents end together. Where there are teams, it says which candidates are the team's; its thread blocks
+// share them out (team.cuh).
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/document_place.cuh"
-#include "kernels/cuda/score/score_params.h"
+#include "kernels/cuda/score/hopper_common/document_location.cuh"
+#include "kernels/cuda/score/hopper_stream/params.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Consecutive candidates of one row tile. Used by one warp; `ordinal`, `begin`, `end` and `scale` are the
-// lane's own candidate's.
+// Consecutive candidates of one row tile. One warp uses it; `ordinal`, `begin`, `end` and `scale` are those of the
+// lane's own candidate.
 struct StreamWorkUnit {
   int32_t row_tile = 0;
   int32_t count = 0;            // 1 .. 32; 0: there is no more work
@@ -23,60 +24,61 @@ struct StreamWorkUnit {
   float scale = 0;  // of a quantised document
 };
 
-// The team of the block: the block itself, where there are none.
+// Returns the team of the thread block: the thread block itself, where there are no teams.
 template <bool kTeams>
-__device__ __forceinline__ int32_t OwnTeam(const ScoreParams& p) {
+__device__ __forceinline__ int32_t OwnTeam(const StreamParams& p) {
   return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, p.teams.inverse) : blockIdx.x);
 }
 
-// First of the candidates that a team is dealt.
-__device__ __forceinline__ int64_t DealtBegin(const StreamWork& work, int32_t team) {
+// Returns the first of the candidates that are assigned to a team.
+__device__ __forceinline__ int64_t AssignedBegin(const StreamWork& work, int32_t team) {
   return team * work.each + min(team, work.extra_until);
 }
 
-// The row tile that a block, or its team, begins with; -1 where only the row tiles can tell.
+// Returns the row tile that a thread block, or its team, begins with; -1 where only the row tiles can tell.
 template <bool kTeams>
-__device__ __forceinline__ int32_t FirstRowTile(const ScoreParams& p) {
+__device__ __forceinline__ int32_t FirstRowTile(const StreamParams& p) {
   if (p.num_row_tiles == 1) return 0;
-  if (p.places.regular == 0) return -1;
-  const uint32_t first = static_cast<uint32_t>(DealtBegin(p.work, OwnTeam<kTeams>(p)));
-  return min(static_cast<int32_t>(first / p.places.regular), p.num_row_tiles - 1);
+  if (p.pattern.regular == 0) return -1;
+  const uint32_t first = static_cast<uint32_t>(AssignedBegin(p.work, OwnTeam<kTeams>(p)));
+  return min(static_cast<int32_t>(first / p.pattern.regular), p.num_row_tiles - 1);
 }
 
-// The candidates of all row tiles are counted through, and a block's ascend. params.claims is zero before the launch
-// and after it: [0] claims made, [1] blocks that have finished. kTeams: a team's candidates, all of which are dealt.
+// The candidates of all row tiles are counted through, and those of a thread block ascend. params.claims is zero before
+// the launch and after it: [0] counts the claims made, [1] the thread blocks that have finished. With kTeams the
+// candidates are those of a team, all of which are assigned.
 template <bool kTeams>
 class StreamShare {
  public:
-  __device__ __forceinline__ StreamShare(const ScoreParams& params, int lane) : p_(params), lane_(lane) {
+  __device__ __forceinline__ StreamShare(const StreamParams& params, int lane) : p_(params), lane_(lane) {
     const int32_t team = OwnTeam<kTeams>(p_);
-    next_ = DealtBegin(p_.work, team);
-    end_ = DealtBegin(p_.work, team + 1);
-    open_ = p_.work.dealt < p_.work.total;
+    next_ = AssignedBegin(p_.work, team);
+    end_ = AssignedBegin(p_.work, team + 1);
+    open_ = p_.work.assigned < p_.work.total;
     Ask();
   }
 
-  // The block's first work unit, without places, where little code and no read can tell it; else one of no candidates,
-  // which says nothing of the next.
+  // Returns the thread block's first work unit, without locations, where little code and no read can tell it; else one
+  // of no candidates, which says nothing of the next.
   __device__ __forceinline__ StreamWorkUnit First() {
-    if (p_.places.regular == 0 || next_ >= end_) return {};
+    if (p_.pattern.regular == 0 || next_ >= end_) return {};
     SeekRegular();
     return Take();
   }
 
-  // The next work unit of those that were dealt, without places, of row tiles that are alike; one of no candidates when
-  // there are no more. To be called in place of First and Next.
-  __device__ __forceinline__ StreamWorkUnit NextDealt() {
+  // Returns the next work unit of the assigned ones, without locations, of row tiles that are alike; one of no
+  // candidates when there are no more. It is called in place of First and Next.
+  __device__ __forceinline__ StreamWorkUnit NextAssigned() {
     if (next_ >= end_) return {};
     if (next_ >= tile_end_) SeekRegular();
     return Take();
   }
 
-  // The next work unit, without places; one of no candidates when there are no more.
+  // Returns the next work unit, without locations; one of no candidates when there are no more.
   __device__ __forceinline__ StreamWorkUnit Next() {
     if (next_ >= end_ && !Claim()) return {};
     if (next_ >= tile_end_) {
-      if (p_.places.regular != 0) {
+      if (p_.pattern.regular != 0) {
         SeekRegular();
       } else {
         SearchRowTile();
@@ -85,21 +87,23 @@ class StreamShare {
     return Take();
   }
 
-  // Starts reading the lane's ordinal, and then, a work unit later, its place.
+  // Starts reading the lane's ordinal.
   __device__ __forceinline__ void ReadOrdinals(StreamWorkUnit& unit) const {
     if (lane_ >= unit.count) return;
     const int64_t position = unit.position + lane_;
     unit.ordinal = unit.ordinals_begin < 0 ? position : p_.ordinals[unit.ordinals_begin + position];
   }
-  // kScales: and its scale.
+  // Starts reading where the lane's document lies, and with kScales its scale. It is called a work unit after
+  // ReadOrdinals.
   template <bool kScales>
-  __device__ __forceinline__ void ReadPlaces(StreamWorkUnit& unit) const {
-    if (lane_ < unit.count) ReadPlace<kScales>(p_, unit);
+  __device__ __forceinline__ void ReadLocations(StreamWorkUnit& unit) const {
+    if (lane_ < unit.count) ReadLocation<kScales>(p_, unit);
   }
 
-  // To be called once, after the last Next. The last block zeroes the counters for the next launch.
+  // Ends the claims; to be called once, after the last Next. The last thread block zeroes the counters for the next
+  // launch.
   __device__ __forceinline__ void Finish() const {
-    if (p_.work.dealt == p_.work.total) return;
+    if (p_.work.assigned == p_.work.total) return;
     if (lane_ != 0) return;
     __threadfence();
     if (atomicAdd(p_.claims + 1, 1u) + 1 != gridDim.x) return;
@@ -109,7 +113,7 @@ class StreamShare {
   }
 
  private:
-  // Candidates of row_tile_.
+  // Takes up to 32 candidates of row_tile_.
   __device__ __forceinline__ StreamWorkUnit Take() {
     StreamWorkUnit unit;
     unit.row_tile = row_tile_;
@@ -130,28 +134,29 @@ class StreamShare {
     const StreamWork& work = p_.work;
     const int64_t claim = __shfl_sync(0xffffffffu, asked_, 0);
     const int64_t fine = claim - work.coarse_claims;
-    const int64_t coarse_end = work.dealt + work.coarse_claims * work.coarse;
-    next_ = fine < 0 ? work.dealt + claim * work.coarse : coarse_end + fine * work.fine;
+    const int64_t coarse_end = work.assigned + work.coarse_claims * work.coarse;
+    next_ = fine < 0 ? work.assigned + claim * work.coarse : coarse_end + fine * work.fine;
     end_ = min(next_ + (fine < 0 ? work.coarse : work.fine), work.total);
     open_ = next_ < work.total;
     Ask();
     return open_;
   }
 
-  // Finds the row tile of candidate next_, which is behind the present one: of row tiles that are alike, or ...
+  // Finds the row tile of candidate next_, which is behind the present one, where row tiles are alike.
   __device__ __forceinline__ void SeekRegular() {
     if (p_.num_row_tiles == 1) {
       tile_end_ = p_.work.total;
-      ordinals_begin_ = p_.places.ordinals_begin;
+      ordinals_begin_ = p_.pattern.ordinals_begin;
     } else {
-      row_tile_ = static_cast<int32_t>(static_cast<uint32_t>(next_) / p_.places.regular);
-      tile_begin_ = int64_t{row_tile_} * p_.places.regular;
-      tile_end_ = tile_begin_ + p_.places.regular;
-      ordinals_begin_ = p_.places.ordinals_begin + row_tile_ * p_.places.ordinals_stride;
+      row_tile_ = static_cast<int32_t>(static_cast<uint32_t>(next_) / p_.pattern.regular);
+      tile_begin_ = int64_t{row_tile_} * p_.pattern.regular;
+      tile_end_ = tile_begin_ + p_.pattern.regular;
+      ordinals_begin_ = p_.pattern.ordinals_begin + row_tile_ * p_.pattern.ordinals_stride;
     }
   }
 
-  // ... of any. The warp reads 32 row tiles at a time, each lane one.
+  // Finds the row tile of candidate next_, which is behind the present one, where row tiles may differ. The warp reads
+  // 32 row tiles at a time, each lane one.
   __device__ __forceinline__ void SearchRowTile() {
     int64_t begin = tile_end_;  // of the row tile after the present one
     for (int32_t first = tile_end_ == 0 ? 0 : row_tile_ + 1; first < p_.num_row_tiles; first += 32) {
@@ -179,7 +184,7 @@ class StreamShare {
     }
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const int lane_;
   int64_t next_;  // .. end_: candidates at hand
   int64_t end_;

@@ -1,13 +1,13 @@
-// What a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
+// Says what a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
 // documents' token tiles are numbered through, and each block has consecutive ones, as many as any other block or one
 // more. All blocks of a team come to the same numbers, by the lengths of all its documents.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/hopper_stream/share.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/shares.h"
 
 namespace maxsim::cuda::sm90 {
@@ -21,12 +21,12 @@ struct StreamPart {
   __device__ __forceinline__ bool IsWhole() const { return cut.bits == 0; }
 };
 
-// Used by one warp, whose lanes each have a document of every unit.
+// One warp uses it, whose lanes each have a document of every work unit.
 class StreamTeam {
  public:
-  __device__ __forceinline__ StreamTeam(const ScoreParams& params, int lane) : p_(params), lane_(lane) {}
+  __device__ __forceinline__ StreamTeam(const StreamParams& params, int lane) : p_(params), lane_(lane) {}
 
-  // Takes the team's work units, with places.
+  // Takes the team's work units, with the locations of their documents.
   __device__ __forceinline__ void Take(const StreamWorkUnit (&units)[kTeamUnits]) {
     int32_t total = 0;
 #pragma unroll
@@ -48,14 +48,15 @@ class StreamTeam {
     end_ = begin_ + each + (rank < extra ? 1 : 0);
   }
 
-  // The block's part of the lane's document of the first work unit that has not been left; `unit` is that one.
+  // Returns the thread block's part of the lane's document of the first work unit that has not been left; `unit` is
+  // that one.
   __device__ __forceinline__ StreamPart PartOf(const StreamWorkUnit& unit) const {
     const int32_t begin = max(begin_, first_[0]), end = min(end_, first_[0] + tiles_[0]);
     if (begin >= end) return {};
     StreamPart part{end - begin, begin - first_[0], {0}};
     // Candidates are counted through all row tiles.
-    const uint32_t place =
-        static_cast<uint32_t>(unit.row_tile) * p_.places.regular + static_cast<uint32_t>(unit.position - p_.pass_first);
+    const uint32_t place = static_cast<uint32_t>(unit.row_tile) * p_.pattern.regular +
+                           static_cast<uint32_t>(unit.position - p_.pass_first);
     if (part.tiles < tiles_[0]) {
       part.cut.bits = (place + lane_) | static_cast<uint32_t>(tiles_[0]) * StreamCut::kTile;
     }
@@ -76,7 +77,7 @@ class StreamTeam {
     return (static_cast<int32_t>(unit.end - unit.begin) + p_.tile_tokens - 1) / p_.tile_tokens;
   }
 
-  const ScoreParams& p_;
+  const StreamParams& p_;
   const int lane_;
   // For the lane's document of every work unit: the number of its first tile among the team's, and its tiles.
   int32_t first_[kTeamUnits];

@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// The wide kernels. Bytes of a row in one swizzled half of a stage; threads, of which two warpgroups multiply.
+// A row has so many bytes in one swizzled half of a pipeline stage. Of the threads two warpgroups multiply.
 inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
@@ -18,47 +18,42 @@ inline constexpr int32_t kWideAlignment = 1024;  // of the stages, and so of all
 // A row is named by a signed 32-bit number.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
-// Halves of a row of `steps` steps, and stages of the ring, which takes nearly all of the shared memory.
+// Return the halves of a row of `steps` steps, and the stages of the ring, which takes nearly all of the shared memory.
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
 constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
 
-// Documents that may end in a wide tile, and so its pieces: once a piece goes on in the next tile, this one is full.
-// What a multiplying warp keeps of each until it is summed: a lane's two maxima of both sets of rows.
+// So many documents may end in a wide tile, which has no more pieces: once a piece goes on in the next tile, this one
+// is full. A multiplying warp keeps so many bytes of each until it is summed: a lane's two maxima of both sets of rows.
 inline constexpr int32_t kWideMostEnds = 8;
 inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
 
-// Where the parts of a wide kernel's shared memory begin, in bytes.
-struct WideLayout {
-  int32_t stage_bytes;
-  int32_t entries;    // [stages] descriptions of token tiles
-  int32_t notes;      // [stages] of the pieces of token tiles
-  int32_t scratch;    // [kWideMultipliers][kWideMostEnds] documents that have ended
-  int32_t weights;    // [kWideMultipliers][kQueryTileTokens] of the rows that a warp has
-  int32_t slot;       // of the work unit that is handed over
-  int32_t described;  // [stages] barriers of 8 bytes
-  int32_t full;       // [stages] barriers
-  int32_t whole;      // [stages] barriers
-  int32_t empty;      // [stages] barriers
-  int32_t slot_barriers;
-  int32_t total;
+// The shared memory of a wide kernel whose rows have kHalves halves. Kernels compute addresses in it by offsetof.
+template <int32_t kHalves>
+struct WideShared {
+  static constexpr int32_t kStages = WideStages(kHalves);
+
+  // Token tiles: for each half of the columns kWideTokens swizzled rows, as tensor copies and wgmma want them.
+  uint8_t tiles[kStages][kHalves][kWideTokens][kWideHalfBytes];
+  TileSpace<kWideMostEnds> entries[kStages];
+  NotesSpace<kWideMostEnds> notes[kStages];
+  // The documents that have ended, of each multiplying warp, and the weights of the rows that it has.
+  alignas(16) uint8_t scratch[kWideMultipliers][kWideMostEnds][kWideEndBytes];
+  alignas(16) float weights[kWideMultipliers][kQueryTileTokens];
+  WorkUnitSpace slot;  // of the work unit that is handed over
+  // Barriers of stages: the tile is described; it has been copied; documents' last octets are whole; the multiplying
+  // warps have let go of it.
+  uint64_t described[kStages];
+  uint64_t full[kStages];
+  uint64_t whole[kStages];
+  uint64_t empty[kStages];
+  uint64_t slot_barriers[kUnitBarriers];
+
+  static_assert(kHalves * kWideTokens * kWideHalfBytes % kWideAlignment == 0, "every token tile is aligned");
 };
 
-constexpr WideLayout WideLayoutOf(int32_t halves) {
-  const int32_t stages = WideStages(halves);
-  WideLayout layout{};
-  layout.stage_bytes = halves * kWideTokens * kWideHalfBytes;
-  layout.entries = stages * layout.stage_bytes;
-  layout.notes = layout.entries + stages * TileEntryBytes(kWideMostEnds);
-  layout.scratch = layout.notes + stages * kWideMostEnds * kPieceNoteBytes;
-  layout.weights = layout.scratch + kWideMultipliers * kWideMostEnds * kWideEndBytes;
-  layout.slot = layout.weights + kWideMultipliers * kQueryTileTokens * 4;
-  layout.described = layout.slot + kUnitSlotBytes;
-  layout.full = layout.described + stages * 8;
-  layout.whole = layout.full + stages * 8;
-  layout.empty = layout.whole + stages * 8;
-  layout.slot_barriers = layout.empty + stages * 8;
-  layout.total = layout.slot_barriers + kUnitBarrierBytes;
-  return layout;
+// Returns the size of the shared memory in bytes.
+constexpr int32_t WideSharedBytes(int32_t halves) {
+  return static_cast<int32_t>(halves == 1 ? sizeof(WideShared<1>) : sizeof(WideShared<2>));
 }
 
 }  // namespace maxsim

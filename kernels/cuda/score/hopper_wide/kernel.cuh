@@ -9,9 +9,8 @@
 //
 // NOTES:
 //  - What lies behind a tile's last document is anything: such products come to nothing.
-//  - Order of additions: that of the portable kernels, bit for bit (docs/internals/correctness.md). wgmma and mma.sync
-//  agree on the
-//    sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
+//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md). wgmma and
+//    mma.sync agree on the sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,41 +25,41 @@
 #include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/loader.cuh"
 #include "kernels/cuda/score/hopper_wide/multiplier.cuh"
+#include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/hopper_wide/tail_repeater.cuh"
 #include "kernels/cuda/score/hopper_wide/tile_copier.cuh"
-#include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Registers a thread once the roles are known. The block has what it was launched with, 168 a thread; to ask for more
-// would wait for ever.
+// A thread has so many registers once the roles are known. The thread block has what it was launched with, 168 a
+// thread; to ask for more would wait for ever.
 inline constexpr int kLaunchRegisters = 65536 / kWideThreads / 8 * 8;
 inline constexpr int kLoaderRegisters = 40;
 inline constexpr int kMultiplierRegisters = 232;
 static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegisters);
 
-// Barriers of threads: the loading warpgroup's, when it has made its part of the ring's, and the whole block's, when
-// all have been.
+// The loading warpgroup meets at the first named barrier when it has made its part of the ring's barriers, and the
+// whole thread block at the second one when all have been made.
 inline constexpr int kLoadersBarrier = 1;
 inline constexpr int kRingMadeBarrier = 2;
 
 template <ScalarType kType, int kSteps>
 __global__ void __launch_bounds__(kWideThreads, 1)
-    ScoreKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ ScoreParams params) {
+    WideKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ WideParams params) {
   extern __shared__ __align__(kWideAlignment) uint8_t raw[];
   uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-  asm volatile("" : "+r"(base));  // to be kept: the compiler would compute it for every tile
+  asm volatile("" : "+r"(base));  // keeps it: the compiler would compute it for every tile
   constexpr int kHalves = WideHalves(kSteps);
   using Stages = WideRing<kHalves>;
   const Stages ring(base);
   const WorkUnitSlot slot = ring.Slot();
-  // From one lane, so that the compiler knows it to be the same for the whole warp.
+  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
     const FetchedParams fetched(params, warp - kWideMultipliers);
-    // By one lane of each warp: lanes of one warp would make barriers one after another.
+    // One lane of each warp makes barriers: lanes of one warp would make them one after another.
     constexpr int kWarps = kWideThreads / 32 - kWideMultipliers;
 #pragma unroll
     for (int first = 0; first < Stages::kBarriers; first += kWarps) {

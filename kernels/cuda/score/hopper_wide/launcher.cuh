@@ -2,21 +2,21 @@
 #pragma once
 
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/score/hopper_common/launch.h"
 #include "kernels/cuda/score/hopper_wide/kernel.cuh"
+#include "kernels/cuda/score/hopper_wide/kernel.h"
 
 namespace maxsim::cuda::sm90 {
 
 template <ScalarType kType, int kSteps>
-cudaError_t ScoreKernelLauncher<kType, kSteps>::Prepare() {
-  return cudaFuncSetAttribute(ScoreKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              WideLayoutOf(WideHalves(kSteps)).total);
+cudaError_t WideKernelLauncher<kType, kSteps>::Prepare() {
+  return cudaFuncSetAttribute(WideKernel<kType, kSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              WideSharedBytes(WideHalves(kSteps)));
 }
 
 template <ScalarType kType, int kSteps>
-cudaError_t ScoreKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
-                                                       const ScoreParams& params, cudaStream_t stream) {
-  return LaunchKernel(ScoreKernel<kType, kSteps>, plan.grid(), plan.threads, static_cast<size_t>(plan.shared_bytes),
+cudaError_t WideKernelLauncher<kType, kSteps>::Launch(const ScorePlan& plan, const DocumentMaps& maps,
+                                                      const WideParams& params, cudaStream_t stream) {
+  return LaunchKernel(WideKernel<kType, kSteps>, plan.grid(), plan.threads, static_cast<size_t>(plan.shared_bytes),
                       stream, maps, params);
 }
 

@@ -9,8 +9,8 @@
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"
 
@@ -19,14 +19,14 @@ namespace maxsim::cuda::sm90 {
 template <ScalarType kType, int kHalves>
 class Loader {
  public:
-  __device__ __forceinline__ Loader(const ScoreParams& params, WideRing<kHalves> ring, const WorkUnitSlot& slot,
+  __device__ __forceinline__ Loader(const WideParams& params, WideRing<kHalves> ring, const WorkUnitSlot& slot,
                                     int lane)
       : p_(params), ring_(ring), slot_(slot), lane_(lane) {}
 
   __device__ __forceinline__ void Run() {
     Filler filler(p_, slot_, lane_);
     filler.Begin();
-    // Tiles for both warpgroups, or for one and the other in turn. Each of these sides has its own documents.
+    // Tiles are for both warpgroups, or for one and the other in turn. Each of these sides has its own documents.
     Stream stream, other;
     uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
     do {
@@ -50,13 +50,13 @@ class Loader {
  private:
   using Filler = TileFiller<kType == ScalarType::kI8, kWideTokens, kWideMostEnds, /*kLasts=*/false>;
 
-  // What is known of the tiles before, of those for the same warpgroups.
+  // What is known of the tiles before that were for the same warpgroups.
   struct Stream {
     OpenDocument open;
     bool after_many = false;  // TileEnds::kAfterMany
   };
 
-  // Describes a tile for the warpgroups of the mask, false when there is nothing left of the row tile.
+  // Describes a tile for the warpgroups of the mask; returns false when there is nothing left of the row tile.
   __device__ __forceinline__ bool DescribeTile(Filler& filler, Stream& stream, uint32_t warpgroups, uint32_t& told) {
     WaitForStage();
     const uint32_t entry = ring_.Entry(at_.stage);
@@ -75,7 +75,7 @@ class Loader {
     return true;
   }
 
-  // The quarter of the tile that all of the ends are in, if there is one.
+  // Returns bits that name the quarter of the tile that all of the ends are in, or 0 if there is no such quarter.
   static __device__ __forceinline__ uint32_t QuarterOf(uint32_t ends) {
     if (ends == 0) return 0;
     const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / TileEnds::kOctetsOfQuarter;
@@ -84,10 +84,10 @@ class Loader {
                : 0;
   }
 
-  // Until the multiplying warps are done with the tile before.
+  // Waits until the multiplying warps are done with the tile before.
   __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
-  const ScoreParams& p_;
+  const WideParams& p_;
   const WideRing<kHalves> ring_;
   const WorkUnitSlot& slot_;
   const int lane_;

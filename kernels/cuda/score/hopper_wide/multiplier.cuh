@@ -1,4 +1,4 @@
-// The multiplying warps: wgmma over token tiles, running maxima, and the sums of documents.
+// The multiplying warps of the wide kernels run wgmma over token tiles, keep running maxima, and sum documents.
 //
 // A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
 // products of a tile are started, and while they run the documents that ended in the tile before are summed (many of
@@ -18,9 +18,9 @@
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/hopper_wide/set_maxima.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
@@ -28,7 +28,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// kSteps: steps of 32 bytes that are multiplied; those past a row's end are zero.
+// kSteps steps of 32 bytes are multiplied; those past a row's end are zero.
 template <ScalarType kType, int kSteps>
 class Multiplier {
   static constexpr int kHalves = WideHalves(kSteps);
@@ -40,7 +40,7 @@ class Multiplier {
   using Count = typename SetMaxima<kType>::Count;
 
  public:
-  __device__ __forceinline__ Multiplier(const ScoreParams& params, WideRing<kHalves> ring, int warp, int lane)
+  __device__ __forceinline__ Multiplier(const WideParams& params, WideRing<kHalves> ring, int warp, int lane)
       : p_(params),
         ring_(ring),
         warp_(warp),
@@ -48,8 +48,8 @@ class Multiplier {
         mine_(TileHeader::kWarpgroup0 << warp / 4),
         maxima_(lane, ring.Scratch(warp), ring.Weights(warp)) {}
 
-  // Starts bringing the rows that the block's work begins with. To be called before Run.
-  __device__ __forceinline__ void Begin() { TakeRows(HomeOf(blockIdx.x, p_)); }
+  // Starts bringing the rows that the thread block's work begins with; to be called before Run.
+  __device__ __forceinline__ void Begin() { TakeRows(StartTileOf(blockIdx.x, p_)); }
 
   __device__ __forceinline__ void Run() {
     Sums sums;
@@ -101,7 +101,7 @@ class Multiplier {
   }
 
  private:
-  // What there is to do with a tile, and its stage, in one word. 0: there is no tile.
+  // Says what there is to do with a tile, and its stage, in one word. 0 means that there is no tile.
   struct Tile {
     static constexpr int kFlagsAt = 25, kStageAt = 28;
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
@@ -124,11 +124,11 @@ class Multiplier {
 
     __device__ __forceinline__ bool Has(uint32_t of_ends) const { return (word & of_ends) != 0; }
 
-    // It is for the warpgroup of that flag, and for the same rows as the one before ...
+    // Returns whether it is for the warpgroup of that flag, and for the same rows as the one before.
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
       return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
     }
-    // ... and no document ends in it, nor many in the one before.
+    // Returns whether it GoesOn, no document ends in it, and not many have ended in the one before.
     __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
       return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
     }
@@ -155,7 +155,7 @@ class Multiplier {
     if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
-  // The tile before, of which a document may still be on its way to its sum.
+  // A tile before, of which a document may still be on its way to its sum.
   struct Before {
     typename SetMaxima<kType>::Ended one;
     int stage = -1;  // -1: there is none
@@ -174,7 +174,7 @@ class Multiplier {
     return before;
   }
 
-  // Sums that one, too, and lets the tile go.
+  // Sums the single document that BeginToSettle has left, and lets the tile go.
   __device__ __forceinline__ void Settle(const Before& before) const {
     maxima_.Finish(before.one);
     if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
@@ -184,8 +184,8 @@ class Multiplier {
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
     const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
-    // As numbers that differ among lanes, or the compiler makes twice the instructions of predicates; and so that
-    // nothing is computed from the lane ahead of time, and kept.
+    // The compiler takes them for numbers that differ among lanes, or it makes twice the instructions of predicates;
+    // and it computes nothing from the lane ahead of time, to keep it.
     int lane = lane_;
     int bytes = block < tile.num_query_tiles ? p_.row_bytes : 0;
     asm volatile("" : "+r"(lane), "+r"(bytes));
@@ -219,10 +219,10 @@ class Multiplier {
     CommitGroup();
   }
 
-  // The tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled, in which kEnded
-  // documents did. The next one is waited for while both sets' products run, and known before the last maxima are
-  // taken, so that nothing but those stands between this tile's products and the next one's. Many documents are summed
-  // before the products begin, which read shared memory as well.
+  // Multiplies the tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled, in which
+  // kEnded documents did. The next one is waited for while both sets' products run, and known before the last maxima
+  // are taken, so that nothing but those stands between this tile's products and the next one's. Many documents are
+  // summed before the products begin, which read shared memory as well.
   template <uint32_t kQuarters, Count kEnded = Count::kFew>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;
@@ -258,7 +258,7 @@ class Multiplier {
     }
   }
 
-  const ScoreParams& p_;
+  const WideParams& p_;
   const WideRing<kHalves> ring_;
   const int warp_;
   const int lane_;

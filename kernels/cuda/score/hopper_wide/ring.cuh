@@ -1,60 +1,79 @@
 // The ring of token tiles of the wide kernels in shared memory. Addresses are of the shared state space.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
 #include "kernels/cuda/score/hopper_wide/config.h"
-#include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
 
-// For rows of kHalves times 128 bytes.
+// Addresses in a WideShared.
 template <int kHalves>
 class WideRing {
+  using Shared = WideShared<kHalves>;
+
  public:
-  static constexpr int kStages = WideStages(kHalves);
-  static constexpr WideLayout kLayout = WideLayoutOf(kHalves);
-  // All of them, the slot's too, one behind the other; and how many arrive at each.
-  static constexpr int kBarriers = (kLayout.slot_barriers + kUnitBarrierBytes - kLayout.described) / 8;
+  static constexpr int kStages = Shared::kStages;
+  // All barriers, those of the slot too, lie one behind the other, and so many lanes arrive at each.
+  static constexpr int kBarriers = (sizeof(Shared) - offsetof(Shared, described)) / sizeof(uint64_t);
   static constexpr int kArrivals = kWritingLanes;
+  static_assert(kBarriers == 4 * kStages + kUnitBarriers);
   static_assert(kWideMultipliers * kReadingLanes == kArrivals && WorkUnitSlot::kArrivals == kArrivals);
 
   __device__ __forceinline__ explicit WideRing(uint32_t base) : base_(base) {}
 
-  // Per half of the columns, kWideTokens swizzled rows of 128 bytes.
-  __device__ __forceinline__ uint32_t Tile(int stage) const { return base_ + stage * kLayout.stage_bytes; }
+  __device__ __forceinline__ uint32_t Tile(int stage) const {
+    return At<sizeof(Shared::tiles[0])>(offsetof(Shared, tiles), stage);
+  }
   __device__ __forceinline__ uint32_t Entry(int stage) const {
-    return base_ + kLayout.entries + stage * TileEntryBytes(kWideMostEnds);
+    return At<sizeof(Shared::entries[0])>(offsetof(Shared, entries), stage);
   }
   __device__ __forceinline__ uint32_t Notes(int stage) const {
-    return base_ + kLayout.notes + stage * kWideMostEnds * kPieceNoteBytes;
+    return At<sizeof(Shared::notes[0])>(offsetof(Shared, notes), stage);
   }
-  // Scratch memory and weights of a multiplying warp.
   __device__ __forceinline__ uint32_t Scratch(int warp) const {
-    return base_ + kLayout.scratch + warp * kWideMostEnds * kWideEndBytes;
+    return At<sizeof(Shared::scratch[0])>(offsetof(Shared, scratch), warp);
   }
   __device__ __forceinline__ uint32_t Weights(int warp) const {
-    return base_ + kLayout.weights + warp * kQueryTileTokens * 4;
+    return At<sizeof(Shared::weights[0])>(offsetof(Shared, weights), warp);
   }
-  __device__ __forceinline__ uint32_t Barrier(int number) const { return base_ + kLayout.described + number * 8; }
+  __device__ __forceinline__ uint32_t Barrier(int number) const {
+    return At<sizeof(uint64_t)>(offsetof(Shared, described), number);
+  }
 
-  // How the scheduler warp hands work units to the loading one.
-  __device__ __forceinline__ WorkUnitSlot Slot() const { return {base_ + kLayout.slot, base_ + kLayout.slot_barriers}; }
+  // The scheduler warp hands work units to the loading one by it.
+  __device__ __forceinline__ WorkUnitSlot Slot() const {
+    return {base_ + static_cast<uint32_t>(offsetof(Shared, slot)),
+            base_ + static_cast<uint32_t>(offsetof(Shared, slot_barriers))};
+  }
 
-  // The tile is described; it has been copied; documents' last octets are whole; the multiplying warps have let go of
-  // it.
-  __device__ __forceinline__ uint32_t Described(int stage) const { return base_ + kLayout.described + stage * 8; }
-  __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + kLayout.full + stage * 8; }
-  __device__ __forceinline__ uint32_t Whole(int stage) const { return base_ + kLayout.whole + stage * 8; }
-  __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + kLayout.empty + stage * 8; }
+  __device__ __forceinline__ uint32_t Described(int stage) const {
+    return At<sizeof(uint64_t)>(offsetof(Shared, described), stage);
+  }
+  __device__ __forceinline__ uint32_t Full(int stage) const {
+    return At<sizeof(uint64_t)>(offsetof(Shared, full), stage);
+  }
+  __device__ __forceinline__ uint32_t Whole(int stage) const {
+    return At<sizeof(uint64_t)>(offsetof(Shared, whole), stage);
+  }
+  __device__ __forceinline__ uint32_t Empty(int stage) const {
+    return At<sizeof(uint64_t)>(offsetof(Shared, empty), stage);
+  }
 
  private:
+  // The address of an element of kBytes bytes of the array at `offset`.
+  template <size_t kBytes>
+  __device__ __forceinline__ uint32_t At(size_t offset, int element) const {
+    return base_ + static_cast<int32_t>(offset) + element * static_cast<int32_t>(kBytes);
+  }
+
   uint32_t base_;
 };
 
-// A place in the ring, as every warp keeps its own.
+// A place in the ring. Every warp keeps its own.
 template <int kStages>
 struct RingPlace {
   int32_t stage = 0;

@@ -18,16 +18,17 @@
 
 #include "kernels/cuda/score/portable/config.h"
 #include "kernels/cuda/score/portable/document_walk.cuh"
+#include "kernels/cuda/score/portable/params.h"
 #include "kernels/cuda/score/portable/row_maxima.cuh"
 #include "kernels/cuda/score/portable/tile_loader.cuh"
 #include "kernels/cuda/score/portable/warp_tile.cuh"
-#include "kernels/cuda/score/score_params.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 
 namespace maxsim::cuda::sm80 {
 
-// Sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same bits.
+// Returns the sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same
+// bits.
 __device__ __forceinline__ float AddQueryTile(float weight, float maximum) {
   float sum = __fmul_rn(weight, maximum);
 #pragma unroll
@@ -57,7 +58,7 @@ class ScoreBlock {
   using Maxima = RowMaxima<Value, Products::kRowSlots, kAlign>;
 
  public:
-  __device__ __forceinline__ ScoreBlock(const ScoreParams& params, uint8_t* shared)
+  __device__ __forceinline__ ScoreBlock(const PortableParams& params, uint8_t* shared)
       : p_(params),
         shared_(shared),
         layout_(LayoutOf(kTile, kResident, kAlign, params.row_bytes, params.stages)),
@@ -69,7 +70,8 @@ class ScoreBlock {
 
   // Scores the candidates first, first + stride, ... (`count` of them) of a row tile.
   __device__ __forceinline__ void Run(const RowTile& tile, int64_t first, int64_t stride, uint32_t count) {
-    // Query tile, weights and the first candidates; the barrier keeps the previous row tile's readers apart.
+    // The query tile, its weights and the first candidates are brought; the barrier keeps the previous row tile's
+    // readers apart.
     const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
                       tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
     __syncthreads();
@@ -84,7 +86,7 @@ class ScoreBlock {
     }
     __syncthreads();
 
-    // Ring: loads run stages - 1 ahead.
+    // Loads run stages - 1 ahead in the ring.
     Walk loads, work;
     for (int stage = 0; stage < p_.stages - 1; ++stage) StartStage(loads, table, query, num_rows, stage);
 
@@ -168,8 +170,8 @@ class ScoreBlock {
     }
   }
 
-  // The warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. Two sets, used in turn: a
-  // set is written again two candidates later, and a barrier lies between.
+  // Returns the warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. There are two sets,
+  // used in turn: a set is written again two candidates later, and a barrier lies between.
   __device__ __forceinline__ Value* MaximaOf(uint32_t candidate) const {
     constexpr int kValues = kTraits.warps_tokens * kRows;
     return reinterpret_cast<Value*>(shared_ + layout_.maxima) + (candidate % 2) * kValues * (kAlign ? 2 : 1);
@@ -225,7 +227,7 @@ class ScoreBlock {
     }
   }
 
-  const ScoreParams& p_;
+  const PortableParams& p_;
   uint8_t* const shared_;
   const SharedLayout layout_;
   const uint32_t shared_address_;
@@ -237,8 +239,8 @@ class ScoreBlock {
 
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
 __global__ void __launch_bounds__(TraitsOf(kTile).threads(), TraitsOf(kTile).min_blocks)
-    ScoreKernel(const __grid_constant__ ScoreParams params) {
-  extern __shared__ __align__(128) uint8_t shared[];
+    PortableKernel(const __grid_constant__ PortableParams params) {
+  extern __shared__ __align__(kPortableAlignment) uint8_t shared[];
   ScoreBlock<kType, kTile, kResident, kAlign> block(params, shared);
   const int64_t share = blockIdx.x / params.row_tiles_at_once;
   const int64_t stride = params.blocks_per_row_tile;

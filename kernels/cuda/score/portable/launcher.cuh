@@ -3,21 +3,21 @@
 
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/score/portable/kernel.cuh"
-#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/score/portable/kernel.h"
 
 namespace maxsim::cuda {
 
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
-cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Prepare(int shared_bytes) {
-  return cudaFuncSetAttribute(sm80::ScoreKernel<kType, kTile, kResident, kAlign>,
+cudaError_t PortableKernelLauncher<kType, kTile, kResident, kAlign>::Prepare(int shared_bytes) {
+  return cudaFuncSetAttribute(sm80::PortableKernel<kType, kTile, kResident, kAlign>,
                               cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
 }
 
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
-cudaError_t ScoreKernelLauncher<kType, kTile, kResident, kAlign>::Launch(const ScorePlan& plan,
-                                                                         const ScoreParams& params,
-                                                                         cudaStream_t stream) {
-  return LaunchKernel(sm80::ScoreKernel<kType, kTile, kResident, kAlign>, plan.grid(), plan.threads,
+cudaError_t PortableKernelLauncher<kType, kTile, kResident, kAlign>::Launch(const ScorePlan& plan,
+                                                                            const PortableParams& params,
+                                                                            cudaStream_t stream) {
+  return LaunchKernel(sm80::PortableKernel<kType, kTile, kResident, kAlign>, plan.grid(), plan.threads,
                       static_cast<size_t>(plan.shared_bytes), stream, params);
 }
 

@@ -2,9 +2,9 @@
 
 namespace maxsim::cuda {
 
-template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, false>;
-template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, true>;
-template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, false>;
-template struct ScoreKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, true>;
+template struct PortableKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, false>;
+template struct PortableKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, false, true>;
+template struct PortableKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, false>;
+template struct PortableKernelLauncher<ScalarType::kF32, ScoreTile::kRows32, true, true>;
 
 }  // namespace maxsim::cuda

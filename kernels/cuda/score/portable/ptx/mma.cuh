@@ -1,5 +1,5 @@
 // mma.sync m16n8k16: sums[16 x 8] += a[16 x 16] * b[16 x 8], 16-bit operands, FP32 sums (sm_80). And m16n8k32 for INT8
-// operands and int32 sums: the same 32 bytes of a row, dealt to the lanes alike.
+// operands and int32 sums: the same 32 bytes of a row, given to the lanes alike.
 #pragma once
 
 #include <cstdint>

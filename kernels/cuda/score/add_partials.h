@@ -1,0 +1,33 @@
+// Adds the partial sums of queries that have several query tiles, and picks the scores of joined lists. The functions
+// return CUDA's own error; callers wrap it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda {
+
+// The queries whose scores are made of partial sums. All pointers are to device memory.
+struct PartialSumsCall {
+  const PartialSums* sums;   // [num_sums]
+  int num_sums;              // 0: there is nothing to do
+  const float* partials;     // what the scoring kernels wrote to ScoreParams::partials
+  const uint32_t* ordinals;  // ScoreParams::ordinals
+  const JoinWord* words;     // of joined lists; not read where no query has one
+};
+
+// Loads the code of LaunchAddPartials, so that the first call that needs it does not. `overlap` stays true only if it
+// orders itself (FindGridOrder): then it may start while the kernel before it drains.
+cudaError_t PrepareAddPartials(bool& overlap);
+
+// Adds partial sums in the order of query tiles: scores[scores_offset + pass_first + i] = sum over b of
+// partials[partials_offset + b * query_tile_stride + i], for i < min(pass_count, num_candidates - pass_first), of each
+// of `num_sums` queries. For a query of joined lists, the place of candidate i in the union stands for i in the index
+// of `partials`. `overlap` is what PrepareAddPartials has left.
+cudaError_t LaunchAddPartials(const PartialSumsCall& call, int64_t pass_first, int64_t pass_count, float* scores,
+                              bool overlap, cudaStream_t stream);
+
+}  // namespace maxsim::cuda

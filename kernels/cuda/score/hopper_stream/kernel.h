@@ -1,0 +1,31 @@
+// Launching the stream kernels that a plan names. The functions return CUDA's own error; callers wrap it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/score/hopper_stream/params.h"
+#include "kernels/plan/score.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Lets every stream kernel use the shared memory that it wants on the current device, and loads its code. To be called
+// once a device of compute capability 9.0.
+cudaError_t PrepareStreamKernels();
+
+// Copies from the plan what only the stream kernels are told of it.
+void FillFromPlan(const ScorePlan& plan, StreamParams& params);
+
+// Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan. params.claims and what
+// params.teams points to must be zero, and are again after it.
+cudaError_t LaunchStreamKernel(const ScorePlan& plan, const StreamParams& params, cudaStream_t stream);
+
+// One instance of the kernel; kSteps is the number of steps of kStepBytes that its registers have room for in a row, or
+// 0 for the kernel whose query rows lie in shared memory. The files in instantiations/ instantiate it.
+template <ScalarType kType, int kSteps>
+struct StreamKernelLauncher {
+  static cudaError_t Prepare();
+  static cudaError_t Launch(const ScorePlan& plan, const StreamParams& params, cudaStream_t stream);
+};
+
+}  // namespace maxsim::cuda::sm90

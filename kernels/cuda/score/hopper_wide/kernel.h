@@ -1,0 +1,34 @@
+// Launching the wide kernels that a plan names. The functions return CUDA's own error; callers wrap it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/score/hopper_common/document_maps.h"
+#include "kernels/cuda/score/hopper_wide/params.h"
+#include "kernels/plan/score.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda::sm90 {
+
+// Lets every wide kernel use the shared memory that it wants on the current device, and loads its code. To be called
+// once a device of compute capability 9.0.
+cudaError_t PrepareWideKernels();
+
+// Copies from the plan what only the wide kernels are told of it.
+void FillFromPlan(const ScorePlan& plan, WideParams& params);
+
+// Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan. `maps` describes the documents.
+// params.claims must be zero, and is again after it.
+cudaError_t LaunchWideKernel(const ScorePlan& plan, const DocumentMaps& maps, const WideParams& params,
+                             cudaStream_t stream);
+
+// One instance of the kernel; kSteps is the number of steps of kStepBytes that its registers have room for in a row.
+// The files in instantiations/ instantiate it.
+template <ScalarType kType, int kSteps>
+struct WideKernelLauncher {
+  static cudaError_t Prepare();
+  static cudaError_t Launch(const ScorePlan& plan, const DocumentMaps& maps, const WideParams& params,
+                            cudaStream_t stream);
+};
+
+}  // namespace maxsim::cuda::sm90
