@@ -174,7 +174,7 @@ class Session {
     if (scraper_ != nullptr) {
       report_.scrape_failures = 0;
       report_.server_metrics = scraper_->Collect(report_.scrape_failures);
-      // The first measured second is compared with the scrape at the end of the warm-up, which is none itself.
+      // The scrape at the end of the warm-up only serves as the one that the first measured second is compared with.
       std::erase_if(report_.server_metrics, [](const ServerSecond& second) { return second.at_s <= 0; });
     }
     if (!result.ok()) return result;
