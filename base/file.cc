@@ -73,7 +73,7 @@ absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  // O_NONBLOCK: opening a pipe that nobody writes to must not hang. It means nothing for regular files.
+  // With O_NONBLOCK, opening a pipe that nobody writes to does not hang. The flag means nothing for regular files.
   const int fd = OpenRetrying(path, O_RDONLY | O_NONBLOCK);
   return Adopt(fd, errno, path);
 }
@@ -172,7 +172,7 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
   const size_t first = (static_cast<size_t>(begin) + page - 1) / page * page;
   // The file's last page is mapped whole where the range ends with the file.
   const size_t last = static_cast<size_t>(end) == size ? size : static_cast<size_t>(end) / page * page;
-  // One range of addresses for all of it; the parts then get what is to stand there.
+  // All of it gets one range of addresses, whose parts then get what is to stand there.
   void* const data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "no addresses to map", file.path());
   FileBytes bytes(static_cast<uint8_t*>(data), size);
@@ -203,7 +203,7 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
 absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const StopSignal* stop) {
   const auto size = static_cast<size_t>(file.size());
   if (size == 0) return FileBytes(nullptr, 0);
-  // An anonymous mapping rather than malloc: aligned to pages, and a refusal is an error code.
+  // An anonymous mapping is aligned to pages, and its refusal is an error code, which malloc's is not.
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     return ErrnoStatus(errno, Cat("no memory for the ", size, " bytes of"), file.path());

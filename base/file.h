@@ -25,7 +25,7 @@ namespace maxsim {
 // how many there are, and how to get more.
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 
-// A regular file opened for reading. Thread-safe.
+// Holds a regular file that is opened for reading. The class is thread-safe.
 class InputFile {
  public:
   // Refuses anything that is not a regular file (a pipe would block or could not be read twice), and says what it is.
@@ -43,13 +43,13 @@ class InputFile {
   int64_t size() const { return size_; }  // at the time of opening
   int fd() const { return fd_; }
 
-  // Fills `out` from `offset`, all of it: DATA_LOSS when the file ends before.
+  // Fills `out` from `offset`, all of it. Fails with DATA_LOSS when the file ends before.
   absl::Status ReadAt(int64_t offset, void* out, size_t count) const;
 
-  // DATA_LOSS when the file's size or modification time is another than when it was opened: somebody wrote to it. (A
-  // file that was replaced, or removed, under its name is not: the open one is the old one.) One system call. What it
-  // cannot see are writes through a mapping that have not reached the file's times, and writes that set the old time
-  // again.
+  // Returns DATA_LOSS when the file's size or modification time is another than when it was opened: somebody wrote to
+  // it. (A file that was replaced, or removed, under its name is not: the open one is the old one.) It takes one system
+  // call. What it cannot see are writes through a mapping that have not reached the file's times, and writes that set
+  // the old time again.
   absl::Status CheckUnchanged() const;
 
  private:
@@ -61,7 +61,8 @@ class InputFile {
   timespec modified_ = {};
 };
 
-// The bytes of a whole file in memory, page-aligned: mapped from the file, or copied. An empty file is an empty span.
+// Holds the bytes of a whole file in memory, page-aligned, mapped from the file or copied. An empty file gives an empty
+// span.
 class FileBytes {
  public:
   // The mapping stays valid while the object lives. Mapped bytes change when somebody writes to the file, and when they
@@ -73,7 +74,8 @@ class FileBytes {
   static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end,
                                             const StopSignal* stop = nullptr);
 
-  // RESOURCE_EXHAUSTED when there is no memory for it; the status of `stop` (may be null) once that is stopped.
+  // Copies the whole file. Fails with RESOURCE_EXHAUSTED when there is no memory for it, and with the status of `stop`
+  // (may be null) once that is stopped.
   static absl::StatusOr<FileBytes> Copy(const InputFile& file, const StopSignal* stop = nullptr);
 
   FileBytes(FileBytes&& other) noexcept;
@@ -98,14 +100,14 @@ class FileBytes {
   std::unique_ptr<MappingGuard> guard_;  // null where nothing is mapped
 };
 
-// open(2) with O_CLOEXEC, again after each EINTR.
+// Calls open(2) with O_CLOEXEC, again after each EINTR.
 int OpenRetrying(const std::string& path, int flags, mode_t mode = 0);
 
-// "a folder", "a pipe": what a mode says that is no regular file.
+// Names what a mode says that is no regular file, such as "a folder" or "a pipe".
 std::string_view KindOf(mode_t mode);
 
-// KindOf what stands at a path in the place of a regular file, wherever links lead. "" for a regular
-// file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
+// Returns KindOf for what stands at a path in the place of a regular file, wherever links lead. Returns "" for a
+// regular file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
 std::string_view OtherKind(const std::string& path);
 
 // Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.
@@ -117,12 +119,12 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_b
 // errno is the reason.
 std::optional<std::string> ReadToEnd(const std::string& path);
 
-// XXH3-128 over a stream of bytes.
+// Computes XXH3-128 over a stream of bytes.
 class Checksum {
  public:
   Checksum();
   void Update(const void* data, size_t count);
-  // "xxh3-128:" and 32 hex digits, as `xxhsum -H2` prints them. May be called at any time.
+  // Returns "xxh3-128:" and 32 hex digits, as `xxhsum -H2` prints them. May be called at any time.
   std::string Format() const;
 
  private:
@@ -134,13 +136,13 @@ class Checksum {
 
 inline constexpr std::string_view kChecksumPrefix = "xxh3-128:";
 
-// True for text that Checksum::Format could have returned.
+// Returns true for text that Checksum::Format could have returned.
 bool IsChecksum(std::string_view text);
 
-// Names of the regular files in a folder, sorted.
+// Returns the names of the regular files in a folder, sorted.
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder);
 
-// Bytes an ordinary user may still write to the folder's file system.
+// Returns the bytes that an ordinary user may still write to the folder's file system.
 absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder);
 
 std::string JoinPath(std::string_view folder, std::string_view name);

@@ -10,7 +10,7 @@
 
 namespace maxsim {
 
-// Thread-safe.
+// The class is thread-safe.
 class Folder {
  public:
   // The folder at `path`, wherever symbolic links lead: for paths that an operator named. Nothing is opened yet.
@@ -43,7 +43,7 @@ class Folder {
   int fd_ = -1;
 };
 
-// True when `path` is `root` or lies beneath it, both absolute and normal ("/a/b").
+// Returns true when `path` is `root` or lies beneath it, both absolute and normal ("/a/b").
 bool IsBeneath(std::string_view root, std::string_view path);
 
 }  // namespace maxsim

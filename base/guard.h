@@ -1,8 +1,8 @@
-// Where memory that runs out stops being an exception: at the edges, so that it fails one request and not the process.
-// Nothing can be done inside gRPC, whose own threads have no handler for an exception and whose gpr_malloc aborts the
-// process, nor while a batch is scored, when a device may still be working in the memory that an exception would free.
-// abseil's hash containers do not survive an allocation that throws: what grows with a request uses the standard
-// library's.
+// This is where memory that runs out stops being an exception: at the edges, so that it fails one request and not the
+// process. Nothing can be done inside gRPC, whose own threads have no handler for an exception and whose gpr_malloc
+// aborts the process, nor while a batch is scored, when a device may still be working in the memory that an exception
+// would free. abseil's hash containers do not survive an allocation that throws: what grows with a request uses the
+// standard library's.
 #pragma once
 
 #include <new>
@@ -11,7 +11,7 @@
 
 namespace maxsim {
 
-// RESOURCE_EXHAUSTED without RetryInfo. Allocates nothing after the first call.
+// Returns RESOURCE_EXHAUSTED without RetryInfo. It allocates nothing after the first call.
 absl::Status NoMemory();
 
 // Runs `work`, which returns a Status or a StatusOr; std::bad_alloc becomes NoMemory().

@@ -1,8 +1,8 @@
-// Base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the stack and,
-// of its interfaces, only the one of events takes linear time for every text. This base adds what the formats here need
-// on top: a bound on nesting, refusal of NUL bytes (the parser would take one as the end of the text), a question now
-// and then whether to go on, and the first error as a status. A subclass builds its result from the events and so
-// decides what is allocated: nothing is, for parts it does not keep.
+// This is the base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the
+// stack and, of its interfaces, only the one of events takes linear time for every text. This base adds what the
+// formats here need on top: a bound on nesting, refusal of NUL bytes (the parser would take one as the end of the
+// text), a question now and then whether to go on, and the first error as a status. A subclass builds its result from
+// the events and so decides what is allocated: nothing is, for parts it does not keep.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class JsonEvents {
     return absl::OkStatus();
   }
 
-  // The parser's interface.
+  // These functions are the parser's interface.
   bool null() { return Value("null"); }
   bool boolean(bool value) { return OnBool(value); }
   bool number_integer(Json::number_integer_t value) { return OnInteger(value); }
@@ -66,7 +66,7 @@ class JsonEvents {
     return OnEndArray();
   }
   bool parse_error(size_t position, const std::string& last_token, const Json::exception& error) {
-    // The parser's own text: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
+    // The parser's own text is of this form: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
     if (shown_ == Text::kSecret) what = what.substr(0, what.find(':'));  // what comes behind quotes the text
@@ -76,7 +76,7 @@ class JsonEvents {
   }
 
  protected:
-  // Whether errors may show what was parsed.
+  // Says whether errors may show what was parsed.
   enum class Text {
     kShown,   // it is that of whom the error is for
     kSecret,  // it may be that of any file, because somebody named the wrong one
@@ -84,17 +84,17 @@ class JsonEvents {
 
   explicit JsonEvents(int max_depth, Text text = Text::kShown) : max_depth_(max_depth), shown_(text) {}
 
-  // Some milliseconds of parsing.
+  // These bytes take some milliseconds to parse.
   static constexpr size_t kStopBytes = size_t{64} << 10;
 
-  // Containers open at the moment; 1 inside the outermost one.
+  // Returns the number of containers that are open: 1 inside the outermost one.
   int depth() const { return depth_; }
 
-  // Bytes of the text that the parser has taken; in the events of a container, up to and with the bracket that they are
-  // about.
+  // Returns the bytes of the text that the parser has taken; in the events of a container, up to and with the bracket
+  // that they are about.
   size_t position() const { return static_cast<size_t>(next_ - text_.data()); }
 
-  // True when the error is that the text is no JSON, rather than what a subclass refused.
+  // Returns true when the error is that the text is no JSON, rather than what a subclass refused.
   bool malformed() const { return malformed_; }
 
   // Records the error and stops the parser.
@@ -103,7 +103,7 @@ class JsonEvents {
     return false;
   }
 
-  // A scalar value that no specific event takes: by default anything is fine.
+  // Takes a scalar value that no specific event takes. Every value is accepted by default.
   virtual bool Value(std::string_view kind) { return true; }
   virtual bool OnBool(bool value) { return Value("a boolean"); }
   virtual bool OnInteger(int64_t value) { return Value("an integer"); }

@@ -1,4 +1,4 @@
-// Text files line by line.
+// Reads text files line by line.
 #pragma once
 
 #include <charconv>
@@ -35,7 +35,7 @@ absl::Status ForEachLine(std::string_view text, Visit visit) {
   return absl::OkStatus();
 }
 
-// The whole of `text` as a number; false, and nothing written that may be used, when it is none.
+// Reads the whole of `text` as a number. Returns false when it is none, and then nothing is written that may be used.
 template <typename Number>
 bool ParseNumber(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

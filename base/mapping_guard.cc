@@ -27,10 +27,10 @@ void PassOn(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-// One guarded range. Ranges are never freed, because the handler may be walking over them; those of destroyed guards
-// are used again. `version` is odd while begin and end are written, so that the handler never takes one with another's
-// other end. The range that a thread faults in is none that is being written: it is mapped, and guarded, while it is
-// read.
+// Holds one guarded range. Ranges are never freed, because the handler may be walking over them; those of destroyed
+// guards are used again. `version` is odd while begin and end are written, so that the handler never takes one with
+// another's other end. The range that a thread faults in is none that is being written: it is mapped, and guarded,
+// while it is read.
 struct MappingGuard::Range {
   std::atomic<uint32_t> version{0};
   std::atomic<uintptr_t> begin{0};
@@ -60,7 +60,7 @@ struct MappingGuard::Range {
 Mutex MappingGuard::Range::mutex;
 std::atomic<MappingGuard::Range*> MappingGuard::Range::first{nullptr};
 
-// Async-signal-safe: lock-free atomics and one system call.
+// The handler is async-signal-safe: it uses lock-free atomics and one system call.
 void MappingGuard::OnBusError(int signal, void* info, void* context) {
   const int saved_errno = errno;
   auto* const fault = static_cast<siginfo_t*>(info);
@@ -70,7 +70,8 @@ void MappingGuard::OnBusError(int signal, void* info, void* context) {
     uintptr_t end = 0;
     if (!range->Holds(address, &begin, &end)) continue;
     range->lost.store(true);
-    // All of it at once: a fault for each page of a large file would split its mapping until the kernel allows no more.
+    // The range is replaced at once: a fault for each page of a large file would split its mapping until the kernel
+    // allows no more.
     if (::mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
       break;
@@ -89,7 +90,8 @@ MappingGuard::MappingGuard(void* data, size_t size)
         if (range == nullptr) {
           struct sigaction action = {};
           action.sa_sigaction = [](int signal, siginfo_t* info, void* context) { OnBusError(signal, info, context); };
-          // On the alternate stack of threads that have one, and without blocking a second thread's fault.
+          // The handler runs on the alternate stack of threads that have one, and does not block a second thread's
+          // fault.
           action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
           ::sigemptyset(&action.sa_mask);
           ::sigaction(SIGBUS, nullptr, &previous_action);

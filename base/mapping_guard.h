@@ -1,4 +1,4 @@
-// What keeps a mapped file that shrinks, or a disk that cannot read it, from ending the process.
+// Keeps a mapped file that shrinks, or a disk that cannot read it, from ending the process.
 //
 // Reading a mapped page whose bytes are gone raises SIGBUS. Inside a guarded range a handler puts zeros in the place of
 // the whole range and marks it as lost; reading goes on, and whoever reads must ask lost() afterwards, before it
@@ -13,13 +13,14 @@ namespace maxsim {
 class MappingGuard {
  public:
   // Guards the mapping of `size` > 0 bytes at `data`, which starts at a page and must stay mapped until the guard is
-  // destroyed. The first one installs the handler. Thread-safe.
+  // destroyed. The first one installs the handler. The constructor is thread-safe.
   MappingGuard(void* data, size_t size);
   ~MappingGuard();
   MappingGuard(const MappingGuard&) = delete;
   MappingGuard& operator=(const MappingGuard&) = delete;
 
-  // True once a page of the range could not be read: all of it is zeros from then on. Thread-safe.
+  // Returns true once a page of the range could not be read: all of it is zeros from then on. The function is
+  // thread-safe.
   bool lost() const;
 
  private:

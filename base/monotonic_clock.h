@@ -1,4 +1,4 @@
-// The clock of every duration and deadline: it goes on evenly when the wall clock is set.
+// Has the clock of every duration and deadline, which goes on evenly when the wall clock is set.
 #pragma once
 
 #include <chrono>

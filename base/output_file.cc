@@ -27,7 +27,8 @@ OutputFile::OutputFile(std::string path, std::string temporary_path, int fd)
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
   std::string temporary_path = Cat(path, kTemporarySuffix);
-  // O_EXCL: nothing that is there is opened, which for a pipe would wait for a reader, and for a link write elsewhere.
+  // With O_EXCL nothing that is there is opened, which for a pipe would wait for a reader, and for a link write
+  // elsewhere.
   int fd = OpenRetrying(temporary_path, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno == EEXIST) {
     struct stat info;

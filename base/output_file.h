@@ -15,7 +15,7 @@
 
 namespace maxsim {
 
-// A new file, written from front to back under a temporary name (`path` + ".tmp"). It appears under its own name when
+// Writes a new file from front to back under a temporary name (`path` + ".tmp"). It appears under its own name when
 // Commit succeeds; without Commit the destructor removes it.
 class OutputFile {
  public:
@@ -30,7 +30,7 @@ class OutputFile {
   int64_t num_bytes() const { return num_bytes_; }
   std::string checksum() const { return checksum_.Format(); }  // of everything written
 
-  // fsync, close, rename. The folder itself is not synchronised: see SyncFolder.
+  // Does fsync, close and rename. The folder itself is not synchronised: see SyncFolder.
   absl::Status Commit();
 
  private:
@@ -50,11 +50,11 @@ inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 absl::Status SyncFolder(const std::string& folder);
 
-// An advisory lock on a file in the folder, held while the object lives, given up when the process dies. The file goes
+// Holds an advisory lock on a file in the folder while the object lives. A process that dies gives it up. The file goes
 // with the object; one that a dead process left is taken over.
 class FolderLock {
  public:
-  // FAILED_PRECONDITION when somebody else holds it.
+  // Fails with FAILED_PRECONDITION when somebody else holds it.
   static absl::StatusOr<FolderLock> Acquire(const std::string& folder);
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
@@ -62,7 +62,7 @@ class FolderLock {
 
  private:
   FolderLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  // Is what is open the file that has the lock's name?
+  // Returns whether the open file is the one that has the lock's name.
   bool HasName() const;
 
   std::string path_;

@@ -1,4 +1,5 @@
-// Sums and products of sizes that somebody else names, and which may lie: the largest number where there are more.
+// Adds and multiplies sizes that somebody else names, and which may lie. The result is the largest number where there
+// would be more.
 #pragma once
 
 #include <cstdint>

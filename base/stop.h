@@ -1,4 +1,4 @@
-// How long reads and other long work are asked to give up.
+// Has the signal that asks reads and other long work to give up.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,14 @@
 
 namespace maxsim {
 
-// Bytes that are read, hashed or checked between two looks at the signal: some milliseconds from memory, some tens of
-// milliseconds from most disks.
+// So many bytes are read, hashed or checked between two looks at the signal: some milliseconds from memory, some tens
+// of milliseconds from most disks.
 inline constexpr size_t kStopBlockBytes = size_t{8} << 20;
 
-// Documents that are checked between two looks at the signal.
+// So many documents are checked between two looks at the signal.
 inline constexpr int64_t kStopBlockDocuments = 1024;
 
-// Thread-safe. Once it is stopped it stays stopped.
+// The class is thread-safe. Once it is stopped it stays stopped.
 class StopSignal {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,7 +39,7 @@ class StopSignal {
     reason_.compare_exchange_strong(none, reason, std::memory_order_relaxed);
   }
 
-  // OK, or what a read that gives up returns. Takes some tens of nanoseconds.
+  // Returns OK, or the status that a read which gives up returns. It takes some tens of nanoseconds.
   absl::Status status() const {
     switch (reason()) {
       case absl::StatusCode::kOk:
@@ -73,7 +73,7 @@ class StopSignal {
   const StopSignal* const second_ = nullptr;
 };
 
-// `stop` may be null: never.
+// `stop` may be null, which never stops.
 inline bool Stopped(const StopSignal* stop) { return stop != nullptr && stop->stopped(); }
 inline absl::Status StopStatus(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
 

@@ -1,5 +1,5 @@
-// Text: UTF-8 and messages. Cat is absl::StrCat that also takes std::string_view, which is a type of its own beside
-// absl::string_view in some distributions' builds of abseil and the same type in others.
+// Checks UTF-8 and makes messages. Cat is absl::StrCat that also takes std::string_view, which is a type of its own
+// beside absl::string_view in some distributions' builds of abseil and the same type in others.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +27,13 @@ std::string Cat(const Args&... args) {
   return absl::StrCat(ForStrCat(args)...);
 }
 
-// INVALID_ARGUMENT with the arguments in a row as its message.
+// Returns INVALID_ARGUMENT with the arguments in a row as its message.
 template <typename... Args>
 absl::Status Invalid(const Args&... args) {
   return absl::InvalidArgumentError(Cat(args...));
 }
 
-// True when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
+// Returns true when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
 bool IsUtf8(std::string_view text);
 
 // Returns at most `max_bytes` of untrusted text for a message: control characters are replaced, and every byte beyond

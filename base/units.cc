@@ -17,7 +17,7 @@ struct Unit {
   uint64_t factor;
 };
 
-// Largest first: formatting takes the first one that divides.
+// The largest unit stands first, since formatting takes the first one that divides.
 constexpr std::array<Unit, 8> kCountUnits = {{{"Ti", uint64_t{1} << 40},
                                               {"Gi", uint64_t{1} << 30},
                                               {"Mi", uint64_t{1} << 20},
@@ -31,7 +31,7 @@ absl::Status Refuse(std::string_view text, std::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat("\"", std::string(text), "\" is not ", std::string(expected)));
 }
 
-// Digits, then a unit out of kCountUnits followed by `suffix` ("B" for bytes, which may also stand alone).
+// Parses digits, then a unit out of kCountUnits followed by `suffix` ("B" for bytes, which may also stand alone).
 absl::StatusOr<uint64_t> ParseWithUnit(std::string_view text, std::string_view suffix, std::string_view expected) {
   const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string number(text.substr(0, digits));

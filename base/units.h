@@ -13,11 +13,11 @@ namespace maxsim {
 // Errors of Parse are INVALID_ARGUMENT with the value and what is accepted; the caller puts the key or the flag in
 // front.
 
-// A whole number with an optional suffix: k M G T (powers of 1000) or Ki Mi Gi Ti (powers of 1024).
+// Parses a whole number with an optional suffix: k M G T (powers of 1000) or Ki Mi Gi Ti (powers of 1024).
 absl::StatusOr<uint64_t> ParseCount(std::string_view text);
 std::string WriteCount(uint64_t count);
 
-// A whole number of bytes: "512MiB", "4GB", "1048576", also with a fraction ("1.5GiB").
+// Parses a whole number of bytes, such as "512MiB", "4GB" or "1048576", also with a fraction ("1.5GiB").
 absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
 std::string WriteBytes(uint64_t bytes);
 

@@ -83,7 +83,7 @@ class UnaryQueue final : public CallQueue {
   grpc::CompletionQueue queue_;
 };
 
-// A tag and a length, 10 bytes each at most.
+// The tag and the length take 10 bytes each at most.
 grpc::Slice RequestIdField(std::string_view request_id) {
   constexpr uint32_t kTag = v1::RerankRequest::kRequestIdFieldNumber << 3 | 2;
   std::string field;

@@ -1,5 +1,5 @@
-// Calls by the ten thousand a second: one thread starts them, one takes the answers (it may be the same), and neither
-// meets the threads of another queue.
+// Makes calls by the ten thousand a second: one thread starts them, one takes the answers (it may be the same), and
+// neither meets the threads of another queue.
 //
 //   std::vector<std::shared_ptr<grpc::Channel>> channels = *MakeChannels(options);
 //   std::unique_ptr<CallQueue> queue = MakeCallQueue(channels, options);
@@ -27,7 +27,7 @@
 
 namespace maxsim::client {
 
-// A request as it travels. Copies share its bytes.
+// Holds a request as it travels. Copies share its bytes.
 class EncodedRequest {
  public:
   EncodedRequest() = default;
@@ -43,7 +43,7 @@ class EncodedRequest {
   grpc::Slice slice_;
 };
 
-// Start from one thread at a time and Next from one thread at a time, which may be two.
+// Call Start from one thread at a time and Next from one thread at a time, which may be two.
 class CallQueue {
  public:
   enum class Event {

@@ -25,7 +25,7 @@ namespace {
 constexpr absl::Duration kConnectWait = absl::Seconds(1);
 
 absl::Time DeadlineOf(const CallOptions& call, absl::Duration default_timeout) {
-  // A saturating sum: an infinite timeout gives absl::InfiniteFuture().
+  // The sum saturates: an infinite timeout gives absl::InfiniteFuture().
   return MonotonicNow() + (call.timeout == absl::ZeroDuration() ? default_timeout : call.timeout);
 }
 
@@ -77,7 +77,7 @@ struct Client::Core {
     metadata.AddTo(context);
   }
 
-  // One synchronous attempt: `method` of the connection's stub.
+  // Makes one synchronous attempt by `method` of the connection's stub.
   template <typename Stub, typename Request, typename Response>
   AttemptResult Attempt(const Connection& connection, std::unique_ptr<Stub> Connection::*stub,
                         grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -89,7 +89,7 @@ struct Client::Core {
     return AttemptResult{FromGrpcStatus(status), PushbackOf(context)};
   }
 
-  // A synchronous call, each attempt over the next connection.
+  // Makes a synchronous call, each attempt over the next connection.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(std::unique_ptr<Stub> Connection::*stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -125,9 +125,9 @@ struct Client::Core {
   absl::flat_hash_set<std::shared_ptr<AsyncCall>> calls ABSL_GUARDED_BY(mutex);
 };
 
-// An asynchronous Rerank over its attempts. Either one attempt, or one alarm that starts the next, is pending at a
-// time, and each of them holds a reference. gRPC's functions are called without holding the mutex, since they may run a
-// callback on the spot.
+// Makes an asynchronous Rerank over its attempts. Either one attempt, or one alarm that starts the next, is pending at
+// a time, and each of them holds a reference. gRPC's functions are called without holding the mutex, since they may run
+// a callback on the spot.
 class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
  public:
   AsyncCall(std::shared_ptr<Client::Core> core, std::shared_ptr<const v1::RerankRequest> request, absl::Time deadline,

@@ -1,4 +1,4 @@
-// The C++ client of maxsimd.
+// This is the C++ client of maxsimd.
 //
 //   absl::StatusOr<std::unique_ptr<Client>> client = Client::Create({.target = "search-1:7070"});
 //   v1::RerankRequest request;

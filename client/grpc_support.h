@@ -1,5 +1,5 @@
-// What the Client and the two kinds of CallQueue share: what every call carries, and messages as gRPC's buffers hold
-// them.
+// Has what the Client and the two kinds of CallQueue share: what every call carries, and messages as gRPC's buffers
+// hold them.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@
 
 namespace maxsim::client {
 
-// The metadata of every call: the bearer token and the client's name, where the options have them. Immutable.
+// Adds the metadata of every call: the bearer token and the client's name, where the options have them. The object is
+// immutable.
 class CallMetadata {
  public:
   explicit CallMetadata(const ClientOptions& options);
@@ -31,7 +32,7 @@ class CallMetadata {
 // Returns a time of MonotonicNow() for gRPC, on a clock that nobody sets.
 gpr_timespec ToGrpcTime(absl::Time time);
 
-// CompletionQueue::AsyncNext with a time of MonotonicNow(); InfiniteFuture blocks.
+// Calls CompletionQueue::AsyncNext with a time of MonotonicNow(). InfiniteFuture blocks.
 grpc::CompletionQueue::NextStatus NextEvent(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
 
 // False where `buffer` is no such message. What `message` held is replaced, its memory kept.

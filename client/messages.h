@@ -1,4 +1,4 @@
-// Builders of request messages from plain memory.
+// Builds request messages from plain memory.
 //
 // A span is copied once, straight into the message's bytes; a std::string that already holds them is moved in. Nothing
 // is checked beyond what would make a builder read outside its arguments: the server validates every field and names

@@ -49,8 +49,8 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option)
   return text;
 }
 
-// A header value; gRPC would refuse a wrong one at every call with a message that names neither the header nor the
-// cause.
+// Checks a header value. gRPC would refuse a wrong one at every call with a message that names neither the header nor
+// the cause.
 absl::Status CheckHeaderValue(const char* option, const std::string& value) {
   for (const char c : value) {
     if (c < 0x21 || c > 0x7e) {

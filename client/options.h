@@ -26,7 +26,7 @@ struct TlsOptions {
 };
 
 struct ClientOptions {
-  // host:port, or any gRPC name: "dns:///host:port", "ipv4:10.0.0.1:7070,10.0.0.2:7070", "unix:/path".
+  // The target is host:port, or any gRPC name: "dns:///host:port", "ipv4:10.0.0.1:7070,10.0.0.2:7070", "unix:/path".
   std::string target = "localhost:7070";
   // What is done where `target` has several addresses, as the name of a headless Kubernetes service has. round_robin:
   // a connection to each, calls (and sessions) go to them in turn, and one that is away is left out until it is back.
@@ -40,7 +40,7 @@ struct ClientOptions {
   RetryOptions retry;
 
   TlsOptions tls;
-  // Sent as `authorization: Bearer ...`. Without TLS it travels in the clear.
+  // The token is sent as `authorization: Bearer ...`. Without TLS it travels in the clear.
   std::string bearer_token;
   // Whose share of a busy server the calls take. Sent as the metadata `client_key`, which must be the server's
   // batching.client_key; empty: none is sent, and the server goes by the address that the connection comes from.
@@ -49,8 +49,8 @@ struct ClientOptions {
 
   // Largest message that is sent or received. The server has its own limit (Limits.max_request_bytes).
   int64_t max_message_bytes = int64_t{256} << 20;
-  // Connections to each address, used in turn. One HTTP/2 connection is served by one thread's worth of I/O: a client
-  // that sends more than it carries (large queries at thousands a second) wants several.
+  // The connections to each address are used in turn. One HTTP/2 connection is served by one thread's worth of I/O: a
+  // client that sends more than it carries (large queries at thousands a second) wants several.
   int num_channels = 1;
   // Pings an idle connection while calls wait; zero: never. A server closes connections that ping more often than it
   // allows (gRPC's default is one in 5 minutes without data).
@@ -69,8 +69,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
 // one place that decides about them.
 grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options);
 
-// options.num_channels channels to options.target, a connection to each of its addresses. They connect on their first
-// call. Errors are those of ValidateClientOptions and MakeCredentials.
+// Makes options.num_channels channels to options.target, each with a connection to every one of its addresses. They
+// connect on their first call. Errors are those of ValidateClientOptions and MakeCredentials.
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(const ClientOptions& options);
 
 }  // namespace maxsim::client

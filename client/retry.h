@@ -30,10 +30,10 @@ struct RetryOptions {
   double jitter = 0.2;      // 0 to 1: a delay of t becomes one between t * (1 - jitter) and t * (1 + jitter)
 };
 
-// INVALID_ARGUMENT naming the option and the value.
+// Returns INVALID_ARGUMENT that names the option and the value, for options that cannot be.
 absl::Status ValidateRetryOptions(const RetryOptions& options);
 
-// What one attempt came back with.
+// Holds what one attempt came back with.
 struct AttemptResult {
   absl::Status status;                     // with the server's RetryInfo as its payload (client/status.h)
   std::optional<std::string> pushback_ms;  // value of the trailer kPushbackTrailer
@@ -42,13 +42,13 @@ struct AttemptResult {
 // Returns the trailer's value as a delay; nullopt means "do not retry" (negative, or not a number of milliseconds).
 std::optional<absl::Duration> ParsePushback(std::string_view value);
 
-// The attempts of one call. Not thread-safe.
+// Counts the attempts of one call. The class is not thread-safe.
 class RetryState {
  public:
   RetryState(const RetryOptions& options, absl::Time deadline) : options_(options), deadline_(deadline) {}
 
-  // To be asked after each attempt. Returns how long to wait from `now` until the next one, or nullopt when `result` is
-  // final. `uniform` gives random numbers in [0, 1).
+  // Must be asked after each attempt. Returns how long to wait from `now` until the next one, or nullopt when `result`
+  // is final. `uniform` gives random numbers in [0, 1).
   std::optional<absl::Duration> NextDelay(const AttemptResult& result, absl::Time now,
                                           absl::FunctionRef<double()> uniform);
 

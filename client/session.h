@@ -1,4 +1,4 @@
-// One RerankStream: requests go out as they come, answers return in order of completion.
+// Has one RerankStream: requests go out as they come, answers return in order of completion.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The CallQueue whose requests travel in RerankStreams.
+// Has the CallQueue whose requests travel in RerankStreams.
 #include <deque>
 #include <string>
 #include <utility>

@@ -14,7 +14,7 @@
 
 namespace maxsim::collection {
 
-// A growing list of document ids, all different.
+// Holds a growing list of document ids, all different.
 class IdList {
  public:
   explicit IdList(IdType type);
@@ -25,18 +25,19 @@ class IdList {
   IdType type() const { return type_; }
   int64_t size() const;
 
-  // Appends an id, of the matching type only. INVALID_ARGUMENT for an id that is empty, longer than kMaxIdBytes or not
-  // UTF-8; ALREADY_EXISTS, naming the ordinal that has it, for a duplicate. A refused id is not appended.
+  // Appends an id, of the matching type only. Fails with INVALID_ARGUMENT for an id that is empty, longer than
+  // kMaxIdBytes or not UTF-8; ALREADY_EXISTS, naming the ordinal that has it, for a duplicate. A refused id is not
+  // appended.
   absl::Status Add(std::string_view id);
   absl::Status Add(int64_t id);
 
   std::string_view string_id(int64_t ordinal) const;
   int64_t int_id(int64_t ordinal) const { return ints_[static_cast<size_t>(ordinal)]; }
 
-  // For messages: "\"abc\"" or "17".
+  // Returns the id for messages: "\"abc\"" or "17".
   std::string Format(int64_t ordinal) const;
 
-  // Bytes of an id as the shard stores it, without its offset.
+  // Returns the bytes of an id as the shard stores it, without its offset.
   int64_t num_bytes(int64_t ordinal) const;
 
  private:

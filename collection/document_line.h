@@ -1,4 +1,4 @@
-// One line of a JSON Lines file of documents: {"id": "doc-1", "title": "...", ...}. A pure parser.
+// Parses one line of a JSON Lines file of documents: {"id": "doc-1", "title": "...", ...}. The parser is pure.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,15 @@ namespace maxsim::collection {
 // Lines longer than this are refused.
 inline constexpr int64_t kMaxLineBytes = int64_t{4} << 20;
 
-// Levels of arrays and objects in a line, the outermost object included.
+// A line may have so many levels of arrays and objects, the outermost object included.
 inline constexpr int kMaxPayloadDepth = 64;
 
 struct DocumentLine {
   IdType id_type = IdType::kString;
   std::string string_id;
   int64_t int_id = 0;
-  // A JSON object with every field but "id", as written but for the white space between tokens; "" when "id" is alone.
+  // The payload is a JSON object with every field but "id", as written but for the white space between tokens; "" when
+  // "id" is alone.
   std::string payload;
 };
 

@@ -12,7 +12,7 @@ namespace maxsim::collection {
 
 enum class ElementType : uint8_t { kF16, kBF16, kF32, kF64, kF8E4M3, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
 
-// Lower-case: "f16", "i64", "f8_e4m3", ...
+// Returns the name in lower case: "f16", "i64", "f8_e4m3", ...
 std::string_view Name(ElementType type);
 size_t SizeOf(ElementType type);
 bool IsInteger(ElementType type);
@@ -25,7 +25,8 @@ std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype);
 // Returns the element `idx` of an integer array (which need not be aligned); nullopt when it passes 2^63 - 1.
 std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t idx);
 
-// Exact; the two NaN encodings give NaN. (OCP 8-bit floating point, E4M3: no infinity, largest magnitude 448.)
+// The conversion is exact; the two NaN encodings give NaN. (OCP 8-bit floating point, E4M3: no infinity, largest
+// magnitude 448.)
 float F8E4M3ToF32(uint8_t bits);
 
 // Returns the element `idx` of a floating-point array.

@@ -64,7 +64,7 @@ std::string FormatTable(const CollectionSummary& summary) {
   row("collection", manifest.name);
   row("folder", Printable(summary.folder, 4096));
   row("generation", FormatCount(manifest.generation));
-  // Free text of whoever wrote the manifest; names of collections and files have been checked.
+  // This text is free to whoever wrote the manifest, while names of collections and files have been checked.
   constexpr size_t kLongest = 80;
   row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));
   row("documents", FormatCount(manifest.num_documents));

@@ -9,7 +9,7 @@
 
 namespace maxsim::collection {
 
-// Tokens a document.
+// Says how many tokens documents have.
 struct LengthDistribution {
   int64_t min = 0;
   int64_t median = 0;

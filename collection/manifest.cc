@@ -31,7 +31,7 @@ bool IsFileName(std::string_view name) {
          name.find_first_of("/\\") == std::string_view::npos && Printable(name, name.size()) == name;
 }
 
-// One key of an object: how to take its value, and whether it has been seen.
+// Holds one key of an object: how to take its value, and whether it has been seen.
 struct Field {
   std::string_view key;
   int64_t* integer = nullptr;
@@ -40,8 +40,8 @@ struct Field {
   bool seen = false;
 };
 
-// The manifest's events. Level 1 is the manifest's object, level 2 that of "rotation", level 3 an object of "shards";
-// everything else is skipped.
+// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of "rotation", level 3 an object of
+// "shards"; everything else is skipped.
 class ManifestEvents : public JsonEvents {
  public:
   explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth, Text::kSecret), manifest_(manifest) {
@@ -60,7 +60,7 @@ class ManifestEvents : public JsonEvents {
     rotation_fields_ = {{{.key = "kind", .text = &rotation_kind_}, {.key = "seed", .integer = &rotation_seed_}}};
   }
 
-  // After a successful parse: the checks that need the whole object.
+  // Makes the checks that need the whole object, after a successful parse.
   absl::Status Finish();
 
  private:
@@ -265,7 +265,7 @@ absl::Status ManifestEvents::CheckShards() const {
       return Invalid(where, "file: ", Quote(entry.file), " appears twice");
     }
     if (absl::Status s = Range(where + "num_documents", entry.num_documents, 1, kMaxShardDocuments); !s.ok()) return s;
-    // No overflow: a shard's documents are below 2^32, and a document's tokens are at most 2^16.
+    // The sum cannot overflow: a shard's documents are below 2^32, and a document's tokens are at most 2^16.
     if (absl::Status s = Range(where + "num_tokens", entry.num_tokens, entry.num_documents,
                                entry.num_documents * kMaxDocumentTokens);
         !s.ok()) {
@@ -294,7 +294,7 @@ absl::Status ManifestEvents::CheckShards() const {
 std::string_view Name(IdType type) { return type == IdType::kString ? "string" : "int64"; }
 
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
-  // No overflow: a shard has at most 2^48 tokens (checked by the parser) of 2^14 bytes.
+  // The product cannot overflow: a shard has at most 2^48 tokens (checked by the parser) of 2^14 bytes.
   const int64_t row_bytes = manifest.dim * static_cast<int64_t>(SizeOf(manifest.storage));
   return std::max<int64_t>(entry.num_bytes - entry.num_tokens * row_bytes, 0);
 }

@@ -1,4 +1,4 @@
-// collection.json: what a collection is made of.
+// Reads and writes collection.json, which says what a collection is made of.
 //
 // A collection is a folder with a manifest and immutable shard files. Publishing a generation writes new shard files,
 // then replaces the manifest by a rename, so that a reader sees the old generation or the new one, never a mixture.
@@ -25,7 +25,7 @@ enum class IdType : uint8_t { kString, kInt64 };
 
 std::string_view Name(IdType type);  // "string", "int64"
 
-// The rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
+// This is the rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
 inline constexpr std::string_view kRotationKind = "hadamard";
 
 // Shards of a collection, far more than a process can map by default.
@@ -58,8 +58,8 @@ struct Manifest {
   std::vector<ShardEntry> shards;
 };
 
-// Bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. 0 for an entry that
-// lies.
+// Returns the bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. Returns 0
+// for an entry that lies.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
 // Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.

@@ -1,5 +1,5 @@
-// NumPy's .npy files (versions 1, 2 and 3), for reading: little-endian numbers in C order. Headers come from outside
-// and are parsed as bytes, never evaluated.
+// Reads NumPy's .npy files (versions 1, 2 and 3): little-endian numbers in C order. Headers come from outside and are
+// parsed as bytes, never evaluated.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ inline constexpr int64_t kMaxNpyHeaderBytes = 65536;
 // another byte order, Fortran order, an element type that is no plain number, a shape whose product overflows.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_bytes);
 
-// A whole .npy file, mapped. The file must not change while this lives.
+// Holds a whole .npy file, mapped. The file must not change while this lives.
 class NpyFile {
  public:
   // Every error names the path.
@@ -39,7 +39,7 @@ class NpyFile {
   ElementType type() const { return header_.type; }
   const std::vector<int64_t>& shape() const { return header_.shape; }
   int64_t num_elements() const { return header_.num_elements; }
-  // [num_elements], 16-byte aligned at least in files that NumPy wrote, but not in every file.
+  // Returns [num_elements] elements, 16-byte aligned at least in files that NumPy wrote, but not in every file.
   const void* data() const { return bytes_.data() + header_.data_begin; }
 
   // Returns the elements of an integer array of one dimension. INVALID_ARGUMENT naming the path for anything else.

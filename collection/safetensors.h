@@ -1,5 +1,5 @@
-// The safetensors container (https://github.com/huggingface/safetensors): an 8-byte little-endian header length, a
-// JSON header that names the tensors, their bytes without holes. A pure parser: it looks at bytes and allocates in
+// Parses the safetensors container (https://github.com/huggingface/safetensors): an 8-byte little-endian header length,
+// a JSON header that names the tensors, their bytes without holes. A pure parser: it looks at bytes and allocates in
 // proportion to the header's own size.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace maxsim::collection {
 // Headers longer than this are refused, as the reference implementation does.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
-// Dimensions of a tensor.
+// A tensor has at most so many dimensions.
 inline constexpr size_t kMaxSafetensorsRank = 32;
 
 struct SafetensorsTensor {
@@ -45,11 +45,11 @@ struct SafetensorsHeader {
   std::optional<std::string_view> FindMetadata(std::string_view key) const;
 };
 
-// Bits of one element of a dtype; nullopt for one that safetensors does not define.
+// Returns the bits of one element of a dtype, or nullopt for one that safetensors does not define.
 std::optional<int> SafetensorsBits(std::string_view dtype);
 
-// Bytes of the length field and the header, from the file's first 8 bytes. INVALID_ARGUMENT when the file is too short
-// for them or the length passes a limit.
+// Returns the bytes of the length field and the header, from the file's first 8 bytes. Fails with INVALID_ARGUMENT when
+// the file is too short for them or the length passes a limit.
 absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64_t file_size);
 
 // Parses the header at the front of `bytes`, which may end anywhere behind it; `file_size` is the size of the whole

@@ -24,7 +24,7 @@ struct Shard::State {
 
 namespace {
 
-// Bytes read at a time to hash a file.
+// So many bytes are read at a time to hash a file.
 constexpr size_t kHashBlockBytes = size_t{4} << 20;
 
 absl::Status DataLoss(std::string_view path, std::string_view message) {
@@ -65,7 +65,7 @@ absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* st
   return checksum.Format();
 }
 
-// A part of a file.
+// Holds the range of a part of a file.
 struct ByteRange {
   int64_t begin = 0;
   int64_t end = 0;

@@ -1,4 +1,4 @@
-// One shard file, opened for reading.
+// Opens one shard file for reading.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct ShardIds {
   int64_t size = 0;  // of every string id, where they have equally many bytes; else 0
 };
 
-// An immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that accessors
-// cannot leave the file. Thread-safe. Token values are not looked at (see verifier.h).
+// Holds an immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that
+// accessors cannot leave the file. The class is thread-safe. Token values are not looked at (see verifier.h).
 //
 // Files must not be changed while they are mapped. One that is all the same can change token values under whoever reads
 // them, and nothing else: ids, offsets and payloads are copies, a file that was truncated or cannot be read gives zeros
@@ -59,11 +59,11 @@ class Shard final : public MemorySource {
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
-  // Valid as long as the shard lives. Tokens are 64-byte aligned.
+  // The view is valid as long as the shard lives. Tokens are 64-byte aligned.
   const DocumentsView& documents() const;
 
   IdType id_type() const;
-  // Only for the matching id type; `ordinal` < documents().num_documents.
+  // May be called only for the matching id type, with `ordinal` < documents().num_documents.
   std::string_view string_id(int64_t ordinal) const;
   int64_t int_id(int64_t ordinal) const;
   ShardIds ids() const;  // valid as long as the shard lives

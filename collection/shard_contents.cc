@@ -25,7 +25,7 @@ int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   return length;
 }
 
-// A file being taken apart.
+// Holds a file that is being taken apart.
 struct Parser {
   std::string_view bytes;
   SafetensorsHeader header;
@@ -197,8 +197,8 @@ absl::Status Parser::ParsePayloads() {
       Offsets(kPayloadOffsets, static_cast<int64_t>(payload_bytes->size()), 0, kMaxPayloadBytes);
   if (!offsets.ok()) return offsets.status();
   contents.payload_offsets = *std::move(offsets);
-  // Each by itself: a cut in the middle of a character leaves the whole well-formed. A payload travels as text, and one
-  // that is none would spoil every answer it is in.
+  // Each payload is checked by itself: a cut in the middle of a character leaves the whole well-formed. A payload
+  // travels as text, and one that is none would spoil every answer it is in.
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
     // Payloads are large.
     if (idx % (kStopBlockDocuments / 16) == 0) {

@@ -1,5 +1,5 @@
-// The bytes of a shard file, checked and taken apart: a pure parser, shared by the reader, the verifier, the importer
-// and the fuzzer. The format is described in docs/reference/formats.md.
+// Checks the bytes of a shard file and takes them apart. This is a pure parser, shared by the reader, the verifier, the
+// importer and the fuzzer. The format is described in docs/reference/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ inline constexpr int64_t kWriterAlignment = 4096;
 inline constexpr std::string_view kRotationKey = "rotation";
 inline constexpr std::string_view kRotationSeedKey = "rotation_seed";
 
-// The largest scale of an i8 document: no value passes kMaxAbsValue.
+// This is the largest scale of an i8 document: no value passes kMaxAbsValue.
 inline constexpr float kMaxScale = kMaxAbsValue / static_cast<float>(kMaxInt8);
 
-// Bytes of a document's payload.
+// A document's payload has at most so many bytes.
 inline constexpr int64_t kMaxPayloadBytes = int64_t{1} << 20;
 
 // Little-endian numbers inside the file's bytes, or a copy of them where the file has them misaligned.

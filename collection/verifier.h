@@ -38,7 +38,7 @@ struct VerifyReport {
 absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
                                               const std::function<void(const ShardReport&)>& on_shard = nullptr);
 
-// "shard-000001-00000.safetensors  1,398 documents  174,339 tokens  32.10 MiB  ok".
+// Returns "shard-000001-00000.safetensors  1,398 documents  174,339 tokens  32.10 MiB  ok".
 std::string FormatLine(const ShardReport& report);
 
 }  // namespace maxsim::collection

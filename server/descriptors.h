@@ -1,4 +1,4 @@
-// File descriptors: how many the process may have, and how many a configuration needs.
+// Says how many file descriptors the process may have, and how many a configuration needs.
 #pragma once
 
 #include <cstdint>

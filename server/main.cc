@@ -1,4 +1,4 @@
-// maxsimd: configuration, signals, exit codes. Everything else is server.h.
+// This is maxsimd's main: configuration, signals, exit codes. Everything else is server.h's.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ class Signals {
   using Clock = std::chrono::steady_clock;
 
   static constexpr int kWakeUp = SIGUSR1;  // from Stop to the thread
-  // timeout(1) and some shells signal the process and then its group: the same one twice is meant once.
+  // timeout(1) and some shells signal the process and then its group, so that one signal may come twice.
   static constexpr std::chrono::milliseconds kRepeat{100};
 
   void Loop() {

@@ -343,7 +343,7 @@ void Server::CheckDevices() {
   devices_->Poll();
   const absl::Status health = devices_->Health();
   UpdateDeviceMetrics();
-  // What collections miss since.
+  // A device was lost since the last check, so that collections may lack documents.
   if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {
     collections_.UpdateMetrics();
   }
@@ -432,7 +432,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     MutexLock lock(&mutex_);
     if (phase_ == Phase::kStopped) return;
   }
-  // 1. Not ready, still serving. A device that is lost meanwhile ends the wait.
+  // 1. The server is not ready, and still serves. A device that is lost meanwhile ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
@@ -451,7 +451,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   store_->StopLoads();
   worker_->Stop();
   const int64_t failed = scheduler_->Shutdown(deadline);
-  // 3. and 4.
+  // 3. and 4. Refusals go on until no new call has come for a moment; then the ports close.
   TakePortProbe().reset();  // outside of the lock, which it takes
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // HTTP goes last: probes and metrics are answered until everything else is done.

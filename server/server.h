@@ -1,5 +1,5 @@
-// The server: everything that main() and the service tests share. Thread-safe but for Start, Run and destruction, which
-// follow each other on one thread.
+// Has the server: everything that main() and the service tests share. The class is thread-safe but for Start, Run and
+// destruction, which follow each other on one thread.
 #pragma once
 
 #include <memory>
@@ -104,7 +104,7 @@ class Server {
 
   const config::Config config_;
   Metrics metrics_;
-  // In order of dependence: what is below uses what is above.
+  // The members stand in order of dependence: what is below uses what is above.
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
   const std::unique_ptr<store::CollectionStore> store_;

@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& 
   return backends;
 }
 
-// A query of 0.1s against documents spread over the collection's parts.
+// Returns a job of one query of 0.1s against documents spread over the collection's parts.
 std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> collection, int32_t num_tokens) {
   engine::JobQuery query;
   query.num_tokens = num_tokens;

@@ -1,4 +1,4 @@
-// Steps of starting a server, each on its own: the backend, the first query, the file that names the ports.
+// Has the steps of starting a server, each on its own: the backend, the first query, the file that names the ports.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace maxsim {
 
-// A backend and the number that people know its device by.
+// Holds a backend and the number that people know its device by.
 struct NumberedBackend {
   std::unique_ptr<Backend> backend;
   int number = 0;

@@ -219,33 +219,33 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   MAXSIM_ASSIGN_OR_RETURN(data, MakeGpuData(backend, shape, kTopK));
   std::unique_ptr<cuda::CudaExecutor> executor;
   MAXSIM_ASSIGN_OR_RETURN(executor, cuda::CudaExecutor::Create(backend.device(), OptionsFor(shape)));
-  executor->AllowTiles(options.tiles);
-  executor->SetJoins(options.join_lists ? cuda::Joins::kWorthwhile : cuda::Joins::kNever);
-  executor->SetOrdering(options.order_candidates ? cuda::Ordering::kWorthwhile : cuda::Ordering::kNever);
-  executor->TuneStream({.teams = options.teams});
+  executor->tuning().tiles = options.tiles;
+  executor->tuning().joins = options.join_lists ? cuda::Joins::kWorthwhile : cuda::Joins::kNever;
+  executor->tuning().ordering = options.order_candidates ? cuda::Ordering::kWorthwhile : cuda::Ordering::kNever;
+  executor->tuning().stream = {.teams = options.teams};
 
   GpuRow row;
   row.shape = shape;
   std::vector<std::vector<Scored>> results(data.queries.size());
   std::vector<double> score, select;
-  executor->SetStageEvents(true);
+  executor->tuning().stage_events = true;
   for (int run = -2; run < options.repetitions; ++run) {  // two runs warm up
     // The flush is enqueued on the call's own CUDA stream, and nothing waits for it: the host's work before the first
     // launch, and the launches, happen while the device still flushes, as in a graph's replay.
     MAXSIM_RETURN_IF_ERROR(flush.Enqueue(executor->stream()));
     MAXSIM_RETURN_IF_ERROR(executor->TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
     if (run == -2) {
-      row.plan = executor->last_plan().ToString();
-      row.tile = Name(executor->last_plan().tile);
+      row.plan = executor->trace().plan.ToString();
+      row.tile = Name(executor->trace().plan.tile);
       MAXSIM_ASSIGN_OR_RETURN(row.largest_error, CheckSamples(*executor, data, results, options.check_products));
     }
     if (run < 0) continue;
-    score.push_back(executor->last_timings().score);
-    select.push_back(executor->last_timings().select);
+    score.push_back(executor->trace().seconds.score);
+    select.push_back(executor->trace().seconds.select);
   }
   row.seconds = Median(score);
   row.select_seconds = Median(select);
-  executor->SetStageEvents(false);
+  executor->tuning().stage_events = false;
   if (options.whole_calls) {
     MAXSIM_ASSIGN_OR_RETURN(row.call_seconds, TimeCalls(*executor, data, flush, options.repetitions, results));
     MAXSIM_RETURN_IF_ERROR(TimeGraph(*executor, data, flush, options.repetitions, row));

@@ -16,7 +16,7 @@ constexpr std::string_view kNpySuffix = ".npy";
 
 // Reads the header that a stream of `total_bytes` begins with, and leaves the stream at the first element.
 absl::StatusOr<NpyHeader> ReadNpyHeader(ByteStream& stream, int64_t total_bytes) {
-  // Magic, version and the longest length field; then the text.
+  // These bytes are the magic, the version and the longest length field. The text follows.
   constexpr int64_t kFixedBytes = 12;
   std::string bytes(static_cast<size_t>(std::min(kFixedBytes, total_bytes)), '\0');
   if (absl::Status status = stream.Read(bytes.data(), bytes.size()); !status.ok()) return status;

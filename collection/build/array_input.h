@@ -1,4 +1,4 @@
-// Arrays by name inside the files that a build imports from.
+// Reads arrays by name inside the files that a build imports from.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ArrayInput {
 // Returns the array of a .npy file.
 absl::StatusOr<ArrayInput> OpenNpyArray(const std::string& path);
 
-// An archive of arrays: .npz or safetensors.
+// Holds an archive of arrays, .npz or safetensors.
 class ArrayArchive {
  public:
   virtual ~ArrayArchive() = default;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::string_view kShardExtension = ".safetensors";
 
-// The generation in a name that ShardFileName made; nullopt for other names.
+// Returns the generation in a name that ShardFileName made, or nullopt for other names.
 std::optional<int64_t> GenerationOf(const std::string& name) {
   long long generation = 0;
   long long index = 0;
@@ -70,7 +70,7 @@ void RemoveLeftovers(const std::string& folder, const Manifest& published) {
   });
 }
 
-// The shards of generations before the one before `published`.
+// Removes the shards of generations before the one before `published`.
 void RemoveOldGenerations(const std::string& folder, const Manifest& published) {
   const std::set<std::string> files = FilesOf(published);
   RemoveFiles(folder, [&](const std::string& name) {
@@ -112,7 +112,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
   return absl::OkStatus();
 }
 
-// The manifest in the folder, or an empty one of generation 0.
+// Returns the manifest in the folder, or an empty one of generation 0.
 absl::StatusOr<Manifest> FindPublished(const std::string& folder) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (absl::IsNotFound(manifest.status())) return Manifest();

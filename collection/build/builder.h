@@ -24,12 +24,13 @@ struct BuildOptions {
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
   int num_threads = 0;         // i8: that quantise; 0: one per core
-  // 0: the one after the published one. Else this one, which must be newer than what is published.
+  // With 0 the generation follows the published one. Any other number is taken, and must be newer than what is
+  // published.
   int64_t generation = 0;
   // Lets the generation differ from the published one in what its clients rely on: the dimension, the type of ids, and
   // that there are payloads.
   bool allow_other_shape = false;
-  // Bound of a shard file's size. A document that is larger by itself gets a shard of its own.
+  // This bounds a shard file's size. A document that is larger by itself gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
 };
@@ -49,12 +50,12 @@ struct BuildProgress {
   int64_t bytes_total = 0;  // 0 while reading
   int64_t shards_done = 0;
   int64_t shards_total = 0;
-  // Published: why the folder could not be synchronised. What is published stays so, but a power failure may bring the
-  // generation before back.
+  // When kPublished: says why the folder could not be synchronised, if so. What is published stays so, but a power
+  // failure may bring the generation before back.
   absl::Status synchronised = absl::OkStatus();
 };
 
-// Called every few MiB. An error it returns ends the build, as does one from anywhere else.
+// The observer is called every few MiB. An error it returns ends the build, as does one from anywhere else.
 using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
 
 // Which documents go into which shard.

@@ -35,7 +35,7 @@ class RangeStream : public ByteStream {
   const int64_t end_;
 };
 
-// Stored or deflated, with the CRC.
+// Reads a stored or deflated member and checks its CRC.
 class MemberStream : public ByteStream {
  public:
   MemberStream(std::shared_ptr<const InputFile> file, const ZipMember& member)
@@ -89,7 +89,7 @@ class MemberStream : public ByteStream {
       next += made;
       count -= made;
       if (count == 0) break;
-      // Out of input, or the stream's end, or damage: without progress it would go on for ever.
+      // The input has ended, or the stream has, or it is damaged: without progress the loop would go on for ever.
       if ((result != Z_OK && result != Z_BUF_ERROR) || (made == 0 && zlib_.avail_in == 0 && compressed_left_ == 0)) {
         return Damaged("its compressed bytes are damaged or cut off");
       }

@@ -1,4 +1,4 @@
-// Bytes read from front to back: a range of a file, or a deflated archive member. Holds a block at a time, whatever
+// Reads bytes from front to back: a range of a file, or a deflated archive member. It holds a block at a time, whatever
 // the size of the whole.
 #pragma once
 
@@ -24,7 +24,7 @@ class ByteStream {
 // Bytes [begin, end) of a file, which must lie inside it.
 std::unique_ptr<ByteStream> ReadRange(std::shared_ptr<const InputFile> file, int64_t begin, int64_t end);
 
-// The uncompressed bytes of a member of the archive `file`. The CRC is checked when the last byte is read.
+// Reads the uncompressed bytes of a member of the archive `file`. The CRC is checked when the last byte is read.
 std::unique_ptr<ByteStream> ReadZipMember(std::shared_ptr<const InputFile> file, const ZipMember& member);
 
 }  // namespace maxsim::collection

@@ -1,4 +1,4 @@
-// A JSON Lines file of documents, read line by line.
+// Reads a JSON Lines file of documents line by line.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class LineReader {
   // line when it is longer than kMaxLineBytes.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
-  // 1-based number of the line Next returned last.
+  // Returns the number, from 1 on, of the line that Next returned last.
   int64_t line_number() const { return line_number_; }
-  // "docs.jsonl:17: ", for messages.
+  // Returns "docs.jsonl:17: ", for messages.
   std::string Where() const;
 
  private:
@@ -37,10 +37,10 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
-// Documents of a JSON Lines file. Empty lines may stand at its end only.
+// Reads documents of a JSON Lines file. Empty lines may stand at its end only.
 class DocumentLineReader {
  public:
-  // `id_type` as in ImportOptions.
+  // `id_type` is that of ImportOptions.
   DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type)
       : lines_(std::move(file)), convert_(id_type.has_value()), id_type_(id_type) {}
 

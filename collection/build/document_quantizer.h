@@ -1,4 +1,4 @@
-// Documents on their way into i8 storage: rotated and quantised, several at a time.
+// Rotates and quantises documents on their way into i8 storage, several at a time.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace maxsim::collection {
 
-// `num_threads` >= 1, the caller's among them; fewer run where the system gives no more. The result does not depend on
-// their number.
+// `num_threads` is at least 1, with the caller's among them; fewer run where the system gives no more. The result does
+// not depend on their number.
 class DocumentQuantizer {
  public:
   DocumentQuantizer(int32_t dim, uint64_t rotation_seed, int num_threads)

@@ -37,7 +37,7 @@ class ArrayTokens : public TokenSource {
   std::vector<char> block_;
 };
 
-// Payloads out of a payload_bytes array, cut by the catalog's sizes.
+// Reads payloads out of a payload_bytes array, cut by the catalog's sizes.
 class ArrayPayloads : public PayloadSource {
  public:
   ArrayPayloads(ArrayInput array, const Catalog* catalog) : array_(std::move(array)), catalog_(catalog) {}
@@ -101,7 +101,8 @@ absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t 
   return lengths;
 }
 
-// Entries that start at 0, end at `total` and grow by `low` .. `high`: the steps. `max_steps` bounds their number.
+// Reads entries that start at 0, end at `total` and grow by `low` .. `high`, and returns their differences. `max_steps`
+// bounds their number.
 absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t max_steps, int64_t low, int64_t high,
                                                      int64_t total) {
   std::vector<int32_t> lengths;
@@ -126,7 +127,7 @@ absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t 
   return lengths;
 }
 
-// One step a document.
+// Returns one difference for each document.
 absl::StatusOr<std::vector<int32_t>> ReadSizes(ArrayInput& array, int64_t num_documents, int64_t low, int64_t high,
                                                int64_t total) {
   // An array that is too long, or of another kind, is refused by the reader.
@@ -136,7 +137,7 @@ absl::StatusOr<std::vector<int32_t>> ReadSizes(ArrayInput& array, int64_t num_do
   return ReadOffsetArray(array, num_documents, low, high, total);
 }
 
-// Step by step, what OpenImport promises.
+// Does, one after another, what OpenImport promises.
 class Importer {
  public:
   Importer(const ImportOptions& options, const BuildObserver& observer) : options_(options), observer_(observer) {}
@@ -329,7 +330,7 @@ absl::Status Importer::ReadIds() {
   if (has_id_bytes) return ReadIdBytes();
   SetIdType(options_.id_type.value_or(IdType::kInt64));
   for (int64_t id = 0; id < num_documents(); ++id) {
-    // Different by construction.
+    // The ids are different by construction.
     (import_.catalog->ids.type() == IdType::kInt64 ? import_.catalog->ids.Add(id)
                                                    : import_.catalog->ids.Add(std::string_view(Cat(id))))
         .IgnoreError();

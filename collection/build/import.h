@@ -15,15 +15,17 @@
 namespace maxsim::collection {
 
 struct ImportOptions {
-  // An archive, .npz or safetensors, told apart by content. Without it `tokens` and `lengths` name .npy files.
+  // The input is an archive, .npz or safetensors, which are told apart by content. Without it `tokens` and `lengths`
+  // name .npy files.
   std::string input;
   std::string tokens;   // [T, d], f16, f32, f64, or i8 with scales
   std::string lengths;  // [N], integers
   std::string scales;   // of i8 tokens; see quantized_tokens.h
-  // A file of JSON Lines, a document a line. Without it the ids are those of the archive, or else 0 .. N - 1.
+  // The ids come from a file of JSON Lines, a document a line. Without it the ids are those of the archive, or else 0
+  // .. N - 1.
   std::string ids;
-  // Type of the ids. nullopt takes that of the first line and refuses lines of the other. A given type converts: an
-  // integer to its decimal text, or decimal text to an integer.
+  // This is the type of the ids. nullopt takes that of the first line and refuses lines of the other. A given type
+  // converts: an integer to its decimal text, or decimal text to an integer.
   std::optional<IdType> id_type;
 };
 

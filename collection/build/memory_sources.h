@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// Borrows [num_tokens, dim] elements.
+// Borrows [num_tokens, dim] elements, which must outlive the object.
 class MemoryTokens : public TokenSource {
  public:
   MemoryTokens(ElementType type, int64_t dim, int64_t num_tokens, const void* data)

@@ -18,13 +18,13 @@
 namespace maxsim::collection {
 namespace {
 
-// The shards of a collection one after the other; one is open at a time.
+// Walks over the shards of a collection one after the other, with one open at a time.
 class ShardWalk {
  public:
   ShardWalk(const std::string& folder, const Manifest& manifest, bool check_checksums)
       : folder_(folder), manifest_(manifest), check_checksums_(check_checksums) {}
 
-  // The present shard, null before the first Next.
+  // Returns the present shard, or null before the first Next.
   const Shard* shard() const { return shard_.get(); }
 
   // Opens the next one; there must be one.

@@ -14,7 +14,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The value of each of the 256 bytes.
+// Returns the value of each of the 256 bytes.
 std::array<float, 256> ByteValues(ElementType type) {
   std::array<float, 256> values;
   for (size_t byte = 0; byte < values.size(); ++byte) {

@@ -80,7 +80,7 @@ class Writer {
         payloads_(payloads),
         progress_(progress) {}
 
-  // The order of FormatHeader.
+  // Writes the sections in the order of FormatHeader.
   absl::Status Write() {
     const bool has_payloads = catalog_.has_payloads();
     const IdType id_type = catalog_.ids.type();
@@ -295,7 +295,7 @@ absl::Status Writer::WritePayloads() {
 
 int64_t ShardFileBytes(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads) {
   constexpr auto kWord = static_cast<int64_t>(sizeof(int64_t));
-  // At most seven tensors: the header's text is far below the alignment it is padded to.
+  // There are at most seven tensors: the header's text is far below the alignment it is padded to.
   int64_t bytes = kWriterAlignment + plan.num_tokens * dim * static_cast<int64_t>(SizeOf(storage));
   bytes += (plan.num_documents + 1) * kWord;
   bytes += id_type == IdType::kInt64 ? plan.num_documents * kWord : (plan.num_documents + 1) * kWord + plan.id_bytes;

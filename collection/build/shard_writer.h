@@ -24,7 +24,7 @@ struct TokenEncoding {
 // Returns the size of the file that WriteShard makes from a plan's counts.
 int64_t ShardFileBytes(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads);
 
-// Documents and bytes written of the present shard so far.
+// Gets the documents and bytes that have been written of the present shard so far.
 using ShardProgress = std::function<absl::Status(int64_t documents, int64_t bytes)>;
 
 // Writes the plan's documents to `folder`/`file`, complete and on the disk when it returns. The sources stand at the

@@ -9,7 +9,7 @@
 
 namespace maxsim::collection {
 
-// Token vectors, [num_tokens, dim].
+// Gives token vectors, [num_tokens, dim].
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
@@ -20,7 +20,7 @@ class TokenSource {
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
 };
 
-// Payloads: a JSON object, or "" where a document has none.
+// Gives payloads, each a JSON object, or "" where a document has none.
 class PayloadSource {
  public:
   virtual ~PayloadSource() = default;

@@ -1,4 +1,4 @@
-// Query texts and relevance judgements in files. Every error names the file and the line.
+// Reads query texts and relevance judgements from files. Every error names the file and the line.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@ namespace maxsim::evaluation {
 // Reads a file to its end. NOT_FOUND naming it and the reason where that cannot be done, also for a folder.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
-// Strings of an object's array; empty unless all elements are.
+// Returns the strings of an object's array, which are none unless all of its elements are strings.
 std::vector<std::string> StringArray(const nlohmann::json& object, const char* name);
 
-// A query as a JSON Lines file describes it.
+// Holds a query as a JSON Lines file describes it.
 struct QueryText {
   std::string id;
   std::string text;
@@ -25,8 +25,8 @@ struct QueryText {
 };
 absl::StatusOr<std::vector<QueryText>> ParseQueryTexts(std::string_view jsonl, const std::string& origin);
 
-// Grades by query id, then document id. Lines are "query document grade" or TREC's "query 0 document grade", between
-// blanks or tabs; a first line of column names (BEIR's "query-id corpus-id score") is skipped.
+// Judgements are grades by query id, then document id. Lines are "query document grade" or TREC's "query 0 document
+// grade", between blanks or tabs; a first line of column names (BEIR's "query-id corpus-id score") is skipped.
 using Judgements = std::map<std::string, std::map<std::string, double>>;
 absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::string& origin);
 

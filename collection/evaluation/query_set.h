@@ -1,4 +1,4 @@
-// Queries in files: token matrices.
+// Reads queries, which are token matrices, from files.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace maxsim::evaluation {
 // True for the types that queries and weights can have.
 bool IsFloat(collection::ElementType type);
 
-// Queries as token matrices of one type and dimension, packed.
+// Holds queries as token matrices of one type and dimension, packed.
 class QuerySet {
  public:
   // `tokens_path` is a .npy file of float16, float32 or float64 (rounded to float32):
@@ -34,7 +34,7 @@ class QuerySet {
   int32_t num_tokens(int64_t query) const {
     return static_cast<int32_t>(offsets_[static_cast<size_t>(query) + 1] - offsets_[static_cast<size_t>(query)]);
   }
-  // [num_tokens, dim] elements of type().
+  // Returns [num_tokens, dim] elements of type().
   std::string_view bytes(int64_t query) const;
 
   // Returns the query's elements rounded to `type`, as the server rounds them to QueryType of the collection's storage.

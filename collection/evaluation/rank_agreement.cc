@@ -10,7 +10,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Ranks from 0; equal scores get the mean of theirs.
+// Returns ranks from 0 on; equal scores get the mean of theirs.
 std::vector<double> Ranks(absl::Span<const float> scores) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -1,4 +1,4 @@
-// How far two scorings of the same documents agree. Pure.
+// Measures how far two scorings of the same documents agree. The functions are pure.
 #pragma once
 
 #include <cstdint>

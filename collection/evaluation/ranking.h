@@ -10,7 +10,7 @@
 
 namespace maxsim::evaluation {
 
-// Grades of one query's judged documents; a document is relevant when its grade is more than 0.
+// Holds the grades of one query's judged documents; a document is relevant when its grade is more than 0.
 using Grades = std::map<std::string, double>;
 
 // Returns the normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), ranks from 1,

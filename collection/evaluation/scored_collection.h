@@ -1,4 +1,4 @@
-// A collection's files on this machine, scored by a backend without a server in between.
+// Scores a collection's files on this machine by a backend, without a server in between.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace maxsim::evaluation {
 
-// A document's ordinal in the collection (through the shards, in manifest order) and its score.
+// Holds a document's ordinal in the collection (through the shards, in manifest order) and its score.
 struct ScoredDocument {
   uint64_t ordinal = 0;
   float score = 0;
 };
 
-// Not thread-safe. The files are mapped: memory is the page cache's, for the CPU backend.
+// The class is not thread-safe. The files are mapped: memory is the page cache's, for the CPU backend.
 class ScoredCollection {
  public:
   // `backend` must outlive the object. Checksums are not looked at.

@@ -13,7 +13,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Distinct numbers below `count`, `wanted` of them or all, ascending. (Floyd's algorithm.)
+// Returns distinct numbers below `count`, `wanted` of them or all, in ascending order, by Floyd's algorithm.
 std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& random) {
   std::set<uint64_t> drawn;
   for (uint64_t last = count - std::min(count, wanted); last < count; ++last) {
@@ -23,13 +23,13 @@ std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& ran
   return {drawn.begin(), drawn.end()};
 }
 
-// A query's answer from one collection.
+// Holds a query's answer from one collection.
 struct Ranked {
   std::vector<ScoredDocument> best;  // overlap_depth of them
   std::vector<float> scores;         // of the correlated documents
 };
 
-// Step by step, what CompareStorage promises.
+// Does, one after another, what CompareStorage promises.
 class Comparer {
  public:
   Comparer(ScoredCollection& before, ScoredCollection& after, const StorageComparisonOptions& options)

@@ -25,14 +25,14 @@ inline constexpr int64_t kMaxCorrelated = kMaxTopK;
 inline constexpr int64_t kDrawnQueryTokens = 32;
 
 struct StorageComparisonOptions {
-  // nullptr: queries are the first tokens of documents of the first collection, which must not be i8 then.
+  // Where this is null, queries are the first tokens of documents of the first collection, which must not be i8 then.
   const QuerySet* queries = nullptr;
   int64_t sample = 32;  // queries, drawn at random; 0: all of `queries`
   uint64_t seed = 0;    // of what is drawn
   // The ids of the queries, and what they judge; both are there, or neither.
   const std::vector<QueryText>* texts = nullptr;
   const Judgements* judgements = nullptr;
-  // Called after some queries; an error ends the comparison. May be null.
+  // The observer is called after some queries, and an error ends the comparison. It may be null.
   std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
 
@@ -48,8 +48,9 @@ struct StorageComparison {
   double ndcg_after = 0;
 };
 
-// Ranks all documents of both for each query. They hold the same documents in the same order: FAILED_PRECONDITION for
-// other numbers of documents or dimensions. INVALID_ARGUMENT for queries of another dimension.
+// Ranks all documents of both for each query. They hold the same documents in the same order: it fails with
+// FAILED_PRECONDITION for other numbers of documents or dimensions. It fails with INVALID_ARGUMENT for queries of
+// another dimension.
 absl::StatusOr<StorageComparison> CompareStorage(ScoredCollection& before, ScoredCollection& after,
                                                  const StorageComparisonOptions& options);
 

@@ -1,11 +1,12 @@
-// Documents in device memory: packed rows, padded to a multiple of 16 bytes, 64-bit offsets, and scales where they are
-// quantised.
+// Resident documents: documents in device memory, as rows that are padded to a multiple of 16 bytes, 64-bit offsets,
+// and scales where they are quantised.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 
+#include "kernels/cuda/loaded_documents.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
@@ -17,18 +18,19 @@
 
 namespace maxsim::cuda {
 
-class CudaDocuments final : public Documents {
+// Immutable and thread-safe.
+class CudaDocuments final : public LoadedDocuments {
  public:
   struct Shape {
     ScalarType type = ScalarType::kF16;
     int32_t dim = 0;
     int64_t num_documents = 0;
     int64_t num_tokens = 0;
-    int64_t document_tokens = 0;  // of every document, where all have as many; 0: they differ, or nobody has looked
-    int64_t longest_tokens = 0;   // of a document; 0: nobody has looked
+    int64_t document_tokens = 0;  // tokens of every document; 0: they differ, or nobody has looked
+    int64_t longest_tokens = 0;   // tokens of the longest document; 0: nobody has looked
     int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: they are equal, or nobody has looked
 
-    // The shape of documents whose offsets are at hand.
+    // Returns the shape of the view's documents. Reads all of its offsets.
     static Shape Of(const DocumentsView& view) {
       Shape shape{view.type, view.dim, view.num_documents, view.num_tokens()};
       if (view.num_documents == 0) return shape;
@@ -47,7 +49,7 @@ class CudaDocuments final : public Documents {
     }
 
     int64_t row_bytes() const { return DeviceRowBytes(type, dim); }
-    // The bytes of the arrays.
+    // Return the bytes of the three arrays, and of all of them.
     size_t token_bytes() const { return static_cast<size_t>(num_tokens * row_bytes()); }
     size_t offset_bytes() const { return static_cast<size_t>(num_documents + 1) * sizeof(int64_t); }
     size_t scale_bytes() const {
@@ -56,10 +58,11 @@ class CudaDocuments final : public Documents {
     size_t total_bytes() const { return token_bytes() + offset_bytes() + scale_bytes(); }
   };
 
-  // Documents that own their memory. Scales and rotation are those of I8 (DocumentsView).
+  // Makes documents that own their memory, on `device`, which must outlive them. Scales and rotation are those of I8
+  // (DocumentsView).
   CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets,
                 DeviceBuffer scales = {}, uint64_t rotation_seed = 0)
-      : device_(device),
+      : LoadedDocuments(device),
         shape_(shape),
         owned_tokens_(std::move(tokens)),
         owned_offsets_(std::move(offsets)),
@@ -71,10 +74,10 @@ class CudaDocuments final : public Documents {
     DescribeForHopper();
   }
 
-  // Documents in memory that somebody else owns.
+  // Makes documents in memory that somebody else owns, and keeps as long.
   CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets,
                 const float* scales = nullptr, uint64_t rotation_seed = 0)
-      : device_(device),
+      : LoadedDocuments(device),
         shape_(shape),
         tokens_(static_cast<const uint8_t*>(tokens)),
         offsets_(offsets),
@@ -91,32 +94,33 @@ class CudaDocuments final : public Documents {
   int64_t document_tokens() const { return shape_.document_tokens; }
   // Returns the tokens of the longest document; 0 where that is not known.
   int64_t longest_tokens() const { return shape_.longest_tokens; }
-  // SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
+  // Returns SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
+  const CudaDocuments* resident() const override { return this; }
 
-  const Device* device() const { return device_; }
   int64_t row_bytes() const { return shape_.row_bytes(); }
   const uint8_t* device_tokens() const { return tokens_; }    // [num_tokens, row_bytes]
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
   const float* device_scales() const { return scales_; }      // [num_documents] of I8; others: null
   uint64_t rotation_seed() const { return rotation_seed_; }   // of I8
-  // What the wide and deep kernels need; null when they cannot score these documents on this device.
+  // Returns the tensor maps that the wide and deep kernels need, or null when those cannot score these documents on
+  // this device.
   const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
 
  private:
+  // Makes the tensor maps where the wide and deep kernels can score the documents.
   void DescribeForHopper() {
-    if (!device_->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
+    if (!device()->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
         shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {
       return;
     }
     maps_.emplace();
     const absl::Status status =
         sm90::DescribeDocuments(shape_.type, tokens_, shape_.num_tokens, shape_.row_bytes(), *maps_);
-    if (!status.ok()) maps_.reset();  // the portable kernels serve as well
+    if (!status.ok()) maps_.reset();  // The portable kernels score them then.
   }
 
-  const Device* device_;
   Shape shape_;
   DeviceBuffer owned_tokens_;
   DeviceBuffer owned_offsets_;

@@ -11,7 +11,7 @@
 
 namespace maxsim::batching {
 
-// A pool without a queue: it takes on only what an idle thread begins at once, so that no work ever waits for another.
+// This pool has no queue: it takes on only what an idle thread begins at once, so that no work ever waits for another.
 // Thread-safe.
 class AnswerThreads {
  public:

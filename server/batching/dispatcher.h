@@ -39,8 +39,8 @@ struct Batch {
   bool hand_off = false;
 };
 
-// Not thread-safe: the caller holds a lock around every call but those that say otherwise. All times are of one clock
-// that does not go back. No call blocks, and none calls a job's `done` but AnswerScored and AnswerDropped.
+// The class is not thread-safe: the caller holds a lock around every call but those that say otherwise. All times are
+// of one clock that does not go back. No call blocks, and none calls a job's `done` but AnswerScored and AnswerDropped.
 //
 // The dispatcher decides for three kinds of threads, which belong to its owner:
 //   lanes    There is one thread a lane. It asks NextLaneAction what to do, scores the batch that it gets, calls Finish

@@ -1,5 +1,5 @@
-// The scheduler's queue as a plain data structure: priorities, starvation, fairness between clients, batch formation.
-// No threads and no clock, so that its rules can be tested one by one.
+// This is the scheduler's queue as a plain data structure: priorities, aging, fairness between clients, batch
+// formation. It has no threads and no clock, so that its rules can be tested one by one.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct BatchLimits {
   int max_queries = 0;
 };
 
-// A job that left the queue unscored, and why.
+// Holds a job that left the queue unscored, and why.
 struct DroppedJob {
   QueuedJob queued;
   absl::Status reason;
@@ -37,7 +37,7 @@ struct QueueSize {
   uint64_t bytes = 0;  // Job::bytes.
 };
 
-// Not thread-safe.
+// The class is not thread-safe.
 class JobQueue {
  public:
   explicit JobQueue(absl::Duration starvation_limit) : starvation_limit_(starvation_limit) {}

@@ -1,5 +1,5 @@
-// The queue between the RPC layer and the engine: admission by work and time, priorities, fairness between clients,
-// deadlines, cancellation, micro-batches.
+// This is the queue between the RPC layer and the engine: admission by work and time, priorities, fairness between
+// clients, deadlines, cancellation, micro-batches.
 #pragma once
 
 #include <cstdint>

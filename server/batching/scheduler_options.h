@@ -1,4 +1,4 @@
-// The options and the statistics of the scheduler.
+// Has the options and the statistics of the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct SchedulerOptions {
   absl::Duration max_batch_delay = absl::ZeroDuration();
   uint64_t max_batch_work = uint64_t{1} << 32;
   int max_batch_queries = 64;
-  // Aging: a job of lower priority that has waited this long goes before newer jobs of higher priority.
+  // This is the limit of aging: a job of lower priority that has waited this long goes before newer jobs of higher
+  // priority.
   absl::Duration starvation_limit = absl::Milliseconds(500);
 };
 

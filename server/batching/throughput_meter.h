@@ -9,8 +9,9 @@
 
 namespace maxsim::batching {
 
-// An exponential average: finished work and busy time fade with the same time constant, and their quotient is the rate.
-// Time in which nothing runs does not count, so that a quiet minute does not look like a slow device. Not thread-safe.
+// The rate is an exponential average: finished work and busy time fade with the same time constant, and their quotient
+// is the rate. Time in which nothing runs does not count, so that a quiet minute does not look like a slow device. The
+// class is not thread-safe.
 class ThroughputMeter {
  public:
   explicit ThroughputMeter(absl::Duration time_constant) : time_constant_(absl::ToDoubleSeconds(time_constant)) {}

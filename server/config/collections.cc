@@ -11,7 +11,8 @@
 namespace maxsim::config {
 namespace {
 
-// A word of three small letters or more behind a path's last comma: what a misspelt residency looks like.
+// Returns a word of three small letters or more behind a path's last comma, which is what a misspelt residency looks
+// like, or "".
 std::string_view LastWord(std::string_view path) {
   const size_t comma = path.rfind(',');
   if (comma == std::string_view::npos) return {};

@@ -1,4 +1,4 @@
-// The list of collections to load at start.
+// Parses the list of collections to load at start.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace maxsim::config {
 
-// "NAME=PATH[,RESIDENCY][,replicate]".
+// Parses "NAME=PATH[,RESIDENCY][,replicate]".
 absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 
 // INVALID_ARGUMENT naming the field, the value and what is allowed.

@@ -1,5 +1,5 @@
-// The configuration of a server: plain values with their defaults. server/config/keys.h gives each its name, unit and
-// range; server/config/load.h fills it from a file, the environment and the command line.
+// Has the configuration of a server as plain values with their defaults. server/config/keys.h gives each its name,
+// unit and range; server/config/load.h fills it from a file, the environment and the command line.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ struct Config {
   store::StoreOptions store;
   std::vector<std::string> allowed_roots;  // folders that Admin.LoadCollection may load from; none: it may not
   engine::EngineOptions engine;            // executor.max_queries follows from the batching and request limits
-  // nullopt: kExit with one device, kDegrade with several.
+  // Without a value it is kExit with one device, and kDegrade with several.
   std::optional<store::OnDeviceLoss> on_device_loss;
   batching::SchedulerOptions batching;
   std::string client_key = "x-client-id";  // batching.client_key: metadata or header by which clients name themselves

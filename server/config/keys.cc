@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kKi = uint64_t{1} << 10;
 constexpr uint64_t kMi = uint64_t{1} << 20;
 constexpr uint64_t kGi = uint64_t{1} << 30;
-// No bound but the sign bit of the 64-bit numbers these become.
+// This value is no bound but the sign bit of the 64-bit numbers these become.
 constexpr uint64_t kHuge = uint64_t{1} << 62;
 
 // A field of Config, as a function, so that a key can both read and write it.
@@ -43,7 +43,7 @@ absl::Status CheckRange(std::string_view text, uint64_t value, uint64_t min, uin
   return absl::OkStatus();
 }
 
-// A number of any integer type, read by `parse` and written by `format`.
+// Makes the key of a number of any integer type, read by `parse` and written by `format`.
 template <typename T>
 Key Numeric(std::string name, std::string type, Field<T> field, uint64_t min, uint64_t max, std::string help,
             absl::StatusOr<uint64_t> (*parse)(std::string_view), std::string (*format)(uint64_t)) {
@@ -152,7 +152,7 @@ Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
 // What the CPU backend knows (kernels/cpu/isa.cc), whether this machine has it or not.
 constexpr std::array<const char*, 6> kIsas = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
 
-// One of kIsas; empty for the best.
+// Makes the key of one of kIsas; an empty value takes the best.
 Key IsaKey(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "name", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {

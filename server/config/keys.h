@@ -1,5 +1,5 @@
-// The one table of configuration keys. The file's layout, the flags, the environment variables, --help, --print-config
-// and every message about a key come from it.
+// Has the one table of configuration keys. The file's layout, the flags, the environment variables, --help,
+// --print-config and every message about a key come from it.
 #pragma once
 
 #include <functional>
@@ -25,13 +25,13 @@ struct Key {
   std::function<std::string(const Config& config)> get;
 };
 
-// In the order in which people see them: sections together. Built once.
+// Returns the keys in the order in which people see them, with sections together. The table is built once.
 const std::vector<Key>& Keys();
 
-// nullptr for an unknown name.
+// Returns nullptr for an unknown name.
 const Key* FindKey(std::string_view name);
 
-// "grpc.address" -> "MAXSIM_GRPC_ADDRESS".
+// Returns "MAXSIM_GRPC_ADDRESS" for "grpc.address".
 std::string EnvironmentName(std::string_view key_name);
 
 }  // namespace maxsim::config

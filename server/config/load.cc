@@ -84,7 +84,8 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
     std::set<std::string> seen;
     if (absl::Status status = AddCollections(value, "MAXSIM_COLLECTIONS", seen, loaded); !status.ok()) return status;
   }
-  // Not errors: other programs' variables (MAXSIM_SERVER) and Kubernetes' (MAXSIM_SERVICE_HOST) share the prefix.
+  // Unknown names are no errors, since other programs' variables (MAXSIM_SERVER) and Kubernetes' (MAXSIM_SERVICE_HOST)
+  // share the prefix.
   for (const std::string& name : names) {
     if (!absl::StartsWith(name, "MAXSIM_") || std::count(name.begin(), name.end(), '_') < 2) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;

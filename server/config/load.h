@@ -20,7 +20,8 @@ enum class Action { kServe, kHelp, kVersion, kPrintConfig, kCheckConfig };
 struct Loaded {
   Action action = Action::kServe;
   Config config;
-  // Key, or "collections.NAME" -> "file:line", variable or flag; no entry: the default.
+  // Gives for a key, or for "collections.NAME", the "file:line", variable or flag that its value comes from. A key
+  // without an entry has its default.
   std::map<std::string, std::string> origins;
   std::vector<std::string> warnings;  // such as a variable that is nearly a key's
 };
@@ -37,7 +38,7 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
 // Returns the names of the process' environment variables.
 std::vector<std::string> EnvironmentNames();
 
-// Only the file's part of Load; `origin` opens error messages and stands in `origins`. Exposed for tests.
+// Does only the file's part of Load; `origin` opens error messages and stands in `origins`. Exposed for tests.
 absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loaded& loaded);
 
 // What --help shows: every key with its flag, variable, type, range and default.

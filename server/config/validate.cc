@@ -31,7 +31,7 @@ absl::Status ValidateTls(const Config& config) {
   return absl::OkStatus();
 }
 
-// The operating system's bound: it keeps a zero behind them.
+// The operating system bounds the bytes of a path, and keeps a zero behind them.
 constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status ValidateSocket(const std::string& path) {

@@ -1,5 +1,5 @@
-// Text of configuration values: durations, addresses, devices; base/units.h has counts and sizes. Errors are
-// INVALID_ARGUMENT with the value and what is accepted; the caller puts the key in front.
+// Parses and formats configuration values: durations, addresses, devices; base/units.h has counts and sizes. Errors
+// are INVALID_ARGUMENT with the value and what is accepted; the caller puts the key in front.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace maxsim::config {
 
-// "true" or "false".
+// Parses "true" or "false".
 absl::StatusOr<bool> ParseBool(std::string_view text);
 
-// "0", "250ms", "2s", "1m30s"; never negative, never infinite.
+// Parses durations such as "0", "250ms", "2s" and "1m30s", which are never negative and never infinite.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
 
-// Numbers of devices, 0 to kMaxDeviceNumber, each once, with commas between them; "all" is none.
+// Devices are given as numbers from 0 to kMaxDeviceNumber, each once, with commas between them. "all" gives an empty
+// list.
 inline constexpr int kMaxDeviceNumber = 1023;
 absl::StatusOr<std::vector<int>> ParseDevices(std::string_view text);
 std::string FormatDevices(const std::vector<int>& numbers);
 
-// "host:port" or "[v6]:port".
+// Holds "host:port" or "[v6]:port", taken apart.
 struct Address {
   std::string host;  // without brackets
   int port = 0;

@@ -1,4 +1,4 @@
-// The file format: reading, and writing what --print-config shows. yaml-cpp throws; nothing of that leaves this file.
+// Reads the file format, and writes what --print-config shows. yaml-cpp throws; nothing of that leaves this file.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -40,7 +40,7 @@ std::string Suggestion(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "" : absl::StrCat(" (did you mean ", nearest, "?)");
 }
 
-// For a key in the spelling of the flags (`engine.lanes: 3` as one line): how the file has it.
+// Returns how the file spells a key that stands there in the spelling of the flags (`engine.lanes: 3` as one line).
 std::string SpellingHint(const std::string& name) {
   const size_t dot = name.find('.');
   return absl::StrCat(" (write \"", name.substr(0, dot), ":\" and below it, indented, \"", name.substr(dot + 1),
@@ -59,7 +59,7 @@ std::string TabHint(const std::string& text) {
   return "";
 }
 
-// The text of a scalar; "" for a null, so that `address:` means empty.
+// Returns the text of a scalar, or "" for a null, so that `address:` means empty.
 std::string ScalarText(const YAML::Node& node) { return node.IsNull() ? "" : node.Scalar(); }
 
 absl::StatusOr<std::string> ValueText(const Key& key, const YAML::Node& node, const std::string& where) {

@@ -1,4 +1,5 @@
-// One Lane::Execute call: a batch over the devices of its collection. Private to the lane.
+// Executes one call of Lane::Execute, which is a batch over the devices of its collection. The class is private to the
+// lane.
 #pragma once
 
 #include <atomic>
@@ -46,7 +47,7 @@ class Lane::Batch {
   static constexpr uint32_t kUnassigned = std::numeric_limits<uint32_t>::max();
   static constexpr uint32_t kUnavailable = std::numeric_limits<uint32_t>::max() - 1;  // No device that answers has it.
 
-  // Before scoring: assignment to devices.
+  // Assigns parts to devices, before scoring.
   void AssignParts();
   void AssignInlineDocuments();
   bool IsWanted(size_t part_idx) const;
@@ -57,7 +58,7 @@ class Lane::Batch {
   void FailIncompleteJobs();
   uint64_t NumUnavailable(const BatchQuery& query) const;
 
-  // Scoring.
+  // Scores on all devices of the batch side by side.
   void RunOnDevices(void (DeviceScorer::*method)());
   void MergeHits();
   void AddHitsToAlign();

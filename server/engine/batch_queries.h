@@ -17,7 +17,7 @@
 
 namespace maxsim::engine {
 
-// A query of the batch.
+// Holds a query of the batch.
 struct BatchQuery {
   size_t idx = 0;  // in BatchQueries::queries
   size_t job_idx = 0;
@@ -26,7 +26,7 @@ struct BatchQuery {
   const JobQuery* job_query = nullptr;
 };
 
-// Queries with the same candidates, which share documents in one call: queries[first_query] ..
+// Holds the indices of queries with the same candidates, which share documents in one call: queries[first_query] ..
 // queries[first_query + num_queries]. All whole-collection queries are one group.
 struct QueryGroup {
   const CandidateSet* set = nullptr;

@@ -75,7 +75,7 @@ absl::Status CandidatesByPart::Assign(const store::Collection& collection, const
     ordinals_[slot] = locations_[idx].ordinal;
     indices_[slot] = static_cast<uint32_t>(idx);
   }
-  // Filling moved each start to the next part's: move them back.
+  // Filling has moved each start to the next part's, so that they are moved back.
   for (size_t part = num_parts; part > 0; --part) starts_[part] = starts_[part - 1];
   starts_[0] = 0;
   return absl::OkStatus();

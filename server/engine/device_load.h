@@ -11,7 +11,7 @@
 
 namespace maxsim::engine {
 
-// Thread-safe. Work is in token pairs.
+// The class is thread-safe. Work is in token pairs.
 class DeviceLoad {
  public:
   explicit DeviceLoad(size_t num_devices) : devices_(num_devices) {}

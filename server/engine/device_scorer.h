@@ -15,12 +15,12 @@
 
 namespace maxsim::engine {
 
-// The one sort order of hits: score descending, then position ascending.
+// This is the one sort order of hits: score descending, then position ascending.
 inline bool RanksBefore(const Hit& a, const Hit& b) {
   return a.score != b.score ? a.score > b.score : a.position < b.position;
 }
 
-// The hits of one query on one device.
+// Holds the hits of one query on one device.
 struct DeviceHits {
   std::vector<Hit> hits;            // a few times top_k at most, in no order
   int num_lists = 0;                // top-k lists of the executor that they came from; more than one need sorting
@@ -74,7 +74,7 @@ class DeviceScorer {
   const DeviceWork& work() const { return work_; }
 
  private:
-  // One query against some candidates of one set of documents. A backend call runs one or more tasks.
+  // A task is one query against some candidates of one set of documents. A backend call runs one or more tasks.
   struct Task {
     const BatchQuery* query = nullptr;
     const uint32_t* ordinals = nullptr;  // null: all documents
@@ -113,7 +113,7 @@ class DeviceScorer {
   const Documents* Stage(const QueryGroup& group, int64_t begin, int64_t end);
   void AlignInlineHits(const QueryGroup& group, const Documents& documents, int64_t begin, int64_t end);
 
-  // device_scorer.cc aligns.
+  // These functions align hits; they are in device_scorer.cc.
   void AlignHits(const BatchQuery& query, const Documents& documents, absl::Span<const HitToAlign> hits);
 
   const uint32_t device_;

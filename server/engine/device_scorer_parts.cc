@@ -77,7 +77,7 @@ void DeviceScorer::AddListedCandidates(const QueryGroup& group, uint32_t part_id
   const absl::Span<const uint32_t> indices = candidates.indices(part_idx);
   const auto max_candidates = static_cast<size_t>(limits_.max_candidates);
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
-  // Nearly always all candidates fit into one call.
+  // All candidates fit into one call nearly always.
   const int64_t total =
       ordinals.size() <= max_candidates ? static_cast<int64_t>(collection.num_tokens(part, ordinals)) : 0;
   const bool at_once = ordinals.size() <= max_candidates && total <= max_tokens;

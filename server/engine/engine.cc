@@ -43,7 +43,7 @@ absl::Status Validate(const EngineOptions& options) {
 }  // namespace
 
 int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens) {
-  // Rows of a multiple of 16 bytes.
+  // Backends pad rows to a multiple of 16 bytes.
   const int64_t padded_columns = type == ScalarType::kI8 ? 16 : 8;
   return num_tokens * ((dim + padded_columns - 1) / padded_columns * padded_columns) *
          static_cast<int64_t>(SizeOf(type));

@@ -34,7 +34,7 @@ struct EngineOptions {
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
-// The work of one batch, for metrics and timings. Calls that failed do not count, nor do those of a lost device.
+// Holds the work of one batch, for metrics and timings. Calls that failed do not count, nor do those of a lost device.
 struct BatchStats {
   struct Device {
     uint32_t device = 0;  // index in the engine's DeviceSet
@@ -50,7 +50,8 @@ struct BatchStats {
   std::vector<Device> devices;  // one for each device that did something
 };
 
-// A batch in flight: an executor with its own workspace (and stream) on each device. Used by one thread at a time.
+// A lane is what a batch in flight takes: an executor with its own workspace (and CUDA stream) on each device. It is
+// used by one thread at a time.
 //
 // A batch whose documents lie on several devices is scored by them side by side, each on a thread of its own but the
 // first, which the caller's thread works for; a batch for one device needs no other thread. Documents that are

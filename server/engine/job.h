@@ -1,4 +1,4 @@
-// A rerank request inside the server: everything validated, ids resolved, values converted.
+// Has rerank requests as they are inside the server: everything is validated, ids are resolved, values are converted.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ struct CandidateSet {
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
-// One query of a request.
+// Holds one query of a request.
 struct JobQuery {
   std::vector<std::byte> tokens;  // [num_tokens, dim] in QueryType(the collection's storage type)
   std::vector<float> weights;     // [num_tokens], or empty: all 1
@@ -70,8 +70,8 @@ struct JobResult {
 
 enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
-// One request on its way through the server. Whoever holds the unique_ptr owns it; `done` is called exactly once by the
-// scheduler that accepted it, from one of its threads, and must not block.
+// Holds one request on its way through the server. Whoever holds the unique_ptr owns it; `done` is called exactly once
+// by the scheduler that accepted it, from one of its threads, and must not block.
 struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
@@ -84,8 +84,8 @@ struct Job {
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;
 
-  // The cost in token pairs: query tokens x candidate tokens, summed over the queries. Filled by ComputeWork, or by a
-  // caller that has the sum already.
+  // This is the cost in token pairs: query tokens x candidate tokens, summed over the queries. It is filled by
+  // ComputeWork, or by a caller that has the sum already.
   uint64_t work = 0;
   // The host memory that stays held as long as the job: its own (JobBytes), and what its owner keeps for the answer.
   // Filled by the caller.

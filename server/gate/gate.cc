@@ -41,7 +41,7 @@ namespace {
 namespace asio = boost::asio;
 using ErrorCodeOf = boost::system::error_code;
 
-// The pause after an accept that failed, as for want of descriptors or memory.
+// The gate pauses this long after an accept that failed, as for want of descriptors or memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -177,7 +177,7 @@ class Gate::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // One connection's bytes found no memory; its deadline will close it.
+        // There was no memory for one connection's bytes. Its deadline will close it.
         log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
       }
     }

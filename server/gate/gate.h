@@ -1,5 +1,5 @@
-// The gate in front of gRPC. It accepts the connections of the gRPC port and of the Unix socket, and gives each to gRPC
-// once that is safe:
+// This is the gate in front of gRPC. It accepts the connections of the gRPC port and of the Unix socket, and gives
+// each to gRPC once that is safe:
 //
 //   plain text, where calls need tokens   after the first call that carries a known token
 //   plain text, where they need none      after the preface of HTTP/2

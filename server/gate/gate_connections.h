@@ -1,4 +1,4 @@
-// What the connections of the gate share. Internal to server/gate; used on the gate's thread only.
+// Has what the connections of the gate share. It is internal to server/gate; used on the gate's thread only.
 #pragma once
 
 #include <array>

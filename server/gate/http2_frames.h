@@ -38,7 +38,7 @@ inline constexpr uint8_t kFlagEndHeaders = 0x4;  // of HEADERS and CONTINUATION
 inline constexpr uint8_t kFlagPadded = 0x8;      // of DATA and HEADERS
 inline constexpr uint8_t kFlagPriority = 0x20;   // of HEADERS
 
-// The identifier of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
+// This is the identifier of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
 inline constexpr uint16_t kSettingsMaxConcurrentStreams = 3;
 
 enum class ErrorCode : uint32_t { kNoError = 0, kProtocolError = 1, kEnhanceYourCalm = 11 };

@@ -11,7 +11,7 @@
 namespace maxsim::gate {
 namespace {
 
-// RFC 9113, section 6.5.2: what a field adds to the size of its list beside its name and its value.
+// A field adds these bytes to the size of its list beside its name and its value (RFC 9113, section 6.5.2).
 constexpr size_t kFieldOverheadBytes = 32;
 
 struct FrameHeader {
@@ -32,7 +32,7 @@ FrameHeader ReadFrameHeader(std::string_view bytes) {
 
 absl::Status Malformed(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// The payload of a HEADERS frame without its padding and its priority.
+// Returns the payload of a HEADERS frame without its padding and its priority.
 absl::StatusOr<std::string_view> FragmentOf(const FrameHeader& header, std::string_view payload) {
   size_t padding = 0;
   if ((header.flags & kFlagPadded) != 0) {

@@ -21,7 +21,7 @@ inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS
 inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // the same unpacked, 32 bytes more a field (RFC 9113, 6.5.2)
 inline constexpr int kMaxContinuations = 16;               // of one block
 
-// The preface, a frame, or a HEADERS frame with the CONTINUATION frames that belong to it.
+// A unit is the preface, a frame, or a HEADERS frame with the CONTINUATION frames that belong to it.
 struct Http2Unit {
   enum class Kind { kPreface, kFrame, kCall };
 

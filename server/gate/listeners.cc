@@ -17,7 +17,7 @@
 namespace maxsim::gate {
 namespace {
 
-// Connections that wait to be accepted. The kernel takes the smaller of this and net.core.somaxconn.
+// So many connections may wait to be accepted. The kernel takes the smaller of this and net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;

@@ -1,4 +1,4 @@
-// The sockets that the gate listens on.
+// Opens the sockets that the gate listens on.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct TcpListeners {
 };
 
 // Binds and listens on every address of the host; port 0 takes a free one. A wildcard takes IPv4 and IPv6 where the
-// machine has both. The sockets do not block. Two servers never share a port. UNAVAILABLE with the system's reason, and
-// `address` as the name of it all.
+// machine has both. The sockets do not block. Two servers never share a port. Fails with UNAVAILABLE, with the
+// system's reason, and `address` as the name of it all.
 absl::StatusOr<TcpListeners> ListenOnTcp(const std::string& host, int port, const std::string& address);
 
 // Binds and listens on the path, and replaces a socket that nobody listens on. UNAVAILABLE with the system's reason, as

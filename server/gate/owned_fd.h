@@ -1,4 +1,4 @@
-// A file descriptor with an owner.
+// Has a file descriptor with an owner, which closes it.
 #pragma once
 
 #include <unistd.h>

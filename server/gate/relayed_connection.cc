@@ -33,7 +33,8 @@ constexpr size_t kMaxOpenStreams = 16;
 constexpr size_t kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
-// Relayed connections without a known token. Each takes three descriptors; one more takes the place of the oldest.
+// There may be so many relayed connections without a known token. Each takes three descriptors; one more takes the
+// place of the oldest.
 constexpr size_t kMaxUnauthenticated = 64;
 
 // How far behind the bound of their rate calls are let through before the connection ends. What a client has sent by

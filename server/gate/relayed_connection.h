@@ -1,5 +1,5 @@
-// A connection whose first call needed no token: that of a health check. Internal to server/gate; used on the gate's
-// thread only.
+// Relays a connection whose first call needed no token, as a health check does not. It is internal to server/gate;
+// used on the gate's thread only.
 //
 // gRPC serves it through a socket pair, and what the client sends is bounded: calls and bytes a second, streams that
 // are open, the size of headers. A call that carries a known token ends the bounds (a client that checks its server's
@@ -47,7 +47,7 @@ class RelayedConnection : public std::enable_shared_from_this<RelayedConnection>
   void OnClientBytes(std::string_view bytes);
   // Scans what has come and appends to to_grpc_ what may pass; false where the client went beyond a bound.
   bool Scan(std::string_view bytes);
-  // Appends a unit to to_grpc_; false where the client went beyond a bound with it.
+  // Appends a unit to to_grpc_. Returns false where the client went beyond a bound with it.
   bool Admit(const Http2Unit& unit);
   void BecomeAuthenticated();
   void WriteToGrpc();

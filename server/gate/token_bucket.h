@@ -6,7 +6,7 @@
 
 namespace maxsim::gate {
 
-// A token bucket: it holds `burst` tokens at most, and gets `per_second` of them back. Not thread-safe.
+// A token bucket holds `burst` tokens at most, and gets `per_second` of them back. The class is not thread-safe.
 class TokenBucket {
  public:
   using Clock = std::chrono::steady_clock;

@@ -18,8 +18,8 @@ constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 constexpr size_t kMaxBytesForGrpc = 32 * 1024;
 // Calls without a known token that one connection may make. Each gets its answer.
 constexpr int kMaxRefusedCalls = 32;
-// Frames of any kind before the first call with a token. Each costs the gate's thread some microseconds; honest clients
-// send ten.
+// A client may send so many frames of any kind before its first call with a token. Each costs the gate's thread some
+// microseconds; honest clients send ten.
 constexpr int kMaxFrames = 1000;
 // What a client may still send after GOAWAY: twice the window of a connection.
 constexpr size_t kMaxDroppedBytes = 128 * 1024;
@@ -139,7 +139,7 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
       if ((unit.flags & kFlagAck) != 0 && !std::exchange(settings_acknowledged_, true)) return true;
       break;
     case FrameType::kData:
-      // A refused call's message. The room that it took must be there for the next.
+      // This is a refused call's message. The room that it took must be there for the next.
       if (!unit.payload().empty()) Send(WindowUpdate(0, static_cast<uint32_t>(unit.payload().size())));
       return state_ == State::kReading;
     case FrameType::kHeaders:

@@ -15,7 +15,8 @@ void AnswerBudget::ListAccount(Account& account) {
   if (account.idx_ != kNotListed) return;
   accounts_.push_back(&account);
   account.idx_ = accounts_.size() - 1;
-  // By address: a name is the client's to choose, and a new one each time would make every call another's.
+  // Answers are counted by address, since a name is the client's to choose, and a new one each time would make every
+  // call another's.
   account.peer_ = service::ClientOf("", account.context_->peer());
 }
 

@@ -13,7 +13,7 @@
 
 namespace maxsim::rpc {
 
-// Thread-safe. Must outlive its accounts.
+// The class is thread-safe. It must outlive its accounts.
 class AnswerBudget {
  public:
   // No bound where `max_bytes` is 0. `metrics` may be null.

@@ -1,5 +1,5 @@
-// The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: those of one name
-// one after another, those of different names side by side. One ends soon after its client gave up or its deadline
+// Has the maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: those of one
+// name one after another, those of different names side by side. One ends soon after its client gave up or its deadline
 // passed, and leaves everything as it was.
 #pragma once
 

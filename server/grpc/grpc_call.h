@@ -15,8 +15,8 @@
 
 namespace maxsim::rpc {
 
-// A unary call's reactor: in progress for `tracker` until gRPC has let go of it, which is when it deletes itself. Made
-// with new; after Finish it may be gone.
+// This is the reactor of a unary call, which is in progress for `tracker` until gRPC has let go of it, which is when
+// it deletes itself. It is made with new; after Finish it may be gone.
 class UnaryCall : public grpc::ServerUnaryReactor {
  public:
   explicit UnaryCall(service::CallTracker* tracker) : call_(tracker) {}

@@ -1,4 +1,4 @@
-// The gRPC port: a gate that accepts connections, credentials, limits of connections and messages, health.
+// Has the gRPC port: a gate that accepts connections, credentials, limits of connections and messages, health.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace maxsim {
 
-// Thread-safe but for Shutdown and destruction.
+// The class is thread-safe but for Shutdown and destruction.
 class GrpcPort {
  public:
   // Everything but the services must be there when the port opens, and outlive it; so must the services.

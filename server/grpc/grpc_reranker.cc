@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kRerank[] = "Rerank";  // as the metrics name it
 
-// One Rerank call.
+// Handles one Rerank call.
 class RerankCall : public UnaryCall {
  public:
   RerankCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
@@ -86,7 +86,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  // Again for each request: a stream may be open for longer than its token is good.
+  // The token is checked again for each request, since a stream may be open for longer than its token is good.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);

@@ -1,4 +1,5 @@
-// The maxsim.v1.Reranker service over gRPC's callback API: transport only, everything else is RerankService.
+// Has the maxsim.v1.Reranker service over gRPC's callback API. This is transport only: everything else is
+// RerankService.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Messages as gRPC's buffers hold them. The services take their requests raw: of one that cannot be parsed gRPC would
-// say UNIMPLEMENTED without a word, and in a stream take it for the end.
+// Parses and serialises messages as gRPC's buffers hold them. The services take their requests raw: of one that cannot
+// be parsed gRPC would say UNIMPLEMENTED without a word, and in a stream take it for the end.
 #pragma once
 
 #include <cstdint>

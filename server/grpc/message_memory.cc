@@ -80,7 +80,7 @@ uint64_t ElementBytes(const FieldDescriptor& field) {
 
 class Shapes {
  public:
-  // Thread-safe.
+  // Returns the shape of a message type. It is thread-safe.
   const Shape* Of(const Descriptor* type) {
     const MutexLock lock(&mutex_);
     return FindOrMake(type);
@@ -174,7 +174,7 @@ class Walk {
         return ReadLength(&length) &&
                Take(field.bytes + (length > kInPlaceChars ? length + kHeapBytes : 0), field.descriptor) && Skip(length);
       case Kind::kScalar:
-        // Packed: each byte may be an element, of a fixed size each 4 or 8.
+        // In a packed field each byte may be an element, or each 4 or 8 bytes where elements have a fixed size.
         if (!field.descriptor->is_packable()) return UnknownField(tag, depth);
         return ReadLength(&length) && Take(PackedBytes(field, length), field.descriptor) && Skip(length);
       case Kind::kUnknown:

@@ -10,7 +10,7 @@
 
 namespace maxsim {
 
-// Thread-safe.
+// The class is thread-safe.
 class PortProbe {
  public:
   // Failures in a row that make the port one that does not answer. One may be a moment in which the machine was busy.

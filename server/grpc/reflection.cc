@@ -104,7 +104,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
  private:
   enum class Operation { kRead, kWrite };
 
-  // For each request too: a stream may be open for longer than its token is good.
+  // The token is checked for each request too, since a stream may be open for longer than its token is good.
   absl::Status Admit() const { return Authenticate(*reflection_->authenticator_, *context_, service::Scope::kSearch); }
 
   // Starts the next operation, or ends the stream if that was decided meanwhile.
@@ -135,7 +135,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
     Started();
   }
 
-  // The other side of ++starting_: finishes the call if it is to end and nothing is in the way.
+  // Undoes ++starting_, and finishes the call if it is to end and nothing is in the way.
   void Started() {
     grpc::Status status;
     {

@@ -1,5 +1,5 @@
-// grpc.reflection.v1 and v1alpha: tools such as grpcurl learn from it what the server offers. It takes no thread:
-// gRPC's own plugin keeps one for each open stream, as many as a client likes.
+// Has grpc.reflection.v1 and v1alpha, from which tools such as grpcurl learn what the server offers. It takes no
+// thread: gRPC's own plugin keeps one for each open stream, as many as a client likes.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,7 @@ class Reflection {
   // To be registered with the gRPC server, which this must outlive.
   std::vector<grpc::Service*> services() { return {&v1_, &v1alpha_}; }
 
-  // To be called now and then, so that idle streams end.
+  // Must be called from time to time, so that idle streams end.
   void EndIdleStreams();
 
   // Ends the open streams, and those that come later, with UNAVAILABLE.

@@ -83,7 +83,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     const absl::Status admitted = ok ? admit_() : absl::OkStatus();
     if (ok && admitted.ok() && Accept()) TakeRequest(arrival);
     {
-      // Only now: the next read overwrites message_.
+      // The next read begins only here, since it overwrites message_.
       MutexLock lock(&mutex_);
       reading_ = false;
       if (!ok) reads_done_ = true;
@@ -137,7 +137,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Nobody listens any more. The answer that is being written stays until gRPC has let go of it.
+  // Notes that nobody listens any more. The answer that is being written stays until gRPC has let go of it.
   void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
     while (answers_.size() > (writing_ ? 1 : 0)) {

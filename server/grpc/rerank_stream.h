@@ -1,4 +1,4 @@
-// RerankStream: a pipeline of rerank requests over one call.
+// Has RerankStream, a pipeline of rerank requests over one call.
 #pragma once
 
 #include <functional>

@@ -30,7 +30,7 @@ class ReloadableCredentials final : public grpc::ServerCredentials {
             grpc_ssl_server_credentials_create_options_using_config_fetcher(request, fetch, user_data))) {}
   ~ReloadableCredentials() override { grpc_server_credentials_release(credentials_); }
 
-  // A programmer's error: the services check tokens themselves.
+  // To call this is a programmer's error, since the services check tokens themselves.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override { std::abort(); }
 
  private:

@@ -37,7 +37,8 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
   absl::Status refused;
   {
     const MutexLock lock(&mutex_);
-    // Under the lock: a signal that is stopped later meets the task in the queue when it is withdrawn.
+    // The signal is read under the lock, so that one which is stopped later meets the task in the queue when it is
+    // withdrawn.
     refused = stopping_ ? Draining() : tasks_.size() >= kMaxWaiting ? TooMany() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});

@@ -17,21 +17,22 @@
 
 namespace maxsim::rpc {
 
-// Thread-safe.
+// The class is thread-safe.
 class Worker {
  public:
   // How long a task takes. Long ones never keep short ones of other keys waiting.
   enum class Length { kLong, kShort };
 
-  // Long tasks at a time: those of the ninth key wait. Each load brings store.load_threads threads of its own.
+  // So many keys have long tasks at a time: those of the ninth key wait. Each load brings store.load_threads threads of
+  // its own.
   static constexpr size_t kMaxLong = 8;
 
-  // Tasks that wait: what comes beyond is refused.
+  // So many tasks may wait, and what comes beyond is refused.
   static constexpr size_t kMaxWaiting = 1024;
 
-  // Called exactly once: with OK on one of the worker's threads when its turn has come, or with another status, on any
-  // thread, when it will not come: UNAVAILABLE when the worker stops, RESOURCE_EXHAUSTED when too many wait, and the
-  // signal's once that is stopped. In the latter cases it must do no more than tell whoever waits.
+  // A task is called exactly once: with OK on one of the worker's threads when its turn has come, or with another
+  // status, on any thread, when it will not come: UNAVAILABLE when the worker stops, RESOURCE_EXHAUSTED when too many
+  // wait, and the signal's once that is stopped. In the latter cases it must do no more than tell whoever waits.
   using Task = absl::AnyInvocable<void(const absl::Status& turn)>;
 
   Worker();

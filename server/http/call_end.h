@@ -1,4 +1,5 @@
-// The end of an HTTP call: when the work on it has to stop, and that it gets one answer. Internal to server/http.
+// Ends an HTTP call: says when the work on it has to stop, and sees that it gets one answer. It is internal to
+// server/http.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// One connection of the transport. Internal to server/http.
+// Serves one connection of the transport. It is internal to server/http.
 #pragma once
 
 #include <array>

@@ -32,7 +32,7 @@ class Connections {
     uint64_t turn = 0;  // when it became idle, counted
   };
   using List = std::list<Entry>;
-  // The list entry of a connection, from Add to Remove.
+  // This is the list entry of a connection, from Add to Remove.
   using Position = List::iterator;
 
   // `on_removed` is called after a connection has left.

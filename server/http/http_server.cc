@@ -243,7 +243,8 @@ class HttpServer::Impl final : private Application {
     return Error(http_status, status);
   }
 
-  // The HTTP status of a call that failed here. Memory is the server's to have, not the client's to wait for its turn.
+  // Returns the HTTP status of a call that failed here. A lack of memory is the server's fault, and not a full queue in
+  // which the client waits for its turn.
   static int HttpStatusOf(const absl::Status& status) {
     return status.code() == absl::StatusCode::kResourceExhausted ? 503 : ToHttpCode(status.code());
   }
@@ -271,7 +272,7 @@ class HttpServer::Impl final : private Application {
   void Answer(std::string collection, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end) {
     if (!response.ok()) return (*reply)(ServiceError(response.status()));
-    // Not on the scheduler's thread: long answers take long to write.
+    // The answer is not written on the scheduler's thread, since long answers take long to write.
     boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
                               response = *std::move(response), end]() mutable {
       auto body = Guarded<absl::StatusOr<std::string>>(

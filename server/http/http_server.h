@@ -1,4 +1,4 @@
-// The HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections.
+// Has the HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct HttpOptions {
   std::string client_header;  // by which a client names itself, as in gRPC's metadata; "": none
 };
 
-// What the handlers use; everything must outlive the server.
+// Holds what the handlers use. Everything must outlive the server.
 struct HttpDependencies {
   service::RerankService* rerank = nullptr;
   const service::CollectionAdmin* collections = nullptr;

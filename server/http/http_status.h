@@ -1,4 +1,4 @@
-// The HTTP code of an error.
+// Gives the HTTP code of an error.
 #pragma once
 
 #include "absl/status/status.h"

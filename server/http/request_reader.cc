@@ -20,7 +20,7 @@ namespace {
 namespace beast = boost::beast;
 using beast::http::field;
 
-// Bytes received ahead of the parser; a whole header must fit.
+// So many bytes are received ahead of the parser. A whole header must fit.
 constexpr size_t kBufferBytes = 64 * 1024;
 // What is received at a time. A header is mostly shorter; and a connection keeps as much while it is idle.
 constexpr size_t kHeaderReadBytes = 4 * 1024;
@@ -34,7 +34,7 @@ std::string Text(View view) {
   return std::string(view.data(), view.size());
 }
 
-// All lines of a field, as one list.
+// Returns all lines of a field as one list.
 template <typename Header>
 std::string AllLines(const Header& header, field name) {
   std::string all;

@@ -1,5 +1,5 @@
-// The framing of requests on one connection: bytes go in as they arrive, requests come out. It knows no sockets.
-// Internal to server/http.
+// Frames requests on one connection: bytes go in as they arrive, requests come out. It knows no sockets. It is
+// internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@
 
 namespace maxsim::http {
 
-// True for a value of Host: an address or a name, empty or not, and a port or none (RFC 9110, 7.2).
+// Returns true for a value of Host: an address or a name, empty or not, and a port or none (RFC 9110, 7.2).
 bool IsHost(std::string_view value);
 
-// One thread at a time. Members may throw std::bad_alloc; then the request is lost, and End, Begin and what is asked
-// after kHeader are all that may be called.
+// The class is used by one thread at a time. Members may throw std::bad_alloc; then the request is lost, and End,
+// Begin and what is asked after kHeader are all that may be called.
 class RequestReader {
  public:
   enum class Progress {
@@ -36,7 +36,7 @@ class RequestReader {
     absl::Status why;
   };
 
-  // `client_header` as in TransportOptions.
+  // `client_header` is that of TransportOptions.
   explicit RequestReader(std::string client_header);
 
   // Makes ready for the next request, which begins with the bytes that were received behind the last one.
@@ -52,8 +52,8 @@ class RequestReader {
   // Takes what has been received as far as the next step.
   Progress Advance();
 
-  // After kHeader: lets the body come, which is refused beyond `max_bytes`: at once (kRefused) where the header says
-  // so, else when it is seen.
+  // May be called after kHeader. Lets the body come, which is refused beyond `max_bytes`: at once (kRefused) where the
+  // header says so, else when it is seen.
   Progress AcceptBody(uint64_t max_bytes);
 
   // Returns the request, after kHeader. `body`, `arrival`, `peer` and `cancelled` are for others to set.

@@ -20,7 +20,7 @@
 namespace maxsim::http {
 namespace {
 
-// Levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
+// These are the levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
 constexpr int kMaxDepth = 4;
 
 // A message quotes this many bytes of what a client sent.
@@ -96,7 +96,7 @@ class BodyEvents : public JsonEvents {
                      known.empty() ? "" : "; HTTP's name for it is ", known));
   }
 
-  // Scalars.
+  // These events are of scalars.
   bool Value(std::string_view kind) override { return IsIgnored() || Refuse(kind); }  // null alone comes here
   bool OnBool(bool value) override {
     if (IsIgnored()) return true;
@@ -109,7 +109,7 @@ class BodyEvents : public JsonEvents {
   bool OnLargeInteger(uint64_t value) override { return OnNumber(static_cast<double>(value), value); }
   bool OnFloat(double value) override { return OnNumber(value, value); }
 
-  // Containers.
+  // These events are of containers.
   bool OnStartObject() override {
     if (IsIgnored() || depth() == 1) return true;
     if (depth() != 2 || member_ != Member::kQuery) return Skip();
@@ -225,7 +225,7 @@ bool BodyEvents::Refuse(std::string_view shown) {
   return is("request_id", ", not a text");
 }
 
-// In a list or in the query's object.
+// Refuses an element of a list or of the query's object.
 bool BodyEvents::RefuseElement(std::string_view shown) {
   const auto is = [&](std::string_view member, std::string_view wanted) {
     return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));

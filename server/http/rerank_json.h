@@ -1,4 +1,5 @@
-// /v1/rerank in the shape that Cohere's and Jina's clients know, to and from the wire contract's messages. Pure.
+// Converts /v1/rerank, in the shape that Cohere's and Jina's clients know, to and from the wire contract's messages.
+// The functions are pure.
 //
 //   {"model": COLLECTION, "query": {"dtype": "f32", "shape": [n, d], "data": BASE64} | [[...], ...],
 //    "documents": [ID, ...] | "*", "top_n": N, "return_documents": true, "query_weights": [...], "request_id": "..."}
@@ -29,7 +30,7 @@ namespace maxsim::http {
 absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const service::RequestLimits& limits,
                                                      const StopCheck& stop = nullptr);
 
-// `collection` as the request named it. `stop` as above.
+// `collection` is as the request named it. `stop` is asked as ParseRerankRequest asks it.
 absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response,
                                                  const StopCheck& stop);
 std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response);

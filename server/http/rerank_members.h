@@ -1,4 +1,4 @@
-// The members of a body of /v1/rerank. Internal to server/http.
+// Names the members of a body of /v1/rerank. It is internal to server/http.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace maxsim::http {
 
-// The members of the body.
+// These are the members of the body.
 enum class Member : uint8_t { kNone, kModel, kQuery, kWeights, kDocuments, kTopN, kReturnDocuments, kRequestId };
 // The members of a query that is an object.
 enum class QueryMember : uint8_t { kNone, kDtype, kShape, kData };

@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-// After an accept that failed, as for want of file descriptors.
+// The transport pauses this long after an accept that failed, as for want of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 
 constexpr absl::Duration kLongestGrace = absl::Hours(24);  // so that no time overflows the clock
@@ -78,7 +78,7 @@ class Transport::Impl {
       ErrorCode ignored;
       acceptor_.close(ignored);
       if (acceptor_.open(address.endpoint().protocol(), error)) continue;
-      // Not SO_REUSEPORT: a second server on the port must fail, not share it.
+      // The option is not SO_REUSEPORT: a second server on the port must fail, not share it.
       if (acceptor_.set_option(Tcp::acceptor::reuse_address(true), error)) continue;
       if (acceptor_.bind(address.endpoint(), error)) continue;
       if (acceptor_.non_blocking(true, error)) continue;

@@ -1,5 +1,5 @@
-// HTTP/1.1 over TCP, below the paths: connections, framing, limits and time. One thread moves all bytes, so what a
-// connection costs is memory and a file descriptor, and slow or idle peers hold up nobody.
+// Has HTTP/1.1 over TCP, below the paths: connections, framing, limits and time limits. One thread moves all bytes, so
+// what a connection costs is memory and a file descriptor, and slow or idle peers hold up nobody.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,8 @@ struct Response {
   std::string allow = {};      // methods, of a 405; "": no Allow
 };
 
-// What the paths mean. All but Handle's work run on the transport's thread and must not block. An exception ends the
-// one request, with a 503 where possible.
+// An application says what the paths mean. All but Handle's work run on the transport's thread and must not block. An
+// exception ends the one request, with a 503 where possible.
 class Application {
  public:
   using Reply = absl::AnyInvocable<void(Response)>;

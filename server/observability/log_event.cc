@@ -3,7 +3,7 @@
 namespace maxsim::log {
 namespace {
 
-// Appends a value without separators: one would begin a field of its own.
+// Appends a value without separators, since one would begin a field of its own.
 void AppendValue(std::string_view text, std::string& payload) {
   for (const char letter : text) payload += letter >= kGroupSeparator && letter <= kUnitSeparator ? ' ' : letter;
 }

@@ -1,6 +1,6 @@
-// One structured log line: an event's name and its fields. It goes through spdlog's default logger, whose formatter
-// (logging.h) decides what the line looks like. This is a library of its own, so that the store and the batching can
-// log without linking gRPC.
+// Writes one structured log line: an event's name and its fields. It goes through spdlog's default logger, whose
+// formatter (logging.h) decides what the line looks like. This is a library of its own, so that the store and the
+// batching can log without linking gRPC.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +14,7 @@
 
 namespace maxsim::log {
 
-// The value of a field: a text of any bytes, or a number. Only JSON tells the two apart.
+// The value of a field is a text of any bytes, or a number. Only JSON tells the two apart.
 class Value {
  public:
   // Implicit, so that fields are written {"key", value}.

@@ -110,7 +110,8 @@ struct DescriptorSink::State {
     return ended;
   }
 
-  // Called by the writer without the mutex. Returns false when the text, or the rest of it, cannot be written.
+  // Writes `text`. The writer calls it without the mutex. Returns false when the text, or the rest of it, cannot be
+  // written.
   bool WriteAll(std::string_view text) const {
     while (!text.empty()) {
       pollfd wanted{.fd = fd, .events = POLLOUT, .revents = 0};
@@ -123,7 +124,7 @@ struct DescriptorSink::State {
       if (size >= 0) {
         text.remove_prefix(static_cast<size_t>(size));
       } else if (errno == EAGAIN) {
-        // Another process made the shared description non-blocking, and another one wrote first.
+        // Another process has made the shared description non-blocking, and another one has written first.
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (give_up) return false;
       } else if (errno != EINTR) {

@@ -48,7 +48,8 @@ const Buckets& BatchQueryBuckets() {
   return *buckets;
 }
 
-// Powers of ten: 32 query tokens x 100 passages of 100 tokens are 3.2e5 pairs, a million documents 3.2e9.
+// The buckets are powers of ten: 32 query tokens x 100 passages of 100 tokens are 3.2e5 pairs, a million documents
+// 3.2e9.
 const Buckets& TokenPairBuckets() {
   static const auto* const buckets = new Buckets{1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11};
   return *buckets;
@@ -210,7 +211,7 @@ struct Metrics::Families {
     Gauge* tokens = nullptr;
     Gauge* unavailable = nullptr;
     std::map<std::pair<std::string, int>, Gauge*> bytes;  // by tier and device
-    // Null until the first load.
+    // These are null until the first load.
     Counter* loads_ok = nullptr;
     Counter* loads_failed = nullptr;
     Histogram* load_duration = nullptr;
@@ -416,7 +417,8 @@ void Metrics::CountReload(std::string_view name, bool ok, absl::Duration duratio
   const MutexLock lock(&families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.load_duration == nullptr) {
-    // Both series from the first load on, at zero: increase() over one that begins at 1 misses the first failure.
+    // Both series exist from the first load on, at zero, since increase() over one that begins at 1 misses the first
+    // failure.
     series.loads_ok = &families_->loads.Add({{"collection", std::string(name)}, {"result", "ok"}});
     series.loads_failed = &families_->loads.Add({{"collection", std::string(name)}, {"result", "error"}});
     series.load_duration = &families_->load_duration.Add({{"collection", std::string(name)}}, LoadBuckets());

@@ -30,7 +30,7 @@ enum class Rejection {
   kHttpFull,   // http.max_concurrent_requests were in progress
 };
 
-// Thread-safe; every call is cheap enough for the hot path.
+// The class is thread-safe; every call is cheap enough for the hot path.
 class Metrics {
  public:
   Metrics();
@@ -40,11 +40,11 @@ class Metrics {
   void CountRequest(std::string_view method, absl::StatusCode code, absl::Duration duration);
   void CountRejection(Rejection reason);
 
-  // Batching and scoring.
+  // These functions are about batching and scoring.
   void ObserveQueueTime(absl::Duration wait);
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
-  // The work of one device for a batch.
+  // Holds the work of one device for a batch.
   struct DeviceBatch {
     uint64_t token_pairs = 0;
     double copy_seconds = 0;

@@ -13,7 +13,7 @@ struct GpuState {
   double power_watts = 0;
 };
 
-// Not thread-safe.
+// The class is not thread-safe.
 class Nvml {
  public:
   // Returns nullptr where the machine has no libnvidia-ml.so.1, or one that does not start.

@@ -1,4 +1,4 @@
-// The process metrics that Prometheus' own clients export: process_cpu_seconds_total and the like.
+// Exports the process metrics that Prometheus' own clients export: process_cpu_seconds_total and the like.
 #pragma once
 
 #include <string_view>

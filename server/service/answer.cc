@@ -10,8 +10,8 @@
 namespace maxsim::service {
 namespace {
 
-// Bytes on the wire, rounded up: a score and a position, an integer id, a token match; and what a string takes beside
-// its own bytes.
+// These are bytes on the wire, rounded up: a score and a position, an integer id, a token match; and what a string
+// takes beside its own bytes.
 constexpr uint64_t kHitBytes = sizeof(float) + 10;
 constexpr uint64_t kIntIdBytes = 10;
 constexpr uint64_t kMatchBytes = sizeof(float) + 5;

@@ -1,4 +1,4 @@
-// Bearer tokens.
+// Checks bearer tokens.
 #pragma once
 
 #include <string>

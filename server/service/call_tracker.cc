@@ -5,7 +5,7 @@
 namespace maxsim::service {
 namespace {
 
-// The longest time limit: a longer one might overflow the clock.
+// This is the longest time limit: a longer one might overflow the clock.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
 std::chrono::steady_clock::duration ToSteady(absl::Duration duration) {
@@ -25,7 +25,7 @@ void CallTracker::End(bool began_before_drain) {
   const MutexLock lock(&mutex_);
   last_change_ = Clock::now();
   int64_t& count = began_before_drain ? earlier_ : later_;
-  // Under the lock: whoever waits may destroy the tracker as soon as it has it.
+  // Waiters are notified under the lock: whoever waits may destroy the tracker as soon as it has it.
   if (--count == 0 && draining_) idle_.NotifyAll();
 }
 

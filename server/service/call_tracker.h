@@ -10,10 +10,10 @@
 
 namespace maxsim::service {
 
-// Thread-safe.
+// The class is thread-safe.
 class CallTracker {
  public:
-  // A call in progress, from its construction until End or its destruction. The tracker must outlive it.
+  // A call is in progress from its construction until End or its destruction. The tracker must outlive it.
   class Call {
    public:
     explicit Call(CallTracker* tracker) : tracker_(tracker), began_before_drain_(tracker->Begin()) {}
@@ -21,7 +21,7 @@ class CallTracker {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    // Idempotent; not to be called from two threads.
+    // Ends the call. It may be called again, but not from two threads at a time.
     void End() {
       if (tracker_ != nullptr) tracker_->End(began_before_drain_);
       tracker_ = nullptr;

@@ -1,4 +1,4 @@
-// Candidates of a request: validation, and resolution of ids to collection ordinals.
+// Validates the candidates of a request, and resolves ids to collection ordinals.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace maxsim::service {
 
-// The candidates of one query, or of several that share the request's.
+// Holds the candidates of one query, or of several that share the request's.
 struct ResolvedCandidates {
   std::shared_ptr<const engine::CandidateSet> set;
   uint64_t num_documents = 0;

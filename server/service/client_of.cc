@@ -14,7 +14,7 @@ uint64_t ClientOf(std::string_view value, std::string_view peer) {
   if (!value.empty()) return hash(value) ^ kNamed;
   if (peer.substr(0, 5) == "ipv4:" || peer.substr(0, 5) == "ipv6:") {
     peer = peer.substr(5, std::max<size_t>(peer.rfind(':'), 5) - 5);
-    // The brackets of an IPv6 address, percent-encoded.
+    // An IPv6 address has brackets, which are percent-encoded.
     if (peer.size() > 6 && peer.substr(0, 3) == "%5B") peer = peer.substr(3, peer.size() - 6);
   }
   if (const std::string_view relayed = gate::RelayedHost(peer); !relayed.empty()) peer = relayed;

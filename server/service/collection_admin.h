@@ -19,8 +19,8 @@
 
 namespace maxsim::service {
 
-// Thread-safe. Calls block while shards load, and soon end with the status of `stop` (null: never) once that is
-// stopped.
+// The class is thread-safe. Calls block while shards load, and soon end with the status of `stop` (null: never) once
+// that is stopped.
 class CollectionAdmin {
  public:
   // All must outlive it.

@@ -20,14 +20,14 @@ struct RequestLimits {
   int64_t max_alignments = 1 << 22;                 // top_k x query tokens, summed over a request that wants alignments
   uint64_t max_request_bytes = uint64_t{64} << 20;  // of one message on the wire
 
-  // Upper bound on the message of one answer: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
+  // This bounds the message of one answer: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
-  // No key of its own: it follows from the engine's executor.
+  // This limit has no key of its own: it follows from the engine's executor.
   int64_t max_staged_bytes = ExecutorOptions{}.max_staged_bytes;  // of one inline document, as StagedBytes counts it
 };
 
-// Bytes of a request_id. Fixed: it is echoed, never stored.
+// A request_id has at most so many bytes. The limit is fixed, since the id is echoed, never stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
 }  // namespace maxsim::service

@@ -16,7 +16,7 @@ class OrdinalSet {
   // Begins a list of at most `num_ordinals`, each below `end`, which is at most 2^40.
   void Begin(size_t num_ordinals, uint64_t end);
 
-  // True the first time since Begin.
+  // Returns true the first time since Begin that it gets this ordinal.
   bool Insert(uint64_t ordinal) {
     if (is_bitmap_) {
       uint64_t& word = slots_[ordinal / 64];
@@ -41,7 +41,8 @@ class OrdinalSet {
 
   bool is_bitmap_ = false;
   size_t bitmap_words_ = 0;  // that bitmaps have written since the last table
-  // The bitmap; or a power of two of entries, twice the list or more: the list's number, then the ordinal.
+  // This is the bitmap, or else a power of two of entries, twice the list or more: the list's number, then the
+  // ordinal.
   std::vector<uint64_t> slots_;
   size_t mask_ = 0;
   int shift_ = 64;

@@ -14,8 +14,8 @@
 namespace maxsim::service {
 namespace {
 
-// Between lines about slow requests. Under overload every request is slow, and lines by the thousand would make it
-// worse.
+// Lines about slow requests are at least so far apart. Under overload every request is slow, and lines by the thousand
+// would make it worse.
 constexpr absl::Duration kSlowLineInterval = absl::Milliseconds(100);
 
 int64_t WholeMicroseconds(double us) { return static_cast<int64_t>(us); }
@@ -29,7 +29,7 @@ struct RerankService::Call {
   }
 
   CallContext context;
-  // For the log; what is too long is cut.
+  // The id is for the log, and cut where it is too long.
   std::string request_id;
   std::string collection;
   PendingAnswer answer;

@@ -1,4 +1,4 @@
-// Reranking, whatever the transport: gRPC and HTTP both come through here, so that both obey the same rules.
+// Reranks, whatever the transport: gRPC and HTTP both come through here, so that both obey the same rules.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct CallContext {
   bool may_be_held_up = false;                   // the calling thread: a short request may be scored on it
 };
 
-// Thread-safe.
+// The class is thread-safe.
 class RerankService {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<v1::RerankResponse>)>;

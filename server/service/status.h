@@ -1,4 +1,4 @@
-// Errors of a request, whatever port it came to: which field is wrong, and when to try again.
+// Makes the errors of a request, whatever port it came to. They say which field is wrong, and when to try again.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace maxsim::service {
 
-// Trailing metadata that gRPC's own retries obey: milliseconds as text.
+// gRPC's own retries obey this trailing metadata, which is milliseconds as text.
 inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
 // Returns INVALID_ARGUMENT about one field of a request, "queries[3].weights" for example.

@@ -1,4 +1,4 @@
-// Token matrices of a request: validation and conversion to the type that a collection is scored with.
+// Validates token matrices of a request, and converts them to the type that a collection is scored with.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ struct TokenMatrixRules {
   std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"
 };
 
-// The path of a field in its request, such as "queries[3].tokens"; called only for messages.
+// Returns the path of a field in its request, such as "queries[3].tokens". It is called only for messages.
 using FieldPath = absl::FunctionRef<std::string()>;
 
-// Everything but the values: dtype, rows, columns, size of data.
+// Checks everything but the values: dtype, rows, columns, size of data.
 absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path);
 
-// Appends the rows in the storage type. The shape must have been checked. INVALID_ARGUMENT for a value that is not
-// finite or beyond kMaxAbsValue, as sent or after rounding, naming its row and column.
+// Appends the rows in the storage type. The shape must have been checked. Fails with INVALID_ARGUMENT for a value that
+// is not finite or beyond kMaxAbsValue, as sent or after rounding, naming its row and column.
 absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path,
                         std::vector<std::byte>& rows);
 

@@ -161,7 +161,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                .dim = collection->dim(),
                                .max_tokens = limits.max_query_tokens,
                                .limit_name = "limits.max_query_tokens"};
-  // From cheap to dear: shapes, then ids, then the price, and values last.
+  // Checks go from cheap to dear: shapes, then ids, then the price, and values last.
   for (int i = 0; i < request.queries_size(); ++i) {
     absl::Status status = CheckShape(request.queries(i).tokens(), rules, [i] { return QueryPath(i, "tokens"); });
     if (status.ok()) status = CheckWeights(request.queries(i), i);

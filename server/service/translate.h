@@ -1,4 +1,5 @@
-// RerankRequest -> engine::Job. Pure: no queue, no clock, no gRPC.
+// Translates a RerankRequest into an engine::Job, and notes what its answer will need. It knows no queue, no clock and
+// no gRPC.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// One loaded generation of a collection.
+// Has one loaded generation of a collection.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@
 
 namespace maxsim::store {
 
-// Immutable and thread-safe. Requests hold it by shared_ptr, so that a reload or an unload frees a generation only when
-// the last request that began on it has been answered. A document's ordinal in the collection is the first ordinal of
-// its shard, in manifest order, plus its ordinal in the shard.
+// A collection is immutable and thread-safe. Requests hold it by shared_ptr, so that a reload or an unload frees a
+// generation only when the last request that began on it has been answered. A document's ordinal in the collection is
+// the first ordinal of its shard, in manifest order, plus its ordinal in the shard.
 class Collection {
  public:
-  // The tokens of a shard on one device.
+  // Holds the tokens of a shard on one device.
   struct Replica {
     uint32_t device = 0;  // index in the server's DeviceSet
     std::unique_ptr<Documents> documents;

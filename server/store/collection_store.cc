@@ -35,7 +35,7 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
     folder->emplace(*std::move(beneath));
   }
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
-  // The request made no mistake: the file is damaged.
+  // The request is not at fault: the file is damaged.
   if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
   return manifest;
 }

@@ -40,8 +40,8 @@ struct StoreOptions {
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 4;          // shards read at the same time
-  // The largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that a
-  // collection on which no query could be scored fails when it is loaded.
+  // This is the largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that
+  // a collection on which no query could be scored fails when it is loaded.
   int32_t max_dim = kMaxDim;
 };
 
@@ -55,8 +55,9 @@ struct CollectionStatus {
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
 };
 
-// Thread-safe. Loads of different names run side by side and share the memory budget without overcommitting it; a load,
-// reload or unload of one name waits for the one before. Find and List never wait for a load.
+// The class is thread-safe. Loads of different names run side by side and share the memory budget without
+// overcommitting it; a load, reload or unload of one name waits for the one before. Find and List never wait for a
+// load.
 //
 // Functions that load or wait take a signal `stop` (may be null) and end with its status soon after it is stopped:
 // within the next kStopBlockBytes that are read or checked, or the copying of a shard to a GPU. Memory and descriptors

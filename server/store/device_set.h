@@ -18,7 +18,8 @@ enum class OnDeviceLoss {
   kDegrade,  // It goes on with the devices that are left, and answers nothing once there is none.
 };
 
-// Thread-safe. A device is named by its index, 0 .. size() - 1, inside the server, and by its number to people.
+// The class is thread-safe. A device is named by its index, 0 .. size() - 1, inside the server, and by its number to
+// people.
 class DeviceSet {
  public:
   struct Member {

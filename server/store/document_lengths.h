@@ -11,9 +11,9 @@
 
 namespace maxsim::store {
 
-// The number of tokens of every document, in two bytes each where a shard's offsets take eight: summing up a list of
-// candidates reads less memory. Nothing is stored where all documents are known to have equally many tokens. Immutable
-// and thread-safe.
+// Holds the number of tokens of every document, in two bytes each where a shard's offsets take eight: summing up a
+// list of candidates reads less memory. Nothing is stored where all documents are known to have equally many tokens.
+// The object is immutable and thread-safe.
 class DocumentLengths {
  public:
   // Reads the lengths of the documents of all `parts`, one part after the other.

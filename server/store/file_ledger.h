@@ -15,7 +15,7 @@ struct FileDemand {
   int64_t mappings = 0;
 };
 
-// Thread-safe. Loads at the same time cannot both take the last descriptors or mappings.
+// The class is thread-safe. Loads at the same time cannot both take the last descriptors or mappings.
 class FileLedger {
  public:
   // Descriptors and mappings that a load is about to take, until this is destroyed. May outlive the ledger.

@@ -25,7 +25,7 @@ constexpr uint64_t kEmpty = std::numeric_limits<uint64_t>::max();
 
 uint64_t HashOf(std::string_view id) { return XXH3_64bits(id.data(), id.size()); }
 
-// The finaliser of splitmix64: a bijection, so that no two integers collide in all 64 bits.
+// This is the finaliser of splitmix64, a bijection, so that no two integers collide in all 64 bits.
 uint64_t HashOf(int64_t id) {
   auto value = static_cast<uint64_t>(id) + 0x9e3779b97f4a7c15u;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;

@@ -1,4 +1,4 @@
-// Document id -> collection ordinal.
+// Finds the collection ordinal of a document id, and back.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace maxsim::store {
 
-// Immutable and thread-safe. Ids are not copied: the index is an open-addressing table of 12 bytes a document that
-// refers to the shards' own bytes, and holds on to the shards. Integer ids that lie close together are looked up in a
-// table of the same size by their value, and those that count up from the first document's need none.
+// The index is immutable and thread-safe. Ids are not copied: the index is an open-addressing table of 12 bytes a
+// document that refers to the shards' own bytes, and holds on to the shards. Integer ids that lie close together are
+// looked up in a table of the same size by their value, and those that count up from the first document's need none.
 class IdIndex {
  public:
   // Stands for an ordinal where no document has the id.

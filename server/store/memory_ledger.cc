@@ -14,7 +14,7 @@
 
 namespace maxsim::store {
 
-// The bytes of one memory that reservations hold.
+// Holds the bytes of one memory that reservations hold.
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;

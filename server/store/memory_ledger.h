@@ -16,7 +16,7 @@
 
 namespace maxsim::store {
 
-// An amount of memory of each device and, for GPUs, of pinned host memory beside that.
+// Holds an amount of memory of each device and, for GPUs, of pinned host memory beside that.
 struct MemoryDemand {
   std::vector<uint64_t> device_bytes;  // [devices]
   uint64_t host_bytes = 0;
@@ -38,8 +38,8 @@ struct MemoryBudget {
   uint64_t reserve_bytes = 0;  // left free where there is no budget
 };
 
-// Thread-safe. A reservation is atomic over all memories: two loads at the same time can neither both take the last
-// free bytes nor take half each of what both need.
+// The class is thread-safe. A reservation is atomic over all memories: two loads at the same time can neither both
+// take the last free bytes nor take half each of what both need.
 class MemoryLedger {
  public:
   struct Availability {

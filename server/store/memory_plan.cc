@@ -65,7 +65,7 @@ std::string MemoryLine(std::string_view name, uint64_t needed, const MemoryLedge
              "): ", needed <= memory.available_bytes ? "fits" : "DOES NOT FIT", "\n");
 }
 
-// One row of the table.
+// Holds one row of the table.
 struct Row {
   std::string shard;
   int64_t num_documents = 0;

@@ -1,5 +1,5 @@
-// Device placement: decides which tier and which devices each shard of a collection goes to. It computes with numbers
-// and touches no device.
+// Decides on device placement, that is which tier and which devices each shard of a collection goes to. It computes
+// with numbers and touches no device.
 #pragma once
 
 #include <cstddef>

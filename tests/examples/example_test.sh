@@ -76,7 +76,7 @@ ask_cpp() {
   "$scratch/build/ask" "$1" "$root/demo" $question
 }
 
-# Compiled with Debian's packages of Go, which lie in a GOPATH: nothing is downloaded.
+# The example is compiled with Debian's packages of Go, which lie in a GOPATH: nothing is downloaded.
 prepare_go() {
   local gopath=/usr/share/gocode program package
   install_packages

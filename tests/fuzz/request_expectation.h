@@ -15,14 +15,14 @@
 namespace maxsim::fuzz {
 
 struct ExpectedQuery {
-  test::RandomDocuments inline_documents;  // where the request brings them
+  test::RandomDocuments inline_documents;  // the request's own documents; empty where it names stored ones
   const test::RandomDocuments* documents = nullptr;
-  std::vector<uint32_t> ordinals;   // in `documents`, each once
-  std::vector<uint64_t> positions;  // of each ordinal in the list as it was sent
+  std::vector<uint32_t> ordinals;   // candidates as numbers of `documents`, each once
+  std::vector<uint64_t> positions;  // the position in the request's list of each of `ordinals`
   std::vector<std::string> missing_strings;
   std::vector<int64_t> missing_ints;
   test::RandomQuery query;
-  std::vector<ReferenceScore> scores;  // of each ordinal
+  std::vector<ReferenceScore> scores;  // the reference's score for each of `ordinals`
 };
 
 inline test::TokenMatrix FromProto(const v1::TokenMatrix& matrix, ScalarType type) {

@@ -1,4 +1,4 @@
-// The backend contract on the CUDA backend.
+// Runs the backend contract (tests/support/backend_contract.h) on the CUDA backend.
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_fixture.h"

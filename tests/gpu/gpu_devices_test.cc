@@ -1,4 +1,5 @@
-// A server on two GPUs, one of which breaks under load. A binary of its own: that device's context is lost at the end.
+// Tests a server on two GPUs, one of which breaks under load. The test has a binary of its own, since that device's
+// context is lost at the end.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,19 +24,20 @@ using ::testing::HasSubstr;
 constexpr int kBroken = 1;
 constexpr uint32_t kTopK = kNumDocuments;
 
-// "" where `response` is right about the documents that it has, and says how many are missing.
+// Returns "" where `response` is right about the documents that it has, or else what is wrong. Sets `missing` to the
+// number of documents that the response calls unavailable.
 std::string WrongAboutTheRest(const RandomDocuments& documents, const RandomQuery& query,
                               const v1::RerankResponse& response, uint64_t& missing) {
   const v1::QueryResult& result = response.results(0);
   missing = result.unavailable_documents();
-  std::vector<int64_t> scored(kNumDocuments, -1);  // others are as good as unknown
+  std::vector<int64_t> scored(kNumDocuments, -1);  // WrongAnswer expects no result at a position of -1
   for (const uint32_t position : result.positions()) scored[position] = position;
   if (result.positions_size() + static_cast<int64_t>(missing) != kNumDocuments) return "documents are lost uncounted";
   return WrongAnswer(documents, query, scored, kTopK, result);
 }
 
-// Traps on a device of this process. Whether CUDA still lets the process use device 0: drivers take a process's other
-// devices along when a kernel raises an exception (580 does).
+// Traps on a device of this process. Returns whether CUDA still lets the process use device 0: drivers take a process's
+// other devices along when a kernel raises an exception (580 does).
 bool Break(int device) {
   EXPECT_EQ(cudaSetDevice(device), cudaSuccess);
   const cuda::Stream stream = *cuda::Stream::Create();
@@ -45,8 +47,8 @@ bool Break(int device) {
   return cudaSetDevice(0) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess;
 }
 
-// Where CUDA goes on with the other GPU, only the documents of the broken one are missed; where not, the server ends
-// for its supervisor to start it again. Either way every call has an end, and no answer is wrong.
+// Where CUDA goes on with the other GPU, only the documents of the broken one are missing; where it does not, the
+// server ends for its supervisor to start it again. Either way every call has an end, and no answer is wrong.
 TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   std::vector<std::unique_ptr<Backend>> backends;
   for (int device = 0; device < 2; ++device) {
@@ -58,7 +60,7 @@ TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   const RandomQuery query = MakeQuery(5, ScalarType::kF16, kDim, 7);
   const v1::RerankRequest request = MakeRequest("corpus", query, AllIds(), kTopK);
 
-  // Clients that go on all the while.
+  // These clients go on calling until the test stops them, or the server is gone.
   std::atomic<bool> stop = false, broken = false;
   std::atomic<int> whole = 0, partial = 0, unavailable = 0;
   std::vector<std::thread> clients;
@@ -105,7 +107,7 @@ TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   EXPECT_THAT(ready.body, HasSubstr("of 200 documents cannot be scored"));
   EXPECT_THAT(server.server().metrics().Expose(), HasSubstr("maxsim_device_up{device=\"0\"} 1\n"));
 
-  // A reload moves the rest to the device that is left.
+  // A reload moves all documents to the device that is left.
   grpc::ClientContext context;
   v1::ReloadCollectionRequest reload;
   reload.set_name("corpus");

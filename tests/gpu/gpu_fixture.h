@@ -1,4 +1,4 @@
-// What the GPU tests share: one backend a binary, and the line that says why a test was skipped.
+// Has what the GPU tests share: one backend for a binary, and the line that says why a test was skipped.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,12 +15,13 @@
 
 namespace maxsim::test {
 
-// What calls may be scored with (CudaExecutor::AllowTiles): anything, and what a Hopper GPU takes for longer calls than
-// tests can afford, where a short one of any size is streamed.
+// These sets of tilings are for ExecutorTuning::tiles. kAnyTile allows all of them. kTilesOfLongCalls leaves out the
+// stream kernel, which a Hopper GPU takes for the short calls that tests can afford, so that they use the kernels of
+// long calls.
 inline constexpr uint32_t kAnyTile = ~uint32_t{0};
 inline constexpr uint32_t kTilesOfLongCalls = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
 
-// Allows all executors of a backend these tiles only, until it goes out of scope.
+// Allows all executors of a backend only `tiles`, until the object goes out of scope.
 class TilesAllowed {
  public:
   TilesAllowed(cuda::CudaBackend& backend, uint32_t tiles)
@@ -34,7 +35,8 @@ class TilesAllowed {
   const uint32_t before_;
 };
 
-// The backend of device 0, or its status where there is none. Made once and kept for the life of the process.
+// Returns the backend of device 0, or the status that says why there is none. It is made once and kept for the life of
+// the process.
 const absl::StatusOr<std::unique_ptr<cuda::CudaBackend>>& GpuBackend();
 
 // Skips the test, with the reason, on a machine without a usable GPU.
@@ -46,11 +48,11 @@ class GpuTest : public testing::Test {
 
   cuda::CudaBackend& backend() { return **GpuBackend(); }
 
-  // Loads or makes, and fails the test where that does not work.
+  // These functions load documents and make an executor, and fail the test where that does not work.
   std::unique_ptr<Documents> Load(const RandomDocuments& documents);
   std::unique_ptr<cuda::CudaExecutor> MakeExecutor(const ExecutorOptions& options = {});
 
-  // TopK into vectors that start out as garbage.
+  // Runs TopK into vectors that start out as garbage.
   static std::vector<std::vector<Scored>> TopK(Executor& executor, const Documents& documents,
                                                const std::vector<Query>& queries);
 };

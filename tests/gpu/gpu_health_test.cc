@@ -1,4 +1,5 @@
-// What remains of a backend whose device broke. A binary of its own: the device's context is lost at the end.
+// Tests what remains of a backend whose device broke. The test has a binary of its own, since the device's context is
+// lost at the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
   const absl::Status first = executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr);
   EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first;
   EXPECT_THAT(std::string(first.message()), HasSubstr("CUDA: "));
-  // Every later call has that text, whichever it is.
+  // Every later call, whichever it is, fails with that text.
   EXPECT_EQ(backend().Health(), first);
   EXPECT_EQ(executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr), first);
   EXPECT_EQ(executor->Stage(documents.view()).status(), first);

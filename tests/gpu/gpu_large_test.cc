@@ -1,4 +1,4 @@
-// Collections past the ranges of 32-bit numbers, filled on the device: elements, bytes and tokens.
+// Tests collections past the ranges of 32-bit numbers in elements, bytes and tokens. They are filled on the device.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class GpuLargeTest : public GpuTest {
  protected:
   static constexpr uint64_t kRotationSeed = 77;
 
-  // Random documents in device memory; null where there is no room.
+  // Makes random documents in device memory. Returns null where there is no room.
   std::unique_ptr<cuda::CudaDocuments> Make(ScalarType type, int32_t dim, const std::vector<int64_t>& offsets) {
     const cuda::CudaDocuments::Shape shape{type, dim, static_cast<int64_t>(offsets.size()) - 1, offsets.back()};
     constexpr size_t kOthers = size_t{2} << 30;
@@ -44,25 +44,25 @@ class GpuLargeTest : public GpuTest {
                                                  std::move(device_offsets), std::move(scales), kRotationSeed);
   }
 
-  // The documents `ordinals` of a set that Make made, in host memory, packed one behind the other.
+  // Returns the documents `ordinals` of a set that Make made, in host memory, packed one behind the other.
   static RandomDocuments Fetch(const cuda::CudaDocuments& documents, const std::vector<uint32_t>& ordinals) {
     RandomDocuments some;
     some.offsets.push_back(0);
     some.rotation_seed = kRotationSeed;
-    std::vector<int64_t> places;
+    std::vector<int64_t> first_rows;
     for (const uint32_t ordinal : ordinals) {
-      int64_t place[2] = {};
-      EXPECT_EQ(cudaMemcpy(place, documents.device_offsets() + ordinal, sizeof(place), cudaMemcpyDeviceToHost),
+      int64_t range[2] = {};
+      EXPECT_EQ(cudaMemcpy(range, documents.device_offsets() + ordinal, sizeof(range), cudaMemcpyDeviceToHost),
                 cudaSuccess);
-      places.push_back(place[0]);
-      some.offsets.push_back(some.offsets.back() + place[1] - place[0]);
+      first_rows.push_back(range[0]);
+      some.offsets.push_back(some.offsets.back() + range[1] - range[0]);
     }
     some.tokens = TokenMatrix(documents.type(), documents.dim(), some.offsets.back());
     const int64_t row_bytes = documents.row_bytes();
     for (size_t i = 0; i < ordinals.size(); ++i) {
       EXPECT_EQ(
           cudaMemcpy(static_cast<char*>(some.tokens.data()) + some.offsets[i] * row_bytes,
-                     documents.device_tokens() + places[i] * row_bytes,
+                     documents.device_tokens() + first_rows[i] * row_bytes,
                      static_cast<size_t>(some.length(static_cast<int64_t>(i)) * row_bytes), cudaMemcpyDeviceToHost),
           cudaSuccess);
       if (documents.type() != ScalarType::kI8) continue;
@@ -80,8 +80,8 @@ class GpuLargeTest : public GpuTest {
     for (int32_t num_tokens : {32, 70}) {
       const RandomQuery query = MakeQuery(TestSeed() + 1, documents.type(), documents.dim(), num_tokens);
       for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-        executor->AllowTiles(tiles);
-        // Positions are indices into the list on one side and ordinals of the fetched set on the other.
+        executor->tuning().tiles = tiles;
+        // Positions are indices into the list on one side, and ordinals of the fetched set on the other.
         const std::vector<Scored> actual = TopK(*executor, documents, {query.view(1000, &ordinals)})[0];
         ExpectMatchesReference(some, query.view(1000), actual);
       }
@@ -97,7 +97,7 @@ class GpuLargeTest : public GpuTest {
     }
   }
 
-  // The whole shard: the best documents' scores are those they have in a list.
+  // Checks a scan of the whole shard: the best documents have the scores that they have in a list.
   void CheckBest(const cuda::CudaDocuments& documents) {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
     const RandomQuery query = MakeQuery(TestSeed() + 3, documents.type(), documents.dim(), 32);
@@ -129,7 +129,7 @@ TEST_F(GpuLargeTest, TokensPastThirtyTwoBits) {
   Check(*documents, {kCount - 1, kCount - 2, 32767, 32768, 1});
 }
 
-// Rows of 48 bytes: more tokens than a signed number of 32 bits counts, of documents between 1 and 65,535 tokens.
+// Rows have 48 bytes. There are more tokens than a signed number of 32 bits counts, in documents of 1 to 65,535 tokens.
 TEST_F(GpuLargeTest, QuantizedTokensPastThirtyOneBits) {
   constexpr int64_t kTokens = (int64_t{1} << 31) + 200000;
   constexpr int64_t kLengths[] = {1, kMaxDocumentTokens - 1, 300, 65, 20000};

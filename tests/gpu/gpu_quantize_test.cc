@@ -1,4 +1,4 @@
-// Queries quantised on the device have the bits that kernels/quantize.h gives them on the host.
+// Tests that queries quantised on the device have the bits that kernels/quantize.h gives them on the host.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class GpuQuantizeTest : public GpuTest {
     TokenMatrix values = RandomTokens(seed, ScalarType::kF32, dim, num_rows);
     const auto fill = [&](int64_t row, float value) { values.SetRow(row, std::vector<float>(dim, value)); };
     fill(0, 0.0f);
-    fill(1, 1e-31f);  // below what is quantised
+    fill(1, 1e-31f);  // values too small to be quantised
     fill(2, 1e12f);
     fill(3, -2.5e-30f);
     fill(4, 0.0f);
@@ -34,9 +34,10 @@ class GpuQuantizeTest : public GpuTest {
     const std::vector<float> weights = MixedWeights(seed, num_rows);
 
     const int64_t row_bytes = DeviceRowBytes(ScalarType::kI8, dim);
-    const int64_t written = operand_order ? StreamQueryPitch(row_bytes) : row_bytes;  // of a row
+    // The bytes of a row that the kernel writes.
+    const int64_t written = operand_order ? StreamQueryPitch(row_bytes) : row_bytes;
     const int64_t pitch = DeviceRowBytes(ScalarType::kF32, dim) / 4;
-    std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // what lies behind a row is not read
+    std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // what lies behind a row must not be read
     for (int64_t row = 0; row < num_rows; ++row) {
       const std::vector<float> one = values.Row(row);
       std::copy(one.begin(), one.end(), padded.begin() + row * pitch);
@@ -97,12 +98,12 @@ TEST_F(GpuQuantizeTest, EveryWidthHasTheHostsBits) {
   }
 }
 
-// Any number of rows, and rows in the order of the stream kernels' operands.
+// The calls have any number of rows, and rows in the order of the stream kernels' operands.
 TEST_F(GpuQuantizeTest, EveryRowHasTheHostsBits) {
   for (int32_t num_rows : {6, 127, 128, 255, 256, 257, 1000, 1029, 3000}) {
     for (int32_t dim : {48, 128, 256, 257}) Check(dim, TestSeed() + dim, num_rows);
   }
-  for (int32_t num_rows : {32, 256, 1024}) {  // whole blocks
+  for (int32_t num_rows : {32, 256, 1024}) {  // whole query tiles
     for (int32_t dim : {16, 48, 128, 250, 300}) Check(dim, TestSeed() + dim, num_rows, /*operand_order=*/true);
   }
 }

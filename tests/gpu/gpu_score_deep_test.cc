@@ -1,4 +1,4 @@
-// The deep kernels: widths, lengths and limits.
+// Tests the deep kernels at widths, lengths and limits.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,8 +17,8 @@ TEST_F(GpuScoreTest, DeepTilesOnce) {
   for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
-// Deep tiles: documents of many lengths, and stacks of rows round those
-// of one and two row tiles, at widths whose query tile stays (up to 256 and 320) and at others, whole chunks and not.
+// Documents have many lengths. Queries fill one and two row tiles, with a row less and a row more. At some widths the
+// query tile stays in shared memory (up to 256 columns, and up to 320); column chunks are whole or not.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -35,21 +35,21 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
       for (int32_t num_tokens : {1, 33, 64, 128, 129, 255, 256, 257, 1024}) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
-        executor->AllowTiles(Only(num_tokens > 64 ? ScoreTile::kRows128 : ScoreTile::kRows64));
+        executor->tuning().tiles = Only(num_tokens > 64 ? ScoreTile::kRows128 : ScoreTile::kRows64);
         const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
         for (ScoreTile tile : HopperTiles(type, dim)) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
         }
       }
     }
   }
 }
 
-// The longest query and the longest documents, several of them side by side with short ones.
+// The call has the longest query, and several of the longest documents side by side with short ones.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -60,11 +60,11 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
     const std::unique_ptr<Documents> loaded = Load(documents);
     for (int32_t num_tokens : {40, 256, kMaxQueryTokens}) {
       const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, num_tokens);
-      executor->AllowTiles(Only(ScoreTile::kRows128));
+      executor->tuning().tiles = Only(ScoreTile::kRows128);
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(40)})[0];
       for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(40)})[0]);
       }
     }

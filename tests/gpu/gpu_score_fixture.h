@@ -1,4 +1,4 @@
-// What the tests of the scoring kernels share: tilings, storage types, and one call on each of Hopper's tilings.
+// Has what the tests of the scoring kernels share: tilings, storage types, and one call on each of Hopper's tilings.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ namespace maxsim::test {
 
 inline constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
-// The Hopper tilings for rows of `dim` columns: of several query tiles, and stream32 beside the wide ones (over
-// wider rows it has tests of its own).
+// Returns the Hopper tilings for rows of `dim` columns that hold several query tiles, and beside the wide ones
+// stream32, too. (stream32 over wider rows has tests of its own.)
 inline std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
   if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
     return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
@@ -31,19 +31,19 @@ inline std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
 
 constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(tile); }
 
-using Shape = std::pair<ScalarType, int32_t>;  // storage and columns
+using Shape = std::pair<ScalarType, int32_t>;  // a storage type and a number of columns
 
-// Those that the Hopper tiles score.
+// The Hopper tilings score these storage types.
 inline constexpr ScalarType kHopperTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
 class GpuScoreTest : public GpuTest {
  protected:
-  // Every candidate's score of one query, checked against FP64.
+  // Checks every candidate's score of one query against FP64.
   void Check(Executor& executor, const Documents& loaded, const RandomDocuments& documents, const Query& query) {
     ExpectMatchesReference(documents, query, TopK(executor, loaded, {query})[0]);
   }
 
-  // A long query, a list and a short query on each of Hopper's tiles, over six documents.
+  // Scores a long query, a list and a short query on each of Hopper's tilings, over six documents.
   void CheckHopperTiles(int32_t dim, const std::vector<int64_t>& lengths) {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
     for (ScalarType type : kHopperTypes) {
@@ -53,9 +53,9 @@ class GpuScoreTest : public GpuTest {
       const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 2};
       for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         Check(*executor, *loaded, documents, query.view(6));
-        EXPECT_EQ(executor->last_plan().tile, tile);
+        EXPECT_EQ(executor->trace().plan.tile, tile);
         Query listed = query.view(5);
         listed.ordinals = ordinals.data();
         listed.num_candidates = static_cast<int64_t>(ordinals.size());

@@ -1,4 +1,4 @@
-// Candidate lists that are joined on the device.
+// Tests candidate lists that are joined on the device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +15,10 @@
 namespace maxsim::test {
 namespace {
 
-// Lists that overlap, among them the same one twice, one with documents several times, and one that is like no other.
+// The lists overlap. One list is given twice, one names a document many times, and one has nothing in common with the
+// others.
 TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
-  constexpr int kNumDocuments = 40000;  // more than a thread block reads off the bitmap
+  constexpr int kNumDocuments = 40000;  // a thread block reads fewer off the bitmap
   ExecutorOptions options;
   options.max_queries = 64;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
@@ -36,7 +37,7 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim, length));
         if (i % 3 == 0) storage.back().weights = MixedWeights(TestSeed() + i, length);
         std::vector<uint32_t>& list = lists.emplace_back();
-        // Every 31st document, and those in turn of which a list has three quarters.
+        // A list has about three quarters of every 31st document.
         for (uint32_t n = 0; n < kNumDocuments; n += 31) {
           if (random() % 4 != 0) list.push_back(n);
         }
@@ -46,28 +47,29 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
       }
       lists[5] = lists[4];
       for (int i = 0; i < 19; ++i) {
-        // One takes the whole shard, and two have a list between them.
+        // Query 11 takes the whole shard, and queries 8 and 9 have the same list.
         queries.push_back(storage[i].view(i == 2 ? 2000 : 50, i == 11 ? nullptr : &lists[i == 9 ? 8 : i]));
       }
-      executor->AllowTiles(~uint32_t{0});
-      executor->SetJoins(cuda::Joins::kNever);
+      executor->tuning().tiles = ~uint32_t{0};
+      executor->tuning().joins = cuda::Joins::kNever;
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-      EXPECT_EQ(executor->last_joins(), 0);
+      EXPECT_EQ(executor->trace().num_joins, 0);
       ExpectMatchesReference(documents, queries[3], expected[3]);
-      executor->SetJoins(cuda::Joins::kWheneverReadsAreSaved);
+      executor->tuning().joins = cuda::Joins::kWheneverReadsAreSaved;
       std::vector<ScoreTile> tiles = {ScoreTile::kRows64, ScoreTile::kRows128};
       if (hopper && dim <= 128) tiles.insert(tiles.end(), {ScoreTile::kWide128, ScoreTile::kWide256});
       if (hopper && dim > 128) tiles.insert(tiles.end(), {ScoreTile::kDeep128, ScoreTile::kDeep256});
       for (ScoreTile tile : tiles) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile) << ", first query of "
                                         << lengths[0] << " tokens");
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         for (int run = 0; run < 2; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, tile);
-          // Two blocks a row tile: queries of 64 tokens have one each, and would read a union as often as their lists.
+          EXPECT_EQ(executor->trace().plan.tile, tile);
+          // A query of 64 tokens fills a row tile of kRows64, so that queries whose lists are joined would read the
+          // union as often as their own lists.
           if (tile != ScoreTile::kRows64 || lengths[0] != 64) {
-            EXPECT_GT(executor->last_joins(), 0);
+            EXPECT_GT(executor->trace().num_joins, 0);
           }
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
         }
@@ -76,13 +78,14 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
   }
 }
 
-// Joining takes its time: short lists stay apart, and so do long ones that have little in common.
+// Joining takes time itself: short lists stay apart, and so do long ones that have little in common.
 TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(1, 30000, 60, 60));
   const std::unique_ptr<Documents> loaded = Load(documents);
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
-  // Eight lists of `size` documents, each beginning `step` further.
+  // Scores eight lists of `size` documents, each of which begins `step` documents after the one before it, and returns
+  // the number of joins.
   const auto joins = [&](uint32_t size, uint32_t step) {
     std::vector<std::vector<uint32_t>> lists(8, std::vector<uint32_t>(size));
     std::vector<Query> queries;
@@ -91,7 +94,7 @@ TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
       queries.push_back(query.view(10, &lists[i]));
     }
     TopK(*executor, *loaded, queries);
-    return executor->last_joins();
+    return executor->trace().num_joins;
   };
   EXPECT_EQ(joins(100, 1), 0);
   EXPECT_EQ(joins(3000, 3000), 0);

@@ -1,4 +1,4 @@
-// The stream kernels: wide rows, shares and claims of candidates, teams of thread blocks.
+// Tests the stream kernels: wide rows, shares and claims of candidates, teams of thread blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,12 +16,13 @@
 namespace maxsim::test {
 namespace {
 
-// Documents that thread blocks in teams cut, small enough for racecheck: rows in registers and in shared memory.
+// Teams of thread blocks cut these documents, whose query rows lie in registers or in shared memory. The test is small
+// enough for racecheck.
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(Only(ScoreTile::kStream32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
   const std::vector<uint32_t> ordinals = {5, 0, 3, 2, 4};
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {40, 272}) {
@@ -30,15 +31,16 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 30);
       Check(*executor, *loaded, documents, query.view(6));
-      EXPECT_GT(executor->last_team_blocks(), 1);
+      EXPECT_GT(executor->trace().team_blocks, 1);
       Check(*executor, *loaded, documents, query.view(5, &ordinals));
-      EXPECT_GT(executor->last_team_blocks(), 1);
+      EXPECT_GT(executor->trace().team_blocks, 1);
     }
   }
 }
 
-// Wide rows on Hopper, whose query lies in shared memory: widths round every change of the ring, of the last step, of
-// the banks and of the pieces, small enough for racecheck. Several row tiles, so that the query changes under the ring.
+// The query of wide rows lies in shared memory. The widths lie on both sides of every change of the ring, of the last
+// k-step, of the shared memory's banks and of the column chunks. Several row tiles make the query change while the ring
+// goes on. The test is small enough for racecheck.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -47,7 +49,7 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {129, 136, 144,  160,  192,  200,  256,  257,  264,  272,  384,  400,
                         512, 768, 1000, 1024, 1025, 1032, 1280, 2016, 2032, 2500, 3000, 4064}) {
-      if (DeviceRowBytes(type, dim) > 4064) continue;  // there is no room for a ring
+      if (DeviceRowBytes(type, dim) > 4064) continue;  // such rows leave no room for a ring
       SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, {3, 8, 64, 17, 129, 1, 15, 33, 16, 40, 7});
       const std::unique_ptr<Documents> loaded = Load(documents);
@@ -57,20 +59,21 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
       const std::vector<uint32_t> some = {10, 0, 3, 2, 2, 4}, one = {5};
       std::vector<Query> queries = {query.view(11), brief.view(11), brief.view(6, &some), brief.view(1, &one),
                                     query.view(6, &some)};
-      executor->AllowTiles(Only(ScoreTile::kRows32));
+      executor->tuning().tiles = Only(ScoreTile::kRows32);
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
       ExpectMatchesReference(documents, queries[0], expected[0]);
-      executor->AllowTiles(Only(ScoreTile::kStream32));
+      executor->tuning().tiles = Only(ScoreTile::kStream32);
       const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
-      EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+      EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
       for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
     }
   }
 }
 
-// However the candidates are assigned and claimed: totals round the grid and the sizes of a claim, lists of one size
-// and of many, equal documents and ragged ones. A test for each kind, so that a sanitizer can have a process for each.
-using Shares = std::pair<int32_t, bool>;  // columns, documents of equal length
+// The bits are equal however the candidates are assigned and claimed: for totals near the size of the grid and of a
+// claim, for lists of one size and of many, for documents of equal and of unequal length. Each kind has a test of its
+// own, so that a sanitizer can have a process for each.
+using Shares = std::pair<int32_t, bool>;  // the columns, and whether documents have equal lengths
 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
 
@@ -79,7 +82,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   const StreamTuning tunings[] = {{-1, -1, -1}, {0, 1, 1},     {0, 32, 1},   {50, 8, 2},
                                   {99, 3, 2},   {100, -1, -1}, {.teams = 0}, {.teams = 1}};
   const int64_t grid = backend().info().parallelism;
@@ -89,7 +92,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(2500);
   for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
-  // Candidates of each query.
+  // Each call is given as the number of candidates of each of its queries.
   std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
   for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
   calls.push_back(std::vector<int64_t>(32, 100));
@@ -97,7 +100,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   calls.push_back({});
   for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
   for (const std::vector<int64_t>& counts : calls) {
-    // Two calls of the same shape by turns, so that what one leaves behind is wrong for the next.
+    // Two calls of the same shape take turns, so that what one leaves behind is wrong for the next.
     std::vector<RandomQuery> storage[2];
     std::vector<Query> queries[2];
     std::vector<std::vector<Scored>> expected[2];
@@ -108,7 +111,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
       }
       for (size_t i = 0; i < counts.size(); ++i) {
         queries[other].push_back(storage[other][i].view(60));
-        if (counts.size() == 1 && counts[i] == 2500) continue;  // all documents
+        if (counts.size() == 1 && counts[i] == 2500) continue;  // the query scans all documents
         queries[other][i].ordinals = ordinals.data() + i;
         queries[other][i].num_candidates = std::min<int64_t>(counts[i], 2500 - static_cast<int64_t>(i));
       }
@@ -116,16 +119,16 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
     }
     size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
-      executor->AllowTiles(Only(tile));
-      // The other kernels' claims follow from the totals.
+      executor->tuning().tiles = Only(tile);
+      // The tuning concerns the stream kernels alone: the claims of the others follow from the totals.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
                                         << " % assigned, claims of " << tuning.coarse << ", teams " << tuning.teams);
-        executor->TuneStream(tuning);
+        executor->tuning().stream = tuning;
         const size_t other = turn++ % 2;
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries[other]);
-        EXPECT_EQ(executor->last_plan().tile, tile);
+        EXPECT_EQ(executor->trace().plan.tile, tile);
         for (size_t i = 0; i < counts.size(); ++i) ExpectSameBits(expected[other][i], results[i]);
       }
     }
@@ -139,8 +142,9 @@ INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
                                   (shares.param.second ? "_equal" : "_ragged");
                          });
 
-// Lengths so far apart that half of the candidates are claimed, over rows in registers and in shared memory: one list,
-// and lists whose row tiles change under the ring. Small enough for racecheck.
+// The lengths are so far apart that half of the candidates are claimed. Query rows lie in registers or in shared
+// memory; a call has one list, or lists whose row tiles change while the ring goes on. The test is small enough for
+// racecheck.
 TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -153,8 +157,8 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 1237u) % static_cast<uint32_t>(ordinals.size());
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {128, 272, 768}) {
-      // The spread of these lengths is 138 tokens: 64 KB, from which on half is left open, where rows have 475 bytes or
-      // more. The tuned runs claim at every width.
+      // The spread of these lengths is 138 tokens, which is 64 KB in rows of 475 bytes and more. From that size on half
+      // of a share is left open. The tuned runs claim at every width.
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       std::vector<std::vector<int64_t>> calls = {{grid * 7 - 1}, {grid * 7}, {2500}};
@@ -172,40 +176,42 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
           queries[i].ordinals = ordinals.data() + i;
           queries[i].num_candidates = std::min<int64_t>(counts[i], static_cast<int64_t>(ordinals.size() - i));
         }
-        executor->AllowTiles(Only(ScoreTile::kRows32));
+        executor->tuning().tiles = Only(ScoreTile::kRows32);
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
-        executor->AllowTiles(Only(ScoreTile::kStream32));
+        executor->tuning().tiles = Only(ScoreTile::kStream32);
         for (const StreamTuning& tuning : {StreamTuning{.teams = 0}, StreamTuning{50, 1, 1}, StreamTuning{0, 3, 2}}) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", " << counts.size() << " queries, the first of " << counts[0]
                        << ", " << tuning.assigned_percent << " % assigned");
-          executor->TuneStream(tuning);
+          executor->tuning().stream = tuning;
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+          EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
-          if (counts.front() < 2500 || executor->last_plan().row_bytes < 475) continue;
+          if (counts.front() < 2500 || executor->trace().plan.row_bytes < 475) continue;
           const auto& shape = static_cast<const cuda::CudaDocuments&>(*loaded);
           const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
-          EXPECT_FALSE(PlanStreamShares(executor->last_plan(), {2500, 2500, mean_tokens, shape.spread_tokens()}, tuning)
-                           .all_assigned());
+          EXPECT_FALSE(
+              PlanStreamShares(executor->trace().plan, {2500, 2500, mean_tokens, shape.spread_tokens()}, tuning)
+                  .all_assigned());
         }
       }
     }
   }
 }
 
-// Documents that several thread blocks have tiles of: a few long ones among short ones, so that a team cuts one of them
-// into many parts and others end where a block does; one list and lists that teams have parts of two of, rows in
-// registers and in shared memory. A test for each storage type.
+// Several thread blocks have token tiles of one document. A few documents are long and the others short, so that a team
+// cuts one of them into many parts, and others end where a thread block's part ends. A call has one list, or lists of
+// which teams have parts of two; query rows lie in registers or in shared memory. Each storage type has a test of its
+// own.
 class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
 
 TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const ScalarType type = GetParam();
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(Only(ScoreTile::kStream32));
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 1300, 1, 40);
   for (size_t i = 0; i < lengths.size(); i += 97) lengths[i] = 700;
   lengths[5] = 9000;
@@ -232,13 +238,13 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
         std::vector<Query> queries;
         for (size_t i = 0; i < counts.size(); ++i) {
           queries.push_back(storage[i].view(static_cast<int32_t>(counts[i])));
-          if (counts[i] == 1300) continue;  // all documents
+          if (counts[i] == 1300) continue;  // the query scans all documents
           queries[i].ordinals = ordinals.data() + i + 11 * call;
           queries[i].num_candidates = counts[i];
         }
         const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-        EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
-        EXPECT_GT(executor->last_team_blocks(), 1);
+        EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
+        EXPECT_GT(executor->trace().team_blocks, 1);
         const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
         for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
       }
@@ -249,24 +255,24 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Teams, GpuTeamsTest, testing::ValuesIn(kHopperTypes),
                          [](const testing::TestParamInfo<ScalarType>& type) { return std::string(Name(type.param)); });
 
-// As many tiles as a document can have.
+// The longest document has as many token tiles as a document can have.
 TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
-  executor->AllowTiles(Only(ScoreTile::kStream32));
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kI8, 2900, {5, kMaxDocumentTokens, 9});
   const std::unique_ptr<Documents> loaded = Load(documents);
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kI8, 2900, 32);
   const std::vector<Scored> result = TopK(*executor, *loaded, {query.view(3)})[0];
-  EXPECT_EQ(executor->last_plan().tile_tokens, 8);
-  EXPECT_GT(executor->last_team_blocks(), 1);
+  EXPECT_EQ(executor->trace().plan.tile_tokens, 8);
+  EXPECT_GT(executor->trace().team_blocks, 1);
   ExpectSameBits(TopK(*reference, *loaded, {query.view(3)})[0], result);
 }
 
-// A long query whose partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
+// The query is so long that its partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
 TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions small;
@@ -274,9 +280,9 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   small.max_query_tokens = 2048;
   small.max_candidates = 2200;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(small), reference = MakeExecutor();
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(Only(ScoreTile::kStream32));
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = Only(ScoreTile::kStream32);
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 2081, 1, 3);
   for (size_t i = 2050; i < lengths.size(); i += 7) lengths[i] = 400;
   for (int32_t dim : {40, 200}) {
@@ -284,12 +290,12 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
     const std::unique_ptr<Documents> loaded = Load(documents);
     const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, dim, 2048);
     const std::vector<Scored> result = TopK(*executor, *loaded, {query.view(2081)})[0];
-    EXPECT_EQ(executor->last_team_blocks(), 2) << "of the second pass";
+    EXPECT_EQ(executor->trace().team_blocks, 2) << "of the second pass";
     ExpectSameBits(TopK(*reference, *loaded, {query.view(2081)})[0], result);
   }
 }
 
-// Partial sums with room for part of the candidates only, and lists that end before the last pass.
+// Partial sums have room for part of the candidates only, and some lists end before the last pass.
 TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions small;
@@ -307,12 +313,12 @@ TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
     for (uint32_t i = 0; i < 3000; ++i) ordinals[i] = (i * 7919u) % 20000u;
     const std::vector<Query> queries = {brief.view(kMaxTopK, &ordinals), query.view(kMaxTopK), brief.view(kMaxTopK),
                                         query.view(kMaxTopK, &ordinals)};
-    roomy->AllowTiles(Only(ScoreTile::kRows32));
-    executor->AllowTiles(Only(ScoreTile::kStream32));
+    roomy->tuning().tiles = Only(ScoreTile::kRows32);
+    executor->tuning().tiles = Only(ScoreTile::kStream32);
     std::vector<std::vector<Scored>> expected;
     for (const Query& each : queries) expected.push_back(TopK(*roomy, *loaded, {each})[0]);
     const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
-    EXPECT_EQ(executor->last_plan().tile, ScoreTile::kStream32);
+    EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kStream32);
     for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
   }
 }

@@ -1,5 +1,5 @@
-// Scores on the device where its own tiling has edges: rows, tokens, chunks and steps, each one short, exact and one
-// over.
+// Tests scores where the device's own tiling has edges: rows, tokens, column chunks and k-steps, each one short, exact
+// and one over.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace maxsim::test {
 namespace {
 
-// One small call for every kernel there is. Also what the sanitizers are run on.
+// The test makes one small call for every kernel that there is. The sanitizers run it, too.
 TEST_F(GpuScoreTest, EveryKernelOnce) {
   ExecutorOptions options;
   options.max_query_tokens = 1024;
@@ -33,13 +33,13 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         for (ScoreTile tile : kAllScoreTiles) {
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           for (int32_t teams : {0, 1}) {
             if (teams > 0 && !IsStream(tile)) continue;
-            executor->TuneStream({.teams = teams});
+            executor->tuning().stream = {.teams = teams};
             Check(*executor, *loaded, documents, query.view(3));
           }
-          kernels.emplace(executor->last_plan().tile, executor->last_plan().query_resident);
+          kernels.emplace(executor->trace().plan.tile, executor->trace().plan.query_resident);
         }
         const uint32_t ordinal = 2;
         std::vector<TokenMatch> matches(static_cast<size_t>(num_tokens));
@@ -47,7 +47,8 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
       }
     }
   }
-  // All but the narrow streamed one, which does not exist.
+  // These are all pairs of tiling and resident query but the stream kernel's with a query that is not resident, which
+  // does not exist.
   EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 14u : 7u);
 }
 
@@ -63,7 +64,7 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfTokenTiles) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-          executor->AllowTiles(tiles);
+          executor->tuning().tiles = tiles;
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
         }
       }
@@ -85,7 +86,7 @@ TEST_F(GpuScoreTest, MatchesFp64AtTheEdgesOfStepsAndChunks) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-          executor->AllowTiles(tiles);
+          executor->tuning().tiles = tiles;
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
         }
       }
@@ -105,7 +106,7 @@ TEST_F(GpuScoreTest, MatchesFp64ForTheLongestQueryAndDocument) {
   }
 }
 
-// More candidates than the table of a thread block holds, several times over, from one thread block each.
+// A thread block has several times as many candidates as its table holds.
 TEST_F(GpuScoreTest, ManyShortDocumentsAThreadBlock) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   const int64_t count = int64_t{backend().info().parallelism} * 2 * 500;
@@ -117,7 +118,7 @@ TEST_F(GpuScoreTest, ManyShortDocumentsAThreadBlock) {
   }
 }
 
-// The tilings differ in rows, tokens, chunks and instructions; all must give a query's document the same bits.
+// The tilings differ in rows, tokens, column chunks and instructions. All must give a query's document the same bits.
 TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   ExecutorOptions options;
   options.max_dim = kMaxDim;
@@ -131,11 +132,12 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
       for (int32_t num_tokens : {1, 20, 32, 33, 100, 300}) {
         RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 2, num_tokens);
-        executor->AllowTiles(Only(ScoreTile::kRows32));
+        executor->tuning().tiles = Only(ScoreTile::kRows32);
         const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(400)})[0];
         for (ScoreTile tile : kAllScoreTiles) {
-          executor->AllowTiles(Only(tile));
-          // Alone, and stacked with more and more others, so that its blocks fall into other rows of other tiles.
+          executor->tuning().tiles = Only(tile);
+          // The query comes alone, and stacked with more and more others, so that its query tiles fall into other rows
+          // of other row tiles.
           for (int others : {0, 1, 2, 7}) {
             std::vector<RandomQuery> storage;
             for (int i = 0; i < others; ++i) storage.push_back(MakeQuery(TestSeed() + 10 + i, type, dim, 10 + 13 * i));
@@ -145,7 +147,7 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
             SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", tokens " << num_tokens << ", others "
                                             << others << ", " << Name(tile));
             ExpectSameBits(expected, TopK(*executor, *loaded, queries).back());
-            seen.insert(executor->last_plan().tile);
+            seen.insert(executor->trace().plan.tile);
           }
         }
       }
@@ -170,7 +172,7 @@ TEST_F(GpuScoreTest, TwentyRunsGiveTheSameBits) {
   }
 }
 
-// Partial sums have room for part of the candidates only: the call takes several passes.
+// Partial sums have room for part of the candidates only, so that the call takes several passes.
 TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   ExecutorOptions small;
   small.max_queries = 2;
@@ -192,7 +194,8 @@ TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   }
 }
 
-// Queries beyond the pinned staging of one slice: the call is cut, its results are not.
+// The queries take more than the pinned staging of one slice: the call is cut into slices, which does not change its
+// results.
 TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 40;
@@ -213,8 +216,8 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   }
 }
 
-// NaN, or the largest elements, in every document but the candidates: in the rows right before and right behind each of
-// them.
+// Every document but the candidates is poisoned with NaN or the largest elements, so that the rows right before and
+// right behind each candidate are.
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {
@@ -243,8 +246,9 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
         std::vector<uint32_t> neighbours;
         for (uint32_t ordinal : ordinals) neighbours.push_back(ordinal - 1);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
-          executor->AllowTiles(tiles);
-          // The poisoned set first and again at the end: shared memory is then full of NaN from its own neighbours.
+          executor->tuning().tiles = tiles;
+          // The poisoned documents are scored first, so that shared memory is full of NaN from the candidates' own
+          // neighbours.
           TopK(*executor, *poisoned, {query.view(1000, &neighbours)});
           const std::vector<Scored> actual = TopK(*executor, *poisoned, {call})[0];
           ExpectMatchesReference(clean, call, actual);
@@ -286,12 +290,12 @@ TEST_F(GpuScoreTest, SizesBeyondTheOptionsAreNamed) {
             "number of inline documents is 3; this executor was made for max_staged_documents = 2");
   const RandomDocuments large = MakeDocuments(TestSeed(), ScalarType::kF16, 16, {4});
   EXPECT_EQ(executor->Stage(large.view()).status().code(), absl::StatusCode::kResourceExhausted);
-  // Within them it still works.
+  // Calls within the options succeed afterwards.
   ExpectMatchesReference(documents, call, TopK(*executor, *loaded, {call})[0]);
 }
 
 TEST_F(GpuScoreTest, DocumentsThatDoNotFitAreRefusedWithTheNumbers) {
-  // A view that claims more tokens than the device has memory; Load must refuse it before it reads them.
+  // This view claims more tokens than the device has memory for. Load must refuse it before it reads them.
   const int64_t tokens_needed = static_cast<int64_t>(backend().info().memory_bytes / 8192) + 1;
   const int64_t count = tokens_needed / kMaxDocumentTokens + 1;
   std::vector<int64_t> offsets(1, 0);

@@ -1,5 +1,5 @@
-// The wide kernels, and what they share with the deep ones: token tiles of several documents, half row tiles, shared
-// query tiles, unequal lists, ordered candidates.
+// Tests the wide kernels, and what they share with the deep ones: token tiles of several documents, half row tiles,
+// shared query tiles, unequal lists, ordered candidates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,14 +16,15 @@
 namespace maxsim::test {
 namespace {
 
-// The Hopper kernels alone, small enough for racecheck: several tiles a document, several row tiles, lists.
+// The test runs the Hopper kernels alone and is small enough for racecheck: a document has several token tiles, a call
+// several row tiles and lists.
 TEST_F(GpuScoreTest, HopperTilesOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   for (int32_t dim : {40, 96, 128}) CheckHopperTiles(dim, {3, 64, 129, 1, 3000, 40});
 }
 
-// Tiles in which many documents end, up to the most that may, with and without one that goes on, and tiles that are not
-// full. Every score is compared.
+// Many documents end in one token tile, up to the most that may; some tiles have one document that goes on in the next
+// tile, some are not full. Every score is compared.
 TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
   ExecutorOptions options;
   options.max_dim = 256;
@@ -43,18 +44,18 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         RandomQuery query = MakeQuery(TestSeed() + 2, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 3, num_tokens);
-        // Blocks that four queries share, and two; and such as have rows for more.
+        // Four queries share a query tile, or two do; some of these query tiles have room for more.
         std::vector<RandomQuery> others;
         std::vector<Query> queries = {query.view(count)};
         for (int32_t tokens : {3, 7, 8, 6, 2, 9, 16, 12}) {
           others.push_back(MakeQuery(TestSeed() + 4 + tokens, type, dim, tokens));
         }
         for (const RandomQuery& other : others) queries.push_back(other.view(count));
-        executor->AllowTiles(Only(ScoreTile::kRows32));
+        executor->tuning().tiles = Only(ScoreTile::kRows32);
         const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
         for (ScoreTile tile : kAllScoreTiles) {
           if (!MayShareQueryTiles(tile)) continue;
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           const std::vector<std::vector<Scored>> actual = TopK(*executor, *loaded, queries);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], actual[i]);
         }
@@ -63,8 +64,8 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
   }
 }
 
-// A document may begin in any group of a token tile, end after any of its tokens, and go on in the next one; a stream
-// tile's last tokens are clamped.
+// A document may begin in any octet of a token tile, end after any of its tokens, and go on in the next token tile. A
+// stream kernel clamps the last tokens of its token tiles.
 TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -73,39 +74,41 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   for (int64_t n : {383, 384, 385, 511, 512, 513, 1000}) lengths.push_back(n);
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {8, 48, 64, 96, 128, 250}) {
-      if (DeviceRowBytes(type, dim) > kWideMaxRowBytes) continue;  // the deep tiles have a test of their own
+      if (DeviceRowBytes(type, dim) > kWideMaxRowBytes) continue;  // deep kernels have a test of their own
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       for (ScoreTile tile : HopperTiles(type, dim)) {
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         for (int32_t num_tokens : {1, 32, 100, 128, 250, 256, 700}) {
           SCOPED_TRACE(testing::Message()
                        << Name(type) << " d " << dim << ", query tokens " << num_tokens << ", " << Name(tile));
           const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, num_tokens);
           Check(*executor, *loaded, documents, query.view(kMaxTopK));
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
         }
       }
     }
   }
 }
 
-// Queries of up to 16 tokens, and the tails of longer ones, share query tiles with others over the same documents,
-// weights or not, and the last query tile has room left. Lists and the whole set are groups of their own.
-TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
+// Queries of up to 16 tokens, and the tails of longer ones, share query tiles with others over the same documents, with
+// weights or without, and the last query tile has room left. Queries over lists and queries over the whole set are
+// query groups of their own.
+TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
-  reference->AllowTiles(Only(ScoreTile::kRows32));
+  reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<uint32_t> list(300);
   for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
-  // Lengths of queries, row tiles of 128 rows that they take with blocks of their own, and that they take.
+  // A call is the lengths of its queries, and the row tiles of 128 rows that it would take without shared query tiles
+  // (`own`) and takes with them (`shared`).
   struct Call {
     std::vector<int32_t> lengths;
     int64_t own, shared;
   };
   std::vector<Call> calls = {
       {{8, 1, 7, 3, 8, 5, 8, 2, 4}, 3, 1},
-      {{16, 9, 12, 16, 11, 10, 9, 15, 13}, 3, 2},  // five blocks, of which the last has a place left
+      {{16, 9, 12, 16, 11, 10, 9, 15, 13}, 3, 2},  // five query tiles, the last of which has room for one more tail
       {{48, 33, 44, 70, 40, 80, 128, 97, 36, 49, 45}, 7, 6},
       {{3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}, 7, 5},
   };
@@ -124,17 +127,17 @@ TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
           storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, num_tokens));
           if (i % 2 == 1) storage.back().weights = MixedWeights(TestSeed() + i, num_tokens);
         }
-        // Three times as many, a third of them over a list.
+        // With three copies of each query, every third query has a list.
         for (size_t i = 0; i < count; ++i)
           queries.push_back(storage[i].view(500, copies > 1 && i % 3 == 2 ? &list : nullptr));
         const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
         for (ScoreTile tile : HopperTiles(type, dim)) {
           SCOPED_TRACE(testing::Message() << count << " queries, " << Name(type) << " d " << dim << ", " << Name(tile));
-          executor->AllowTiles(Only(tile));
+          executor->tuning().tiles = Only(tile);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
           if (copies == 1 && TraitsOf(tile).query_tiles() == 4) {
-            EXPECT_EQ(executor->last_plan().num_row_tiles, call.shared) << "in place of " << call.own;
+            EXPECT_EQ(executor->trace().plan.num_row_tiles, call.shared) << "in place of " << call.own;
           }
           for (size_t i = 0; i < count; ++i) ExpectSameBits(expected[i], results[i]);
         }
@@ -143,7 +146,7 @@ TEST_F(GpuScoreTest, QueriesThatShareBlocksGetTheSameBits) {
   }
 }
 
-// Where documents go to two warpgroups in turn, one of them may skip any number of the other's tiles between two
+// Where two warpgroups take documents in turn, one of them may skip any number of the other's token tiles between two
 // documents of its own.
 TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
@@ -162,20 +165,21 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       const RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 40);
-      executor->AllowTiles(Only(ScoreTile::kRows32));
+      executor->tuning().tiles = Only(ScoreTile::kRows32);
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(kMaxTopK)})[0];
       for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << lengths.size() << " documents, " << Name(type) << " d " << dim << ", "
                                         << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(kMaxTopK)})[0]);
-        EXPECT_EQ(executor->last_plan().tile, tile);
+        EXPECT_EQ(executor->trace().plan.tile, tile);
       }
     }
   }
 }
 
-// Blocks that are done with their own row tile help with the others'; lists of very different sizes leave nothing out.
+// Thread blocks that are done with their own row tile help with the others'. Lists of very different sizes leave
+// nothing out.
 TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   ExecutorOptions options;
@@ -198,12 +202,12 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
         query.num_candidates = i == 0 ? 2900 : 1 + i * 7 % 60;
         queries.push_back(query);
       }
-      executor->AllowTiles(Only(ScoreTile::kRows32));
+      executor->tuning().tiles = Only(ScoreTile::kRows32);
       const std::vector<std::vector<Scored>> expected = TopK(*executor, *loaded, queries);
       for (ScoreTile tile : HopperTiles(type, dim)) {
         SCOPED_TRACE(testing::Message() << num_queries << " queries, " << Name(type) << " d " << dim << ", "
                                         << Name(tile));
-        executor->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
         for (int run = 0; run < 3; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           for (int i = 0; i < num_queries; ++i) ExpectSameBits(expected[i], results[i]);
@@ -213,8 +217,8 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   }
 }
 
-// Row tiles of five blocks and more beside those of up to four, which the two warpgroups share out by documents: as on
-// portable tiles, and as in calls that have the latter alone.
+// Row tiles of five query tiles and more lie beside half row tiles (up to four), whose documents the two warpgroups
+// share out. The bits are those of the portable kernels, and of calls that have half row tiles alone.
 TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 700;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 200);
@@ -226,11 +230,11 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), halves = MakeExecutor(options),
                                             portable = MakeExecutor(options);
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
-  executor->AllowTiles(Only(ScoreTile::kWide256));
-  halves->AllowTiles(Only(ScoreTile::kWide128));
-  portable->AllowTiles(Only(ScoreTile::kRows32));
+  executor->tuning().tiles = Only(ScoreTile::kWide256);
+  halves->tuning().tiles = Only(ScoreTile::kWide128);
+  portable->tuning().tiles = Only(ScoreTile::kRows32);
   for (cuda::CudaExecutor* const each : {executor.get(), halves.get(), portable.get()}) {
-    each->SetJoins(cuda::Joins::kNever);
+    each->tuning().joins = cuda::Joins::kNever;
   }
   for (const auto& [type, dim] :
        {Shape(ScalarType::kF16, 128), Shape(ScalarType::kBF16, 64), Shape(ScalarType::kI8, 96)}) {
@@ -257,14 +261,14 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
         }
         const std::vector<std::vector<Scored>> expected = TopK(*portable, *loaded, queries);
         const std::vector<std::vector<Scored>> by_halves = TopK(*halves, *loaded, queries);
-        EXPECT_EQ(halves->last_plan().num_half_tiles, halves->last_plan().num_row_tiles);
+        EXPECT_EQ(halves->trace().plan.num_half_tiles, halves->trace().plan.num_row_tiles);
         for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], by_halves[i]);
         for (const cuda::Ordering ordering : {cuda::Ordering::kNever, cuda::Ordering::kAlways}) {
-          executor->SetOrdering(ordering);
+          executor->tuning().ordering = ordering;
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_EQ(executor->last_plan().tile, ScoreTile::kWide256);
-          EXPECT_GT(executor->last_plan().num_half_tiles, 0);
-          EXPECT_LT(executor->last_plan().num_half_tiles, executor->last_plan().num_row_tiles);
+          EXPECT_EQ(executor->trace().plan.tile, ScoreTile::kWide256);
+          EXPECT_GT(executor->trace().plan.num_half_tiles, 0);
+          EXPECT_LT(executor->trace().plan.num_half_tiles, executor->trace().plan.num_row_tiles);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
         }
       }
@@ -272,21 +276,22 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   }
 }
 
-// Long documents first, in chunks: whatever the lengths, the lists and the number of row tiles.
+// Candidates are taken longest documents first, in work units. That changes no bits, whatever the lengths, the lists
+// and the number of row tiles.
 TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 3000;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 40);
-  for (size_t i = 0; i < lengths.size(); i += 17) lengths[i] = 1 << (i / 17 % 11);  // every power of two to 1,024
+  for (size_t i = 0; i < lengths.size(); i += 17) lengths[i] = 1 << (i / 17 % 11);  // every power of two up to 1,024
   lengths[1234] = 9001;
   ExecutorOptions options;
   options.max_queries = 64;
   options.max_query_tokens = 65536;
-  // Each has scores of its own, and before every call those of empty queries, so that what an order leaves out is
-  // missed.
+  // Each executor has scores of its own. Before every call they are overwritten by those of empty queries, so that a
+  // candidate which an order leaves out is noticed.
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), unordered = MakeExecutor(options);
-  for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->SetJoins(cuda::Joins::kNever);
-  unordered->SetOrdering(cuda::Ordering::kNever);
-  executor->SetOrdering(cuda::Ordering::kAlways);
+  for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->tuning().joins = cuda::Joins::kNever;
+  unordered->tuning().ordering = cuda::Ordering::kNever;
+  executor->tuning().ordering = cuda::Ordering::kAlways;
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
   const std::vector<float> zeros(size_t{513} * 768);
   for (const auto& [type, dim] :
@@ -294,7 +299,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
         Shape(ScalarType::kF16, 264), Shape(ScalarType::kI8, 768)}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
     const std::unique_ptr<Documents> loaded = Load(documents);
-    for (const int num_queries : {1, 5, 40, 64}) {  // 64: more row tiles than thread blocks
+    for (const int num_queries : {1, 5, 40, 64}) {  // 64 queries have more row tiles than there are thread blocks
       std::mt19937 random(TestSeed());
       std::vector<RandomQuery> storage;
       std::vector<std::vector<uint32_t>> lists;
@@ -302,14 +307,15 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        // All scores of five queries are compared, on both sides of 4,096 candidates.
+        // All scores of five queries are compared, and their lists lie on both sides of 4,096 candidates.
         const std::vector<size_t> sizes = num_queries == 5 ? std::vector<size_t>{1, 4096, 4097, 400, 9000}
                                                            : std::vector<size_t>{2000, 1, 31, 400, 132};
         std::vector<uint32_t>& list = lists.emplace_back(sizes[i % 5]);
         for (uint32_t& ordinal : list) ordinal = random() % kNumDocuments;
         list.back() = 1234;
       }
-      // One takes the whole set, and two have a list between them. All scores are results but where they are many.
+      // Query 0 takes the whole set, and queries 8 and 9 have the same list. Calls of more than five queries compare
+      // the best 40 scores, the others all.
       for (int i = 0; i < num_queries; ++i) {
         const std::vector<uint32_t>* const list = i == 0 ? nullptr : &lists[i == 9 ? 8 : i];
         const size_t count = list == nullptr ? kNumDocuments : list->size();
@@ -322,15 +328,15 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
         if (IsStream(tile)) continue;
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << Name(tile) << ", " << num_queries
                                         << " queries");
-        executor->AllowTiles(Only(tile));
-        unordered->AllowTiles(Only(tile));
+        executor->tuning().tiles = Only(tile);
+        unordered->tuning().tiles = Only(tile);
         const std::vector<std::vector<Scored>> expected = TopK(*unordered, *loaded, queries);
-        EXPECT_FALSE(unordered->last_ordered());
+        EXPECT_FALSE(unordered->trace().ordered);
         for (int run = 0; run < 2; ++run) {
           TopK(*executor, *loaded, empty_queries);
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
-          EXPECT_TRUE(executor->last_ordered());
-          EXPECT_EQ(executor->last_plan().tile, tile);
+          EXPECT_TRUE(executor->trace().ordered);
+          EXPECT_EQ(executor->trace().plan.tile, tile);
           for (size_t i = 0; i < queries.size(); ++i) ExpectSameBits(expected[i], results[i]);
         }
       }
@@ -338,20 +344,21 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   }
 }
 
-// Few documents a thread block, of unequal length; but neither many, nor equal ones.
+// Candidates are ordered where a thread block has few documents of unequal length, and not where it has many, one or
+// equal ones.
 TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
-  executor->AllowTiles(kTilesOfLongCalls);
+  executor->tuning().tiles = kTilesOfLongCalls;
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
   const auto ordered = [&](int num_documents, int64_t usual, int64_t longest) {
     std::vector<int64_t> lengths(static_cast<size_t>(num_documents), usual);
     lengths[5] = longest;
     const std::unique_ptr<Documents> loaded = Load(MakeDocuments(TestSeed(), ScalarType::kF16, 64, lengths));
     TopK(*executor, *loaded, {MakeQuery(TestSeed() + 1, ScalarType::kF16, 64, 189).view(10)});
-    return executor->last_ordered();
+    return executor->trace().ordered;
   };
   EXPECT_TRUE(ordered(700, 100, 2000));
-  EXPECT_FALSE(ordered(130, 100, 2000));  // each multiprocessor has one
+  EXPECT_FALSE(ordered(130, 100, 2000));  // each multiprocessor has one candidate
   EXPECT_FALSE(ordered(700, 100, 100));
   EXPECT_FALSE(ordered(15000, 100, 101));
 }

@@ -1,4 +1,4 @@
-// Single-launch calls (kernels/cuda/call/single_launch_call.h) against the same calls in several launches.
+// Compares single-launch calls (kernels/cuda/call/single_launch_call.h) with the same calls in several launches.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,24 +30,25 @@ class GpuSingleLaunchTest : public GpuTest {
     return list;
   }
 
-  // Runs a call both ways, several times; `lone`: whether one launch can do it.
-  void Check(const Documents& documents, const Query& query, bool lone) {
+  // Runs a call several times by one launch and compares it with several launches. `expect_single_launch` says whether
+  // one launch can do it.
+  void Check(const Documents& documents, const Query& query, bool expect_single_launch) {
     SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
                                     << " query tokens, " << query.num_candidates << " listed candidates, k "
                                     << query.top_k);
-    several_->SetSingleLaunchCalls(false);
+    several_->tuning().single_launch_calls = false;
     const std::vector<Scored> expected = TopK(*several_, documents, {query})[0];
-    EXPECT_FALSE(several_->last_single_launch());
+    EXPECT_NE(several_->trace().path, cuda::CallPath::kSingleLaunch);
     for (int run = 0; run < 3; ++run) {
       ExpectSameBits(expected, TopK(*one_, documents, {query})[0]);
-      EXPECT_EQ(one_->last_single_launch(), lone);
-      EXPECT_GT(one_->last_timings().score, 0);
-      EXPECT_GT(one_->last_timings().copy_in, 0);
-      EXPECT_GT(one_->last_timings().select, 0);
+      EXPECT_EQ(one_->trace().path == cuda::CallPath::kSingleLaunch, expect_single_launch);
+      EXPECT_GT(one_->trace().seconds.score, 0);
+      EXPECT_GT(one_->trace().seconds.copy_in, 0);
+      EXPECT_GT(one_->trace().seconds.select, 0);
     }
   }
 
-  // One-token documents that score, in FP16, what `scores` has.
+  // Checks the selection from one-token documents that have `scores` in FP16.
   void CheckScores(const std::vector<float>& scores) {
     constexpr int32_t kDim = 64;
     RandomDocuments documents = MakeDocuments(1, ScalarType::kF16, kDim, std::vector<int64_t>(scores.size(), 1));
@@ -100,7 +101,7 @@ TEST_F(GpuSingleLaunchTest, WholeShards) {
   }
 }
 
-// Longer queries, several of them, and rows that registers do not hold take several launches.
+// Longer queries, several queries, and rows that registers do not hold take several launches.
 TEST_F(GpuSingleLaunchTest, OtherCallsTakeSeveralLaunches) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -133,11 +134,11 @@ TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
   }
 }
 
-// Calls that launch alike become a graph, which reads each call's own input; others in between do not mind it.
+// Calls that launch alike become a graph, which reads each call's own input. Other calls in between do not disturb it.
 TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed(), 5000, 1, 50));
     const std::unique_ptr<Documents> loaded = Load(documents);
@@ -148,23 +149,23 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
       const Query call = query.view(other ? 20 : 100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
-      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
+      EXPECT_EQ(one_->trace().graph_replayed, run >= cuda::RepeatedLaunch::kStartsBefore && !other) << run;
     }
   }
 }
 
-// Documents of unequal length, of which a call leaves half to be claimed, or which teams cut: every call, and every
-// replay, begins with the counters that the one before it left.
+// Documents have unequal lengths, so that a call leaves half of them to be claimed, or teams cut them. Every call, and
+// every replay of the graph, begins with the counters that the one before it left.
 TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), 4000, 1, 60);
   for (size_t i = 0; i < lengths.size(); i += 10) lengths[i] = 900;
   for (const auto& [type, teams] : std::vector<std::pair<ScalarType, int32_t>>{
            {ScalarType::kF16, 0}, {ScalarType::kI8, 0}, {ScalarType::kF16, 1}, {ScalarType::kI8, 1}}) {
     const StreamTuning tuning{.teams = teams};
-    one_->TuneStream(tuning);
+    one_->tuning().stream = tuning;
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, lengths);
     const std::unique_ptr<Documents> loaded = Load(documents);
     const int64_t mean_tokens = loaded->num_tokens() / loaded->num_documents();
@@ -175,17 +176,18 @@ TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
       const RandomQuery query = MakeQuery(seed, type, 128, 1 + run % 32);
       const Query call = query.view(100, &list);
       ExpectSameBits(TopK(*several_, *loaded, {call})[0], TopK(*one_, *loaded, {call})[0]);
-      EXPECT_TRUE(one_->last_single_launch());
-      EXPECT_EQ(one_->last_single_launch_was_graph(), run >= cuda::RepeatedLaunch::kStartsBefore) << run;
-      const StreamShares shares = PlanStreamShares(one_->last_plan(), {1500, 1500, mean_tokens, spread_tokens}, tuning);
+      EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
+      EXPECT_EQ(one_->trace().graph_replayed, run >= cuda::RepeatedLaunch::kStartsBefore) << run;
+      const StreamShares shares =
+          PlanStreamShares(one_->trace().plan, {1500, 1500, mean_tokens, spread_tokens}, tuning);
       EXPECT_EQ(shares.all_assigned(), teams > 0);
       EXPECT_EQ(shares.team_blocks > 1, teams > 0);
     }
   }
 }
 
-// The parts between two single-launch calls leave nothing behind that the next one minds, and executors do not mind
-// each other.
+// The calls between two single-launch calls leave nothing behind that disturbs the next one, and executors do not
+// disturb each other.
 TEST_F(GpuSingleLaunchTest, ManyTogether) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 20000, 1, 100));
@@ -199,7 +201,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
   std::vector<Query> calls;
   for (size_t i = 0; i < queries.size(); ++i) calls.push_back(queries[i].view(100, &lists[i]));
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   std::vector<std::vector<Scored>> expected;
   for (const Query& call : calls) expected.push_back(TopK(*several_, *loaded, {call})[0]);
   std::vector<std::thread> threads;
@@ -208,13 +210,13 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
       const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
       for (size_t run = 0; run < 200; ++run) {
         const size_t i = (run * 3 + t) % calls.size();
-        if (run % 16 == 15) {  // several together
+        if (run % 16 == 15) {  // a call of two queries takes several launches
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, {calls[i], calls[0]});
           ExpectSameBits(expected[i], results[0]);
           ExpectSameBits(expected[0], results[1]);
         } else {
           ExpectSameBits(expected[i], TopK(*executor, *loaded, {calls[i]})[0]);
-          EXPECT_TRUE(executor->last_single_launch());
+          EXPECT_EQ(executor->trace().path, cuda::CallPath::kSingleLaunch);
         }
       }
     });
@@ -222,59 +224,60 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Other calls of the executor between, and two shapes that take turns.
+// Other calls of the executor come between single-launch calls, and two shapes of those take turns.
 TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 9000, 1, 60));
   const std::unique_ptr<Documents> loaded = Load(documents);
   const std::vector<uint32_t> list = RandomList(TestSeed(), 500, 9000), none;
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 20);
-  const Query lone = query.view(50, &list), other = query.view(60, &list), large = query.view(5000);
+  const Query single = query.view(50, &list), other = query.view(60, &list), large = query.view(5000);
   Query empty = query.view(10, &list);
   empty.num_candidates = 0;
-  const std::vector<Scored> of_single_launch = TopK(*several_, *loaded, {lone})[0];
+  const std::vector<Scored> of_single_launch = TopK(*several_, *loaded, {single})[0];
   const std::vector<Scored> of_other = TopK(*several_, *loaded, {other})[0];
   const std::vector<Scored> of_large = TopK(*several_, *loaded, {large})[0];
   std::vector<TokenMatch> matches(list.size() * 20), expected_matches(matches.size());
-  ASSERT_TRUE(several_->Align(*loaded, lone, list, absl::MakeSpan(expected_matches)).ok());
-  for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
-  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  ASSERT_TRUE(several_->Align(*loaded, single, list, absl::MakeSpan(expected_matches)).ok());
+  for (int run = 0; run < 20; ++run) ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {single})[0]);
+  EXPECT_TRUE(one_->trace().graph_replayed);
   for (int run = 0; run < 40; ++run) {
-    ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {lone})[0]);
-    EXPECT_TRUE(one_->last_single_launch_was_graph());
+    ExpectSameBits(of_single_launch, TopK(*one_, *loaded, {single})[0]);
+    EXPECT_TRUE(one_->trace().graph_replayed);
     switch (run % 5) {
       case 0:
         ExpectSameBits(of_large, TopK(*one_, *loaded, {large})[0]);
-        EXPECT_FALSE(one_->last_single_launch());
+        EXPECT_NE(one_->trace().path, cuda::CallPath::kSingleLaunch);
         break;
       case 1:
-        ASSERT_TRUE(one_->Align(*loaded, lone, list, absl::MakeSpan(matches)).ok());
+        ASSERT_TRUE(one_->Align(*loaded, single, list, absl::MakeSpan(matches)).ok());
         EXPECT_EQ(std::memcmp(matches.data(), expected_matches.data(), matches.size() * sizeof(TokenMatch)), 0);
-        EXPECT_FALSE(one_->last_single_launch());
+        EXPECT_NE(one_->trace().path, cuda::CallPath::kSingleLaunch);
         break;
       case 2: {
-        const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, lone});
+        const std::vector<std::vector<Scored>> results = TopK(*one_, *loaded, {empty, single});
         EXPECT_TRUE(results[0].empty());
         ExpectSameBits(of_single_launch, results[1]);
         break;
       }
       default:
-        // Never often enough in a row to take the graph's place.
+        // This shape does not come often enough in a row to take the graph's place.
         ExpectSameBits(of_other, TopK(*one_, *loaded, {other})[0]);
-        EXPECT_TRUE(one_->last_single_launch());
-        EXPECT_FALSE(one_->last_single_launch_was_graph());
+        EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
+        EXPECT_FALSE(one_->trace().graph_replayed);
     }
   }
 }
 
-// Documents that come with calls lie at the same place as those before, and a graph must not mind.
+// Documents that come with a call lie at the same address as those of the call before, which a replayed graph must read
+// anew.
 TEST_F(GpuSingleLaunchTest, StagedDocuments) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   for (int run = 0; run < 30; ++run) {
     const auto seed = TestSeed() + static_cast<uint64_t>(run);
     const RandomDocuments documents = MakeDocuments(seed, ScalarType::kF16, 64, std::vector<int64_t>(300, 12));
@@ -282,32 +285,32 @@ TEST_F(GpuSingleLaunchTest, StagedDocuments) {
     const auto staged = one_->Stage(documents.view());
     ASSERT_TRUE(staged.ok());
     ExpectSameBits(TopK(*several_, *Load(documents), {query.view(30)})[0], TopK(*one_, **staged, {query.view(30)})[0]);
-    EXPECT_TRUE(one_->last_single_launch());
+    EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
   }
-  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  EXPECT_TRUE(one_->trace().graph_replayed);
 }
 
 TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  // More than the L2 cache holds, too.
+  // The longer documents are more than the L2 cache holds.
   for (const int64_t length : {3, 200}) {
     const RandomDocuments documents =
         MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(2048, length));
     const std::unique_ptr<Documents> loaded = Load(documents);
     const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
     for (const cuda::WaitMode mode : {cuda::WaitMode::kAdaptive, cuda::WaitMode::kPoll, cuda::WaitMode::kEvent}) {
-      one_->SetWaitMode(mode);
+      one_->tuning().wait_mode = mode;
       for (const int32_t k : {1, 100, 2048}) Check(*loaded, query.view(k), true);
     }
   }
 }
 
-// Every block brings the input over itself.
-TEST_F(GpuSingleLaunchTest, ImpatientBlocks) {
+// With a limit of 0 polls no thread block waits for another one to bring the input over: every block does so itself.
+TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  one_->SetSingleLaunchPatience(0);
+  one_->tuning().single_launch_patience = 0;
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -316,11 +319,11 @@ TEST_F(GpuSingleLaunchTest, ImpatientBlocks) {
   }
 }
 
-// All but one multiprocessor are held by somebody else until the call is done.
+// Somebody else holds all multiprocessors but one until the call is done.
 TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
-  several_->SetSingleLaunchCalls(false);
+  several_->tuning().single_launch_calls = false;
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 2000, 1, 90));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -330,7 +333,7 @@ TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   HeldMultiprocessors held(limits.num_sms - 1, limits.shared_bytes_per_block);
   ASSERT_TRUE(held.AllHeld());
   for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*one_, *loaded, {query.view(100)})[0]);
-  EXPECT_TRUE(one_->last_single_launch_was_graph());
+  EXPECT_TRUE(one_->trace().graph_replayed);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Documents in host memory and in files: the same bits as in the device's memory, from blocks so small that every call
-// takes many.
+// Tests that documents in host memory and in files have the same bits as in device memory. The document batches are so
+// small that every call takes many.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 constexpr Tier kStreamedTiers[] = {Tier::kHost, Tier::kDisk};
 
-// A backend with blocks of `block_bytes`, made once for each size.
+// Returns a backend whose document batches have `block_bytes`. It is made once for each size.
 cuda::CudaBackend* BackendWithBlocks(int64_t block_bytes) {
   static auto* const backends = new std::vector<std::pair<int64_t, std::unique_ptr<cuda::CudaBackend>>>;
   for (const auto& [bytes, backend] : *backends) {
@@ -74,7 +74,7 @@ class GpuTiersTest : public GpuTest {
  protected:
   static constexpr int64_t kBlockBytes = int64_t{128} << 10;
 
-  // Runs the queries on the documents in the device's memory, and checks that the other tiers give the same bits.
+  // Runs the queries on the documents in device memory, and checks that the other tiers give the same bits.
   void ExpectSameInEveryTier(const RandomDocuments& documents, const std::vector<Query>& queries) {
     cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
     ExecutorOptions options;
@@ -95,17 +95,17 @@ class GpuTiersTest : public GpuTest {
   }
 };
 
-// Thread blocks in teams, which cut documents of every block of the stream but the first one, too.
+// Teams of thread blocks cut documents of every document batch, and not only of the first one.
 TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
   cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
   if (!backend.device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = *cuda::CudaExecutor::Create(backend.device(), {}),
                                             reference = *cuda::CudaExecutor::Create(backend.device(), {});
-  executor->TuneStream({.teams = 1});
-  executor->AllowTiles(1u << static_cast<uint32_t>(ScoreTile::kStream32));
-  reference->AllowTiles(1u << static_cast<uint32_t>(ScoreTile::kRows32));
+  executor->tuning().stream = {.teams = 1};
+  executor->tuning().tiles = 1u << static_cast<uint32_t>(ScoreTile::kStream32);
+  reference->tuning().tiles = 1u << static_cast<uint32_t>(ScoreTile::kRows32);
   for (const int32_t dim : {40, 160}) {
-    // 128 KiB are 1,638 rows of 80 bytes, 409 of 320.
+    // A document batch of 128 KiB holds 1,638 rows of 80 bytes, or 409 of 320.
     const RandomDocuments documents =
         MakeDocuments(TestSeed(), ScalarType::kF16, dim, RandomLengths(TestSeed() + 5, 200, 1, 400));
     const std::unique_ptr<Documents> resident = *backend.Load(documents.view(), Tier::kDevice, nullptr);
@@ -116,14 +116,14 @@ TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
       const std::unique_ptr<Documents> streamed = *backend.Load(documents.view(), tier, nullptr);
       for (const Query& call : {query.view(200), query.view(150, &list)}) {
         const auto actual = TopK(*executor, *streamed, {call});
-        EXPECT_GT(executor->last_team_blocks(), 1);
+        EXPECT_GT(executor->trace().team_blocks, 1);
         ExpectSameBits(TopK(*reference, *resident, {call})[0], actual[0]);
       }
     }
   }
 }
 
-// Long queries of several blocks as well as short ones, scans and lists in one call.
+// One call has long queries of several query tiles and short ones, scans and lists.
 TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
   std::mt19937_64 random(TestSeed());
   for (const ScalarType type : kTypes) {
@@ -150,7 +150,7 @@ TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
   }
 }
 
-// One document fills a block to its last row, and many lists ask for such at once.
+// One document fills a document batch to its last row, and many lists ask for such documents at once.
 TEST_F(GpuTiersTest, DocumentsAsLongAsABlockAreScored) {
   const int64_t longest = kBlockBytes / 256;
   const RandomDocuments documents =
@@ -202,7 +202,7 @@ TEST_F(GpuTiersTest, AlignmentsAreTheSameInEveryTier) {
   }
 }
 
-// Skewed lists, call after call, through a cache that is far too small for all of them.
+// Skewed lists go, call after call, through a cache that is far too small for all of them.
 TEST_F(GpuTiersTest, CachedDocumentsHaveTheSameBits) {
   CudaOptions options;
   options.stream_block_bytes = kBlockBytes;
@@ -222,7 +222,7 @@ TEST_F(GpuTiersTest, CachedDocumentsHaveTheSameBits) {
       std::vector<uint32_t> lists[2];
       for (auto& list : lists) {
         list.resize(300);
-        // Half of the candidates are of the first thirty documents.
+        // Half of the candidates are among the first thirty documents.
         for (uint32_t& ordinal : list) ordinal = static_cast<uint32_t>(random() % (random() % 2 == 0 ? 30 : 900));
       }
       const std::vector<Query> queries = {random_query.view(300, &lists[0]), random_query.view(300, &lists[1])};
@@ -243,7 +243,7 @@ TEST_F(GpuTiersTest, CachedDocumentsHaveTheSameBits) {
   }
 }
 
-// A file that was changed or cannot be read.
+// Stands for a file that was changed or cannot be read.
 class FailingSource : public MemorySource {
  public:
   absl::Status Read(const void* from, size_t num_bytes, void* to) const override {

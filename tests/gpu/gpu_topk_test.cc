@@ -1,4 +1,4 @@
-// Selection on the device alone, from scores that the test makes, against the host's sort.
+// Compares selection on the device alone, from scores that the test makes, with the host's sort.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -46,8 +46,8 @@ class GpuTopKTest : public GpuTest {
     return buffer;
   }
 
-  // What a call of LaunchSelect needs, on the device, with garbage in every buffer that has no defined content. May be
-  // run as often as one likes.
+  // Holds what a call of LaunchSelect needs on the device, with garbage in every buffer that has no defined content. It
+  // may be launched any number of times.
   class Call {
    public:
     Call(const std::vector<Problem>& problems, const cuda::Device& device) : device_(device) {
@@ -58,7 +58,7 @@ class GpuTopKTest : public GpuTest {
       std::vector<float> scores;
       std::vector<SelectQuery> table;
       int64_t num_keys = 0;
-      // Large ones first, as the launch wants them.
+      // The launch wants the large selections first.
       for (const bool large : {true, false}) {
         for (size_t i = 0; i < problems.size(); ++i) {
           const Problem& problem = problems[i];
@@ -66,7 +66,7 @@ class GpuTopKTest : public GpuTest {
           const auto count = static_cast<int64_t>(problem.scores.size());
           const int32_t k = static_cast<int32_t>(std::min<int64_t>(problem.k, count));
           const SelectPlan plan = PlanSelect(count, k, num_large, device.limits);
-          // What lies between the queries must not be read.
+          // The NaN between the scores of two queries must not be read.
           scores.resize((scores.size() + kSelectAlignment - 1) / kSelectAlignment * kSelectAlignment,
                         std::numeric_limits<float>::quiet_NaN());
           table.push_back({static_cast<int64_t>(scores.size()), count, num_results_, num_keys, k, plan.splits,
@@ -104,14 +104,14 @@ class GpuTopKTest : public GpuTest {
       EXPECT_EQ(cuda::LaunchSelect(call_, times_.as<cuda::CallTimes>(), device_.overlap, stream), cudaSuccess);
     }
 
-    // Whether the last launch has noted its times.
+    // Returns whether the last launch has noted its times.
     bool HasTimes() const {
       const cuda::CallTimes& times = *times_.as<cuda::CallTimes>();
       const uint64_t end = __atomic_load_n(&times.results_end, __ATOMIC_ACQUIRE);
       return end != cuda::kNotThere && __atomic_load_n(&times.scores_end, __ATOMIC_ACQUIRE) <= end;
     }
 
-    // The lists in the order of the problems; the results are garbage again afterwards.
+    // Returns the results in the order of the problems, and fills the device's with garbage again.
     std::vector<std::vector<Scored>> TakeResults() {
       std::vector<cuda::DeviceScored> all(static_cast<size_t>(num_results_));
       EXPECT_EQ(cudaMemcpy(all.data(), results_.as(), all.size() * sizeof(all[0]), cudaMemcpyDeviceToHost),
@@ -128,7 +128,7 @@ class GpuTopKTest : public GpuTest {
       return lists;
     }
 
-    // Whether the workspaces are as the next launch wants them.
+    // Returns whether the workspaces are as the next launch wants them.
     bool IsClean() const {
       std::vector<cuda::SelectWorkspace> workspaces(static_cast<size_t>(call_.num_large));
       EXPECT_EQ(cudaMemcpy(workspaces.data(), workspaces_.as(), workspaces.size() * sizeof(workspaces[0]),
@@ -154,7 +154,7 @@ class GpuTopKTest : public GpuTest {
     cuda::PinnedBuffer times_;
   };
 
-  // Runs all problems in one call.
+  // Selects for all problems in one call.
   std::vector<std::vector<Scored>> Select(const std::vector<Problem>& problems) {
     Call call(problems, *backend().device());
     const cuda::Stream stream = *cuda::Stream::Create();
@@ -165,7 +165,7 @@ class GpuTopKTest : public GpuTest {
     return call.TakeResults();
   }
 
-  // Results have +0 where a score is -0.
+  // Returns what a selection must give: the host's sort, with +0 where a score is -0.
   static std::vector<Scored> Expected(const Problem& problem) {
     std::vector<Scored> all;
     for (size_t i = 0; i < problem.scores.size(); ++i) {
@@ -239,7 +239,7 @@ TEST_F(GpuTopKTest, MillionsOfCandidates) {
   for (size_t count : {size_t{1} << 20, size_t{3000001}}) {
     std::vector<float> scores = Normal(TestSeed(), count);
     for (int32_t k : {1, 100, 10000}) Check({{scores, k}});
-    // Rounded as if there were few distinct ones, so that the cut falls among thousands of equals.
+    // The scores are rounded to few distinct ones, so that the cut falls among thousands of equals.
     for (float& score : scores) score = std::round(score * 4.0f) / 4.0f;
     for (int32_t k : {100, 10000}) Check({{scores, k}});
   }
@@ -252,7 +252,7 @@ TEST_F(GpuTopKTest, TwentyRunsGiveTheSameResults) {
   for (int run = 1; run < 20; ++run) ExpectSameBits(first[0], Select({{scores, 2000}})[0]);
 }
 
-// One below, at and one above the sizes where the plan changes, and every remainder of four.
+// Sizes lie on both sides of those where the plan changes, with every remainder of four.
 TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
   const std::vector<float> scores = Normal(TestSeed(), 140000);
   for (size_t edge : {4096, 8192, 16384, 24576, 65536, 131072}) {
@@ -264,28 +264,28 @@ TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
   }
 }
 
-// Scores that fall on the buckets, lists and bins as badly as they can.
+// Scores fall on the buckets, lists and bins as badly as they can.
 TEST_F(GpuTopKTest, AdversarialScores) {
   std::mt19937_64 random(TestSeed());
   for (size_t count : {size_t{5000}, size_t{50001}, size_t{1000002}}) {
     const std::vector<float> normal = Normal(TestSeed() + count, count);
     std::vector<std::vector<float>> kinds;
-    // The best ones all in one split, whatever number of splits there is.
+    // The best scores lie all in one split, whatever number of splits there is.
     for (int32_t k : {100, 1000, 10000}) {
       const SelectPlan plan = PlanSelect(static_cast<int64_t>(count), k, 1, backend().device()->limits);
-      std::vector<float>& one_chunk = kinds.emplace_back(normal);
+      std::vector<float>& one_split = kinds.emplace_back(normal);
       for (size_t i = 0; i < count; ++i) {
-        if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_chunk[i] += 100.0f;
+        if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_split[i] += 100.0f;
       }
     }
-    // The best ones side by side, at the end, and one in 4, 128 and 4,096.
+    // The best scores lie side by side at the end, or are one in 4, 128 and 4,096.
     std::vector<float>& block = kinds.emplace_back(normal);
     for (size_t i = count - count / 5; i < count; ++i) block[i] += 100.0f;
     for (size_t period : {4, 128, 4096}) {
       std::vector<float>& periodic = kinds.emplace_back(normal);
       for (size_t i = 0; i < count; i += period) periodic[i] += 100.0f;
     }
-    // One far above, one far below, and both ends of the range of floats.
+    // One score is far above the others and one far below, or they reach both ends of the range of floats.
     std::vector<float>& outliers = kinds.emplace_back(normal);
     outliers[count / 3] = 1e30f;
     outliers[count / 2] = -1e30f;
@@ -293,13 +293,13 @@ TEST_F(GpuTopKTest, AdversarialScores) {
     for (float& score : wide) {
       score = std::ldexp(random() % 2 == 0 ? score : -score, static_cast<int>(random() % 240) - 120);
     }
-    // Clusters of equal scores with the cut inside, between and below them.
+    // Scores form clusters of equal ones, and the cut falls inside, between and below them.
     std::vector<float>& clusters = kinds.emplace_back(normal);
     for (size_t i = 0; i < count; ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
     std::vector<float>& nearly = kinds.emplace_back(count, 1.0f);
     nearly[count - 1] = std::nextafter(1.0f, 2.0f);
     nearly[7] = std::nextafter(1.0f, 0.0f);
-    // Scores of few bits, as cosine similarities of quantised vectors are.
+    // Scores have few bits, as cosine similarities of quantised vectors do.
     std::vector<float>& coarse = kinds.emplace_back(normal);
     for (float& score : coarse) score = std::round(score * 32.0f) / 32.0f;
     std::vector<float>& negative = kinds.emplace_back(normal);
@@ -311,22 +311,22 @@ TEST_F(GpuTopKTest, AdversarialScores) {
   }
 }
 
-// Every way that a selection can take, small enough for the sanitizers.
+// The test goes every way that a selection can take, and is small enough for the sanitizers.
 TEST_F(GpuTopKTest, EveryPathOnLittleData) {
   const std::vector<float> normal = Normal(TestSeed(), 40003);
   const auto first = [&](std::ptrdiff_t count) { return std::vector<float>(normal.begin(), normal.begin() + count); };
-  std::vector<float> one_chunk = normal, clusters(20000), equal(17000, 2.0f);
+  std::vector<float> one_split = normal, clusters(20000), equal(17000, 2.0f);
   const SelectPlan plan = PlanSelect(static_cast<int64_t>(normal.size()), 700, 1, backend().device()->limits);
-  for (size_t i = 0; i < one_chunk.size(); ++i) {
-    if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_chunk[i] += 100.0f;
+  for (size_t i = 0; i < one_split.size(); ++i) {
+    if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_split[i] += 100.0f;
   }
   for (size_t i = 0; i < clusters.size(); ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
-  Check({{first(1000), 100}});    // all ranked
-  Check({{first(5000), 100}});    // one block, buckets
-  Check({{first(5000), 2000}});   // few blocks, histograms, ranked by bins
-  Check({{first(40003), 1000}});  // several blocks, buckets
-  Check({{one_chunk, 700}});      // a list overflows
-  Check({{clusters, 8000}});      // bins too full
+  Check({{first(1000), 100}});    // ranks all candidates
+  Check({{first(5000), 100}});    // one thread block, by buckets
+  Check({{first(5000), 2000}});   // few thread blocks, by histograms, ranked by bins
+  Check({{first(40003), 1000}});  // several thread blocks, by buckets
+  Check({{one_split, 700}});      // a list of keys overflows
+  Check({{clusters, 8000}});      // bins are too full
   Check({{equal, 3000}});
   Check({{first(30001), 500}, {first(700), 30}, {equal, 100}});
 }
@@ -339,7 +339,7 @@ TEST_F(GpuTopKTest, ZerosOfBothSignsAreEqual) {
     const std::vector<Scored> expected = Expected(problem), actual = Select({problem})[0];
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_EQ(actual[i], expected[i]);  // by value: a zero comes back without a sign
+      ASSERT_EQ(actual[i], expected[i]);  // compared by value, since a zero comes back without a sign
       ASSERT_FALSE(actual[i].score == 0.0f && std::signbit(actual[i].score));
     }
   }
@@ -359,8 +359,8 @@ TEST_F(GpuTopKTest, ManyLargeQueriesTogether) {
   }
 }
 
-// All but one multiprocessor are held by somebody else until the selection is done: its blocks have to do without those
-// that cannot start.
+// Somebody else holds all multiprocessors but one until the selection is done: its thread blocks have to do without
+// those that cannot start.
 TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
   const cuda::Device& device = *backend().device();
   std::vector<float> skewed = Normal(TestSeed(), 300000);
@@ -395,7 +395,7 @@ TEST_F(GpuTopKTest, LaunchesOfOneStreamFollowEachOther) {
   for (size_t i = 0; i < problems.size(); ++i) ExpectSameBits(Expected(problems[i]), results[i]);
 }
 
-// Selections of several executors at once share the device in any way it likes.
+// Selections of several executors at once may share the device in any way.
 TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(70000, 1));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -422,7 +422,7 @@ TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
       const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
       for (size_t run = 0; run < 60; ++run) {
         const size_t i = (run * 5 + t) % calls.size();
-        if (run % 4 == 3) {  // several together
+        if (run % 4 == 3) {  // a call of several queries
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, {calls[i], calls[0], calls[5]});
           ExpectSameBits(expected[i], results[0]);
           ExpectSameBits(expected[0], results[1]);
@@ -436,7 +436,7 @@ TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Calls with and without copies, and however they are waited for.
+// Calls have copies or none, and the host waits for them in each of its ways.
 TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(6000, 3));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -444,19 +444,19 @@ TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   for (int32_t num_tokens : {32, 33, 100}) {
     const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, num_tokens);
     for (int32_t k : {1, 100, 4096, 4097, 6000}) {
-      executor->SetStageEvents(true);
+      executor->tuning().stage_events = true;
       const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(k)})[0];
-      executor->SetStageEvents(false);
+      executor->tuning().stage_events = false;
       for (const cuda::WaitMode mode : {cuda::WaitMode::kAdaptive, cuda::WaitMode::kPoll, cuda::WaitMode::kEvent}) {
-        executor->SetWaitMode(mode);
+        executor->tuning().wait_mode = mode;
         for (int run = 0; run < 20; ++run) ExpectSameBits(expected, TopK(*executor, *loaded, {query.view(k)})[0]);
       }
-      EXPECT_GT(executor->last_timings().score, 0);
+      EXPECT_GT(executor->trace().seconds.score, 0);
     }
   }
 }
 
-// The whole way: a shard of more than a million documents, every one a candidate.
+// A call scores and selects from a shard of more than a million documents, all of which are candidates.
 TEST_F(GpuTopKTest, AShardOfAMillionDocuments) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 8, std::vector<int64_t>((1 << 20) + 1, 1));

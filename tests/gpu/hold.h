@@ -1,4 +1,4 @@
-// Keeps multiprocessors from everybody else.
+// Keeps multiprocessors from other kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,17 +18,17 @@ namespace maxsim::test {
 cudaError_t LaunchHold(int num_blocks, int shared_bytes, uint32_t* holding, const uint32_t* release,
                        cudaStream_t stream);
 
-// Whether `done` becomes true within five seconds.
+// Returns whether `done` becomes true within five seconds.
 template <class Done>
 bool WaitFor(Done done) {
   for (int ms = 0; ms < 5000 && !done(); ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return done();
 }
 
-// Multiprocessors that are held until they are released, or this goes.
+// Holds multiprocessors until they are released, or the object is destroyed.
 class HeldMultiprocessors {
  public:
-  // A block of `shared_bytes` on each.
+  // Starts a thread block of `shared_bytes` on each of `count` multiprocessors.
   HeldMultiprocessors(int count, int shared_bytes)
       : stream_(*cuda::Stream::Create()),
         words_(*cuda::PinnedBuffer::Allocate((static_cast<size_t>(count) + 1) * sizeof(uint32_t), "test")),

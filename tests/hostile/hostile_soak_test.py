@@ -170,7 +170,7 @@ def run(site, server, seconds, seed, sanitized):
         thread.join()
     problems = soak.problems + excesses(watch, warm, after, sanitized)
     if code != 0:
-        problems.append(f"SIGTERM: exit code {code} after {stop_s:.1f} s; the log ends with\n{server.log()[-6000:]}")
+        problems.append(f"SIGTERM: exit code {code} after {stop_s:.1f} s; the log ends with\n{server.log_end(6000)}")
     if unanswered:
         problems.append(f"after the attacks no new connection is answered: {unanswered}")
     num_valid = sum(count for key, count in soak.counts.items() if key.startswith("valid "))

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -203,6 +204,12 @@ class Maxsimd:
 
     def log(self):
         return self.log_path.read_text(errors="replace")
+
+    def log_end(self, characters):
+        """Returns what sanitizers reported, wherever in the log it stands, and the last characters of the log."""
+        log = self.log()
+        report = re.compile(r"^[^\n]*(?:WARNING|ERROR): \w+Sanitizer.*?^(?:=+|SUMMARY[^\n]*)$", re.DOTALL | re.M)
+        return "\n".join([*(found[:characters] for found in report.findall(log)), log[-characters:]])
 
     def usage(self):
         try:

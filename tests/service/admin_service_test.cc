@@ -1,4 +1,4 @@
-// Collections at run time, and who may do what.
+// Tests collections that are loaded and unloaded at run time, and which token may do what.
 #include <unistd.h>
 
 #include <atomic>
@@ -215,7 +215,7 @@ TEST(AdminServiceTest, ADisabledAdminServiceIsNotThere) {
 
 TEST(AdminServiceTest, AReloadUnderLoadNeverMixesGenerations) {
   RunningServer server;
-  // Odd generations hold one set of documents, even ones another, under the same ids.
+  // Odd generations hold one set of documents and even ones another, under the same ids.
   const RandomDocuments other = ServedDocuments(TestSeed() + 1000);
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, kDim, 8);
   const v1::RerankRequest request = MakeRequest("corpus", query, AllIds(), 20);
@@ -303,7 +303,7 @@ TEST(AdminServiceTest, WithTokensOnlyTheirBearersAreServed) {
   EXPECT_EQ(HttpGet(server.http_port(), "/metrics").status, 200);
   EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 200);
 
-  // A reload takes the new tokens, from streams that are open too.
+  // A reload takes the new tokens, and applies them to streams that are open, too.
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer secret");
   auto stream = server.stub().RerankStream(&context);
@@ -330,7 +330,7 @@ TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
     config->auth.admin_tokens_file = folder / "admin_tokens";
     config->allowed_roots = {folder.path()};
   });
-  // The four calls of the service, in an order in which all of them succeed for those who may make them.
+  // Makes the four calls of the service in an order in which all of them succeed for those who may make them.
   const auto administer = [&](const std::string& token) {
     std::vector<grpc::Status> statuses;
     const auto call = [&](const auto& make) {
@@ -371,7 +371,7 @@ TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
   }
   for (const grpc::Status& status : administer("operator")) EXPECT_TRUE(status.ok()) << status.error_message();
 
-  // Both search, over both ports.
+  // Both tokens search, over both ports.
   const auto request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
   for (const char* token : {"searcher", "operator"}) {
     grpc::ClientContext rerank, get_info;
@@ -385,7 +385,7 @@ TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
     EXPECT_EQ(HttpPost(server.http_port(), "/v1/rerank", "{}", "application/json", token).status, 400) << token;
   }
 
-  // A reload reads both files.
+  // A reload reads both files of tokens.
   WriteFile(folder / "admin_tokens", "successor\n");
   server.server().RequestReload();
   for (const grpc::Status& status : administer("operator")) EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED);

@@ -1,4 +1,4 @@
-// What store.allowed_roots keeps clients from, while others put links where folders and files were.
+// Tests what store.allowed_roots keeps clients from, while others put links where folders and files were.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ TEST_F(AllowedRootsServiceTest, AShardThatIsALinkOutIsNotLoaded) {
   EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr(shard));
   EXPECT_THAT(status.error_message(), Not(HasSubstr(outside_.path())));
-  // A target that is not there looks the same.
+  // A target that is not there gives the same error.
   ReplaceByLink(root_ / "c/" + shard, outside_ / "nothing");
   EXPECT_EQ(Load("c", root_ / "c").error_message(), status.error_message());
 }
@@ -133,7 +133,7 @@ TEST_F(AllowedRootsServiceTest, AReloadStaysInsideToo) {
   EXPECT_TRUE(Reload("corpus", &response).ok());
 }
 
-// Swaps two names again and again, at once each time.
+// Swaps two names again and again, each time in one step.
 class Swapping {
  public:
   Swapping(std::string a, std::string b)
@@ -155,7 +155,7 @@ class Swapping {
 };
 
 TEST_F(AllowedRootsServiceTest, NothingOutsideIsLoadedWhileFoldersAndLinksAreSwapped) {
-  // The last folder of the path, and one before it.
+  // The link is the last folder of the path, or one before it.
   ASSERT_EQ(symlink((outside_ / "c").c_str(), (root_ / "link").c_str()), 0);
   std::filesystem::create_directories(root_ / "deep/d");
   std::filesystem::copy(root_ / "c", root_ / "deep/d/c", std::filesystem::copy_options::recursive);

@@ -1,4 +1,4 @@
-// Loads that take long: who else goes on meanwhile, and how they end before they are done.
+// Tests loads that take long: what else goes on meanwhile, and how they end before they are done.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,10 +21,11 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// Far above what a load needs to end on a busy machine, far below what hashing the file takes.
+// This time is far more than a load needs to end on a busy machine, and far less than hashing the file takes.
 constexpr auto kSoon = 20s;
 
-// A collection of one shard, all of it a hole of 4 TiB: hours to hash, and next to no memory on tier disk.
+// Publishes a collection of one shard, all of it a hole of 4 TiB: it takes hours to hash, and next to no memory on tier
+// disk.
 void PublishHole(const std::string& folder) {
   constexpr int64_t kBytes = int64_t{4} << 40;
   constexpr int64_t kRowBytes = kDim * 2;
@@ -51,7 +52,7 @@ void PublishHole(const std::string& folder) {
   ASSERT_TRUE(published.ok()) << published;
 }
 
-// A call that loads, in the background.
+// Makes a call that loads, in the background.
 class Loading {
  public:
   Loading(RunningServer& server, const std::string& name, const std::string& path,
@@ -81,7 +82,7 @@ class CollectionLoadsServiceTest : public testing::Test {
     Publish(folder_ / "good", ServedDocuments(77));
   }
 
-  // True once the collection is in the list, loading.
+  // Waits for the collection to be in the list, loading. Returns whether it came.
   bool WaitForLoading(const std::string& name) {
     for (int i = 0; i < 1000; ++i, std::this_thread::sleep_for(10ms)) {
       for (const v1::CollectionInfo& info : List()) {
@@ -135,7 +136,7 @@ TEST_F(CollectionLoadsServiceTest, OthersAreLoadedReloadedAndUnloadedBesideALong
 }
 
 TEST_F(CollectionLoadsServiceTest, AReloadOfAllComesToTheOthersBesideALongLoad) {
-  Loading hole(server_, "a-hole", folder_ / "hole");  // before the other by name
+  Loading hole(server_, "a-hole", folder_ / "hole");  // its name comes before the other one's
   ASSERT_TRUE(WaitForLoading("a-hole"));
   Publish(server_.folder(), ServedDocuments(5));
   server_.server().RequestReload();
@@ -157,7 +158,7 @@ TEST_F(CollectionLoadsServiceTest, ALoadEndsSoonAfterItsClientGaveUp) {
   ASSERT_TRUE(WaitForLoading("hole"));
   hole.Cancel();
   EXPECT_EQ(hole.Wait().error_code(), grpc::CANCELLED);
-  // Loads of one name run one after another: this one shows that the first is over.
+  // Loads of one name run one after another, so that this one shows that the first is over.
   const grpc::Status loaded = Load("hole");
   EXPECT_TRUE(loaded.ok()) << loaded.error_message();
   EXPECT_THAT(server_.server().metrics().Expose(),
@@ -176,7 +177,7 @@ TEST_F(CollectionLoadsServiceTest, ACallThatWaitsForAnotherOfItsNameEndsWhenItsC
   ASSERT_TRUE(WaitForLoading("hole"));
   Loading second(server_, "hole", folder_ / "good", "disk", 300ms);
   EXPECT_EQ(second.Wait().error_code(), grpc::DEADLINE_EXCEEDED);
-  // On a busy machine the client's word that it gave up may come well before the server's own sense of the deadline.
+  // On a busy machine the client may say that it gave up well before the server notices the deadline by itself.
   const auto counted = [&] {
     const std::string metrics = server_.server().metrics().Expose();
     const auto has = [&](const std::string& code) {

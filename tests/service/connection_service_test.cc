@@ -1,4 +1,4 @@
-// How long a connection lasts, and connections over a Unix socket.
+// Tests how long a connection lasts, and connections over a Unix socket.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -26,14 +26,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Far above what a busy machine takes.
+// This time is far more than a busy machine takes.
 constexpr std::chrono::seconds kLong = 60s;
 
 v1::RerankRequest TwoDocuments() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
 }
 
-// Its connections are its own: channels with the same arguments share theirs.
+// Makes a channel with connections of its own; channels with equal arguments share theirs.
 std::shared_ptr<grpc::Channel> OwnChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -47,7 +47,7 @@ grpc::Status RerankOver(const std::shared_ptr<grpc::Channel>& channel) {
   return v1::Reranker::NewStub(channel)->Rerank(&context, TwoDocuments(), &response);
 }
 
-// Waits until the connection that the channel has takes no more calls; false when it still does after kLong.
+// Waits until the connection that the channel has takes no more calls. Returns false when it still does after kLong.
 bool WaitForGoAway(grpc::Channel& channel) {
   return channel.WaitForStateChange(GRPC_CHANNEL_READY, std::chrono::system_clock::now() + kLong);
 }
@@ -126,7 +126,7 @@ class UnixSocketTest : public testing::Test {
     return address;
   }
 
-  // The socket is as another process left it; nobody listens yet.
+  // Binds the socket as another process might have left it: nobody listens yet.
   int BoundSocket() const {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_un address = Address();
@@ -134,7 +134,7 @@ class UnixSocketTest : public testing::Test {
     return fd;
   }
 
-  // Why a server does not start with this socket.
+  // Returns why a server does not start with this socket.
   static std::string ErrorOf(const std::string& unix_socket) {
     config::Config config = TestConfig();
     config.grpc.unix_socket = unix_socket;
@@ -170,7 +170,7 @@ TEST_F(UnixSocketTest, OneOfAnotherServerIsLeftToIt) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// With nothing accepted and no place in its queue, a connection to it would wait.
+// Its server accepts nothing and its queue is full, so that a connection to it would wait.
 TEST_F(UnixSocketTest, OneWhoseServerHasNoTimeIsLeftToIt) {
   const int busy = BoundSocket();
   ASSERT_EQ(listen(busy, 0), 0);

@@ -1,4 +1,4 @@
-// A whole server on several devices, and what becomes of it when one is lost.
+// Tests a whole server on several devices, and what becomes of it when one is lost.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ v1::RerankRequest WholeCollection() {
   return request;
 }
 
-// Devices that the test holds on to.
+// Holds on to the devices for the test.
 struct Fakes {
   explicit Fakes(size_t count) {
     for (size_t idx = 0; idx < count; ++idx) {
@@ -119,14 +119,14 @@ TEST(DevicesServiceTest, ALostDeviceTakesItsDocumentsOutAndEverybodyIsTold) {
   }));
   EXPECT_THAT(server.server().metrics().Expose(), HasSubstr("maxsim_device_up{device=\"0\"} 1\n"));
 
-  // Over HTTP as well.
+  // Answers over HTTP lack the lost device's documents, too.
   std::string row = "1";
   for (int32_t i = 1; i < kDim; ++i) row += ",0";
   const std::string body = R"({"model": "corpus", "documents": "*", "query": [[)" + row + "]]}";
   EXPECT_THAT(HttpPost(server.http_port(), "/v1/rerank", body, "application/json").body,
               HasSubstr("\"unavailable_documents\":" + std::to_string(missing)));
 
-  // A reload moves the rest to the device that is left.
+  // A reload moves all documents to the devices that are left.
   grpc::ClientContext context;
   v1::ReloadCollectionRequest reload;
   reload.set_name("corpus");

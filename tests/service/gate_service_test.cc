@@ -1,4 +1,4 @@
-// The gRPC port under clients that connect, wait, send what is not HTTP/2, or have no token.
+// Tests the gRPC port under clients that connect, wait, send what is not HTTP/2, or have no token.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -35,10 +35,10 @@ constexpr char kRerankPath[] = "/maxsim.v1.Reranker/Rerank";
 constexpr char kCheckPath[] = "/grpc.health.v1.Health/Check";
 constexpr char kWatchPath[] = "/grpc.health.v1.Health/Watch";
 
-// Far above what a busy machine takes.
+// This time is far more than a busy machine takes.
 constexpr std::chrono::seconds kLong = 60s;
 
-// A TCP connection of which nothing is sent but what a test sends.
+// Has a TCP connection on which nothing is sent but what a test sends.
 class RawConnection {
  public:
   explicit RawConnection(const RunningServer& running) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -57,7 +57,7 @@ class RawConnection {
 
   bool connected() const { return connected_; }
 
-  // False once the server has closed the connection.
+  // Returns false once the server has closed the connection.
   bool Send(const std::string& bytes) {
     for (size_t sent = 0; sent < bytes.size();) {
       const ssize_t size = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
@@ -67,7 +67,7 @@ class RawConnection {
     return true;
   }
 
-  // Everything that comes until the server closes the connection; "" as well where it does not within `limit`.
+  // Returns everything that comes until the server closes the connection, or "" where it does not within `limit`.
   std::string ReadToEnd(std::chrono::milliseconds limit = kLong) {
     std::string all;
     const auto end = std::chrono::steady_clock::now() + limit;
@@ -97,7 +97,7 @@ std::string ClientSettings() { return Frame(FrameType::kSettings, 0, 0, ""); }
 
 std::string Begin() { return absl::StrCat(std::string(gate::kClientPreface), ClientSettings()); }
 
-// What the gate sends first where calls need tokens: the bound on streams that gRPC will send too.
+// Returns what the gate sends first where calls need tokens: the bound on streams that gRPC will send, too.
 std::string GateSettings() { return gate::Settings(config::Config().grpc.max_concurrent_streams); }
 
 std::shared_ptr<grpc::Channel> OwnChannel(const RunningServer& running) {
@@ -123,7 +123,7 @@ double MetricOf(RunningServer& running, const std::string& series) {
   return at == std::string::npos ? 0 : std::stod(text.substr(at + series.size() + 2));
 }
 
-// Waits until the series has that value; false when it has not within kLong.
+// Waits until the series has that value. Returns false when it has not within kLong.
 bool WaitForMetric(RunningServer& running, const std::string& series, double value) {
   for (const auto end = std::chrono::steady_clock::now() + kLong; std::chrono::steady_clock::now() < end;) {
     if (MetricOf(running, series) == value) return true;
@@ -146,7 +146,7 @@ class GateServiceTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// The limit of this process, which is the server's, for as long as the object lives.
+// Sets the limit of this process, which is the server's too, for as long as the object lives.
 class DescriptorsLeft {
  public:
   explicit DescriptorsLeft(int num_left) {
@@ -174,7 +174,7 @@ TEST_F(GateServiceTest, ThePortAcceptsAgainAfterDescriptorsHaveRunOut) {
       idle.push_back(std::make_unique<RawConnection>(running));
       if (!idle.back()->connected()) break;
     }
-    // The client's ends and the server's share the limit, so that accepting has failed by now.
+    // The ends of the client and of the server share the limit, so that accepting has failed by this time.
     ASSERT_FALSE(idle.back()->connected());
     std::this_thread::sleep_for(300ms);
   }
@@ -222,7 +222,7 @@ TEST_F(GateServiceTest, WhatGrpcHasIsNotClosedForNewcomers) {
     EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);
     EXPECT_TRUE(RerankWith(channel, "").ok());
   }
-  // Their places are free once they are gone.
+  // The connections no longer count once they are gone.
   EXPECT_TRUE(WaitForMetric(running, "maxsim_grpc_connections{state=\"open\"}", 2));
   served.clear();
   EXPECT_TRUE(WaitForMetric(running, "maxsim_grpc_connections{state=\"open\"}", 0));
@@ -242,7 +242,7 @@ TEST_F(GateServiceTest, AConnectionWithoutACallEndsAfterItsTime) {
   RawConnection silent(*running);
   RawConnection polite(*running);
   polite.Send(Begin());
-  // SETTINGS, and GOAWAY for none of the calls.
+  // The gate sends SETTINGS, and a GOAWAY that names none of the calls.
   EXPECT_EQ(polite.ReadToEnd(), absl::StrCat(GateSettings(), gate::Goaway(0, gate::ErrorCode::kNoError)));
   silent.ReadToEnd();
   EXPECT_TRUE(silent.ended());
@@ -344,7 +344,7 @@ TEST_F(GateServiceTest, ACallWithoutATokenOnARelayedConnectionIsRefusedByTheServ
   EXPECT_TRUE(RerankWith(channel, "secret").ok());
 }
 
-// What keeps a client from filling the server's memory before it has shown a token.
+// These limits keep a client from filling the server's memory before it has shown a token.
 TEST_F(GateServiceTest, FloodsWithoutATokenEndTheirConnection) {
   const auto running = ServeWithTokens();
   gate::Packer packer;
@@ -429,7 +429,7 @@ TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
   gate::Packer packer;
   RawConnection client(*running);
   ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
-  // The sockets take them, and at its rate the server would read them for half a minute.
+  // The sockets take all of these calls, which the server would read for half a minute at its rate.
   std::string bytes;
   for (int frame = 0; frame < 32; ++frame) {
     bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));

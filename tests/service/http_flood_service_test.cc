@@ -1,4 +1,5 @@
-// Probes of the HTTP port while others flood it. They have no address of their own: a kubelet may share one with many.
+// Probes the HTTP port while others flood it. Probes have no address of their own, since a kubelet may share one with
+// many clients.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -31,8 +32,8 @@ class HttpFloodTest : public testing::Test {
   static constexpr int kThreads = 3;
   static constexpr auto kDuration = 700ms;
 
-  // Probes during a flood, which runs over and over in some threads. A machine that is busy with something else may
-  // take its time once or twice.
+  // Probes during a flood, which runs over and over in some threads. A probe may be late once or twice, since the
+  // machine may be busy with something else.
   void ProbeDuring(const std::function<void(int thread)>& flood) {
     const double limit = kSanitized ? 5 : 1;
     double seconds = limit;
@@ -67,7 +68,7 @@ class HttpFloodTest : public testing::Test {
     return seconds;
   }
 
-  // From `from`, so many connections that say `start` and then a byte now and then.
+  // Opens `count` connections from the address `from`, which send `start` and then a byte from time to time.
   void Drip(uint32_t from, size_t count, const std::string& start) {
     std::vector<RawConnection> connections;
     for (size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// The HTTP port.
+// Tests the HTTP port of a whole server.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -39,7 +39,7 @@ class HttpServiceTest : public testing::Test {
   }
   static HttpAnswer Post(const std::string& body) { return HttpPost(server_->http_port(), "/v1/rerank", body, kJson); }
 
-  // The response as the gRPC message that WrongAnswer reads.
+  // Returns the response as the gRPC message that WrongAnswer reads.
   static v1::QueryResult ToResult(const json& response) {
     v1::QueryResult result;
     for (const json& entry : response["results"]) {
@@ -105,7 +105,7 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   body = Body(query, {"doc-1"}, -1);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT",
          "top_n: is -1, and whole numbers from 0 to 10000 (limits.max_top_k");
-  for (const char* field : {"top_k", "collection"}) {  // of the gRPC message
+  for (const char* field : {"top_k", "collection"}) {  // members of the gRPC message alone
     body = Body(query, {"doc-1"}, 2);
     body[field] = 2;
     expect(Post(body.dump()), 400, "INVALID_ARGUMENT", absl::StrCat(field, ": is not a member"));
@@ -139,7 +139,7 @@ TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {
     EXPECT_EQ(answer.status, 413) << answer.body;
     EXPECT_THAT(answer.body, HasSubstr("http.max_body_bytes: the body has 65537 bytes, more than the limit 65536"));
   }
-  // Without a length, in chunks.
+  // This body comes in chunks, without a length.
   httplib::Client client("127.0.0.1", server_->http_port());
   size_t sent = 0;
   const auto result = client.Post(
@@ -155,7 +155,7 @@ TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {
       },
       kJson);
   EXPECT_TRUE(!result || result->status == 413);
-  // Compressed bodies could unfold to any size.
+  // Compressed bodies could unfold to any size, so that they are refused.
   httplib::Headers headers = {{"Content-Encoding", "gzip"}};
   const auto compressed = client.Post("/v1/rerank", headers, "xxxx", kJson);
   ASSERT_TRUE(compressed);
@@ -196,7 +196,7 @@ TEST_F(HttpServiceTest, ManyConnectionsAtOnceAreServed) {
   for (std::thread& client : clients) client.join();
 }
 
-// Bodies that take long to read, more of them than there are threads.
+// Sends bodies that take long to read, more of them than there are threads.
 class HttpLongBodiesTest : public testing::Test {
  protected:
   static constexpr int kNumBodies = 6;

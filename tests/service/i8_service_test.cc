@@ -1,4 +1,5 @@
-// An i8 collection over gRPC and HTTP: FP64 of what is stored, documents in requests, reloads, what is said of it.
+// Tests an i8 collection over gRPC and HTTP: scores against FP64 of what is stored, documents in requests, reloads, and
+// what is said of it.
 #include <bit>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ class I8ServiceTest : public testing::Test {
     return response;
   }
 
-  // The document as a client has it, before it is stored.
+  // Returns a document as a client has it, before it is stored.
   static v1::TokenMatrix Original(const RandomDocuments& values, int64_t document) {
     TokenMatrix one(ScalarType::kF32, kDim, values.length(document));
     for (int64_t token = 0; token < values.length(document); ++token) {

@@ -1,4 +1,4 @@
-// maxsimd as a program: signals, exit codes, the port file, and a stop under load that loses nothing.
+// Tests maxsimd as a program: signals, exit codes, the port file, and a stop under load that loses nothing.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// $MAXSIM_BIN_DIR/maxsimd, or bin/maxsimd beside this test's folder; "" where there is none.
+// Returns $MAXSIM_BIN_DIR/maxsimd, or bin/maxsimd beside this test's folder, or "" where there is none.
 std::string ProgramPath() {
   std::string folder;
   if (const char* configured = std::getenv("MAXSIM_BIN_DIR"); configured != nullptr) {
@@ -48,14 +48,14 @@ std::string ProgramPath() {
   return access(program.c_str(), X_OK) == 0 ? program : "";
 }
 
-// A running maxsimd, killed when the object goes. Its output goes to a file.
+// Runs maxsimd with its output in a file, and kills it when the object is destroyed.
 class Process {
  public:
   Process(const std::string& log, std::vector<std::string> args)
       : Process(open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), std::move(args), log) {
     close(output_);
   }
-  // Its output goes to `output`, which stays the caller's.
+  // Sends the program's output to `output`, which stays the caller's.
   Process(int output, std::vector<std::string> args, const std::string& log = "/dev/null")
       : output_(output), log_(log) {
     const std::string program = ProgramPath();
@@ -79,7 +79,7 @@ class Process {
 
   void Signal(int number) const { kill(pid_, number); }
 
-  // The exit code, 128 + the number of the signal that ended it, or -1 after `timeout`.
+  // Returns the exit code, 128 + the number of the signal that ended it, or -1 after `timeout`.
   int Wait(std::chrono::seconds timeout = 60s) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -123,7 +123,7 @@ class ProcessTest : public testing::Test {
     return args;
   }
 
-  // Waits for the port file; a null value when it does not come.
+  // Waits for the port file. Returns a null value when it does not come.
   json Ports() const {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -135,14 +135,14 @@ class ProcessTest : public testing::Test {
     return {};
   }
 
-  // Runs to its end.
+  // Runs the program to its end.
   std::pair<int, std::string> Run(std::vector<std::string> args) {
     Process process(folder_ / "run.log", std::move(args));
     const int code = process.Wait();
     return {code, process.Log()};
   }
 
-  // Sends one request to the server of the port file; whether it was answered.
+  // Sends one request to the server of the port file. Returns whether it was answered.
   bool Ask(const std::string& collection, const std::string& request_id) const {
     const std::string address = "127.0.0.1:" + std::to_string(Ports()["grpc_port"].get<int>());
     const auto stub = v1::Reranker::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
@@ -153,7 +153,7 @@ class ProcessTest : public testing::Test {
     return stub->Rerank(&context, request, &response).ok();
   }
 
-  // Stops a server that logs JSON; the lines of this event in its log.
+  // Stops a server that logs JSON, and returns the lines of this event in its log.
   static std::vector<json> StopAndFind(Process& process, const std::string& event) {
     process.Signal(SIGTERM);
     EXPECT_EQ(process.Wait(), 0) << process.Log();
@@ -171,7 +171,7 @@ class ProcessTest : public testing::Test {
 };
 
 TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
-  WriteFile(folder_ / "ports", R"({"grpc_port":1,"http_port":1,"pid":1})");  // of a server that was killed
+  WriteFile(folder_ / "ports", R"({"grpc_port":1,"http_port":1,"pid":1})");  // left by a server that was killed
   Process process(folder_ / "log", Args());
   while (process.Log().find("listening") == std::string::npos && process.Log().find("does not") == std::string::npos)
     std::this_thread::sleep_for(5ms);
@@ -221,7 +221,7 @@ TEST_F(ProcessTest, AStopUnderLoadLosesNoAcceptedRequestAndReadinessFallsFirst) 
           if (was_not_ready) ++answered_while_not_ready;
           continue;
         }
-        // Once refused, always refused: the request was never accepted. Anything else would be a lost one.
+        // A refused request must never have been accepted. Any error but a refusal would be a lost request.
         EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
         EXPECT_THAT(status.error_message(), testing::Not(HasSubstr("reset"))) << "the connection was cut";
         int64_t earliest = first_refusal_us;
@@ -260,7 +260,7 @@ TEST_F(ProcessTest, ASignalToProcessAndGroupIsMeantOnce) {
   Process process(folder_ / "log", Args({"--server.shutdown_delay=300ms"}));
   Ports();
   process.Signal(SIGTERM);
-  std::this_thread::sleep_for(2ms);  // at the same time, they could be one
+  std::this_thread::sleep_for(2ms);  // without a wait they could be one
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0) << process.Log();
 }
@@ -318,7 +318,7 @@ TEST_F(ProcessTest, RequestsAreLoggedByTheirIdAndSlowOnesAreWarnedOf) {
                                            std::tuple("slow_request", "warning", "--log.slow_request=1us")}) {
     Process process(folder_ / "log", Args({"--log.format=json", flag}));
     EXPECT_TRUE(Ask("corpus", "a-17"));
-    std::this_thread::sleep_for(150ms);  // past the bound on warnings a second
+    std::this_thread::sleep_for(150ms);  // the wait passes the bound on warnings a second
     EXPECT_FALSE(Ask("gone", "a-18"));
     const std::vector<json> lines = StopAndFind(process, event);
     ASSERT_EQ(lines.size(), 2u) << event;
@@ -354,7 +354,8 @@ TEST_F(ProcessTest, WarningsOfSlowRequestsAreBoundedAndOnlyOfThose) {
   }
 }
 
-// Sends a call with a `te` header of `size` bytes that is not "trailers", which gRPC logs as an error, without a token.
+// Sends, without a token, a call with a `te` header of `size` bytes that is not "trailers", which gRPC logs as an
+// error.
 void SendBadHeader(int port, size_t size) {
   const auto frame = [](int type, int flags, int stream, const std::string& payload) {
     std::string bytes;
@@ -364,7 +365,8 @@ void SendBadHeader(int port, size_t size) {
     for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(stream >> shift);
     return bytes + payload;
   };
-  // A literal without indexing: its name, then its value with a length of seven bits and groups of seven more.
+  // The header is a literal without indexing: its name, then its value with a length of seven bits and groups of seven
+  // more.
   std::string block = std::string("\x10\x02te", 4) + '\x7f';
   size_t rest = size - 127;
   for (; rest >= 128; rest >>= 7) block += static_cast<char>((rest & 127) | 128);
@@ -378,7 +380,7 @@ void SendBadHeader(int port, size_t size) {
   }
   RawConnection connection(port);
   connection.Send(bytes);
-  // The server answers the settings at once, and by then has looked at the rest.
+  // The server answers the settings at once, and has looked at the rest by then.
   bool closed = false;
   connection.FinishSending();
   connection.ReadToEnd(&closed, 1000ms);
@@ -387,7 +389,7 @@ void SendBadHeader(int port, size_t size) {
 TEST_F(ProcessTest, AReaderOfTheLogThatStallsHoldsUpNoCallAndNoStop) {
   int log[2];
   ASSERT_EQ(pipe2(log, O_CLOEXEC), 0);
-  // Full before the server begins, so that every line waits.
+  // The pipe is full before the server begins, so that every line waits.
   fcntl(log[1], F_SETFL, O_NONBLOCK);
   while (write(log[1], "x", 1) == 1) continue;
   fcntl(log[1], F_SETFL, 0);
@@ -426,7 +428,7 @@ TEST_F(ProcessTest, ALineThatAClientCausesIsShortAndTheyAreFewInASecond) {
   const json ports = Ports();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 40; ++i) SendBadHeader(ports["grpc_port"], i % 10 == 0 ? size_t{1} << 20 : 400);
-  std::this_thread::sleep_for(1100ms);  // the next line says how many were left out
+  std::this_thread::sleep_for(1100ms);  // the next line says how many lines were left out
   SendBadHeader(ports["grpc_port"], 400);
   const auto took = std::chrono::steady_clock::now() - begin;
   process.Signal(SIGTERM);

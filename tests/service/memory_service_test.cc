@@ -1,4 +1,4 @@
-// Memory that runs out while a request is handled: that request fails, and the server goes on.
+// Tests memory that runs out while a request is handled: that request fails, and the server goes on.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// An allocation of this many bytes or more fails, whichever thread asks, but for arrays: gRPC's slices are those.
+// An allocation of this many bytes or more fails, whichever thread makes it. Arrays are excepted, since gRPC's slices
+// are those.
 std::atomic<size_t> fails_from{SIZE_MAX};
 
 }  // namespace
@@ -52,7 +53,7 @@ class MemoryServiceTest : public testing::Test {
     return request;
   }
 
-  // The code of one unary call and of one request in a stream.
+  // Expects `expected` as the code of one unary call and of one request in a stream.
   void ExpectBoth(const v1::RerankRequest& request, grpc::StatusCode expected, size_t fails_from_bytes) {
     v1::RerankResponse response;
     grpc::ClientContext context;

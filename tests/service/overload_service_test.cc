@@ -1,4 +1,4 @@
-// Requests that end otherwise than with an answer: cancelled, expired, refused, or failed with the device.
+// Tests requests that end without an answer: cancelled, expired, refused, or failed with the device.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -41,7 +41,7 @@ bool Eventually(Condition condition) {
   return false;
 }
 
-// A server whose backend holds every call until it is opened.
+// Has a server whose backend holds every call until it is opened.
 class OverloadServiceTest : public testing::Test {
  protected:
   void Serve(const std::function<void(config::Config*)>& change = nullptr) {
@@ -106,7 +106,7 @@ TEST_F(OverloadServiceTest, AnExpiredRequestIsAnsweredInTimeAndCounted) {
   Serve();
   std::thread holder = HoldLane();
   v1::RerankResponse response;
-  // Long enough to reach the server, which is what counts it, on a slow machine too.
+  // The time is enough to reach the server, which counts the request, on a slow machine too.
   EXPECT_EQ(server_->Rerank(SmallRequest(), &response, 500ms).error_code(), grpc::DEADLINE_EXCEEDED);
   EXPECT_TRUE(
       Eventually([&] { return Metric("maxsim_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"Rerank\"}") == "1"; }));
@@ -159,7 +159,8 @@ TEST_F(OverloadServiceTest, ClientsAreToldApartByTheirKeyOrElseByTheirAddress) {
   Serve([](config::Config* config) { config->client_key = "x-tenant"; });
   std::thread holder = HoldLane();
   std::vector<std::thread> clients;
-  // Two of one name, one of another, two of none over either protocol; a header that is not the key says nothing.
+  // Two requests have one name, one has another, and two have none, over either protocol. A header that is not the key
+  // says nothing.
   for (const char* name : {"shop", "shop", "search", ""}) {
     clients.emplace_back([this, name] {
       grpc::ClientContext context;
@@ -225,7 +226,7 @@ TEST_F(OverloadServiceTest, SlowHttpRequestsDoNotDelayProbes) {
     const batching::SchedulerStats stats = server_->server().scheduler().stats();
     return stats.queued_jobs + stats.running_jobs == kMax;
   }));
-  // Connections that say nothing, or not all.
+  // These connections send nothing, or not all of a request.
   std::vector<RawConnection> others;
   for (int i = 0; i < 100; ++i) {
     others.emplace_back(server_->http_port());
@@ -292,7 +293,7 @@ TEST_F(OverloadServiceTest, RequestsThatHoldMuchMemoryAreRefusedWhileOthersWait)
     EXPECT_TRUE(server_->Rerank(SmallRequest(), &response).ok());
   });
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
-  // Unknown ids: nothing to score but one document, yet each takes a string for the answer.
+  // Unknown ids leave nothing to score but one document, yet each takes a string for the answer.
   v1::RerankRequest large = SmallRequest();
   for (int i = 0; i < 30'000; ++i) large.mutable_candidates()->mutable_string_ids()->add_ids(std::to_string(i));
   grpc::ClientContext context;
@@ -323,7 +324,7 @@ TEST_F(OverloadServiceTest, ALostDeviceEndsTheServerWithAnErrorAndNoAnswers) {
   backend_->SetHealth(absl::UnavailableError("ECC error"));
   EXPECT_TRUE(Eventually([&] { return !server_->server().Readiness().ok(); }));
   const grpc::Status status = server_->Rerank(SmallRequest(), &response);
-  // The server is closing by itself: a call that comes while gRPC closes is cut off with CANCELLED.
+  // The server closes by itself meanwhile: a call that comes while gRPC closes is cut off with CANCELLED.
   EXPECT_TRUE(status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::CANCELLED)
       << status.error_code() << ": " << status.error_message();
   EXPECT_EQ(server_->Wait(), Server::kExitDeviceLost);
@@ -362,7 +363,7 @@ TEST_F(OverloadServiceTest, WhatWaitsWhenTheGraceEndsFailsAndTheCallThatRunsIsFi
   });
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
   server_->server().RequestStop("test");
-  waiting.join();  // while the lane is still held
+  waiting.join();  // the lane is still held
   EXPECT_EQ(failed.error_code(), grpc::UNAVAILABLE) << failed.error_message();
   EXPECT_EQ(failed.error_message(), "the server is shutting down");
   backend_->Open();

@@ -1,4 +1,4 @@
-// Reflection: what it tells, to whom, and what its clients can take of the server.
+// Tests what reflection tells, to whom, and what its clients can take of the server.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -37,10 +37,10 @@ using grpc::reflection::v1::ServerReflectionResponse;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Far above what a busy machine takes.
+// This time is far more than a busy machine takes.
 constexpr std::chrono::seconds kLong = 60s;
 
-// One open stream, of either version of the service.
+// Has one open stream, of either version of the service.
 template <typename Service = ServerReflection, typename Request = ServerReflectionRequest,
           typename Response = ServerReflectionResponse>
 class Stream {
@@ -54,7 +54,7 @@ class Stream {
 
   bool Write(const Request& request) { return stream_->Write(request); }
 
-  // The answer to a request that names a symbol; an empty one when the stream has ended.
+  // Returns the answer to a request that names a symbol, or an empty one when the stream has ended.
   Response AskForSymbol(const std::string& name) {
     Request request;
     request.set_file_containing_symbol(name);
@@ -76,7 +76,7 @@ class Stream {
     return names;
   }
 
-  // How the stream ends when this side has nothing more to say.
+  // Returns how the stream ends when this side has nothing more to say.
   grpc::Status End() {
     stream_->WritesDone();
     return WaitForEnd();
@@ -114,7 +114,7 @@ TEST(ReflectionServiceTest, BothVersionsListTheServices) {
   EXPECT_TRUE(alpha.End().ok());
 }
 
-// grpcurl has no .proto file of the health service: reflection has to be enough.
+// grpcurl has no .proto file of the health service, so that reflection has to be enough.
 TEST(ReflectionServiceTest, TheHealthServiceIsCalledByReflectionAlone) {
   RunningServer server;
   Stream<> stream(server.channel());
@@ -168,7 +168,7 @@ TEST(ReflectionServiceTest, TheFileOfASymbolComesWithAllThatItImports) {
     EXPECT_EQ(response.original_request().file_containing_symbol(), symbol);
     google::protobuf::DescriptorPool pool;
     const auto& files = response.file_descriptor_response().file_descriptor_proto();
-    for (auto it = files.rbegin(); it != files.rend(); ++it) {  // what is imported stands behind
+    for (auto it = files.rbegin(); it != files.rend(); ++it) {  // a file stands before those that it imports
       google::protobuf::FileDescriptorProto file;
       ASSERT_TRUE(file.ParseFromString(*it));
       ASSERT_NE(pool.BuildFile(file), nullptr) << file.name();
@@ -246,7 +246,7 @@ TEST(ReflectionServiceTest, AStreamBeyondTheBoundIsRefusedUntilAnotherEnds) {
   EXPECT_THAT(refused.error_message(), HasSubstr(absl::StrCat("the limit is ", bound)));
   EXPECT_FALSE(streams.front()->Services().empty()) << "those that are open go on";
   EXPECT_TRUE(streams.back()->End().ok());
-  // The place is free once gRPC has let go of the call, which its client does not wait for.
+  // The stream counts until gRPC has let go of the call, for which its client does not wait.
   for (const auto end = std::chrono::steady_clock::now() + kLong; std::chrono::steady_clock::now() < end;) {
     if (!AlphaStream(server.channel()).Services().empty()) return;
   }
@@ -280,7 +280,7 @@ TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   EXPECT_EQ(idle.WaitForEnd().error_code(), grpc::UNAVAILABLE);
 }
 
-// A gRPC server with reflection alone, whose limits a test can wait for.
+// Has a gRPC server with reflection alone, whose limits a test can wait for.
 class ReflectionAloneTest : public testing::Test {
  protected:
   explicit ReflectionAloneTest(rpc::ReflectionLimits limits = {.max_streams = 2, .max_idle = 200ms})

@@ -1,4 +1,4 @@
-// Answers over gRPC, right and wrong ones.
+// Tests answers over gRPC, results and errors.
 #include <functional>
 #include <string>
 #include <vector>

@@ -108,7 +108,7 @@ std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& que
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix) {
   std::vector<uint32_t> known;
-  std::vector<size_t> positions;  // of `known` in the request, first ones only
+  std::vector<size_t> positions;  // positions of `known` in the request, first ones only
   std::set<int64_t> seen;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i] < 0 || !seen.insert(candidates[i]).second) continue;
@@ -181,8 +181,8 @@ HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, 
 }
 
 Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
-  // grpc.health.v1.HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}, by hand: the distribution has
-  // no generated code for them.
+  // The messages are grpc.health.v1.HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}, written by
+  // hand, since the distribution has no generated code for them.
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));

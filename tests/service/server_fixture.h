@@ -1,4 +1,5 @@
-// A whole server in this process, on free ports, over a collection of random documents; and what its answers must be.
+// Has a whole server in this process, on free ports, over a collection of random documents, and checks what its answers
+// must be.
 #pragma once
 
 #include <functional>
@@ -20,24 +21,25 @@
 
 namespace maxsim::test {
 
-// Defaults for tests: ports 0 on the loopback, two CPU threads, no delay at the end.
+// Returns defaults for tests: ports 0 on the loopback, two CPU threads, no delay at the end.
 config::Config TestConfig();
 
-// 200 documents of 1 to 12 tokens in F16, dimension 32, in several shards, with payloads, ids "doc-0" ... "doc-199".
+// The served collection has 200 documents of 1 to 12 tokens in F16, dimension 32, in several shards, with payloads and
+// the ids "doc-0" ... "doc-199".
 constexpr int64_t kNumDocuments = 200;
 constexpr int32_t kDim = 32;
 RandomDocuments ServedDocuments(uint64_t seed, ScalarType type = ScalarType::kF16);
-// i8 takes F32 documents.
+// Publishes documents as the next generation in `folder`. For i8 storage they are given as F32.
 void Publish(const std::string& folder, const RandomDocuments& documents, ScalarType storage = ScalarType::kF16);
 std::vector<std::string> AllIds();
 
-// Runs until it is destroyed. A failure to start fails the test.
+// Runs a server until the object is destroyed. A failure to start fails the test.
 class RunningServer {
  public:
-  // Serves "corpus" from `folder`, published if need be, in `storage`. `backend` null: the CPU.
+  // Serves "corpus" from `folder`, published if need be, in `storage`. Where `backend` is null, the CPU scores.
   explicit RunningServer(const std::function<void(config::Config*)>& change = nullptr,
                          std::unique_ptr<Backend> backend = nullptr, ScalarType storage = ScalarType::kF16);
-  // On several devices, whose numbers are 0, 1, ...
+  // Serves on several devices, whose numbers are 0, 1, ...
   RunningServer(const std::function<void(config::Config*)>& change, std::vector<std::unique_ptr<Backend>> backends,
                 ScalarType storage = ScalarType::kF16);
   ~RunningServer();
@@ -51,9 +53,9 @@ class RunningServer {
   v1::Admin::Stub& admin() { return *admin_; }
   int http_port() const { return server_->http_port(); }
 
-  // Stops and returns Run's exit code. Idempotent.
+  // Stops the server and returns Run's exit code. May be called again.
   int Stop();
-  // Waits for Run to return by itself.
+  // Waits for Run to return by itself, and returns its exit code.
   int Wait();
 
   grpc::Status Rerank(const v1::RerankRequest& request, v1::RerankResponse* response,
@@ -71,14 +73,14 @@ class RunningServer {
   std::unique_ptr<v1::Admin::Stub> admin_;
 };
 
-// "" when `result` ranks the candidates as FP64 does: every score within 1e-5 of its magnitude, rank order, nothing
-// left out that scores higher, each candidate once. Otherwise what is wrong. `candidates` are ordinals by position in
-// the request; unknown ids have -1. `ids_prefix` empty: results name no ids.
+// Returns "" when `result` ranks the candidates as FP64 does, or else what is wrong: every score is within 1e-5 of its
+// magnitude, results are in rank order, nothing is left out that scores higher, each candidate comes once. `candidates`
+// are ordinals by position in the request; unknown ids have -1. Where `ids_prefix` is empty, results name no ids.
 std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& query,
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix = "doc-");
 
-// GET or POST; returns the status code, or -1 when nothing answered.
+// Holds the answer to a GET or POST. The status code is -1 when nothing answered.
 struct HttpAnswer {
   int status = -1;
   std::string body;
@@ -88,7 +90,7 @@ HttpAnswer HttpGet(int port, const std::string& path, const std::string& token =
 HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
                     const std::string& token = "");
 
-// The health service's word about `service`.
+// Names what the health service reports of a service.
 enum class Health { kServing, kNotServing, kUnknown };
 Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service);
 

@@ -1,4 +1,4 @@
-// What a stop does to the calls that it meets.
+// Tests what a stop does to the calls that it meets.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -24,21 +24,21 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-// Far below the tests' grace of 60 s, far above what a stop takes on a busy machine.
+// This time is far less than the tests' grace of 60 s, and far more than a stop takes on a busy machine.
 constexpr Clock::duration kSoon = 15s;
 
 v1::RerankRequest SmallRequest() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
 }
 
-// An open Watch stream of the health service.
+// Has an open Watch stream of the health service.
 class HealthWatch {
  public:
   explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
     call_ = stub_.PrepareCall(&context_, "/grpc.health.v1.Health/Watch", &queue_);
     call_->StartCall(Tag(1));
     EXPECT_TRUE(Next());
-    const grpc::Slice nothing("");  // an empty message: the server as a whole
+    const grpc::Slice nothing("");  // an empty message asks for the server as a whole
     call_->WriteLast(grpc::ByteBuffer(&nothing, 1), grpc::WriteOptions(), Tag(2));
     EXPECT_TRUE(Next());
   }
@@ -50,7 +50,7 @@ class HealthWatch {
     while (queue_.Next(&tag, &ok)) continue;
   }
 
-  // The next status that the server reports; "" at the stream's end.
+  // Returns the next status that the server reports, or "" at the stream's end.
   std::string Read() {
     grpc::ByteBuffer message;
     call_->Read(&message, Tag(3));
@@ -112,7 +112,7 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
     clients.emplace_back([&, c] {
       const auto stub =
           v1::Reranker::NewStub(grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials()));
-      // Some refusals each: more calls come while the server refuses, as from clients that try again.
+      // Each client is refused some times: more calls come while the server refuses, as from clients that try again.
       for (int refused = 0; refused < 3;) {
         grpc::ClientContext context;
         context.set_deadline(std::chrono::system_clock::now() + 30s);
@@ -143,7 +143,7 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
   for (std::thread& client : clients) client.join();
 }
 
-// Collections that load one shard after another, and a backend that stops at the first one.
+// Has collections that load one shard after another, and a backend that stops at the first one.
 class LoadShutdownTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -202,7 +202,7 @@ TEST_F(LoadShutdownTest, AReloadByTheServerItselfStopsToo) {
   server_->server().RequestStop("test");
   release_.set_value();
   EXPECT_EQ(server_->Wait(), 0);
-  server_ = nullptr;  // and with it the backend: were the load to go on, it would not survive this
+  server_ = nullptr;  // destroys the backend, too: a load that went on would not survive this
 }
 
 }  // namespace

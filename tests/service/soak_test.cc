@@ -1,5 +1,6 @@
-// 64 clients at once with valid, invalid, cancelled and expired requests, unary and streamed, while the collection is
-// reloaded: every answer must be the right one or the right error. MAXSIM_SOAK_SECONDS sets how long (5 s).
+// Has 64 clients at once with valid, invalid, cancelled and expired requests, unary and streamed, while the collection
+// is reloaded. Every answer must be the right one or the right error. MAXSIM_SOAK_SECONDS sets how long the test runs
+// (5 s).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,7 +27,7 @@ using namespace std::chrono_literals;
 constexpr int kClients = 64;
 constexpr int kQueries = 32;
 
-// A query, and what FP64 says about each document of each generation's parity.
+// Holds a query, and what FP64 says about each document of the odd and of the even generations.
 struct KnownQuery {
   RandomQuery query;
   std::array<std::vector<ReferenceScore>, 2> scores;
@@ -82,7 +83,7 @@ class Soak {
     if (!failed_.exchange(true)) ADD_FAILURE() << what << "; " << SeedTrace(TestSeed());
   }
 
-  // A request of `kind`, and the query it asks.
+  // Returns a request of `kind`, and the query that it asks.
   v1::RerankRequest Request(Kind kind, const KnownQuery& known, std::mt19937_64& random,
                             std::vector<int64_t>* candidates) {
     std::vector<std::string> ids;
@@ -102,7 +103,7 @@ class Soak {
     return request;
   }
 
-  // "" when the answer is right for its generation.
+  // Returns "" when the answer is right for its generation, or else what is wrong.
   std::string Wrong(const KnownQuery& known, const std::vector<int64_t>& candidates, const v1::RerankRequest& request,
                     const v1::RerankResponse& response) const {
     const std::vector<ReferenceScore>& scores = known.scores[response.generation() % 2];
@@ -124,7 +125,7 @@ class Soak {
       const ReferenceScore& truth = scores[static_cast<size_t>(document)];
       const double tolerance = 1e-5 * truth.magnitude;
       if (!(std::abs(static_cast<double>(result.scores(rank)) - truth.score) <= tolerance)) return "wrong score";
-      // The best documents were returned: rank by rank the scores are those of the sorted truth.
+      // The best documents were returned when, rank by rank, the scores are those of the sorted reference.
       if (std::abs(best[static_cast<size_t>(rank)] - truth.score) > 2 * tolerance) return "wrong rank";
     }
     return "";
@@ -156,7 +157,7 @@ class Soak {
     Judge(kind, status, known, candidates, request, response);
   }
 
-  // The right answer, or an error that this kind of request may get; a full queue may refuse any that is valid.
+  // Accepts the right answer, or an error that this kind of request may get. A full queue may refuse any valid request.
   void Judge(Kind kind, const grpc::Status& status, const KnownQuery& known, const std::vector<int64_t>& candidates,
              const v1::RerankRequest& request, const v1::RerankResponse& response) {
     ++codes_[static_cast<size_t>(status.error_code())];
@@ -217,7 +218,7 @@ class Soak {
     while (stream->Read(&response)) {
       ++answers;
       const Sent& one = sent[std::stoul(response.request_id())];
-      // Inside a stream the hint is a field, not a detail.
+      // In a stream the hint is a field, and not a detail of a status.
       const std::string details = response.retry_after_ms() > 0 ? "google.rpc.RetryInfo" : "";
       Judge(one.kind, {static_cast<grpc::StatusCode>(response.code()), response.message(), details}, *one.known,
             one.candidates, one.request, response.response());

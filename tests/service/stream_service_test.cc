@@ -1,4 +1,4 @@
-// RerankStream: pipelining, backpressure, errors inside the stream, its ends.
+// Tests RerankStream: pipelining, backpressure, errors in the stream, and its ends.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -66,7 +66,7 @@ TEST(StreamServiceTest, ManyPipelinedRequestsEachGetTheirAnswerWrongOnesAmongThe
   EXPECT_EQ(answered.size(), static_cast<size_t>(kRequests));
 }
 
-// gRPC says of such a message what it says at the end of the stream.
+// gRPC reports such a message as it reports the end of the stream.
 TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
   RunningServer server;
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
@@ -98,7 +98,7 @@ TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
               HasSubstr("maxsim_requests_total{code=\"INVALID_ARGUMENT\",method=\"RerankStream\"} 3"));
 }
 
-// gRPC refuses it by its length, so there is no request that could be answered.
+// gRPC refuses such a message by its length, so that there is no request which could be answered.
 TEST(StreamServiceTest, AMessageThatIsTooLargeEndsTheStream) {
   RunningServer server([](config::Config* config) { config->limits.max_request_bytes = 4096; });
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
@@ -126,7 +126,7 @@ TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
   const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
   stream->WritesDone();
-  // All four are on their way before a fifth could be; then nothing more comes.
+  // All four are on their way before a fifth could be, and nothing more comes after them.
   const auto deadline = std::chrono::steady_clock::now() + 10s;
   const auto taken = [&] {
     const batching::SchedulerStats stats = server.server().scheduler().stats();

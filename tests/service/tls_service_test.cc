@@ -1,4 +1,4 @@
-// Encryption of the gRPC port, with certificates that the test makes.
+// Tests encryption of the gRPC port, with certificates that the test makes.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ class TlsServiceTest : public testing::Test {
     old_certificate_ = ReadFile(folder_ / "server.pem");
   }
 
-  // A self-signed certificate, which is its own authority.
+  // Makes a self-signed certificate, which is its own authority.
   void Make(const std::string& name, const std::string& more) {
     const std::string command =
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=" + name +
@@ -72,7 +72,7 @@ class TlsServiceTest : public testing::Test {
   static constexpr char kForThisMachine[] = "-addext subjectAltName=IP:127.0.0.1";
 
   TemporaryFolder folder_;
-  std::string old_certificate_;  // the server's, as it was made first
+  std::string old_certificate_;  // the server's certificate as it was made first
 };
 
 TEST_F(TlsServiceTest, OnlyEncryptedCallsAreServed) {
@@ -114,7 +114,7 @@ TEST_F(TlsServiceTest, AReloadGivesNewConnectionsTheNewCertificateAndKeepsTheOpe
   EXPECT_EQ(Call(server, Trusting(false)), grpc::UNAVAILABLE) << "nobody asked for a reload";
   server.server().RequestReload();
   EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);
-  // Credentials made anew, or the call could take the connection that is open.
+  // The credentials are made anew, since the call could take the connection that is open otherwise.
   EXPECT_EQ(Call(server, TrustingOnly(old_certificate_)), grpc::UNAVAILABLE);
   EXPECT_EQ(call_open(), grpc::OK);
 }
@@ -134,7 +134,7 @@ TEST_F(TlsServiceTest, AReloadTakesTheNewAuthoritiesOfClients) {
 
 TEST_F(TlsServiceTest, WrongFilesLeaveTheOldCertificateInForce) {
   RunningServer server([this](config::Config* config) { Configure(config); });
-  // Halfway through a replacement: another key, and the old certificate still.
+  // Halfway through a replacement there is another key, and still the old certificate.
   WriteFile(folder_ / "server.key", ReadFile(folder_ / "client.key"));
   server.server().RequestReload();
   EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);

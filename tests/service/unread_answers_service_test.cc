@@ -1,4 +1,4 @@
-// Clients that do not read their answers: what they hold is bounded, and others are served.
+// Tests clients that do not read their answers: what they hold is bounded, and others are served.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ constexpr uint64_t kMi = uint64_t{1} << 20;
 
 class UnreadAnswersTest : public testing::Test {
  protected:
-  // Answers repeat unknown ids, so that this one's has about a MiB.
+  // Returns a request of many unknown ids. Its answer repeats them, which makes about a MiB.
   static v1::RerankRequest RequestOfALargeAnswer() {
     v1::RerankRequest request = MakeRequest("corpus", MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
     for (int i = 0; i < 2500; ++i) {
@@ -34,7 +34,7 @@ class UnreadAnswersTest : public testing::Test {
     return request;
   }
 
-  // A client that takes 64 KiB of a call and no more until it reads.
+  // Returns the channel of a client that takes 64 KiB of a call and no more until it reads.
   static std::shared_ptr<grpc::Channel> NarrowChannel(const RunningServer& server) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -119,7 +119,7 @@ TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
   });
   EXPECT_TRUE(WaitFor([&] { return Held(server) > 4.0 * kMi; }));
   std::this_thread::sleep_for(300ms);
-  // Some more were under way when the share of 4 MiB was passed.
+  // Some more answers were under way when the share of 4 MiB was passed.
   EXPECT_LT(Held(server), 16.0 * kMi);
   int num_read = 0;
   v1::RerankStreamResponse response;

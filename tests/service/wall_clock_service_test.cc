@@ -51,7 +51,7 @@ constexpr char kHttpBody[] = R"({"model": "corpus", "query": [[)"
                              R"(1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]],)"
                              R"("documents": ["doc-1", "doc-2"]})";
 
-// Calls of every kind until it is destroyed, and what was wrong with any of them.
+// Makes calls of every kind until it is destroyed, and notes what was wrong with any of them.
 class Callers {
  public:
   explicit Callers(RunningServer& server) : http_port_(server.http_port()) {
@@ -67,7 +67,8 @@ class Callers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Returns once each kind of call has come back twice: the second began after this was called.
+  // Returns once each kind of call has come back twice, the second time from a call that began after this function was
+  // called.
   void WaitForCalls() {
     for (const std::atomic<int>* count : {&num_grpc_, &num_http_}) {
       const int before = *count;
@@ -122,7 +123,7 @@ class Callers {
   std::vector<std::thread> threads_;
 };
 
-// Seconds in the histograms' sums, by the series' names.
+// Returns the seconds in the histograms' sums, by the series' names.
 std::vector<std::pair<std::string, double>> SumsOfSeconds(const std::string& exposition) {
   std::vector<std::pair<std::string, double>> sums;
   for (const absl::string_view line : absl::StrSplit(exposition, '\n')) {

@@ -104,7 +104,7 @@ std::vector<int32_t> IntegerMaxima(const RandomDocuments& documents, int64_t doc
 }
 
 // Returns the sum of the 32 terms of a query tile by the contract's butterfly.
-float SumOfBlock(std::vector<float> terms) {
+float SumOfQueryTile(std::vector<float> terms) {
   for (size_t distance = 16; distance > 0; distance /= 2) {
     const std::vector<float> before = terms;
     for (size_t lane = 0; lane < terms.size(); ++lane) terms[lane] = before[lane] + before[lane ^ distance];
@@ -115,7 +115,7 @@ float SumOfBlock(std::vector<float> terms) {
 }  // namespace
 
 std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query& query) {
-  constexpr int32_t kBlock = 32;
+  constexpr int32_t kTileTokens = 32;
   const int32_t dim = documents.tokens.dim();
   std::vector<int8_t> elements(static_cast<size_t>(query.num_tokens) * dim);
   std::vector<float> factors(query.num_tokens);
@@ -131,15 +131,15 @@ std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query
     const int64_t document = whole ? position : query.ordinals[position];
     const std::vector<int32_t> maxima = IntegerMaxima(documents, document, elements, query.num_tokens);
     std::vector<float> sums;
-    for (int32_t first = 0; first < query.num_tokens; first += kBlock) {
-      std::vector<float> terms(kBlock, 0.0f);
-      for (int32_t token = first; token < std::min(first + kBlock, query.num_tokens); ++token) {
+    for (int32_t first = 0; first < query.num_tokens; first += kTileTokens) {
+      std::vector<float> terms(kTileTokens, 0.0f);
+      for (int32_t token = first; token < std::min(first + kTileTokens, query.num_tokens); ++token) {
         terms[token - first] = static_cast<float>(maxima[token]) * factors[token];
       }
-      sums.push_back(SumOfBlock(std::move(terms)) * documents.scales[document]);
+      sums.push_back(SumOfQueryTile(std::move(terms)) * documents.scales[document]);
     }
     float score = sums[0];
-    for (size_t block = 1; block < sums.size(); ++block) score += sums[block];
+    for (size_t query_tile = 1; query_tile < sums.size(); ++query_tile) score += sums[query_tile];
     scores.push_back(score + 0.0f);  // -0 becomes +0
   }
   return scores;

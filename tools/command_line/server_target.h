@@ -1,4 +1,4 @@
-// Addresses of maxsimd on command lines.
+// Parses addresses of maxsimd on command lines.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Text for terminals: tables, widths, colours. Everything a server or a file supplied goes through WithoutControls
-// before it is written, so that no payload can send control sequences to the terminal.
+// Makes text for terminals: tables, widths, colours. Everything a server or a file supplied goes through
+// WithoutControls before it is written, so that no payload can send control sequences to the terminal.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ std::string Shorten(std::string_view text, int width);
 
 enum class Align { kLeft, kRight };
 
-// Rows of cells in columns of equal width, two spaces apart, a header above. Nothing trails the last column.
+// Holds rows of cells in columns of equal width, two spaces apart, with a header above. Nothing trails the last column.
 class Table {
  public:
   struct Column {
@@ -47,7 +47,8 @@ std::string Fixed(double value, int decimals);
 // Formats in scientific notation with one decimal: "3.1e-07".
 std::string Scientific(double value);
 
-// `text` on a background between dark blue-black (heat 0) and bright yellow (heat 1), from the 256-colour palette.
+// Returns `text` on a background between dark blue-black (heat 0) and bright yellow (heat 1), from the 256-colour
+// palette.
 std::string Heated(std::string_view text, double heat);
 
 }  // namespace maxsim::command_line

@@ -1,4 +1,4 @@
-// The maxsim-shard program.
+// Has the maxsim-shard program without its main().
 #pragma once
 
 namespace maxsim::shard_tool {

@@ -29,7 +29,7 @@ constexpr int kReading = 0;
 constexpr int kWriting = 1;
 constexpr int kComparing = 2;
 
-// "[=====>    ]  "; nothing for a width of 0.
+// Returns a bar such as "[==>  ]", or nothing for a width of 0.
 std::string Bar(double share, int width) {
   if (width == 0) return "";
   const int filled = static_cast<int>(share * width);
@@ -37,7 +37,7 @@ std::string Bar(double share, int width) {
                       std::string(static_cast<size_t>(std::max(0, width - filled - 1)), ' '), "]  ");
 }
 
-// "  done in 0:12", "  0:03 left".
+// Returns a text such as "  done in 0:12" or "  0:03 left".
 std::string TimeLeft(double share, double seconds) {
   if (share >= 1) return absl::StrCat("  done in ", FormatSeconds(seconds));
   if (share > 0) return absl::StrCat("  ", FormatSeconds(seconds * (1 - share) / share), " left");

@@ -1,4 +1,4 @@
-// The command `maxsim-shard quantize`.
+// Has the command `maxsim-shard quantize`.
 #pragma once
 
 #include <CLI/CLI.hpp>

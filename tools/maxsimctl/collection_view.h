@@ -1,4 +1,4 @@
-// Collections and devices as tables and as JSON.
+// Shows collections and devices as tables and as JSON.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The commands, one a file. Each function adds its subcommand to `app`; when it runs, it sets context.result. A usage
-// error that only the command can see is thrown as CLI::ValidationError, like CLI11's own.
+// Has the commands, one a file. Each function adds its subcommand to `app`; when it runs, it sets context.result. A
+// usage error that only the command can see is thrown as CLI::ValidationError, like CLI11's own.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ absl::StatusOr<Inputs> ReadInputs(const EvaluateOptions& options) {
   return Inputs{*std::move(queries), *std::move(texts), *std::move(judgements)};
 }
 
-// The server's ranking of the whole collection, as ids.
+// Returns the server's ranking of the whole collection, as ids.
 absl::StatusOr<std::vector<std::string>> ServerRanking(const Inputs& inputs, int64_t query, int depth,
                                                        const std::string& collection, Context& context) {
   const absl::StatusOr<client::Client*> client = context.Connect();

@@ -32,7 +32,7 @@ std::string TokenName(const std::vector<std::string>& tokens, size_t i) {
   return i < tokens.size() ? command_line::WithoutControls(tokens[i]) : "#" + std::to_string(i);
 }
 
-// The largest similarity, the scale of bars and heat; 1 where nothing is positive.
+// Returns the largest similarity, which is the scale of bars and heat, or 1 where nothing is positive.
 double Scale(const std::vector<float>& similarities) {
   float largest = 0;
   for (const float s : similarities) largest = std::max(largest, s);
@@ -75,7 +75,7 @@ void RenderTable(const Explanation& e, const ExplainStyle& style, std::ostream& 
   table.Print(out);
 }
 
-// What each document token won of the score.
+// Returns what each document token won of the score.
 std::vector<double> Won(const Explanation& e) {
   std::vector<double> won(e.document_tokens.size(), 0.0);
   for (size_t i = 0; i < e.matches.size(); ++i) {
@@ -84,7 +84,7 @@ std::vector<double> Won(const Explanation& e) {
   return won;
 }
 
-// The document's word pieces in their order, wrapped, each on the background of what it won.
+// Writes the document's word pieces in their order, wrapped, each on the background of what it won.
 void RenderHeatMap(const Explanation& e, int columns, std::ostream& out) {
   const std::vector<double> won = Won(e);
   const double largest = std::max(*std::max_element(won.begin(), won.end()), 1e-30);

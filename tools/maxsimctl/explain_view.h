@@ -12,7 +12,7 @@ struct Explanation {
   std::string document_label;  // id and title
   float score = 0;
 
-  // One a query token.
+  // These vectors have one element for each query token.
   std::vector<uint32_t> matches;             // index of the document token
   std::vector<float> similarities;           // before the weight
   std::vector<float> weights;                // empty: all 1
@@ -26,9 +26,9 @@ struct ExplainStyle {
   int columns = 100;             // the heat map's width
 };
 
-// With colour: a table whose similarities are bars on a heat scale, and the document's text with each word piece on a
-// background that shows how much of the score it won. Without: the same table in plain characters. Word pieces that
-// begin with "##" are joined to the one before.
+// Returns, with colour, a table whose similarities are bars on a heat scale, and the document's text with each word
+// piece on a background that shows how much of the score it won. Without colour the table is in plain characters, and
+// alone. Word pieces that begin with "##" are joined to the one before.
 std::string RenderExplanation(const Explanation& explanation, const ExplainStyle& style);
 
 }  // namespace maxsim::ctl

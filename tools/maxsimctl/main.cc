@@ -1,4 +1,4 @@
-// maxsimctl: the command line of maxsimd.
+// This is the main() of maxsimctl, the command line of maxsimd.
 #include <sys/ioctl.h>
 #include <unistd.h>
 

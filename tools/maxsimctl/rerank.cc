@@ -57,7 +57,7 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
   return request;
 }
 
-// "0:12 1:12 2:40": query token, document token.
+// Returns pairs of query token and document token, such as "0:12 1:12 2:40".
 std::string AlignmentText(const v1::Alignment& alignment) {
   std::string text;
   for (int i = 0; i < alignment.document_tokens_size(); ++i) {

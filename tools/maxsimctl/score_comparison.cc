@@ -9,7 +9,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// |difference| / scale; 0 for no difference, infinite where a difference has no scale or is not a number.
+// Returns |difference| / scale, which is 0 for no difference, and infinite where a difference has no scale or is not a
+// number.
 double Relative(double difference, double scale) {
   const double size = std::abs(difference);
   if (size == 0) return 0;

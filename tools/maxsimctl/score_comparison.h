@@ -36,7 +36,7 @@ struct ScoreComparison {
   void Add(absl::Span<const ReturnedDocument> answer, absl::Span<const ReferenceScore> reference, int32_t top_k);
 };
 
-// The contract of kernels/maxsim.h.
+// The contract of kernels/maxsim.h bounds the error of a score so.
 inline constexpr double kErrorLimit = 1e-5;
 
 }  // namespace maxsim::ctl

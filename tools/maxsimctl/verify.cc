@@ -32,7 +32,7 @@ std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& ran
     std::shuffle(all.begin(), all.end(), random);
     return all;
   }
-  // Floyd's algorithm: memory for what is drawn only.
+  // Floyd's algorithm needs memory for what is drawn only.
   std::set<uint64_t> drawn;
   for (uint64_t i = count - wanted; i < count; ++i) {
     const uint64_t candidate = std::uniform_int_distribution<uint64_t>(0, i)(random);

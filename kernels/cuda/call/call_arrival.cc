@@ -8,9 +8,9 @@ namespace {
 
 static_assert(sizeof(DeviceScored) == sizeof(kNotThere));
 
-bool IsThere(const void* place) {
+bool IsThere(const void* value) {
   using Bits [[gnu::may_alias]] = uint64_t;
-  return __atomic_load_n(static_cast<const Bits*>(place), __ATOMIC_ACQUIRE) != kNotThere;
+  return __atomic_load_n(static_cast<const Bits*>(value), __ATOMIC_ACQUIRE) != kNotThere;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Watches a small call's results come in (kernels/cuda/call/completion.h).
+// How the host sees the results of a zero-copy call come in (kernels/cuda/call/completion.h).
 #pragma once
 
 #include <chrono>
@@ -9,22 +9,24 @@
 
 namespace maxsim::cuda {
 
+// Watches one call. Not thread-safe.
 class CallArrival {
  public:
-  // Empties the places, in pinned memory, before the call is launched. They must outlive this.
+  // Fills `results` and `times`, which are in pinned memory, with kNotThere. To be made before the call is launched.
+  // Both must outlive this.
   CallArrival(absl::Span<DeviceScored> results, CallTimes* times);
 
-  // Whether every result and every time is there; results that were seen are not looked at again. Once true, they can
-  // be read.
+  // Returns whether every result and every time is there, which may then be read. Looks no more at results that it has
+  // seen.
   bool IsComplete();
 
-  // What the complete call took on the device.
+  // Returns what the call took on the device; 0 where the clock stepped back. To be asked when the call is complete.
   std::chrono::nanoseconds DeviceTime() const;
 
  private:
   absl::Span<DeviceScored> results_;
   CallTimes* times_;
-  size_t num_there_ = 0;  // results, from the first on
+  size_t num_there_ = 0;  // so many results, from the first on, have been seen
 };
 
 }  // namespace maxsim::cuda

@@ -12,20 +12,22 @@ namespace {
 using Duration = CallWait::Clock::duration;
 using std::chrono::microseconds;
 
-// Four classes of work an octave: within one, times differ by less than the polling covers.
+// An octave of work has four classes: within one of them times differ by less than the polling covers.
 constexpr int kClassesOfOctave = 4;
 constexpr int kClasses = 64 * kClassesOfOctave;
 
-constexpr Duration kPollPastRest = microseconds(8);
-// Polling begins about this long before the end.
+// How long a call is polled for beyond the time that such calls have taken.
+constexpr Duration kPollBeyondSleep = microseconds(8);
+// Polling begins about this long before the end of the call.
 constexpr Duration kMargin = microseconds(4);
 // Sleeping costs two switches of context, and a processor that has slept begins slowly: calls of one query over a
 // thousand documents are polled for all the while.
-constexpr Duration kLeastRest = microseconds(30);
-// Calls of more than that lose nothing by waiting for the event.
-constexpr Duration kMostRest = microseconds(2000);
-// What waiting for an event takes longer than the call.
+constexpr Duration kLeastSleep = microseconds(30);
+// Calls that would be slept for longer than this lose nothing by waiting for the event.
+constexpr Duration kMostSleep = microseconds(2000);
+// Waiting for an event takes this much longer than the call.
 constexpr Duration kWakeUp = microseconds(25);
+// A sleep that was too long or too short changes by this much where nothing better is known.
 constexpr Duration kStep = microseconds(4);
 
 void Pause() {
@@ -49,6 +51,7 @@ void SleepUntil(CallWait::Clock::time_point time) {
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
+// Returns whether the results have arrived before `end`.
 bool PollUntil(CallArrival& arrival, CallWait::Clock::time_point end) {
   while (!arrival.IsComplete()) {
     if (CallWait::Clock::now() >= end) return false;
@@ -59,35 +62,36 @@ bool PollUntil(CallArrival& arrival, CallWait::Clock::time_point end) {
 
 }  // namespace
 
-CallWait::CallWait() : rests_(kClasses, Duration::zero()) {}
+CallWait::CallWait() : sleep_times_(kClasses, Duration::zero()) {}
 
-absl::Status CallWait::Wait(CallArrival& arrival, const Event& event, Clock::time_point begin, double work) {
-  if (mode_ == WaitMode::kEvent) return event.Wait();
-  if (mode_ == WaitMode::kPoll) {
+absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& event, Clock::time_point begin,
+                            double work) {
+  if (mode == WaitMode::kEvent) return event.Wait();
+  if (mode == WaitMode::kPoll) {
     return PollUntil(arrival, begin + std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
   }
-  const int place = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
-  Duration& rest = rests_[static_cast<size_t>(std::min(place, kClasses - 1))];
-  if (rest < kMostRest) {
-    if (rest >= kLeastRest) SleepUntil(begin + rest);
+  const int work_class = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
+  Duration& sleep = sleep_times_[static_cast<size_t>(std::min(work_class, kClasses - 1))];
+  if (sleep < kMostSleep) {
+    if (sleep >= kLeastSleep) SleepUntil(begin + sleep);
     if (arrival.IsComplete()) {
-      // Too long a rest, and perhaps by far. What the call took on the device says how far, unless it had to wait
-      // there.
+      // The sleep was too long, and perhaps by far. What the call took on the device says how far, unless it had to
+      // wait there.
       const Duration device_time = std::chrono::duration_cast<Duration>(arrival.DeviceTime());
-      rest = std::max(std::min(rest - std::min(rest, kStep), device_time), rest / 2);
+      sleep = std::max(std::min(sleep - std::min(sleep, kStep), device_time), sleep / 2);
       return absl::OkStatus();
     }
-    const Clock::time_point end = std::max(begin + std::max(rest, kLeastRest), Clock::now()) + kPollPastRest;
+    const Clock::time_point end = std::max(begin + std::max(sleep, kLeastSleep), Clock::now()) + kPollBeyondSleep;
     if (PollUntil(arrival, end)) {
-      // Not later than `end`: a thread that had to leave its processor says nothing of calls.
+      // The time counts as `end` at most: a thread that had to leave its processor says nothing of calls.
       const Duration took = std::min(Clock::now(), end) - begin;
-      rest = std::max(rest + (took - kMargin - rest) / 4, Duration::zero());
+      sleep = std::max(sleep + (took - kMargin - sleep) / 4, Duration::zero());
       return absl::OkStatus();
     }
   }
   absl::Status status = event.Wait();
-  rest =
-      std::min(std::max(Clock::now() - begin - kWakeUp, rest < kMostRest ? rest + kStep : Duration::zero()), kMostRest);
+  sleep = std::min(std::max(Clock::now() - begin - kWakeUp, sleep < kMostSleep ? sleep + kStep : Duration::zero()),
+                   kMostSleep);
   return status;
 }
 

@@ -1,4 +1,4 @@
-// The device's side of completion.h.
+// How kernels write results and times to pinned memory (completion.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,24 +7,26 @@
 
 namespace maxsim::cuda {
 
-// A store that nobody sees a part of, to the host's memory or the device's: volatile is relaxed, for the whole system.
-__device__ __forceinline__ void StoreWhole(void* place, uint64_t bits) {
-  *static_cast<volatile uint64_t*>(place) = bits;
+// Stores eight bytes, in the host's memory or the device's, so that nobody sees a part of them. A volatile store is a
+// relaxed one for the whole system.
+__device__ __forceinline__ void StoreWhole(void* to, uint64_t bits) { *static_cast<volatile uint64_t*>(to) = bits; }
+
+// Stores a result in one store.
+__device__ __forceinline__ void StoreResult(DeviceScored* to, float score, uint32_t position) {
+  StoreWhole(to, static_cast<uint64_t>(position) << 32 | __float_as_uint(score));
 }
 
-__device__ __forceinline__ void StoreResult(DeviceScored* place, float score, uint32_t position) {
-  StoreWhole(place, static_cast<uint64_t>(position) << 32 | __float_as_uint(score));
-}
-
+// Returns the device's clock in nanoseconds.
 __device__ __forceinline__ uint64_t GlobalTime() {
   uint64_t time;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
   return time;
 }
 
-__device__ __forceinline__ void NoteTime(uint64_t* place) { StoreWhole(place, GlobalTime()); }
+// Stores the time.
+__device__ __forceinline__ void NoteTime(uint64_t* to) { StoreWhole(to, GlobalTime()); }
 
-// Notes the time, by the grid's first thread alone, in a call's `times` that may be null.
+// Stores the time in a member of `times`, which may be null, where the thread is the grid's first.
 __device__ __forceinline__ void NoteTimeOnce(CallTimes* times, uint64_t CallTimes::*which) {
   if (times != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) NoteTime(&(times->*which));
 }

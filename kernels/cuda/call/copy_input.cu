@@ -11,10 +11,12 @@ namespace {
 
 constexpr int kThreads = 512;
 
+// Brings the offset's cache line into the L2 cache.
 __device__ __forceinline__ void Prefetch(const int64_t* offset) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(offset));
 }
 
+// Copies 16 bytes a thread.
 __global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ InputCopy copy, CallTimes* times) {
   LetNextGridStart();
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
@@ -22,7 +24,8 @@ __global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ In
   if (i < copy.bytes / sizeof(uint4)) {
     const uint4 piece = static_cast<const uint4*>(copy.pinned)[i];
     static_cast<uint4*>(copy.device)[i] = piece;
-    const uint32_t first = i * 4 - static_cast<uint32_t>(copy.ordinals / sizeof(uint32_t));  // huge before the lists
+    // The number of this thread's first ordinal in the lists wraps round to a huge one before they begin.
+    const uint32_t first = i * 4 - static_cast<uint32_t>(copy.ordinals / sizeof(uint32_t));
     if (copy.offsets != nullptr) {
       if (first < copy.num_ordinals) Prefetch(copy.offsets + piece.x);
       if (first + 1 < copy.num_ordinals) Prefetch(copy.offsets + piece.y);

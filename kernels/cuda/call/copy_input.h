@@ -1,4 +1,4 @@
-// A call's input on its way to the device without a copy engine.
+// Copies a call's input to the device without a copy engine.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,22 +10,22 @@
 
 namespace maxsim::cuda {
 
-// Loads the kernel's code.
+// Loads the kernel's code, so that the first call that needs it does not. Once a device.
 cudaError_t PrepareCopyInput();
 
 struct InputCopy {
-  const void* pinned;  // host memory
-  void* device;
-  size_t bytes;  // a multiple of 16
-  // Where the lists of candidates begin that are part of the input, a multiple of 16 bytes, and their elements.
+  const void* pinned;  // the input, [bytes] in pinned memory
+  void* device;        // output, [bytes]
+  size_t bytes;        // a multiple of 16
+  // The candidate lists in the input begin at byte `ordinals`, a multiple of 16, and have `num_ordinals` elements.
   size_t ordinals;
   size_t num_ordinals;
-  const int64_t* offsets;  // of the documents; null: they are not asked for
+  const int64_t* offsets;  // [num_documents + 1] in device memory, which are prefetched; null: nothing is
 };
 
-// Copies a call's input by a kernel: of little data it takes half the time that a copy engine does, and the next kernel
-// can start meanwhile. The offsets of listed documents are brought into the L2 cache on the way: what scores them reads
-// those first of all. Notes its times in `times`.
+// Starts a kernel that copies a call's input: it takes half the time of a copy engine where there is little data, and
+// the next kernel can start meanwhile. It also brings the offsets of listed documents into the L2 cache, because what
+// scores the documents reads those first of all. Notes input_begin and input_end in `times`, in pinned memory.
 cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -15,14 +15,14 @@ namespace {
 
 constexpr int kMaxThreads = 256;
 
-// Lets the next kernel begin, where it was launched so (sm_90).
+// Lets the next kernel of the CUDA stream begin where it was launched so (sm_90).
 __device__ __forceinline__ void AllowNextKernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// One round over `row` in shared memory, with all threads of the block.
+// Applies one round of the rotation to `row` in shared memory. All threads of the thread block call it.
 __device__ __forceinline__ void RotateOnce(const QuantizeParams& p, float* row, int round) {
   const int span = RotationSpan(p.dim), begin = RotationBegin(p.dim, round);
   for (int column = begin + threadIdx.x; column < begin + span; column += blockDim.x) {
@@ -45,6 +45,8 @@ __device__ __forceinline__ void RotateOnce(const QuantizeParams& p, float* row, 
   __syncthreads();
 }
 
+// Returns the largest magnitude of `row` to all threads of the thread block, which all call it. `of_warps` is room for
+// a number a warp in shared memory.
 __device__ __forceinline__ float LargestMagnitude(const QuantizeParams& p, const float* row, float* of_warps) {
   float largest = 0;
   for (int column = threadIdx.x; column < p.dim; column += blockDim.x) largest = fmaxf(largest, fabsf(row[column]));
@@ -74,7 +76,7 @@ __global__ void __launch_bounds__(kMaxThreads) QuantizeQueries(const __grid_cons
   const float largest = LargestMagnitude(p, row, of_warps);
   const bool nothing = largest < kMinQuantizedMagnitude;
   const float inverse = nothing ? 0.0f : __fdiv_rn(kLargest, largest);
-  // Four elements a thread and word.
+  // Each thread packs four elements into a word.
   const int pitch = p.operand_order != 0 ? StreamQueryPitch(p.row_bytes) : p.row_bytes;
   const int in_block = blockIdx.x % kQueryTileTokens;
   int8_t* const block = p.rows + static_cast<int64_t>(blockIdx.x - in_block) * pitch;

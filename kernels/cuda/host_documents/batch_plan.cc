@@ -6,7 +6,7 @@ namespace maxsim::cuda {
 
 int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity) {
   const int64_t last = std::min(num_documents, begin + capacity.documents);
-  // The first offset beyond the room; the documents before it are whole.
+  // This is the first offset beyond the room. The documents before it fit whole.
   const int64_t* const beyond =
       std::upper_bound(offsets + begin + 1, offsets + last + 1, offsets[begin] + capacity.rows);
   return std::max<int64_t>(beyond - offsets - 1, begin + 1);
@@ -33,7 +33,7 @@ bool ListPasses::AddPosition(int64_t position, const int64_t* offsets, const Bat
       pass.slots.push_back({document, pass.num_rows});
       pass.num_rows += offsets[document + size_t{1}] - offsets[document];
     }
-    places_[static_cast<size_t>(list.places_begin + position)] = 2 * found->second;
+    locations_[static_cast<size_t>(list.locations_begin + position)] = 2 * found->second;
   }
   if (pass.num_rows <= capacity.rows && static_cast<int64_t>(pass.slots.size()) * 2 <= capacity.documents) return true;
   pass.slots.resize(slots_before);
@@ -45,18 +45,18 @@ bool ListPasses::Plan(absl::Span<const Query> queries, const int64_t* offsets, c
   lists_.clear();
   list_of_query_.clear();
   num_passes_ = 0;
-  int64_t num_places = 0, longest = 0;
+  int64_t num_locations = 0, longest = 0;
   for (const Query& query : queries) {
     const auto known = std::find_if(lists_.begin(), lists_.end(), [&](const List& list) {
       return list.ordinals == query.ordinals && list.num_candidates == query.num_candidates;
     });
     list_of_query_.push_back(static_cast<size_t>(known - lists_.begin()));
     if (known != lists_.end()) continue;
-    lists_.push_back({query.ordinals, query.num_candidates, num_places});
-    num_places += query.num_candidates;
+    lists_.push_back({query.ordinals, query.num_candidates, num_locations});
+    num_locations += query.num_candidates;
     longest = std::max(longest, query.num_candidates);
   }
-  places_.resize(static_cast<size_t>(num_places));
+  locations_.resize(static_cast<size_t>(num_locations));
   if (longest == 0) return true;
   ListPass* pass = &NextPass(0);
   for (int64_t position = 0; position < longest; ++position) {

@@ -1,5 +1,5 @@
-// How documents that are not in the device's memory come there: in batches of bounded size, one while the one before it
-// is scored. Plain host code.
+// Plans how host documents come to the device: in document batches of bounded size, each while the one before it is
+// scored. This is plain host code.
 #pragma once
 
 #include <cstdint>
@@ -11,62 +11,69 @@
 
 namespace maxsim::cuda {
 
-// What a batch has room for.
+// BatchCapacity says what a batch has room for.
 struct BatchCapacity {
-  int64_t rows = 0;       // tokens
-  int64_t documents = 0;  // of a scan; of a list, which needs two offsets a document, half of it
+  int64_t rows = 0;  // rows, which are tokens
+  // Documents of a scan. A list's batch takes half as many, because it has two offsets a document.
+  int64_t documents = 0;
 };
 
 // Returns the end of the documents from `begin` on that fit one batch: at least begin + 1, at most `num_documents`. A
-// document alone must fit. `offsets` is [num_documents + 1].
+// document alone must fit. `offsets` is [num_documents + 1], in rows.
 int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity);
 
 // A document in a batch of a list.
 struct BatchSlot {
   uint32_t document = 0;
-  int64_t first_row = 0;  // in the batch
+  int64_t first_row = 0;  // counted from the begin of the pass's rows
 };
 
-// Candidates [first, end) of every list, whose documents fit one batch together. Each document is there once.
+// The candidates [first, end) of every list, whose documents fit one batch together. A document that several of them
+// name has one slot.
 struct ListPass {
   int64_t first = 0;
   int64_t end = 0;
-  int64_t num_rows = 0;
+  int64_t num_rows = 0;          // rows of all slots
   std::vector<BatchSlot> slots;  // in row order
 };
 
-// Plans the passes over the candidate lists of one call, and names candidates by their places. Keeps its memory from
-// call to call; not thread-safe.
+// Plans the passes over the candidate lists of one call, and names candidates by the locations of their documents in
+// the pass's batch. Keeps its memory from call to call. Not thread-safe.
 class ListPasses {
  public:
-  // Candidate p of a list is in the pass with first <= p < end. `queries` have lists, all of the same documents, whose
-  // `offsets` these are; queries with the same list share its places. False when the candidates at one position do not
-  // fit one batch together: fewer queries may. Borrows the lists until the next Plan.
+  // Plans `queries`, which have lists, all of the same documents, whose offsets [num_documents + 1] are `offsets`.
+  // Candidate p of a list is then in the pass with first <= p < end. Returns false when the candidates at one position
+  // do not fit one batch together, where fewer queries may fit. Borrows the lists until the next Plan.
   bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity);
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }
 
-  // In place of query i's ordinals: the even number 2 s for the document at slot s of the candidate's pass. A batch has
-  // two offsets a slot, first row and end, so that documents need not stand next to each other.
-  const uint32_t* places(size_t query) const { return places_.data() + lists_[list_of_query_[query]].places_begin; }
+  // Returns what stands for the ordinals of query i's list: for each candidate the location of its document, the even
+  // number 2 s where slot s of the candidate's pass has the document. A batch has two offsets a slot, the first row and
+  // the end, so that documents need not stand next to each other. Queries with the same list share its locations.
+  const uint32_t* locations(size_t query) const {
+    return locations_.data() + lists_[list_of_query_[query]].locations_begin;
+  }
 
  private:
   struct List {
     const uint32_t* ordinals;
     int64_t num_candidates;
-    int64_t places_begin;
+    int64_t locations_begin;  // where its locations begin in locations_
   };
 
+  // Begins a pass with the candidates from position `first` on.
   ListPass& NextPass(int64_t first);
-  // Adds every list's candidate at `position`; false when the pass has no room for them, and then it is as before.
+  // Adds every list's candidate at `position`. Returns false when the pass has no room for them, and leaves its slots
+  // as they were.
   bool AddPosition(int64_t position, const int64_t* offsets, const BatchCapacity& capacity, ListPass& pass);
 
-  std::vector<List> lists_;
-  std::vector<size_t> list_of_query_;
-  std::vector<uint32_t> places_;
-  std::vector<ListPass> passes_;  // more than num_passes_ are kept for their memory
+  std::vector<List> lists_;            // without repeats
+  std::vector<size_t> list_of_query_;  // by query, an index into lists_
+  std::vector<uint32_t> locations_;
+  std::vector<ListPass> passes_;  // more than num_passes_ are kept because their vectors have memory
   size_t num_passes_ = 0;
-  absl::flat_hash_map<uint32_t, uint32_t> slot_of_document_;  // of the pass being planned
+  absl::flat_hash_map<uint32_t, uint32_t> slot_of_document_;  // of the pass that is being planned
 };
 
 }  // namespace maxsim::cuda

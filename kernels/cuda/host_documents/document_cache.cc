@@ -7,16 +7,16 @@
 namespace maxsim::cuda {
 namespace {
 
-// Enough that making room loses little at once, few enough that long documents fit one.
+// So many segments are enough that making room loses little at once, and few enough that long documents fit one.
 constexpr int64_t kSegments = 32;
 
-// Documents that are remembered: some times as many as fit, of the shortest length that is worth it.
+// One missed document is remembered for so many bytes of the cache, which is some times as many documents as fit.
 constexpr int64_t kBytesOfMemory = 4096;
 constexpr size_t kLeastMemories = 1024;
 
 struct Fingerprint {
   size_t slot;
-  uint32_t tag;  // never 0
+  uint32_t tag;  // never 0, which is an empty slot
 };
 
 Fingerprint Of(const DocumentCache::Key& key, size_t slots) {
@@ -35,13 +35,13 @@ DocumentCache::DocumentCache(int64_t begin, int64_t capacity_bytes)
 
 void DocumentCache::Clear() {
   for (Segment& segment : segments_) segment.keys.clear();
-  places_.clear();
+  locations_.clear();
 }
 
 std::optional<int64_t> DocumentCache::Find(const Key& key) {
-  if (places_.empty()) return std::nullopt;
-  const auto found = places_.find(key);
-  if (found == places_.end()) return std::nullopt;
+  if (locations_.empty()) return std::nullopt;
+  const auto found = locations_.find(key);
+  if (found == locations_.end()) return std::nullopt;
   found->second.hit = true;
   segments_[found->second.segment].pass = pass_;
   return found->second.offset;
@@ -57,16 +57,17 @@ void DocumentCache::Remember(const Key& key) {
   missed_[fingerprint.slot] = fingerprint.tag;
 }
 
-// False while this pass reads what lies there.
+// Begins to write the next segment, whose documents go. Returns false, and does nothing, when this pass reads what lies
+// there.
 bool DocumentCache::NextSegment() {
   const auto next = static_cast<uint32_t>((current_ + 1) % segments_.size());
   Segment& segment = segments_[next];
   if (segment.pass == pass_) return false;
   if (!segment.keys.empty()) overwriting_pass_ = pass_;
   for (const Key& key : segment.keys) {
-    const auto place = places_.find(key);
-    if (place->second.hit) Remember(key);
-    places_.erase(place);
+    const auto location = locations_.find(key);
+    if (location->second.hit) Remember(key);
+    locations_.erase(location);
   }
   segment.keys.clear();
   current_ = next;
@@ -80,21 +81,21 @@ std::optional<int64_t> DocumentCache::Admit(const Key& key, int64_t bytes, int64
     Remember(key);
     return std::nullopt;
   }
-  const auto place = [&] {
+  const auto location = [&] {
     const int64_t first = begin_ + current_ * segment_bytes_ + end_;
     return (first + alignment - 1) / alignment * alignment;
   };
   const auto fits = [&](int64_t offset) { return offset + bytes <= begin_ + (current_ + 1) * segment_bytes_; };
-  int64_t offset = place();
+  int64_t offset = location();
   if (!fits(offset)) {
     if (bytes + alignment > segment_bytes_ || !NextSegment()) return std::nullopt;
-    offset = place();
+    offset = location();
   }
   end_ = offset + bytes - begin_ - current_ * segment_bytes_;
   Segment& segment = segments_[current_];
   segment.pass = pass_;
   segment.keys.push_back(key);
-  places_[key] = {offset, current_, false};
+  locations_[key] = {offset, current_, false};
   return offset;
 }
 

@@ -1,10 +1,10 @@
-// Which documents a region of device memory holds: hot ones of those that calls name by lists. Plain host code that
-// decides; others copy.
+// Decides which listed documents a region of device memory keeps. This is plain host code; DocumentTransfer copies what
+// was admitted.
 //
-// Policy: memory is written like a log, segment behind segment. A document is admitted when it is missed for the second
-// time within some time, so that one pass over many documents leaves the cache as it was, and the oldest segment makes
-// room for a new one. Documents that were hit since they were admitted are remembered when they go: their next miss
-// admits them.
+// The memory is written like a log, segment behind segment, and the oldest segment makes room for a new one. A document
+// is admitted when it is missed for the second time within some time, so that one pass over many documents leaves the
+// cache as it was. A document that was hit after it had been admitted is remembered when it goes, so that its next miss
+// admits it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace maxsim::cuda {
 // Not thread-safe.
 class DocumentCache {
  public:
-  // A document of any collection there is or was.
+  // A Key names a document of any host documents that there are or were.
   struct Key {
     uint64_t documents = 0;  // HostDocuments::id
     uint32_t ordinal = 0;
@@ -31,35 +31,39 @@ class DocumentCache {
     }
   };
 
-  // `capacity_bytes` from `begin` on, counted from wherever the offsets are wanted from. 0: nothing is ever held.
+  // The cache has `capacity_bytes` from byte `begin` on, counted from where its offsets are to count from. With 0 bytes
+  // it never holds anything.
   DocumentCache(int64_t begin, int64_t capacity_bytes);
 
-  // A pass is what the device reads together: nothing that a pass has found or admitted is overwritten by it.
+  // Begins a pass, which is what the device reads together: nothing that a pass has found or admitted is overwritten by
+  // that pass.
   void BeginPass() { ++pass_; }
 
-  // Forgets where every document lies: what was admitted may not have been copied.
+  // Forgets where every document lies. To be called when what was admitted may not have been copied.
   void Clear();
 
-  // Where the document lies; nullopt where it is not here.
+  // Returns the byte where the document lies, or nullopt when the cache does not hold it. A document that is found is
+  // hit.
   std::optional<int64_t> Find(const Key& key);
 
-  // After a miss: where to copy the document to, at a multiple of `alignment`; nullopt where it is not admitted.
+  // Decides after a miss. Returns the byte, a multiple of `alignment`, that the document of `bytes` is to be copied to,
+  // or nullopt when it is not admitted.
   std::optional<int64_t> Admit(const Key& key, int64_t bytes, int64_t alignment);
 
-  // True when this pass's admissions overwrite what passes before it may still be reading.
+  // Returns whether this pass's admissions overwrite what passes before it may still be reading.
   bool Overwrites() const { return overwriting_pass_ == pass_; }
 
-  size_t num_documents() const { return places_.size(); }
+  size_t num_documents() const { return locations_.size(); }
 
  private:
-  struct Place {
-    int64_t offset;
-    uint32_t segment;
-    bool hit;
+  struct Location {
+    int64_t offset;    // byte where the document lies
+    uint32_t segment;  // index into segments_
+    bool hit;          // whether it was found since it was admitted
   };
   struct Segment {
     std::vector<Key> keys;
-    uint64_t pass = 0;  // the last one that used it
+    uint64_t pass = 0;  // the last pass that found or admitted documents in it
   };
 
   bool WasMissed(const Key& key);
@@ -69,13 +73,13 @@ class DocumentCache {
   const int64_t begin_;
   const int64_t segment_bytes_;
   std::vector<Segment> segments_;
-  absl::flat_hash_map<Key, Place> places_;
-  uint32_t current_ = 0;
-  int64_t end_ = 0;  // of what is written in the current segment, from the segment's begin
-  uint64_t pass_ = 1;
-  uint64_t overwriting_pass_ = 0;
-  std::vector<uint32_t>
-      missed_;  // fingerprints of documents that were missed or hot, by hash; newer ones replace older
+  absl::flat_hash_map<Key, Location> locations_;
+  uint32_t current_ = 0;           // the segment that is being written
+  int64_t end_ = 0;                // bytes written of it
+  uint64_t pass_ = 1;              // number of the current pass
+  uint64_t overwriting_pass_ = 0;  // number of the last pass whose admissions overwrote documents
+  // Fingerprints of documents that were missed, or hit and gone, indexed by hash. A newer one replaces an older one.
+  std::vector<uint32_t> missed_;
 };
 
 }  // namespace maxsim::cuda

@@ -9,26 +9,27 @@
 namespace maxsim::cuda {
 namespace {
 
-// Offsets of a batch at most. In F16 with d = 128 it bounds batches of 128 MiB whose documents are shorter than 4
-// tokens.
+// A batch has at most so many offsets. In F16 with d = 128 that bounds batches of 128 MiB whose documents are shorter
+// than 4 tokens.
 constexpr int64_t kMaxBatchOffsets = int64_t{1} << 17;
 
-// Bytes of a pinned slot that files are read into.
+// The bytes of a pinned slot that files are read into.
 constexpr size_t kReadPartBytes = size_t{16} << 20;
 
-// Bytes of a row of the widest documents.
+// The bytes of a row of the widest documents.
 constexpr int64_t kMaxRowBytes = DeviceRowBytes(ScalarType::kF32, kMaxDim);
 
-// Thread blocks that copy to the cache.
+// So many thread blocks copy to the cache.
 constexpr int kKeepBlocks = 32;
 
+// Returns how many gather copies a document of `bytes` takes.
 int64_t NumCopies(int64_t bytes) { return (bytes + kGatherCopyBytes - 1) / kGatherCopyBytes; }
 
-// To come over and to be kept.
+// Returns the most gather copies of a batch. Every document may have to come over, and to be kept as well.
 int64_t MaxCopies(int64_t batch_bytes) { return 2 * (kMaxBatchOffsets / 2 + NumCopies(batch_bytes) + 1); }
 
-// Returns the place behind the copies.
-GatherCopy* AddChains(const uint8_t* from, uint8_t* to, int64_t bytes, GatherCopy* copies) {
+// Writes the copies of one document to `copies`. Returns the end of what it has written.
+GatherCopy* AddCopies(const uint8_t* from, uint8_t* to, int64_t bytes, GatherCopy* copies) {
   for (int64_t done = 0; done < bytes; done += kGatherCopyBytes) {
     *copies++ = {from + done, to + done, std::min(kGatherCopyBytes, bytes - done)};
   }
@@ -40,7 +41,7 @@ size_t TableBytes(int64_t batch_bytes) {
          static_cast<size_t>(MaxCopies(batch_bytes)) * sizeof(GatherCopy);
 }
 
-// Ranges of rows, of which those from number `first` on are wanted, `count` of them.
+// Sets `slice` to the part of `ranges` that has the rows number first .. first + count, counted from the ranges' begin.
 void Slice(absl::Span<const RowRange> ranges, int64_t first, int64_t count, std::vector<RowRange>& slice) {
   slice.clear();
   for (const RowRange& range : ranges) {
@@ -62,7 +63,8 @@ absl::StatusOr<std::unique_ptr<DocumentTransfer>> DocumentTransfer::Create(const
   return transfer;
 }
 
-// The cache is behind the batches. Each of these has a row more than it holds, which its first row may begin in.
+// The cache lies behind the batches. Each batch has room for one row more than it holds, because its first row begins
+// at a multiple of its documents' row_bytes.
 DocumentTransfer::DocumentTransfer(const Device* device, int64_t batch_bytes, int64_t cache_bytes)
     : device_(device), batch_bytes_(batch_bytes), cache_(2 * (batch_bytes + kMaxRowBytes), cache_bytes) {
   batches_[1].begin = batch_bytes + kMaxRowBytes;
@@ -89,12 +91,6 @@ DocumentTransfer::~DocumentTransfer() { Finish(); }
 void DocumentTransfer::Finish() {
   cache_.Clear();
   if (stream_.get() != nullptr) cudaStreamSynchronize(stream_.get());
-}
-
-size_t DocumentTransfer::device_bytes() const {
-  size_t bytes = arena_.bytes();
-  for (const Batch& batch : batches_) bytes += batch.tables.bytes();
-  return bytes;
 }
 
 BatchCapacity DocumentTransfer::CapacityFor(const HostDocuments& documents) const {
@@ -183,28 +179,29 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadRange(const HostDocuments& d
   return loaded;
 }
 
-// Fills slots_ and ranges_: where each slot is to be read, and the rows that have to come over. Returns their number.
-int64_t DocumentTransfer::PlaceSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
-                                     int64_t batch_row) {
+// Fills locations_, and ranges_ with the rows that have to come over. Returns the number of those rows. The first of
+// them goes to row `batch_row` of the arena.
+int64_t DocumentTransfer::LocateSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
+                                      int64_t batch_row) {
   const int64_t row_bytes = documents.row_bytes();
   int64_t num_rows = 0;
-  slots_.clear();
+  locations_.clear();
   ranges_.clear();
   for (const BatchSlot& slot : slots) {
     const int64_t* const offset = documents.offsets() + slot.document;
-    SlotPlace& place = slots_.emplace_back();
-    place.rows = {offset[0], offset[1] - offset[0]};
+    SlotLocation& location = locations_.emplace_back();
+    location.rows = {offset[0], offset[1] - offset[0]};
     const DocumentCache::Key key{documents.id(), slot.document};
     if (const std::optional<int64_t> found = cache_.Find(key)) {
-      place.hit = true;
-      place.first_row = *found / row_bytes;
+      location.hit = true;
+      location.first_row = *found / row_bytes;
       ++counts_.hits;
       continue;
     }
-    place.first_row = batch_row + num_rows;
-    place.admitted = cache_.Admit(key, place.rows.count * row_bytes, row_bytes);
-    num_rows += place.rows.count;
-    ranges_.push_back(place.rows);
+    location.first_row = batch_row + num_rows;
+    location.admitted = cache_.Admit(key, location.rows.count * row_bytes, row_bytes);
+    num_rows += location.rows.count;
+    ranges_.push_back(location.rows);
     ++counts_.misses;
   }
   counts_.bytes += num_rows * row_bytes;
@@ -217,13 +214,13 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadSlots(const HostDocuments& d
   Batch* batch = nullptr;
   MAXSIM_ASSIGN_OR_RETURN(batch, NextBatch(documents));
   const int64_t row_bytes = documents.row_bytes();
-  const int64_t missing_rows = PlaceSlots(documents, slots, FirstRow(*batch, row_bytes));
+  const int64_t missing_rows = LocateSlots(documents, slots, FirstRow(*batch, row_bytes));
   const bool gather =
       documents.tier() == Tier::kHost &&
       missing_rows * row_bytes < static_cast<int64_t>(ranges_.size()) * device_->link.copy_document_bytes;
-  // Pieces that come over the link, and behind them those that the cache keeps.
+  // The copies that come over the link stand before those that the cache keeps.
   int64_t num_gathered = 0, num_kept = 0;
-  for (const SlotPlace& slot : slots_) {
+  for (const SlotLocation& slot : locations_) {
     const int64_t copies = NumCopies(slot.rows.count * row_bytes);
     if (gather && !slot.hit) num_gathered += copies;
     if (slot.admitted.has_value()) num_kept += copies;
@@ -234,16 +231,16 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadSlots(const HostDocuments& d
   GatherCopy* gathered = tables.copies;
   GatherCopy* kept = tables.copies + num_gathered;
   for (size_t s = 0; s < slots.size(); ++s) {
-    const SlotPlace& slot = slots_[s];
+    const SlotLocation& slot = locations_[s];
     tables.offsets[2 * s] = slot.first_row;
     tables.offsets[2 * s + 1] = slot.first_row + slot.rows.count;
     if (scales) tables.scales[2 * s] = documents.scales()[slots[s].document];
-    uint8_t* const place = arena + slot.first_row * row_bytes;
+    uint8_t* const rows = arena + slot.first_row * row_bytes;
     const int64_t bytes = slot.rows.count * row_bytes;
     if (gather && !slot.hit) {
-      gathered = AddChains(documents.pinned_rows() + slot.rows.first * row_bytes, place, bytes, gathered);
+      gathered = AddCopies(documents.pinned_rows() + slot.rows.first * row_bytes, rows, bytes, gathered);
     }
-    if (slot.admitted.has_value()) kept = AddChains(place, arena + *slot.admitted, bytes, kept);
+    if (slot.admitted.has_value()) kept = AddCopies(rows, arena + *slot.admitted, bytes, kept);
   }
   MAXSIM_RETURN_IF_ERROR(CopyTables(*batch, tables));
   MAXSIM_RETURN_IF_ERROR(BringSlots(documents, tables, num_gathered, gather, *batch));
@@ -265,7 +262,7 @@ absl::Status DocumentTransfer::BringSlots(const HostDocuments& documents, const 
                      device_->link.gather_blocks, stream_.get()));
   }
   const int64_t row_bytes = documents.row_bytes();
-  for (const SlotPlace& slot : slots_) {
+  for (const SlotLocation& slot : locations_) {
     if (slot.hit) continue;
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
         arena_.as<uint8_t>() + slot.first_row * row_bytes, documents.pinned_rows() + slot.rows.first * row_bytes,
@@ -274,11 +271,12 @@ absl::Status DocumentTransfer::BringSlots(const HostDocuments& documents, const 
   return absl::OkStatus();
 }
 
-// Copies what was admitted from the batch to the cache: after the call has been let go on, for which it is nothing.
+// Starts to copy what was admitted from the batch to the cache. The call, which has been let go on, does not wait for
+// it.
 absl::Status DocumentTransfer::KeepAdmitted(const Tables& tables, int64_t first_copy, int64_t num_copies,
                                             const Batch& batch) {
   if (num_copies == 0) return absl::OkStatus();
-  // The pass before may still read what stood there.
+  // The batch before may still be scored from what stood there.
   if (cache_.Overwrites()) {
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream_.get(), batches_[next_].scored.get(), 0));
   }
@@ -286,7 +284,7 @@ absl::Status DocumentTransfer::KeepAdmitted(const Tables& tables, int64_t first_
   return MAXSIM_CUDA_STATUS(LaunchGather(copies + first_copy, num_copies, kKeepBlocks, stream_.get()));
 }
 
-// Reads ranges_, one behind the other, into the batch.
+// Reads the rows of ranges_ from the documents' file, one range behind the other, and starts to copy them to the batch.
 absl::Status DocumentTransfer::ReadRanges(const HostDocuments& documents, Batch& batch) {
   const int64_t row_bytes = documents.row_bytes();
   int64_t num_rows = 0;

@@ -1,5 +1,5 @@
-// Brings documents that are not in the device's memory into two batches there, alternately: while one is scored, the
-// next is on its way. Documents that lists name again and again stay in a cache beside the batches.
+// Brings host documents to the device, alternately into two document batches: while one is scored, the next is on its
+// way. Documents that lists name again and again stay in a cache beside the batches.
 #pragma once
 
 #include <array>
@@ -25,16 +25,16 @@ namespace maxsim::cuda {
 
 // What a transfer has brought over.
 struct TransferCounts {
-  int64_t bytes = 0;   // of rows that came over the link
-  int64_t hits = 0;    // documents of lists that were in the cache ...
-  int64_t misses = 0;  // ... and that were not
+  int64_t bytes = 0;   // bytes of rows that came over the link
+  int64_t hits = 0;    // listed documents that were in the cache
+  int64_t misses = 0;  // listed documents that were not in the cache
 };
 
-// Documents of a batch as scoring kernels take them.
+// A document batch as scoring kernels take it.
 struct DocumentBatch {
-  const CudaDocuments* memory = nullptr;  // the rows, of which offsets count; its own offsets mean nothing
-  const int64_t* offsets = nullptr;       // device memory
-  const float* scales = nullptr;          // device memory; null but for I8
+  const CudaDocuments* memory = nullptr;  // all rows of the transfer, which `offsets` count; it has no offsets itself
+  const int64_t* offsets = nullptr;       // in device memory, where LoadRange and LoadSlots say
+  const float* scales = nullptr;          // in device memory, where LoadRange and LoadSlots say; null but for I8
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
 };
@@ -42,54 +42,58 @@ struct DocumentBatch {
 // Brings the documents of one executor's calls over. Not thread-safe.
 class DocumentTransfer {
  public:
-  // `batch_bytes` of tokens a batch, at least those of the longest document that is ever loaded. On the current
-  // device, which `device` is.
+  // Allocates on `device`, which is the current one and must outlive the result. A batch has room for `batch_bytes` of
+  // rows, at least those of the longest document that is ever loaded, and the cache for `cache_bytes`.
+  // RESOURCE_EXHAUSTED when they do not fit.
   static absl::StatusOr<std::unique_ptr<DocumentTransfer>> Create(const Device* device, int64_t batch_bytes,
                                                                   int64_t cache_bytes);
+
+  // Waits for everything that was started.
   ~DocumentTransfer();
 
-  // Returns how many of such documents a batch takes.
+  // Returns how many rows and documents of this type and dimension a batch has room for.
   BatchCapacity CapacityFor(const HostDocuments& documents) const;
 
-  // Returns whether the kernels that need tensor maps can score such documents.
+  // Returns whether the kernels that need tensor maps can score documents of this type and dimension.
   bool HasMaps(const HostDocuments& documents) { return Describe(documents).maps() != nullptr; }
 
-  // Starts to bring documents begin .. end over, which fit a batch, and lets `consumer` wait for them. Offset and scale
-  // of document n are at index n - begin. Waits while both batches are in use. The result is valid until the call
-  // after the next.
+  // Starts to bring documents begin .. end over, which fit a batch, and lets the CUDA stream `consumer` wait for them.
+  // The offset and the scale of document n are at index n - begin. Blocks until the tables of the batch that is used
+  // anew have been copied. The result is valid until the second Load after this one. DATA_LOSS when the rows cannot be
+  // read.
   absl::StatusOr<DocumentBatch> LoadRange(const HostDocuments& documents, int64_t begin, int64_t end,
                                           cudaStream_t consumer);
 
-  // Starts to bring a list's documents over, as LoadRange does. Slot s has its offsets at 2 s and 2 s + 1, its scale at
-  // 2 s.
+  // Starts to bring the documents of `slots` over, which have `num_rows` rows, as LoadRange does. The document of slot
+  // s has its offsets at index 2 s and 2 s + 1, and its scale at 2 s.
   absl::StatusOr<DocumentBatch> LoadSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
                                           int64_t num_rows, cudaStream_t consumer);
 
-  // To be called when everything that reads the batch of the last Load has been launched on `consumer`.
+  // Lets the batch of the last Load be used anew once `consumer` has come so far. To be called when everything that
+  // reads the batch has been launched there.
   absl::Status Release(cudaStream_t consumer);
 
-  // Returns what came over the link, and documents of lists that did not have to, since the last call.
+  // Returns what came over since the last call of TakeCounts.
   TransferCounts TakeCounts() { return std::exchange(counts_, {}); }
 
-  // Waits for everything that was started, and empties the cache. After an error, before the documents' memory may go.
+  // Waits for everything that was started, and empties the cache. To be called after an error, before the documents'
+  // memory may go.
   void Finish();
 
   // Returns the event of the last batch's arrival.
   const Event& last_loaded() const { return LastBatch().loaded; }
 
-  size_t device_bytes() const;
-
  private:
   struct Batch {
-    int64_t begin = 0;         // of its rows in the arena
-    DeviceBuffer tables;       // offsets, scales, copies
-    PinnedBuffer host_tables;  // what they are copied from
-    Event tables_copied;
-    Event loaded;
-    Event scored;
+    int64_t begin = 0;         // byte of the arena where its rows begin
+    DeviceBuffer tables;       // offsets, gather copies, scales
+    PinnedBuffer host_tables;  // the same, where the host writes them
+    Event tables_copied;       // host_tables may be written again
+    Event loaded;              // its documents have come over
+    Event scored;              // nothing reads its documents any more
   };
 
-  // The tables of a batch with room for `offsets` offsets and `copies` copies.
+  // The tables of a batch: where they are in host_tables, and at which bytes they begin there and in `tables`.
   struct Tables {
     int64_t* offsets;
     float* scales;
@@ -101,7 +105,7 @@ class DocumentTransfer {
   absl::Status Allocate(int64_t cache_bytes);
   const CudaDocuments& Describe(const HostDocuments& documents);
   absl::StatusOr<Batch*> NextBatch(const HostDocuments& documents);
-  // The first row of the batch's, counted from the arena's begin.
+  // Returns the first row of the batch, counted from the arena's begin.
   static int64_t FirstRow(const Batch& batch, int64_t row_bytes) { return (batch.begin + row_bytes - 1) / row_bytes; }
   const Batch& LastBatch() const { return batches_[(next_ + batches_.size() - 1) % batches_.size()]; }
   Batch& LastBatch() { return batches_[(next_ + batches_.size() - 1) % batches_.size()]; }
@@ -110,14 +114,14 @@ class DocumentTransfer {
   absl::Status ReadRanges(const HostDocuments& documents, Batch& batch);
   absl::StatusOr<DocumentBatch> Loaded(Batch& batch, const Tables& tables, bool scales, cudaStream_t consumer);
 
-  // Where a slot's rows are to be read, and what has to be copied for it.
-  struct SlotPlace {
-    int64_t first_row = 0;  // in the arena
-    RowRange rows;          // of the documents
-    bool hit = false;
-    std::optional<int64_t> admitted;  // the row from which on it is to be kept
+  // SlotLocation says where the rows of a slot's document are read, and what has to be copied for them.
+  struct SlotLocation {
+    int64_t first_row = 0;            // the first row that kernels read, in the arena
+    RowRange rows;                    // the rows among those of all host documents
+    bool hit = false;                 // whether they are in the cache
+    std::optional<int64_t> admitted;  // byte of the arena from which on the cache is to keep them
   };
-  int64_t PlaceSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots, int64_t batch_row);
+  int64_t LocateSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots, int64_t batch_row);
   absl::Status BringSlots(const HostDocuments& documents, const Tables& tables, int64_t num_copies, bool gather,
                           Batch& batch);
   absl::Status KeepAdmitted(const Tables& tables, int64_t first_copy, int64_t num_copies, const Batch& batch);
@@ -126,15 +130,17 @@ class DocumentTransfer {
   const Device* const device_;
   const int64_t batch_bytes_;
   Stream stream_;
-  // Both batches and the cache: one array of rows, so that a call finds all of its documents from one address.
+  // The arena holds both batches and behind them the cache. It is one array of rows, so that a call finds all of its
+  // documents from one address.
   DeviceBuffer arena_;
   DocumentCache cache_;
-  TransferCounts counts_;
+  TransferCounts counts_;  // since the last TakeCounts
   std::array<Batch, 2> batches_;
-  size_t next_ = 0;
-  Uploader uploader_;  // of kDisk
-  std::vector<SlotPlace> slots_;
-  std::vector<RowRange> ranges_, slice_;  // that files are read from
+  size_t next_ = 0;                      // the batch that the next Load uses
+  Uploader uploader_;                    // brings rows over that are read from files
+  std::vector<SlotLocation> locations_;  // of the slots of the last LoadSlots
+  std::vector<RowRange> ranges_;         // the rows of the last Load that are not in the cache
+  std::vector<RowRange> slice_;          // the part of ranges_ that is being read
 };
 
 }  // namespace maxsim::cuda

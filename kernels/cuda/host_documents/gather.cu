@@ -8,10 +8,11 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr int kThreads = 1024;
-// Loads of a thread that are on their way together. A round trip over the link takes about 1.5 us, in which it could
-// carry 80 KB: a few thread blocks of this many loads keep it full.
+// A thread has so many loads on their way together. A round trip over the link takes about 1.5 us, in which the link
+// could carry 80 KB: a few thread blocks of so many loads keep it full.
 constexpr int kLoads = static_cast<int>(kGatherCopyBytes / (kThreads * sizeof(uint4)));
 
+// Makes the copies, each by one thread block: all loads of a copy are started before its first store.
 __global__ void __launch_bounds__(kThreads, 1) Gather(const GatherCopy* copies, int64_t num_copies) {
   for (int64_t i = blockIdx.x; i < num_copies; i += gridDim.x) {
     const GatherCopy copy = copies[i];

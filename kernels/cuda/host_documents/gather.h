@@ -7,21 +7,23 @@
 
 namespace maxsim::cuda {
 
-// A copy of `bytes` at `from` in pinned memory to `to` in device memory; both and `bytes` are multiples of 16.
+// A copy of `bytes` from `from`, in pinned or device memory, to `to`, in device memory. Both addresses and `bytes` are
+// multiples of 16, and `bytes` is at most kGatherCopyBytes.
 struct GatherCopy {
   const void* from;
   void* to;
   int64_t bytes;
 };
 
-// Bytes of a copy at most: what a thread block has on its way at a time.
+// A copy has at most so many bytes, which is what a thread block has on its way at a time.
 inline constexpr int64_t kGatherCopyBytes = int64_t{32} << 10;
 
-// Loads the kernel's code.
+// Loads the kernel's code, so that the first call that needs it does not. Once a device.
 cudaError_t PrepareGather();
 
-// Copies `num_copies` copies, described in device memory, by a kernel of `num_blocks` thread blocks that reads the
-// host's memory itself: copies of less than a megabyte each do not reach half of the link's rate.
+// Starts a kernel of at most `num_blocks` thread blocks that makes `num_copies` copies, described at `copies` in device
+// memory. It reads the host's memory itself: a copy engine does not reach half of the link's rate with copies of less
+// than a megabyte each. Does nothing where there are no copies.
 cudaError_t LaunchGather(const GatherCopy* copies, int64_t num_copies, int num_blocks, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -1,33 +1,39 @@
-// Calls over documents that are not in the device's memory: they come over in batches, each of which is scored while
-// the next is on its way. Scores of all batches gather in one array, and selection follows as ever.
-#include <algorithm>
-#include <vector>
+#include "kernels/cuda/host_documents/host_document_calls.h"
 
-#include "kernels/cuda/call/cuda_executor.h"
+#include <algorithm>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "kernels/cuda/call/score_launcher.h"
+#include "kernels/cuda/call/score_pass.h"
+#include "kernels/cuda/call/slice.h"
+#include "kernels/cuda/call/slice_capacity.h"
+#include "kernels/cuda/call/slice_input.h"
+#include "kernels/cuda/call/slice_results.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/stream.h"
 
 namespace maxsim::cuda {
 namespace {
 
-// An end of the scope waits for what copies from the documents, unless all of it was waited for.
-class FinishDocuments {
+// Waits at the end of a scope for everything that copies from the documents, unless all of it was waited for.
+class FinishTransfer {
  public:
-  explicit FinishDocuments(DocumentTransfer& stream) : stream_(stream) {}
-  ~FinishDocuments() {
-    if (!finished_) stream_.Finish();
+  explicit FinishTransfer(DocumentTransfer& transfer) : transfer_(transfer) {}
+  ~FinishTransfer() {
+    if (!finished_) transfer_.Finish();
   }
-  FinishDocuments(const FinishDocuments&) = delete;
-  FinishDocuments& operator=(const FinishDocuments&) = delete;
+  FinishTransfer(const FinishTransfer&) = delete;
+  FinishTransfer& operator=(const FinishTransfer&) = delete;
   void Finished() { finished_ = true; }
 
  private:
-  DocumentTransfer& stream_;
+  DocumentTransfer& transfer_;
   bool finished_ = false;
 };
 
-}  // namespace
-
-CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const DocumentBatch& batch, int64_t first, int64_t count) {
+// Returns the pass over the candidates first .. first + count of every query, which are in the batch.
+ScorePass PassOver(const DocumentBatch& batch, int64_t first, int64_t count) {
   return {.memory = batch.memory,
           .offsets = batch.offsets,
           .scales = batch.scales,
@@ -36,109 +42,135 @@ CudaExecutor::ScorePass CudaExecutor::ScorePass::Over(const DocumentBatch& batch
           .mean_tokens = batch.num_tokens / std::max<int64_t>(batch.num_documents, 1)};
 }
 
-absl::Status CudaExecutor::TopKOfHostDocuments(const HostDocuments& documents, absl::Span<const Query> queries,
-                                               absl::Span<std::vector<Scored>> results) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostDocumentCalls>> HostDocumentCalls::Create(const Device* device) {
+  std::unique_ptr<DocumentTransfer> transfer;
+  MAXSIM_ASSIGN_OR_RETURN(transfer,
+                          DocumentTransfer::Create(device, device->stream_block_bytes, device->document_cache_bytes));
+  return std::unique_ptr<HostDocumentCalls>(new HostDocumentCalls(std::move(transfer)));
+}
+
+absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocuments& documents,
+                                     absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results) {
   for (size_t done = 0; done < queries.size();) {
-    // Scans and lists each by themselves.
+    // Scans and lists run each by themselves.
     const bool lists = queries[done].ordinals != nullptr;
     size_t end = done + 1;
     while (end < queries.size() && (queries[end].ordinals != nullptr) == lists) ++end;
     const absl::Span<const Query> rest = queries.subspan(done, end - done);
-    size_t count = QueriesOfSlice(rest, documents.type(), documents.dim(), documents.num_documents(), capacity_);
+    size_t count =
+        QueriesOfSlice(rest, documents.type(), documents.dim(), documents.num_documents(), context.workspace.capacity);
     if (lists) {
-      MAXSIM_ASSIGN_OR_RETURN(count, RunLists(documents, rest.subspan(0, count), results.subspan(done, count)));
+      MAXSIM_ASSIGN_OR_RETURN(count, RunLists(context, documents, rest.first(count), results.subspan(done, count)));
     } else {
-      MAXSIM_RETURN_IF_ERROR(RunScan(documents, rest.subspan(0, count), results.subspan(done, count)));
+      MAXSIM_RETURN_IF_ERROR(RunScan(context, documents, rest.first(count), results.subspan(done, count)));
     }
     done += count;
   }
   return documents.Check();
 }
 
-absl::Status CudaExecutor::RunScan(const HostDocuments& documents, absl::Span<const Query> queries,
-                                   absl::Span<std::vector<Scored>> results) {
-  const BatchCapacity capacity = documents_in_->CapacityFor(documents);
-  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, queries, documents_in_->HasMaps(documents), /*join=*/false));
-  if (!input_.empty()) {
-    FinishDocuments documents_started(*documents_in_);
-    FinishOnError started(stream_.get());
-    MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
-    int64_t end = 0;
-    for (int64_t begin = 0; begin < documents.num_documents(); begin = end) {
-      end = EndOfBatch(documents.offsets(), begin, documents.num_documents(), capacity);
-      DocumentBatch batch;
-      MAXSIM_ASSIGN_OR_RETURN(batch, documents_in_->LoadRange(documents, begin, end, stream_.get()));
-      if (begin == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*batch.memory));
-      // Candidates are named by their numbers in the whole.
-      batch.offsets -= begin;
-      if (batch.scales != nullptr) batch.scales -= begin;
-      MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(batch, begin, end - begin)));
-      MAXSIM_RETURN_IF_ERROR(documents_in_->Release(stream_.get()));
-    }
-    MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults());
-    started.Finished();
-    documents_started.Finished();
-    MAXSIM_RETURN_IF_ERROR(AddTimings(documents_in_->last_loaded()));
+// Runs the planned slice, whose scores `score` starts: their batches come over and are scored.
+absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::FunctionRef<absl::Status()> score) {
+  context.trace.path = CallPath::kHostDocuments;
+  FinishTransfer documents_started(*transfer_);
+  FinishOnError started(context.workspace.stream.get());
+  MAXSIM_RETURN_IF_ERROR(CopyInput(context, nullptr));
+  MAXSIM_RETURN_IF_ERROR(score());
+  MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults(context));
+  started.Finished();
+  documents_started.Finished();
+  return AddStageSeconds(context, transfer_->last_loaded());
+}
+
+absl::Status HostDocumentCalls::RunScan(const CallContext& context, const HostDocuments& documents,
+                                        absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results) {
+  MAXSIM_RETURN_IF_ERROR(
+      PlanSlice(context, documents, queries, {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
+  if (!context.workspace.input.empty()) {
+    MAXSIM_RETURN_IF_ERROR(RunSlice(context, [&] { return ScoreScan(context, documents); }));
   }
-  GiveResults(results);
+  GiveResults(context.workspace, results);
   return absl::OkStatus();
 }
 
-// Returns how many of the queries it has run.
-absl::StatusOr<size_t> CudaExecutor::RunLists(const HostDocuments& documents, absl::Span<const Query> queries,
-                                              absl::Span<std::vector<Scored>> results) {
-  const BatchCapacity capacity = documents_in_->CapacityFor(documents);
+absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const HostDocuments& documents) {
+  const cudaStream_t stream = context.workspace.stream.get();
+  const BatchCapacity capacity = transfer_->CapacityFor(documents);
+  int64_t end = 0;
+  for (int64_t begin = 0; begin < documents.num_documents(); begin = end) {
+    end = EndOfBatch(documents.offsets(), begin, documents.num_documents(), capacity);
+    DocumentBatch batch;
+    MAXSIM_ASSIGN_OR_RETURN(batch, transfer_->LoadRange(documents, begin, end, stream));
+    if (begin == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(context.workspace, *batch.memory));
+    // Candidates are named by their ordinals among all documents.
+    batch.offsets -= begin;
+    if (batch.scales != nullptr) batch.scales -= begin;
+    MAXSIM_RETURN_IF_ERROR(ScoreLauncher(context).LaunchScores(PassOver(batch, begin, end - begin)));
+    MAXSIM_RETURN_IF_ERROR(transfer_->Release(stream));
+  }
+  return absl::OkStatus();
+}
+
+// Returns how many of the queries it has run, from the first on: as many as fit a document batch together.
+absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, const HostDocuments& documents,
+                                                   absl::Span<const Query> queries,
+                                                   absl::Span<std::vector<Scored>> results) {
+  const BatchCapacity capacity = transfer_->CapacityFor(documents);
   size_t count = queries.size();
   while (!list_passes_.Plan(queries.first(count), documents.offsets(), capacity)) count /= 2;
   if (count == 0) return absl::InternalError("a document does not fit a block, and was loaded all the same");
-  listed_.assign(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(count));
-  for (size_t i = 0; i < count; ++i) listed_[i].ordinals = list_passes_.places(i);
-  MAXSIM_RETURN_IF_ERROR(PlanSlice(documents, listed_, documents_in_->HasMaps(documents), /*join=*/false));
-  if (!input_.empty()) {
-    FinishDocuments documents_started(*documents_in_);
-    FinishOnError started(stream_.get());
-    MAXSIM_RETURN_IF_ERROR(CopyInput(nullptr));
-    for (const ListPass& pass : list_passes_.passes()) {
-      DocumentBatch batch;
-      MAXSIM_ASSIGN_OR_RETURN(batch, documents_in_->LoadSlots(documents, pass.slots, pass.num_rows, stream_.get()));
-      if (pass.first == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(*batch.memory));
-      MAXSIM_RETURN_IF_ERROR(LaunchScores(ScorePass::Over(batch, pass.first, pass.end - pass.first)));
-      MAXSIM_RETURN_IF_ERROR(documents_in_->Release(stream_.get()));
-    }
-    MAXSIM_RETURN_IF_ERROR(SelectAndCopyResults());
-    started.Finished();
-    documents_started.Finished();
-    MAXSIM_RETURN_IF_ERROR(AddTimings(documents_in_->last_loaded()));
+  by_location_.assign(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(count));
+  for (size_t i = 0; i < count; ++i) by_location_[i].ordinals = list_passes_.locations(i);
+  MAXSIM_RETURN_IF_ERROR(
+      PlanSlice(context, documents, by_location_, {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
+  if (!context.workspace.input.empty()) {
+    MAXSIM_RETURN_IF_ERROR(RunSlice(context, [&] { return ScoreLists(context, documents); }));
   }
-  GiveResults(results.first(count));
+  GiveResults(context.workspace, results.first(count));
   return count;
 }
 
-absl::Status CudaExecutor::AlignHostDocuments(const HostDocuments& documents, const Query& query,
-                                              absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
-  const BatchCapacity capacity = documents_in_->CapacityFor(documents);
-  const size_t room = std::min(AlignRoom(query), static_cast<size_t>(capacity.documents / 2));
+absl::Status HostDocumentCalls::ScoreLists(const CallContext& context, const HostDocuments& documents) {
+  const cudaStream_t stream = context.workspace.stream.get();
+  for (const ListPass& pass : list_passes_.passes()) {
+    DocumentBatch batch;
+    MAXSIM_ASSIGN_OR_RETURN(batch, transfer_->LoadSlots(documents, pass.slots, pass.num_rows, stream));
+    if (pass.first == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(context.workspace, *batch.memory));
+    MAXSIM_RETURN_IF_ERROR(ScoreLauncher(context).LaunchScores(PassOver(batch, pass.first, pass.end - pass.first)));
+    MAXSIM_RETURN_IF_ERROR(transfer_->Release(stream));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostDocumentCalls::Align(const CallContext& context, const Alignment& alignment,
+                                      const HostDocuments& documents, const Query& query,
+                                      absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
+  const cudaStream_t stream = context.workspace.stream.get();
+  const BatchCapacity capacity = transfer_->CapacityFor(documents);
+  const size_t most = std::min(alignment.DocumentsOfPart(), static_cast<size_t>(capacity.documents / 2));
   const size_t tokens = static_cast<size_t>(query.num_tokens);
   const int64_t* const offsets = documents.offsets();
   std::vector<BatchSlot> slots;
-  std::vector<uint32_t> places;
+  std::vector<uint32_t> locations;
   for (size_t begin = 0; begin < ordinals.size(); begin += slots.size()) {
     slots.clear();
     int64_t num_rows = 0;
-    for (const uint32_t ordinal : ordinals.subspan(begin, room)) {
+    for (const uint32_t ordinal : ordinals.subspan(begin, most)) {
       const int64_t length = offsets[ordinal + size_t{1}] - offsets[ordinal];
       if (num_rows + length > capacity.rows) break;
       slots.push_back({ordinal, num_rows});
       num_rows += length;
     }
-    places.resize(slots.size());
-    for (size_t s = 0; s < slots.size(); ++s) places[s] = static_cast<uint32_t>(2 * s);
-    FinishDocuments documents_started(*documents_in_);
+    locations.resize(slots.size());
+    for (size_t s = 0; s < slots.size(); ++s) locations[s] = static_cast<uint32_t>(2 * s);
+    FinishTransfer documents_started(*transfer_);
     DocumentBatch batch;
-    MAXSIM_ASSIGN_OR_RETURN(batch, documents_in_->LoadSlots(documents, slots, num_rows, stream_.get()));
-    MAXSIM_RETURN_IF_ERROR(AlignPart(ScorePass::Over(batch, 0, static_cast<int64_t>(slots.size())), query, places,
-                                     matches.subspan(begin * tokens, slots.size() * tokens)));
-    MAXSIM_RETURN_IF_ERROR(documents_in_->Release(stream_.get()));
+    MAXSIM_ASSIGN_OR_RETURN(batch, transfer_->LoadSlots(documents, slots, num_rows, stream));
+    MAXSIM_RETURN_IF_ERROR(alignment.RunPart(PassOver(batch, 0, static_cast<int64_t>(slots.size())), locations,
+                                             matches.subspan(begin * tokens, slots.size() * tokens)));
+    MAXSIM_RETURN_IF_ERROR(transfer_->Release(stream));
     documents_started.Finished();
   }
   return documents.Check();

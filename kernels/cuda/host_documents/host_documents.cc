@@ -10,8 +10,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// What one thread reads at a time: enough for the system call not to count, little enough for all threads to end
-// together.
+// One thread reads so many bytes at a time: enough that the system call does not count, and little enough that all
+// threads end together.
 constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 uint64_t NextId() {
@@ -22,7 +22,7 @@ uint64_t NextId() {
 }  // namespace
 
 HostDocuments::HostDocuments(const Device* device, ThreadPool* readers, const DocumentsView& view, Tier tier)
-    : id_(NextId()), device_(device), readers_(readers), tier_(tier), shape_(Shape::Of(view)), view_(view) {}
+    : LoadedDocuments(device), id_(NextId()), readers_(readers), tier_(tier), shape_(Shape::Of(view)), view_(view) {}
 
 MemoryNeed HostDocuments::BytesNeeded(const Shape& shape, Tier tier) {
   return tier == Tier::kHost ? MemoryNeed{.host_bytes = shape.total_bytes()} : MemoryNeed{};
@@ -63,8 +63,8 @@ absl::Status HostDocuments::ReadPart(const RowRange& rows, uint8_t* to) const {
     return absl::OkStatus();
   };
   if (source_bytes == target_bytes) return read(count * source_bytes, to);
-  // Packed rows go to the end of their place, and from there each to its own, first to last: a row's place ends where
-  // the rows that are still packed begin, or before.
+  // Packed rows are read to the end of the target, and from there each row goes to its own location, first to last: a
+  // row's location ends where the rows that are still packed begin, or before.
   uint8_t* packed = to + count * (target_bytes - source_bytes);
   MAXSIM_RETURN_IF_ERROR(read(count * source_bytes, packed));
   for (size_t i = 0; i < count; ++i, to += target_bytes, packed += source_bytes) {

@@ -1,4 +1,4 @@
-// Documents outside of the device's memory: in pinned host memory, or where a view's memory lies.
+// Host documents: documents outside of the device's memory, in pinned host memory or where a view's memory lies.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,32 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/loaded_documents.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/maxsim.h"
 #include "kernels/thread_pool.h"
 
 namespace maxsim::cuda {
 
-// Consecutive rows of documents.
+// RowRange names the consecutive rows first .. first + count of documents.
 struct RowRange {
   int64_t first = 0;
   int64_t count = 0;
 };
 
-// Immutable. Rows are as in device memory, DeviceRowBytes each, zeros behind the columns.
-class HostDocuments final : public Documents {
+// Immutable and thread-safe. Rows are as in device memory: DeviceRowBytes each, with zeros behind the columns.
+class HostDocuments final : public LoadedDocuments {
  public:
   using Shape = CudaDocuments::Shape;
 
   // `tier` is kHost, which copies the view, or kDisk, which holds on to `keep_alive`. The view must be valid.
-  // `device` and its pool must outlive the result. RESOURCE_EXHAUSTED when there is no pinned memory for it; DATA_LOSS
-  // when the view's source cannot be read.
+  // `device` and `readers` must outlive the result. RESOURCE_EXHAUSTED when there is no pinned memory for them;
+  // DATA_LOSS when the view's source cannot be read.
   static absl::StatusOr<std::unique_ptr<HostDocuments>> Load(const Device* device, ThreadPool* readers,
                                                              const DocumentsView& view, Tier tier,
                                                              std::shared_ptr<const void> keep_alive);
 
-  // What Load takes.
+  // Returns the memory that Load takes.
   static MemoryNeed BytesNeeded(const Shape& shape, Tier tier);
 
   ScalarType type() const override { return shape_.type; }
@@ -40,25 +41,25 @@ class HostDocuments final : public Documents {
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
   MemoryNeed memory() const override { return BytesNeeded(shape_, tier_); }
+  const HostDocuments* host() const override { return this; }
 
-  // A number that no other documents of the process have or had.
+  // Returns a number that no other host documents of the process have or had.
   uint64_t id() const { return id_; }
-  const Device* device() const { return device_; }
   const Shape& shape() const { return shape_; }
   Tier tier() const { return tier_; }
   int64_t row_bytes() const { return shape_.row_bytes(); }
   const int64_t* offsets() const { return view_.offsets; }  // [num_documents + 1]
-  const float* scales() const { return view_.scales; }      // [num_documents] of I8; others: null
+  const float* scales() const { return view_.scales; }      // [num_documents] of I8; null of other types
   uint64_t rotation_seed() const { return view_.rotation_seed; }
 
-  // kHost: all rows, which the device can read. kDisk: null.
+  // Returns all rows of kHost, in pinned memory that the device can read; null of kDisk.
   const uint8_t* pinned_rows() const { return rows_.as<uint8_t>(); }
 
-  // Copies the rows of the ranges, one behind the other, to `to`, with several threads. DATA_LOSS when they cannot be
-  // read. kDisk only.
+  // Copies the rows of the ranges, one behind the other, to `to`, with several threads, and waits for them. DATA_LOSS
+  // when they cannot be read. Only of kDisk.
   absl::Status ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const;
 
-  // OK when every row that was read so far was one that was loaded (MemorySource::Check).
+  // Returns OK when every row that was read so far was one that was loaded (MemorySource::Check).
   absl::Status Check() const { return view_.source == nullptr ? absl::OkStatus() : view_.source->Check(); }
 
  private:
@@ -67,12 +68,12 @@ class HostDocuments final : public Documents {
   absl::Status ReadPart(const RowRange& rows, uint8_t* to) const;
 
   const uint64_t id_;
-  const Device* const device_;
   ThreadPool* const readers_;
   const Tier tier_;
   const Shape shape_;
-  DocumentsView view_;  // kHost: of what is here; its tokens are null
-  std::shared_ptr<const void> keep_alive_;
+  DocumentsView view_;                      // of kHost it shows offsets_ and scales_, and its tokens are null
+  std::shared_ptr<const void> keep_alive_;  // owns the view's memory of kDisk
+  // These are what kHost copied from the view; kDisk leaves them empty.
   PinnedBuffer rows_;
   std::vector<int64_t> offsets_;
   std::vector<float> scales_;

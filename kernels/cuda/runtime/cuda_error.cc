@@ -29,7 +29,7 @@ absl::StatusCode CodeOf(cudaError_t error) {
   }
 }
 
-// "kernels/cuda/runtime/stream.cc" of whatever path the compiler was given.
+// Returns the path from "kernels/" on, as "kernels/cuda/runtime/stream.cc", of whatever path the compiler was given.
 std::string_view ShortPath(std::string_view file) {
   const size_t begin = file.rfind("kernels/");
   return begin == std::string_view::npos ? file : file.substr(begin);
@@ -39,7 +39,7 @@ std::string_view ShortPath(std::string_view file) {
 
 absl::Status CudaStatus(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();  // or a later launch that works would be blamed for it
+  cudaGetLastError();  // A later launch that works would be blamed for the error otherwise.
   const std::string_view path = ShortPath(file);
   return absl::Status(CodeOf(error),
                       absl::StrCat("CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ") in ", call,

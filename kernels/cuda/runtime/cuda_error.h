@@ -1,4 +1,4 @@
-// From CUDA's errors to absl::Status: the message carries the call, its place, and CUDA's name and text.
+// Turns CUDA's errors into absl::Status. The message carries the call, its file and line, and CUDA's name and text.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,13 +10,14 @@
 
 namespace maxsim::cuda {
 
-// OK, RESOURCE_EXHAUSTED (out of memory), INTERNAL (a call that was wrong, after which the device still works) or
-// UNAVAILABLE (everything else: the device or its context is lost, and no later call can succeed).
+// Returns the status of `error`: OK, RESOURCE_EXHAUSTED when memory ran out, INTERNAL when the call was wrong and the
+// device still works, or UNAVAILABLE for everything else: the device or its context is lost, and no later call can
+// succeed. Clears CUDA's last error.
 absl::Status CudaStatus(cudaError_t error, const char* call, const char* file, int line);
 
 }  // namespace maxsim::cuda
 
-// The status of a CUDA call or of a launcher that returns cudaError_t.
+// Evaluates to the status of a CUDA call or of a launcher that returns cudaError_t.
 #define MAXSIM_CUDA_STATUS(call) ::maxsim::cuda::CudaStatus((call), #call, __FILE__, __LINE__)
 
 // Returns from the function when `expression`, an absl::Status, is not OK.
@@ -28,7 +29,7 @@ absl::Status CudaStatus(cudaError_t error, const char* call, const char* file, i
 #define MAXSIM_RETURN_IF_CUDA_ERROR(call) MAXSIM_RETURN_IF_ERROR(MAXSIM_CUDA_STATUS(call))
 
 // Assigns the value of `expression`, an absl::StatusOr, to `target`, or returns its status.
-// NOLINTBEGIN(bugprone-macro-parentheses): a target is assigned to
+// NOLINTBEGIN(bugprone-macro-parentheses): a target that is assigned to takes no parentheses.
 #define MAXSIM_ASSIGN_OR_RETURN(target, expression) \
   do {                                              \
     auto maxsim_or = (expression);                  \

@@ -1,4 +1,4 @@
-// One CUDA device as the backend, its executors and its documents share it: number, limits and health.
+// One CUDA device, as the backend, its executors and its documents share it: its number, limits and health.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace maxsim::cuda {
 
-// Remembers the first error after which a device cannot answer any more. Thread-safe.
+// DeviceHealth remembers the first error after which a device cannot answer any more. Thread-safe.
 class DeviceHealth {
  public:
-  // Passes `status` on; an UNAVAILABLE one is kept for Get, unless an earlier one is there.
+  // Returns `status`. Keeps it for Get when it is UNAVAILABLE and the first one that is.
   absl::Status Note(absl::Status status);
 
-  // OK, or the first UNAVAILABLE status that was noted.
+  // Returns OK, or the first UNAVAILABLE status that was noted.
   absl::Status Get() const;
 
  private:
@@ -27,23 +27,27 @@ class DeviceHealth {
   absl::Status first_lost_;
 };
 
+// Immutable once the backend has opened it, but for its health.
 struct Device {
-  int ordinal = 0;
+  int ordinal = 0;  // CUDA's number of the device
   std::string name;
   int compute_major = 0;
   int compute_minor = 0;
   size_t memory_bytes = 0;
-  int64_t cache_bytes = 0;  // of the L2 cache
+  int64_t cache_bytes = 0;  // bytes of the L2 cache
   DeviceLimits limits;
-  bool overlap = true;  // kernels round the scoring overlap: what PrepareSelect and PrepareAddPartials have left of it
-  int64_t stream_block_bytes = 0;    // CudaOptions'
-  int64_t document_cache_bytes = 0;  // the same
-  std::unique_ptr<ThreadPool> readers;
-  LinkProfile link;  // measured where there are blocks
+  // Whether kernels round the scoring may start while the kernel before them drains. PrepareSelect and
+  // PrepareAddPartials clear it where they may not.
+  bool overlap = true;
+  int64_t stream_block_bytes = 0;       // CudaOptions::stream_block_bytes
+  int64_t document_cache_bytes = 0;     // CudaOptions::document_cache_bytes
+  std::unique_ptr<ThreadPool> readers;  // CudaOptions::reader_threads
+  LinkProfile link;                     // measured where stream_block_bytes is not 0
   DeviceHealth health;
 };
 
-// Makes a device the calling thread's current one, and the one before current again at the end.
+// CurrentDevice makes a device the calling thread's current one, and makes the one before current again at the end of
+// the scope.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int ordinal);
@@ -51,11 +55,11 @@ class CurrentDevice {
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;
 
-  // Whether the switch worked.
+  // Returns whether the switch worked.
   const absl::Status& status() const { return status_; }
 
  private:
-  int previous_ = -1;  // -1: nothing to restore
+  int previous_ = -1;  // the device to restore; -1: none
   absl::Status status_;
 };
 

@@ -8,8 +8,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// Adds to an allocation's error what was wanted. An allocation that failed leaves its error behind for
-// cudaGetLastError, where a later launch would find it.
+// Adds to an allocation's error what was wanted. Also clears CUDA's last error, which a failed allocation leaves behind
+// and a later launch would find.
 absl::Status Explain(const absl::Status& status, size_t bytes, absl::string_view purpose) {
   cudaGetLastError();
   std::string free_text;

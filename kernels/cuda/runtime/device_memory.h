@@ -1,4 +1,4 @@
-// Device memory and pinned host memory, owned.
+// Owners of device memory and of pinned host memory.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace maxsim::cuda {
 
-// Device memory of the device that was current at Allocate. Move-only. Aligned to 256 bytes.
+// Owns memory of the device that was current at Allocate, aligned to 256 bytes. Move-only.
 class DeviceBuffer {
  public:
-  // `purpose` names the memory in the error: RESOURCE_EXHAUSTED with the bytes wanted and the bytes free. Zero bytes
-  // are allowed and give a null pointer.
+  // Allocates `bytes`. Zero bytes are allowed and give a null pointer. RESOURCE_EXHAUSTED, with the bytes wanted and
+  // the bytes free, when they are not there; `purpose` names the memory in the error.
   static absl::StatusOr<DeviceBuffer> Allocate(size_t bytes, absl::string_view purpose);
 
   DeviceBuffer() = default;
@@ -39,9 +39,10 @@ class DeviceBuffer {
   size_t bytes_ = 0;
 };
 
-// Page-locked host memory that the device copies from and to at full speed. Move-only.
+// Owns page-locked host memory, which the device reads and writes itself and copies at full speed. Move-only.
 class PinnedBuffer {
  public:
+  // Allocates `bytes`, as DeviceBuffer::Allocate does.
   static absl::StatusOr<PinnedBuffer> Allocate(size_t bytes, absl::string_view purpose);
 
   PinnedBuffer() = default;

@@ -1,4 +1,4 @@
-// A CUDA event, owned: a point in a stream that a thread can wait for, and whose time is known.
+// The owner of a CUDA event: a point in a CUDA stream that a thread can wait for, and whose time is known.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,10 +14,11 @@ namespace maxsim::cuda {
 // Move-only. Created on the current device.
 class Event {
  public:
-  // kWait: to be waited for; its end raises an interrupt, which delays what follows in the stream by a microsecond or
-  // two. kTime: for its time alone; who waits for it spins.
+  // An event of kWait is waited for asleep: it raises an interrupt, which delays what follows in the CUDA stream by a
+  // microsecond or two. An event of kTime is for its time alone: who waits for it spins.
   enum class Use : uint8_t { kWait, kTime };
 
+  // Creates an event that was never recorded.
   static absl::StatusOr<Event> Create(Use use = Use::kWait);
 
   Event() = default;
@@ -30,16 +31,17 @@ class Event {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
+  // Moves the event behind everything that was started on `stream` before.
   absl::Status Record(cudaStream_t stream);
 
-  // Waits for the work recorded before, asleep where that is what the event is for. An event never recorded counts as
-  // done.
+  // Waits until the CUDA stream has come to the event, asleep where the event is of kWait. An event that was never
+  // recorded counts as done. Returns the error of the work before it.
   absl::Status Wait() const;
 
-  // For cudaStreamWaitEvent.
+  // Returns CUDA's handle, for cudaStreamWaitEvent.
   cudaEvent_t get() const { return event_; }
 
-  // Seconds from `start` to this event, both done.
+  // Returns the seconds from `start` to this event. Both must be done.
   absl::StatusOr<double> SecondsSince(const Event& start) const;
 
  private:

@@ -1,6 +1,6 @@
-// Programmatic dependent launch (sm_90 on): a kernel starts while the grid before it in the stream still drains, sets
-// itself up, and waits where it first needs what that grid has written. Saves one to two microseconds a kernel. The
-// wide scoring kernels do without: ptxas would serialise their wgmma.
+// Programmatic dependent launch (sm_90 on): a kernel starts while the grid before it in the CUDA stream still drains,
+// sets itself up, and waits where it first needs what that grid has written. This saves one to two microseconds a
+// kernel. The wide scoring kernels do without it, because ptxas would serialise their wgmma.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +9,8 @@
 
 namespace maxsim::cuda {
 
-// Waits until all grids before this one in the stream have ended and all that they wrote can be seen. To be called by
-// every thread before it reads or writes anything that they touch. A kernel that does not call it is not ordered at all
+// Waits until all grids before this one in the CUDA stream have ended and all that they wrote can be seen. Every thread
+// calls it before it reads or writes anything that they touch. A kernel that does not call it is not ordered at all
 // when it is launched by LaunchOverlapping.
 __device__ __forceinline__ void WaitForEarlierGrids() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -18,8 +18,9 @@ __device__ __forceinline__ void WaitForEarlierGrids() {
 #endif
 }
 
-// Lets the next grid of the stream start as soon as all blocks of this one have called this (or ended) and there is
-// room. For grids whose blocks all run at once; blocks that still queue would have to share with the next grid's.
+// Lets the next grid of the CUDA stream start as soon as all thread blocks of this one have called this, or ended, and
+// there is room. It is for grids whose thread blocks all run at once; those that still queue would have to share with
+// the next grid's.
 __device__ __forceinline__ void LetNextGridStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,10 +1,11 @@
-// Launching a kernel with an error that is its own.
+// Launches kernels so that a returned error is that of the launch.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace maxsim::cuda {
 
+// Describes a launch without attributes.
 inline cudaLaunchConfig_t LaunchConfig(dim3 grid, dim3 threads, size_t shared_bytes, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
@@ -14,8 +15,8 @@ inline cudaLaunchConfig_t LaunchConfig(dim3 grid, dim3 threads, size_t shared_by
   return config;
 }
 
-// What `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does, without asking cudaGetLastError for the error:
-// that also returns those of the thread's earlier calls, for other devices too.
+// Does what `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does, and returns its error. It does not ask
+// cudaGetLastError, which also returns errors of the thread's earlier calls, for other devices too.
 template <class... Params, class... Args>
 cudaError_t LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes, cudaStream_t stream,
                          const Args&... args) {

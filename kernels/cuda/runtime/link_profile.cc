@@ -15,13 +15,14 @@
 namespace maxsim::cuda {
 namespace {
 
-// Long enough for what starts and ends a measurement not to count: more than a millisecond.
+// A sample takes more than a millisecond, so that what starts and ends a measurement does not count.
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 constexpr int kRounds = 2;
 
-// More thread blocks are taken only where they are so much faster: they are taken from the kernels that score.
+// More thread blocks gather only where they are so much faster, because the kernels that score go without them.
 constexpr double kWorthMore = 1.02;
 
+// Memory, a CUDA stream and events to measure with.
 class Sample {
  public:
   absl::Status Allocate() {
@@ -33,21 +34,23 @@ class Sample {
     constexpr size_t kCopies = kSampleBytes / kGatherCopyBytes;
     MAXSIM_ASSIGN_OR_RETURN(copies_, DeviceBuffer::Allocate(kCopies * sizeof(GatherCopy), "measuring the link"));
     std::memset(host_.as(), 0, kSampleBytes);
-    // Every other copy first, so that no two neighbours follow each other.
+    // Every other copy comes first, so that no two neighbours follow each other.
     std::vector<GatherCopy> copies;
     for (size_t i = 0; i < kCopies; ++i) {
-      const size_t place = (i * 2 + (i * 2 >= kCopies ? 1 : 0)) % kCopies * kGatherCopyBytes;
-      copies.push_back({host_.as<uint8_t>() + place, device_.as<uint8_t>() + i * kGatherCopyBytes, kGatherCopyBytes});
+      const size_t offset = (i * 2 + (i * 2 >= kCopies ? 1 : 0)) % kCopies * kGatherCopyBytes;
+      copies.push_back({host_.as<uint8_t>() + offset, device_.as<uint8_t>() + i * kGatherCopyBytes, kGatherCopyBytes});
     }
     return MAXSIM_CUDA_STATUS(
         cudaMemcpy(copies_.as(), copies.data(), kCopies * sizeof(GatherCopy), cudaMemcpyHostToDevice));
   }
 
+  // Returns the rate of gathering by `blocks` thread blocks, in bytes a second.
   absl::StatusOr<double> Gather(int blocks) {
     return Rate(
         [&] { return LaunchGather(copies_.as<GatherCopy>(), kSampleBytes / kGatherCopyBytes, blocks, stream_.get()); });
   }
 
+  // Returns the rate of copies of `piece_bytes` each, in bytes a second.
   absl::StatusOr<double> Copy(int64_t piece_bytes) {
     return Rate([&] {
       cudaError_t error = cudaSuccess;
@@ -60,7 +63,7 @@ class Sample {
   }
 
  private:
-  // Bytes a second, of the fastest round.
+  // Returns the bytes a second of the fastest round of what `start` starts.
   absl::StatusOr<double> Rate(absl::FunctionRef<cudaError_t()> start) {
     double best = 0;
     for (int round = 0; round <= kRounds; ++round) {

@@ -3,6 +3,7 @@
 #include "kernels/cuda/runtime/cuda_error.h"
 
 namespace maxsim::cuda {
+
 void RepeatedLaunch::Forget() {
   if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
   graph_ = nullptr;

@@ -1,5 +1,5 @@
-// Launches that are often the same as the last time: after a while they are one launch of a CUDA graph, which is done 2
-// us earlier.
+// Launches that are often the same as the last time. After a while they become one launch of a CUDA graph, which is
+// done 2 us earlier.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace maxsim::cuda {
 
-// Not thread-safe. Not copyable: owns the graph.
+// Owns the graph, so that it is not copyable. Not thread-safe.
 class RepeatedLaunch {
  public:
   RepeatedLaunch() = default;
@@ -21,14 +21,15 @@ class RepeatedLaunch {
   RepeatedLaunch(const RepeatedLaunch&) = delete;
   RepeatedLaunch& operator=(const RepeatedLaunch&) = delete;
 
-  // Starts alike, with no others between, after which there is a graph: making one takes as long as several of them.
+  // There is a graph after so many starts that are alike, with no others between: making a graph takes as long as
+  // several starts.
   static constexpr int kStartsBefore = 16;
 
-  // Starts on `stream`, which must not be capturing, what `launch` starts there: kernels that are the same wherever
-  // `key` is. Where no graph can be made, without one.
+  // Starts on `stream`, which must not be capturing, what `launch` starts there: kernels that are the same where `key`
+  // is the same. Where no graph can be made it calls `launch`. Returns the error of `launch`.
   absl::Status Start(cudaStream_t stream, absl::Span<const uint8_t> key, absl::FunctionRef<absl::Status()> launch);
 
-  // Whether the last start was one of the graph.
+  // Returns whether the last start replayed the graph.
   bool last_was_graph() const { return last_was_graph_; }
 
  private:
@@ -36,9 +37,9 @@ class RepeatedLaunch {
   absl::Status Replay(cudaStream_t stream, absl::FunctionRef<absl::Status()> launch);
   void Forget();
 
-  std::vector<uint8_t> last_key_;  // of the last start; empty: it was the graph's
-  int num_alike_ = 0;              // such starts, one after the other
-  std::vector<uint8_t> graph_key_;
+  std::vector<uint8_t> last_key_;   // the key of the last start; empty where that replayed the graph
+  int num_alike_ = 0;               // starts of that key, one after the other
+  std::vector<uint8_t> graph_key_;  // the key of graph_
   cudaGraphExec_t graph_ = nullptr;
   bool last_was_graph_ = false;
 };

@@ -1,4 +1,4 @@
-// A CUDA stream, owned.
+// The owner of a CUDA stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,9 +9,10 @@
 
 namespace maxsim::cuda {
 
-// Move-only. Created on the current device; does not synchronise with the legacy default stream.
+// Move-only. Does not synchronise with the legacy default stream.
 class Stream {
  public:
+  // Creates a CUDA stream on the current device.
   static absl::StatusOr<Stream> Create();
 
   Stream() = default;
@@ -32,8 +33,8 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// Waits at the end of a scope for everything that was started on a stream, unless told that somebody did: an error must
-// not leave copies from memory that is about to be used again.
+// Waits at the end of a scope for everything that was started on a CUDA stream, unless Finished was called: an error
+// must not leave copies from memory that is about to be used again.
 class FinishOnError {
  public:
   explicit FinishOnError(cudaStream_t stream) : stream_(stream) {}
@@ -43,6 +44,7 @@ class FinishOnError {
   FinishOnError(const FinishOnError&) = delete;
   FinishOnError& operator=(const FinishOnError&) = delete;
 
+  // Says that everything has been waited for.
   void Finished() { finished_ = true; }
 
  private:

@@ -1,4 +1,4 @@
-// Copies large host arrays to the device through two pinned slots: while one travels, the next is filled.
+// Copies large host arrays to the device through two pinned slots: while one travels, the other is filled.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@
 
 namespace maxsim::cuda {
 
-// Move-only; not thread-safe. All copies of one uploader go to one stream.
+// Move-only. Not thread-safe. All copies of one uploader go to one CUDA stream.
 class Uploader {
  public:
   // `slot_bytes` is the size of each pinned slot, at least one row (16 KiB).
@@ -23,33 +23,33 @@ class Uploader {
 
   Uploader() = default;
 
-  // Copies `num_rows` rows of `source_row_bytes` to rows of `target_row_bytes` (at least as many, at most the slot),
-  // the difference filled with zeros. `source` may be pageable; it has been read when the call returns, and the copy is
-  // done when `stream` is.
+  // Copies `num_rows` rows of `source_row_bytes` at `source` to rows of `target_row_bytes` at `target` in device
+  // memory, which are at least as wide and at most a slot, and fills the difference with zeros. `source` may be
+  // pageable; it has been read when this returns, and the copy is done when `stream` has come so far.
   absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
                         size_t target_row_bytes, cudaStream_t stream);
 
-  // Copies `num_rows` rows of `row_bytes`, which `fill` writes: `count` of them from number `first` on, to pinned
-  // memory at `to`.
+  // Copies `num_rows` rows of `row_bytes` to `target` in device memory. `fill` writes the rows first .. first + count
+  // to pinned memory at `to`; an error of it ends the copy and is returned.
   absl::Status CopyFilled(int64_t num_rows, size_t row_bytes,
                           absl::FunctionRef<absl::Status(int64_t first, int64_t count, uint8_t* to)> fill, void* target,
                           cudaStream_t stream);
 
-  // Copies `bytes` unchanged.
+  // Copies `bytes` from `source`, which may be pageable, to `target` in device memory, as CopyRows does.
   absl::Status CopyBytes(const void* source, size_t bytes, void* target, cudaStream_t stream);
 
  private:
   struct Slot {
     PinnedBuffer buffer;
-    Event free;  // the last copy out of the buffer
+    Event free;  // the last copy out of the buffer is done
   };
 
-  // The next slot, once its last copy is done.
+  // Returns the next slot. Waits until its last copy is done.
   absl::StatusOr<Slot*> NextSlot();
   absl::Status Send(Slot& slot, size_t bytes, void* target, cudaStream_t stream);
 
   std::array<Slot, 2> slots_;
-  size_t next_ = 0;
+  size_t next_ = 0;  // the slot that NextSlot returns next
 };
 
 }  // namespace maxsim::cuda

@@ -1,4 +1,4 @@
-// Both kinds of CallQueue against a server that misbehaves as told, over real connections.
+// Tests both kinds of CallQueue against a server that misbehaves as it is told, over real connections.
 #include "client/call_queue.h"
 
 #include <atomic>
@@ -44,7 +44,7 @@ class CallQueueTest : public testing::TestWithParam<bool> {
     return sessions() ? MakeSessionQueue(*channels, options) : MakeCallQueue(*channels, options);
   }
 
-  // Statuses by tag, until `count` answers are there.
+  // Takes answers until there are `count`, and returns their statuses by tag.
   static std::map<uint64_t, absl::Status> Take(CallQueue& queue, size_t count) {
     std::map<uint64_t, absl::Status> statuses;
     CallQueue::Answer answer;
@@ -159,7 +159,7 @@ TEST_P(CallQueueTest, AnUnusedQueueCloses) {
 INSTANTIATE_TEST_SUITE_P(Kinds, CallQueueTest, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Sessions" : "Calls"; });
 
-// A server whose streams answer as `answer` says.
+// Is a server whose streams answer as `answer` says.
 class OddStreams : public v1::Reranker::Service {
  public:
   using Answer =

@@ -1,4 +1,4 @@
-// A client of several servers: all get calls, and one that goes away costs none.
+// Tests a client of several servers: all get calls, and one that goes away costs none.
 #include <atomic>
 #include <memory>
 #include <set>
@@ -26,7 +26,8 @@ class ClientReplicasTest : public testing::Test {
     options_.target = absl::StrCat("ipv4:", first_->target(), ",", second_->target());
   }
 
-  // Calls until both servers have had one: a connection comes up in its own time, and calls go to those that are up.
+  // Calls until both servers have had a call: a connection comes up in its own time, and calls go to the servers that
+  // are connected.
   static void CallUntilBothAnswer(Client& client, const test::FakeServer& a, const test::FakeServer& b) {
     const int before_a = a.num_reranks, before_b = b.num_reranks;
     const absl::Time limit = absl::Now() + kReplicaLimit;
@@ -103,7 +104,7 @@ TEST_F(ClientReplicasTest, ACallQueueUsesAllToo) {
   EXPECT_GE(second_->num_reranks, 5);
 }
 
-// One address, as before there was a choice: one connection a channel, and a server that comes back is found.
+// With one address each channel is one connection, and a server that comes back is found.
 TEST(ClientOfOneServerTest, EachChannelIsOneConnection) {
   test::FakeServer server;
   Mutex mutex;

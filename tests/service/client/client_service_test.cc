@@ -1,4 +1,4 @@
-// The client against a server that misbehaves as told, over real connections.
+// Tests the client against a server that misbehaves as it is told, over real connections.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -136,7 +136,7 @@ TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
   EXPECT_LE(left_ms, 401);
 }
 
-// A port that a server may take.
+// Returns a port on which nobody listens, and that a server may take.
 int PortOfNobody() {
   const test::FakeServer probe;
   return probe.port();
@@ -183,12 +183,12 @@ TEST(ClientServiceTest, AChangeOfCollectionsGivesUpOnAServerThatIsNotThere) {
   const absl::Time start = absl::Now();
   EXPECT_EQ(client->ReloadCollection({}).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
-  // Whichever comes first: that the connection is refused, or that the time is over.
+  // The connection is refused or the time is over, whichever comes first.
   EXPECT_THAT(client->ReloadCollection({}, {.timeout = absl::Milliseconds(20)}).status().code(),
               ::testing::AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded));
 }
 
-// Every kind of call that a Client makes, once.
+// Returns every kind of call that a Client makes, once.
 std::vector<std::pair<std::string, std::function<void(Client&)>>> EveryKindOfCall() {
   return {
       {"Rerank", [](Client& client) { EXPECT_TRUE(client.Rerank(Request("r")).ok()); }},
@@ -348,7 +348,7 @@ TEST(ClientAsyncTest, CancelReachesTheServer) {
   call.Cancel();
   done.WaitForNotification();
   EXPECT_TRUE(cancelled_there.WaitForNotificationWithTimeout(absl::Seconds(20)));
-  call.Cancel();  // of a call that is over: nothing
+  call.Cancel();  // the call is over, so that nothing happens
   CallHandle().Cancel();
 }
 
@@ -363,7 +363,8 @@ TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
         done.Notify();
       });
   while (server.num_reranks == 0) absl::SleepFor(absl::Milliseconds(1));
-  absl::SleepFor(absl::Milliseconds(50));  // into the wait; if not, Cancel ends the attempt, which is right as well
+  // A call that does not wait yet has its attempt ended by Cancel, which is right as well.
+  absl::SleepFor(absl::Milliseconds(50));
   const absl::Time start = absl::Now();
   call.Cancel();
   done.WaitForNotification();
@@ -424,7 +425,7 @@ TEST(RerankSessionTest, TimeoutAndCancelEndTheStream) {
   session->Cancel();
   EXPECT_FALSE(session->Receive(answer));
   EXPECT_EQ(session->Finish().code(), absl::StatusCode::kCancelled);
-  client->OpenSession()->Cancel();  // abandoned without Finish
+  client->OpenSession()->Cancel();  // the session is abandoned without Finish
 }
 
 }  // namespace

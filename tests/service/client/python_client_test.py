@@ -347,7 +347,7 @@ class PythonClientTest(unittest.TestCase):
         def parts(version):
             return [int(number) for number in version.split(".")[:3]]
 
-        # What they check when they are imported; those of older generators check nothing.
+        # Newer generated code checks versions when it is imported; that of older generators checks nothing.
         messages = (self.stubs / "maxsim" / "v1" / "rerank_pb2.py").read_text()
         wanted = re.search(r"ValidateProtobufRuntimeVersion\(\s*\S+,\s*(\d+),\s*(\d+),\s*(\d+)", messages)
         self.assertEqual(wanted is not None, "ValidateProtobufRuntimeVersion(" in messages)

@@ -1,4 +1,4 @@
-// maxsim-loadtest against a whole server in this process: what one counts, the other has counted too.
+// Tests maxsim-loadtest against a whole server in this process: what one counts, the other has counted, too.
 #include "loadtest/loadtest.h"
 
 #include <atomic>
@@ -34,7 +34,7 @@ class LoadtestServiceTest : public testing::Test {
     server_ = std::make_unique<RunningServer>(change, std::move(backend));
   }
 
-  // Runs the load tester over the server's string ids; its JSON is left in report_.
+  // Runs the load tester over the server's string ids, and leaves its JSON in report_.
   int Run(std::vector<std::string> arguments) {
     for (const std::string& flag :
          {std::string("--target"), server_->grpc_address(), std::string("--collection"), std::string("corpus"),
@@ -63,7 +63,8 @@ class LoadtestServiceTest : public testing::Test {
             .value_or(0));
   }
 
-  // The server counts an answer before it is sent, so at once; a stream's end may come later.
+  // The server counts an answer before it is sent, so that its count is there at once; the end of a stream may be
+  // counted later.
   void ExpectCountsAgree(const std::string& method) const {
     const json& whole = report_["whole_run"];
     EXPECT_EQ(whole["answered"], Counted(method, "OK"));
@@ -72,7 +73,7 @@ class LoadtestServiceTest : public testing::Test {
               whole["answered"].get<int64_t>() + whole["rejected"].get<int64_t>() + whole["errors"].get<int64_t>());
   }
 
-  // The machine that runs tests may be too busy for the load tester to keep up; that is not what fails.
+  // The machine that runs tests may be too busy for the load tester to keep up, which is no failure of the test.
   static bool Fine(int exit_code) { return exit_code == kExitOk || exit_code == kExitClientBound; }
 
   test::TemporaryFolder folder_;
@@ -96,7 +97,7 @@ TEST_F(LoadtestServiceTest, AClosedLoopAndTheServerCountTheSame) {
   EXPECT_LE(report_["server_us"]["total_p50"], report_["latency_us"]["p50"]) << "the server's part of the time";
   EXPECT_GT(report_["client_cpu_s"], 0);
   EXPECT_THAT(out_.str(), HasSubstr("closed loop, 4 requests under way"));
-  // An answered one may not have been followed yet.
+  // An answered request may not have been followed by the next one yet.
   EXPECT_THAT(err_.str(), ContainsRegex("in flight [1-4]\n"));
 }
 
@@ -147,7 +148,7 @@ TEST_F(LoadtestServiceTest, EveryKindOfRequestIsAnsweredRight) {
   }
 }
 
-// A backend that takes this long for a request: a call for each of the collection's 26 shards.
+// Returns a backend that takes this long for a request, which is a call for each of the collection's 26 shards.
 std::unique_ptr<FakeBackend> SlowBackend(absl::Duration duration) {
   auto backend = std::make_unique<FakeBackend>();
   backend->OnTopK([duration](absl::Span<const Query>) {
@@ -173,7 +174,7 @@ TEST_F(LoadtestServiceTest, RejectionsShowAndAreNoErrors) {
 }
 
 TEST_F(LoadtestServiceTest, ErrorsEndInTheReportAndInTheExitCode) {
-  std::atomic<int> calls{0};  // outlives the server
+  std::atomic<int> calls{0};  // declared first, since it must outlive the server
   auto backend = std::make_unique<FakeBackend>();
   backend->OnTopK([&calls](absl::Span<const Query>) {
     return ++calls % 100 == 0 ? absl::InternalError("a bad call") : absl::OkStatus();
@@ -189,7 +190,7 @@ TEST_F(LoadtestServiceTest, ErrorsEndInTheReportAndInTheExitCode) {
 
 TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
   Serve(
-      [](config::Config* config) {  // 100 requests a second at most
+      [](config::Config* config) {  // at most 100 requests a second
         config->engine.num_lanes = 1;
         config->batching.max_batch_queries = 1;
       },
@@ -205,7 +206,7 @@ TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
   EXPECT_LE(held, 100);
   bool failed_above = false;
   for (const json& step : report_["steps"]) {
-    // Requests that are refused there or time out are no failure.
+    // Requests that are refused or time out in steps above the rate that holds are no failure.
     failed_above |= !step["held"] && step["rate"] > held;
   }
   EXPECT_TRUE(failed_above);
@@ -226,7 +227,7 @@ TEST_F(LoadtestServiceTest, ASweepThatFindsNoRateFails) {
 
 TEST_F(LoadtestServiceTest, ASweepThatIsEndedSaysThatItDidNotConverge) {
   Serve();
-  // 11 requests are the first step and the one before it, 20 more the second.
+  // The first 11 requests are the first step and the one before it, and 20 more the second.
   std::atomic<bool> ended = false;
   std::thread stopper([this, &ended] {
     while (!ended && Counted("Rerank", "OK") < 20) absl::SleepFor(absl::Milliseconds(5));
@@ -295,7 +296,7 @@ TEST_F(LoadtestServiceTest, PreparingIsEndedToo) {
 TEST_F(LoadtestServiceTest, AServerThatWantsACertificateIsShownOne) {
   if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no openssl program to make certificates";
   const auto file = [this](const std::string& name) { return folder_ / name; };
-  for (const char* name : {"server", "client"}) {  // each its own authority
+  for (const char* name : {"server", "client"}) {  // each certificate is its own authority
     const std::string command = absl::StrCat(
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=", name,
         " -addext subjectAltName=IP:127.0.0.1 -keyout ", file(absl::StrCat(name, ".key")), " -out ",

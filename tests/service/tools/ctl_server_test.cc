@@ -1,4 +1,5 @@
-// The programs together, as a user runs them: maxsim-shard builds a collection, maxsimd serves it, maxsimctl asks.
+// Tests the programs together, as a user runs them: maxsim-shard builds a collection, maxsimd serves it, maxsimctl
+// asks.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -20,13 +21,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Token matrices, texts and judgements of a collection and its queries.
+// Holds token matrices, texts and judgements of a collection and its queries.
 struct Data {
   std::string folder, documents;
   std::string operator/(const std::string& name) const { return folder + "/" + name; }
 };
 
-// The bundled collection, or nothing where the test does not run from the repository or a bundle.
+// Returns the folder of the bundled collection, or "" where the test does not run from the repository or a bundle.
 std::string DemoFolder() { return std::filesystem::exists("demo/tokens.npy") ? "demo" : ""; }
 
 std::string CranfieldFolder() {
@@ -66,7 +67,7 @@ class CtlServerTest : public ::testing::Test {
     return RunProgram("maxsimctl", arguments, {{"MAXSIM_SERVER", server.address()}});
   }
 
-  // Arguments that name a data set's queries.
+  // Returns arguments that name a data set's queries.
   static std::vector<std::string> Queries(const Data& data, const std::string& command, std::vector<std::string> more) {
     std::vector<std::string> arguments = {command, "--query-lengths", data / "query_lengths.npy"};
     arguments.push_back(command == "verify" || command == "evaluate" ? "--queries" : "--query");
@@ -93,7 +94,7 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   const std::string best = answer["results"][0]["id"];
   EXPECT_TRUE(answer["results"][0]["payload"].contains("text"));
 
-  // Documents asked by id, worst first and one unknown, have these scores to the last bit.
+  // Documents that are asked for by id, worst first and one unknown, have these scores to the last bit.
   std::string ids = "no-such-document";
   for (int i = 4; i >= 0; --i) ids += "," + answer["results"][i]["id"].get<std::string>();
   run = Ctl(server, Queries(demo, "rerank", {"--ids", ids, "--json"}));
@@ -110,7 +111,7 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("document  " + best), HasSubstr("won of the score"), HasSubstr("\033[48;5;")));
 
-  // 0: the whole collection; of more than the 150 documents that there are, all are drawn.
+  // A sample of 0 is the whole collection. Of a sample of more than the 150 documents that there are, all are drawn.
   for (const auto& [asked, drawn, results] : {std::tuple{"0", 0, 100}, {"40", 40, 40}, {"1000", 150, 100}}) {
     run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", asked, "--json"}));
     EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
@@ -163,7 +164,7 @@ TEST_F(CtlServerTest, TheBundledCollectionInI8) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("the sum over 12 query tokens"));
 
-  // Its files are not those of the source, which has another storage.
+  // The files of the copy are not those of the source, which has another storage.
   run = Ctl(server, Queries(demo, "verify", {"--sample", "1", "--path", collection_}));
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, AllOf(HasSubstr("has storage i8"), HasSubstr("has f16")));
@@ -204,7 +205,7 @@ TEST_F(CtlServerTest, VerifyCatchesFilesThatDifferFromWhatIsServed) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
-  // Shapes and ids stay, with one document's vectors in another's place: the halves of the token array are swapped.
+  // The halves of the token array are swapped, so that shapes and ids stay while a document has another one's vectors.
   const std::string other = folder_ / "other";
   std::string tokens;
   {

@@ -1,4 +1,4 @@
-// maxsimctl's commands against a server that answers what it is told.
+// Tests maxsimctl's commands against a server that answers what it is told.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -42,7 +42,7 @@ class CtlTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directory(folder_);
-    // float32 [2, 8] of halves
+    // The array is float32 [2, 8], and every element is a half.
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 8), }";
     header.resize(128 - 10 - 1, ' ');
     header.push_back('\n');
@@ -318,7 +318,8 @@ TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
     RunMaxsimctl(arguments, {.out = out, .err = err});
     return err.str();
   };
-  // TLS asked of a plain port, on a machine that may lack root certificates, and nothing to check a certificate by.
+  // TLS is asked of a plain port, on a machine that may lack root certificates and has nothing to check a certificate
+  // by.
   constexpr char kNoCertificate[] = "no root certificates could be read";
   EXPECT_THAT(
       error({"--server", server_.target(), "--tls", "--timeout", "2", "info"}),
@@ -326,7 +327,7 @@ TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
   std::ofstream(Path("none.pem")) << "none\n";
   EXPECT_THAT(error({"--server", server_.target(), "--tls", "--tls-ca", Path("none.pem"), "--timeout", "2", "info"}),
               AllOf(HasSubstr(kNoCertificate), Not(HasSubstr("start one"))));
-  // A port that closes every connection at once, as a TLS port does to what is no handshake.
+  // This port closes every connection at once, as a TLS port does to what is no handshake.
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
   socklen_t length = sizeof(address);
@@ -522,7 +523,7 @@ TEST_F(CtlTest, EvaluateMatchesHandComputation) {
   const Outcome run = Run(
       {"evaluate", "--queries", Path("q.npy"), "--queries-jsonl", Path("texts.jsonl"), "--qrels", Path("qrels.tsv")});
   EXPECT_EQ(run.code, 0) << run.err;
-  // doc-a at rank 2: 3 / log2(3) over 3 + 1 / log2(3).
+  // With doc-a at rank 2 the value is 3 / log2(3) over 3 + 1 / log2(3).
   EXPECT_EQ(run.out,
             "measure     server\n"
             "nDCG@10     0.5213\n"
@@ -546,7 +547,7 @@ TEST_F(CtlTest, EvaluateSaysWhichJudgementsAreOfNoUse) {
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("warning: 1 of 2 judged documents are not in the collection passages\n"));
   EXPECT_EQ(request_.missing_policy(), v1::MISSING_POLICY_REPORT);
-  // Where ids are integers, a text is none of them.
+  // Where ids are integers, a text is not one of them.
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
   EXPECT_THAT(Run(arguments).err, HasSubstr("warning: 2 of 2 judged documents"));
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_STRING);

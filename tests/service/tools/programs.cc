@@ -19,7 +19,7 @@
 namespace maxsim::client {
 namespace {
 
-constexpr absl::Duration kStartLimit = absl::Seconds(120);  // generous: sanitizers on a busy machine
+constexpr absl::Duration kStartLimit = absl::Seconds(120);  // generous, for sanitizers on a busy machine
 constexpr absl::Duration kStopLimit = absl::Seconds(60);
 
 std::string ReadAll(const std::string& path) {
@@ -27,7 +27,7 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Starts a program with its output in files. -1 when it cannot be started.
+// Starts a program with its output in files. Returns its process id, or -1 when it cannot be started.
 pid_t Spawn(const std::string& path, const std::vector<std::string>& arguments, const std::string& out,
             const std::string& err, const std::map<std::string, std::string>& extra) {
   std::vector<std::string> variables;
@@ -93,7 +93,7 @@ TemporaryFolder::~TemporaryFolder() {
 ServerProcess::ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {"--grpc.address", "127.0.0.1:0", "--http.address",     "127.0.0.1:0",
                                         "--backend",      "cpu",         "--server.port_file", folder_ / "ports"};
-  // Nothing balances load between these servers, so nothing needs the time to notice.
+  // Nothing balances load between these servers, so that nothing needs the delay to notice the stop.
   arguments.insert(arguments.end(), {"--server.shutdown_delay", "0s"});
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   for (const std::string& collection : collections) {

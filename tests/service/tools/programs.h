@@ -9,11 +9,12 @@
 
 namespace maxsim::client {
 
-// The program `name` in $MAXSIM_BIN_DIR, or else in bin/ beside this test's folder. "" where it is not.
+// Returns the path of the program `name` in $MAXSIM_BIN_DIR, or else in bin/ beside this test's folder, or "" where it
+// is not there.
 std::string ProgramPath(const std::string& name);
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + the signal's number for a program that one ended
+  int exit_code = -1;  // 128 + the signal's number for a program that a signal ended
   std::string out, err;
 };
 
@@ -21,7 +22,7 @@ struct ProgramResult {
 ProgramResult RunProgram(const std::string& name, const std::vector<std::string>& arguments,
                          const std::map<std::string, std::string>& environment = {});
 
-// A folder that goes with the object.
+// Makes a folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -34,7 +35,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A maxsimd on free ports of this machine, on the CPU backend, stopped with SIGTERM by the destructor.
+// Runs maxsimd on free ports of this machine, on the CPU backend. The destructor stops it with SIGTERM.
 class ServerProcess {
  public:
   // Waits until the server is ready. `collections` are NAME=PATH; `flags` are more flags of maxsimd.

@@ -1,4 +1,4 @@
-// Small parts: messages, sizes, UTF-8, checksums, the progress line.
+// Tests what makes text: messages, sizes, UTF-8, checksums.
 #include "base/text.h"
 
 #include <string>
@@ -17,13 +17,14 @@ TEST(TextTest, QuotesOfUntrustedTextAreShortAndPrintable) {
   EXPECT_LT(Quote(std::string(100000, 'x')).size(), 100);
   EXPECT_EQ(Quote("caf\xc3\xa9"), "\"caf\xc3\xa9\"");
   EXPECT_EQ(Quote("caf\xc3"), "\"caf?\"");
-  // U+009B begins an escape sequence on some terminals, U+007F is none that shows; U+00A0 and later do.
+  // U+009B begins an escape sequence on some terminals, and U+007F shows nothing. U+00A0 and later characters are
+  // printed.
   EXPECT_EQ(Printable("a\xc2\x9b"
                       "31mb\x7f\xc2\x80\xc2\x9f",
                       100),
             "a?31mb???");
   EXPECT_EQ(Printable("\xc2\xa0\xc3\x9b", 100), "\xc2\xa0\xc3\x9b");
-  // Cut between characters.
+  // A text is cut between characters.
   EXPECT_EQ(Printable("abc\xc3\xa9", 4), "abc...");
   EXPECT_EQ(Printable("abc\xc3\xa9", 5), "abc\xc3\xa9");
 }
@@ -41,7 +42,7 @@ TEST(Utf8Test, AcceptsExactlyWellFormedText) {
 }
 
 TEST(ChecksumTest, IsXxh3Of128BitsInCanonicalOrder) {
-  // XXH3_128bits of the empty input, from the algorithm's own test vectors.
+  // This is XXH3_128bits of the empty input, from the algorithm's own test vectors.
   Checksum checksum;
   EXPECT_EQ(checksum.Format(), "xxh3-128:99aa06d3014798d86001c324468d497f");
   EXPECT_TRUE(IsChecksum(checksum.Format()));

@@ -428,7 +428,7 @@ class TimeAllTest(unittest.TestCase):
     def test_a_benchmark_that_fails_leaves_the_results_that_there_are(self):
         earlier = results([row(peers={FLASH: 0.5})])
         compare_peers.save(earlier, str(self.path))
-        pathlib.Path(str(self.path) + ".bench").write_text("{}")  # of a run that was interrupted
+        pathlib.Path(str(self.path) + ".bench").write_text("{}")  # left by a run that was interrupted
         options = argparse.Namespace(
             **vars(self.options), bench="false", bench_args=[], shapes="goals", inputs=".", sweep_rows=0
         )

@@ -1,4 +1,4 @@
-// Shapes of the GPU benchmark: their names, lengths and lists.
+// Tests the shapes of the GPU benchmark: their names, lengths and lists.
 #include "bench/kernels/gpu_shapes.h"
 
 #include <gmock/gmock.h>

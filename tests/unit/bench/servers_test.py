@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "bench" / "serving" / "cases"))
 
 import servers  # noqa: E402
 
-# A process with a name that needs care, whose only thread works until it is ended.
+# This process has a name that needs care, and its only thread works until it is ended.
 BUSY = """
 import pathlib
 pathlib.Path("/proc/self/comm").write_text("a (busy) one")

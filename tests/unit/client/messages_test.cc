@@ -39,7 +39,8 @@ TEST(MessagesTest, HalvesKeepTheirType) {
 
 TEST(MessagesTest, ContradictorySizesReadNothingBeyondTheSpan) {
   const std::vector<uint16_t> values(8);
-  EXPECT_TRUE(MakeTokens(v1::DATA_TYPE_F32, values, 4).data().empty());  // would be twice the span's bytes
+  // The span has half of the bytes that these rows would.
+  EXPECT_TRUE(MakeTokens(v1::DATA_TYPE_F32, values, 4).data().empty());
   EXPECT_EQ(MakeTokens(v1::DATA_TYPE_F16, values, 0).num_tokens(), 0);
   const v1::TokenMatrix ragged = MakeTokens(v1::DATA_TYPE_F16, values, 3);  // 8 values are not rows of 3
   EXPECT_EQ(ragged.data().size(), 16);
@@ -48,7 +49,7 @@ TEST(MessagesTest, ContradictorySizesReadNothingBeyondTheSpan) {
 
 TEST(MessagesTest, AStringOfBytesIsMovedNotCopied) {
   std::string bytes(4096, 'x');
-  const auto memory = reinterpret_cast<uintptr_t>(bytes.data());  // to be compared, and not read
+  const auto memory = reinterpret_cast<uintptr_t>(bytes.data());  // compared, and never read
   v1::Query query = MakeQuery(MakeTokens(v1::DATA_TYPE_F16, 16, 128, std::move(bytes)));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(query.tokens().data().data()), memory);
 }
@@ -70,7 +71,7 @@ TEST(MessagesTest, CandidatesKeepOrderAndRepeats) {
   EXPECT_TRUE(WholeCollection().has_whole_collection());
 }
 
-// protoc-gen-go refuses a file that names no package, and files of one proto package belong into one of Go's.
+// protoc-gen-go refuses a file that names no package, and files of one proto package must be of one Go package.
 TEST(ProtoTest, EveryFileNamesItsGoPackage) {
   for (const auto* file : {v1::RerankRequest::descriptor()->file(), v1::LoadCollectionRequest::descriptor()->file()}) {
     EXPECT_EQ(file->options().go_package(), "maxsim/v1;maxsimv1") << file->name();

@@ -9,7 +9,7 @@
 namespace maxsim::client {
 namespace {
 
-// A length-delimited field of fewer than 128 bytes as it is on the wire.
+// Returns a length-delimited field of fewer than 128 bytes as it is on the wire.
 std::string Field(int number, const std::string& bytes) {
   std::string field;
   field.push_back(static_cast<char>(number << 3 | 2));
@@ -48,8 +48,8 @@ TEST(StatusTest, RetryInfoSurvivesTheRoundTrip) {
   EXPECT_EQ(RetryAfter(absl::ResourceExhaustedError("queue full")), std::nullopt);
 }
 
-// google.rpc.Status {code: 8, message: "m", details: [Any{RetryInfo{retry_delay: {seconds: 2, nanos: 500000000}}}]},
-// byte by byte, so that a mistake which both of our directions share cannot hide.
+// The bytes are google.rpc.Status {code: 8, message: "m", details: [Any{RetryInfo{retry_delay: {seconds: 2, nanos:
+// 500000000}}}]}, written by hand, so that a mistake which both of our directions share cannot hide.
 TEST(StatusTest, ReadsTheBytesOfAGoogleRpcStatus) {
   const std::string retry_info = Field(1, std::string("\x08\x02\x10\x80\xca\xb5\xee\x01", 8));
   const std::string any = Field(1, "type.googleapis.com/google.rpc.RetryInfo") + Field(2, retry_info);
@@ -57,7 +57,7 @@ TEST(StatusTest, ReadsTheBytesOfAGoogleRpcStatus) {
   const absl::Status status = FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes));
   EXPECT_EQ(RetryAfter(status), absl::Milliseconds(2500));
 
-  for (size_t length = 0; length < bytes.size(); ++length) {  // truncated anywhere: never more than a lost hint
+  for (size_t length = 0; length < bytes.size(); ++length) {  // a status cut anywhere loses at most its hint
     const absl::Status cut =
         FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes.substr(0, length)));
     EXPECT_EQ(cut.code(), absl::StatusCode::kResourceExhausted);

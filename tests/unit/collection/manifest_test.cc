@@ -33,7 +33,7 @@ Manifest Example() {
   return manifest;
 }
 
-// The example with one change.
+// Parses the example with one change.
 absl::Status ParseChanged(const std::function<void(nlohmann::json&)>& change) {
   nlohmann::json json = nlohmann::json::parse(FormatManifest(Example()));
   change(json);
@@ -173,7 +173,7 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
       {"shards[0].file: \"..\"", [](auto& json) { json["shards"][0]["file"] = ".."; }},
       {"shards[0].file: \"\"", [](auto& json) { json["shards"][0]["file"] = ""; }},
       {"shards[0].file: \"a?b\"", [](auto& json) { json["shards"][0]["file"] = std::string("a\0b", 3); }},
-      // A control that starts an escape sequence: names are printed.
+      // The name holds a control character that starts an escape sequence, since errors print names.
       {"shards[0].file: \"a?31mb\"", [](auto& json) { json["shards"][0]["file"] = "a\u009b31mb"; }},
       {"shards[0].file: \"a?\"", [](auto& json) { json["shards"][0]["file"] = "a\x7f"; }},
       {"shards[1].file: \"a.safetensors\" appears twice",

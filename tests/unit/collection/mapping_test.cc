@@ -1,4 +1,4 @@
-// Files that change, shrink or vanish while they are mapped.
+// Tests files that change, shrink or vanish while they are mapped.
 #include "base/mapping_guard.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ class MappedShardTest : public ::testing::TestWithParam<IdType> {
  protected:
   void SetUp() override {
     collection_.dim = 64;
-    collection_.lengths = {60, 100, 7, 200};  // 47 KB of tokens
+    collection_.lengths = {60, 100, 7, 200};  // these are 47 KB of tokens
     collection_.id_type = GetParam();
     collection_.payloads = {R"({"t":"x"})", "", R"({"long":")" + std::string(5000, 'y') + "\"}", "{\"z\":1}"};
     const auto built = BuildSmall(collection_, {.folder = folder_.path(), .name = "small"});
@@ -71,7 +71,7 @@ class MappedShardTest : public ::testing::TestWithParam<IdType> {
 
   // Writes over the file as `cp` and `rsync --inplace` do: the same file, other bytes.
   void Overwrite(const std::string& bytes) {
-    // Times have a granularity of some milliseconds.
+    // The wait makes the time of the change another one: times have a granularity of some milliseconds.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const int fd = ::open(path_.c_str(), O_WRONLY);
     ASSERT_GE(fd, 0);
@@ -99,7 +99,7 @@ TEST_P(MappedShardTest, TruncationIsAnErrorThatNamesTheFileAndNoSignal) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr(Cat("now ", length))));
     ExpectOwnIdsOffsetsAndPayloads(*shard);
-    // Bytes that came back are not those that were lost in between.
+    // Bytes that came back may not be those that were lost in between.
     WriteBytes(path_, bytes);
     EXPECT_EQ(shard->Check().code(), absl::StatusCode::kDataLoss);
     const std::shared_ptr<Shard> again = Open(Access::kMapped);
@@ -147,13 +147,13 @@ TEST_P(MappedShardTest, CopiesDoNotDependOnTheFile) {
   ExpectOwnIdsOffsetsAndPayloads(*released);
 }
 
-// UNAVAILABLE would say of a device that it is lost.
+// The status is not UNAVAILABLE, which would say of a device that it is lost.
 TEST_P(MappedShardTest, AReadThatFailsIsDataLossThatNamesTheFile) {
   const std::shared_ptr<Shard> shard = Open(Access::kMapped);
   ASSERT_NE(shard, nullptr);
   std::vector<char> bytes(64);
   EXPECT_TRUE(shard->Read(shard->documents().tokens, bytes.size(), bytes.data()).ok());
-  // In place of the shard's descriptor stands one that cannot be read from.
+  // A descriptor that cannot be read from takes the place of the shard's.
   const int unreadable = ::open(path_.c_str(), O_WRONLY);
   ASSERT_GE(unreadable, 0);
   int replaced = 0;
@@ -193,7 +193,7 @@ TEST(FileBytesTest, AMappedRangeIsThatOfTheFileWhereverItBegins) {
   }
 }
 
-// A file of some pages that the test can shorten.
+// Has a file of some pages that the test can shorten.
 class GuardTest : public ::testing::Test {
  protected:
   GuardTest() { WriteBytes(path_, std::string(16 * kPage, 'x')); }
@@ -229,7 +229,7 @@ TEST_F(GuardTest, ThreadsThatFaultTogetherAllGoOn) {
           while (!stop) CountX(data);
         });
       }
-      // Guards that come and go meanwhile.
+      // Other guards come and go meanwhile.
       std::thread churn([&] {
         while (!stop) {
           void* const memory = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

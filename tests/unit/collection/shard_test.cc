@@ -1,4 +1,4 @@
-// Whole shard files: what is built reads back, and damage is found or harmless.
+// Tests whole shard files: what is built reads back, and damage is found or harmless.
 #include "collection/shard.h"
 
 #include <unistd.h>
@@ -37,7 +37,7 @@ float ValueOf(const DocumentsView& documents, int64_t element) {
   return value;
 }
 
-// Reads everything that accessors reach; sanitizers see what leaves the file.
+// Reads everything that accessors reach, so that sanitizers see a read outside of the file.
 uint64_t Touch(const ShardContents& shard) {
   uint64_t sum = 0;
   const DocumentsView documents = shard.documents();
@@ -103,14 +103,14 @@ TEST_P(RoundTripTest, EverythingReadsBackAsItWasGiven) {
   EXPECT_EQ((*shard)->num_bytes(), read->shards[0].num_bytes);
 }
 
-// 9 columns x 13 tokens x 2 bytes is no multiple of 8: integers behind the tokens are misaligned.
+// 9 columns x 13 tokens x 2 bytes is no multiple of 8, so that integers behind the tokens are misaligned.
 INSTANTIATE_TEST_SUITE_P(All, RoundTripTest,
                          ::testing::Combine(::testing::Values(ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32),
                                             ::testing::Values(IdType::kString, IdType::kInt64), ::testing::Bool(),
                                             ::testing::Values(8, 9),
                                             ::testing::Values(Access::kMapped, Access::kCopied)));
 
-// A small shard file, in memory at an aligned address, to be damaged.
+// Has a small shard file in memory, at an aligned address, to be damaged.
 class DamageTest : public ::testing::TestWithParam<IdType> {
  protected:
   void SetUp() override {
@@ -124,7 +124,7 @@ class DamageTest : public ::testing::TestWithParam<IdType> {
     buffer_.reset(static_cast<char*>(std::aligned_alloc(4096, 65536)));
   }
 
-  // The parser's view of `bytes`, ending where they end, so that a sanitizer sees the first byte too far.
+  // Returns the parser's view of `bytes`, which ends where they end, so that a sanitizer sees the first byte too far.
   absl::StatusOr<ShardContents> Parse(const std::string& bytes) {
     buffer_.reset(static_cast<char*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64 + 64)));
     std::memcpy(buffer_.get(), bytes.data(), bytes.size());
@@ -147,7 +147,8 @@ class DamageTest : public ::testing::TestWithParam<IdType> {
 TEST_P(DamageTest, EveryFlippedByteIsFoundByTheChecksumAndHarmlessWithoutIt) {
   ASSERT_TRUE(Open(true).ok());
   int refused = 0;
-  // All bits where structure lies; the padding of the header would only repeat itself. Three of them when sanitized.
+  // All bits of the structure are flipped; the header's padding would only repeat itself. Sanitized builds flip three
+  // bits of a byte.
   const size_t text_end = good_.find_last_of('}', 4095) + 2;
   for (size_t at = 0; at < good_.size(); ++at) {
     const bool padding = at > text_end && at < 4095;
@@ -257,8 +258,8 @@ TEST(InspectTest, TextOfAManifestDoesNotReachTheTerminalAsControls) {
   EXPECT_THAT(FormatTable(*summary), HasSubstr("now? by ?]0;title? ?31m\n"));
 }
 
-// A file of the size that the manifest says, whose few tokens leave far more beside them to be copied into memory than
-// was planned for.
+// The file has the size that the manifest says, but few tokens, which leaves far more beside them to be copied into
+// memory than was planned for.
 TEST(ShardTest, AShardThatWantsMoreMemoryThanItsEntryIsRefusedBeforeItIsRead) {
   TemporaryFolder folder;
   absl::StatusOr<Manifest> manifest = BuildSmall({}, {.folder = folder.path(), .name = "small"});
@@ -279,10 +280,10 @@ TEST(ShardTest, AShardThatWantsMoreMemoryThanItsEntryIsRefusedBeforeItIsRead) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("tokens: 16 bytes, but the manifest says"));
 }
 
-// Safetensors files that are well-formed and still no shards.
+// Makes safetensors files that are well-formed and still no shards.
 class ForeignFileTest : public ::testing::Test {
  protected:
-  // A valid file of two documents with changes to its tensors.
+  // Parses a valid file of two documents with changes to its tensors.
   absl::Status ParseWith(const std::function<void(std::vector<SafetensorsTensor>&, std::vector<std::string>&)>& change,
                          std::vector<std::pair<std::string, std::string>> metadata = {{"format", "maxsim-shard"},
                                                                                       {"format_version", "1"}}) {
@@ -418,7 +419,7 @@ TEST_F(ForeignFileTest, AreRefusedWithAReason) {
        [](Tensors& t, Data& d) {
          AddPayloads(t, d, {0, 0, 1}, "\xff");
        }},
-      // UTF-8 as a whole, but cut inside of a character.
+      // The payloads are UTF-8 as a whole, but cut inside of a character.
       {"the payload of document 0 is not UTF-8",
        [](Tensors& t, Data& d) {
          AddPayloads(t, d, {0, 1, 2}, "\xc3\xa9");

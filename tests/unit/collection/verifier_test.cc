@@ -23,7 +23,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A collection of two shards whose files are changed and whose manifest is made to agree again, so that only the
+// Has a collection of two shards whose files are changed and whose manifest is made to agree again, so that only the
 // verifier's own checks can find what is wrong.
 class VerifierTest : public ::testing::Test {
  protected:
@@ -39,7 +39,7 @@ class VerifierTest : public ::testing::Test {
 
   std::string ShardPath(size_t shard) { return folder_.Path(manifest_.shards[shard].file); }
 
-  // Overwrites bytes of a tensor; `agree` puts the new checksum into the manifest.
+  // Overwrites bytes of a tensor. `agree` puts the new checksum into the manifest.
   void Patch(size_t shard, const char* tensor_name, int64_t at, std::string_view bytes, bool agree = true) {
     std::string file = ReadBytes(ShardPath(shard));
     const auto header = ParseSafetensorsHeader(file, static_cast<int64_t>(file.size()));
@@ -158,7 +158,7 @@ TEST_F(VerifierTest, AFileThatShrinksWhileItIsReadIsAProblemAndNoSignal) {
   const std::string path = folder.Path(manifest->shards[0].file);
   const std::string bytes = ReadBytes(path);
   std::mt19937_64 generator(1);
-  // What is cut off comes back as zeros.
+  // The bytes that were cut off come back as zeros.
   const auto damage = [&] {
     EXPECT_EQ(::truncate(path.c_str(), static_cast<off_t>(generator() % bytes.size())), 0);
     EXPECT_EQ(::truncate(path.c_str(), static_cast<off_t>(bytes.size())), 0);

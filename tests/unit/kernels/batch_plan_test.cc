@@ -35,7 +35,7 @@ TEST(EndOfBlockTest, TakesWholeDocumentsUntilTheRowsOrTheDocumentsRunOut) {
   EXPECT_EQ(EndOfBatch(offsets.data(), 4, 5, {.rows = 100, .documents = 2}), 5);
 }
 
-// What a plan must be, whatever the lists.
+// Checks what holds for every plan, whatever the lists.
 void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lists, const std::vector<int64_t>& offsets,
            const BatchCapacity& capacity) {
   int64_t longest = 0;
@@ -58,17 +58,17 @@ void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lis
     EXPECT_EQ(row, pass.num_rows);
     for (size_t i = 0; i < lists.size(); ++i) {
       for (int64_t p = pass.first; p < std::min(pass.end, static_cast<int64_t>(lists[i].size())); ++p) {
-        const uint32_t place = plan.places(i)[p];
-        ASSERT_EQ(place % 2, 0u);
-        ASSERT_LT(place / 2, pass.slots.size());
-        EXPECT_EQ(pass.slots[place / 2].document, lists[i][static_cast<size_t>(p)]);
+        const uint32_t location = plan.locations(i)[p];
+        ASSERT_EQ(location % 2, 0u);
+        ASSERT_LT(location / 2, pass.slots.size());
+        EXPECT_EQ(pass.slots[location / 2].document, lists[i][static_cast<size_t>(p)]);
       }
     }
   }
   EXPECT_EQ(next, longest);
 }
 
-TEST(ListPassesTest, NamesEveryCandidateByItsPlaceInItsPass) {
+TEST(ListPassesTest, NamesEveryCandidateByItsLocationInItsPass) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   std::mt19937_64 random(seed);
@@ -89,14 +89,14 @@ TEST(ListPassesTest, NamesEveryCandidateByItsPlaceInItsPass) {
   }
 }
 
-TEST(ListPassesTest, QueriesWithOneListShareItsPlacesAndItsDocuments) {
+TEST(ListPassesTest, QueriesWithOneListShareItsLocationsAndItsDocuments) {
   const std::vector<int64_t> offsets = Offsets({5, 5, 5});
   const std::vector<uint32_t> list = {2, 0, 2}, other = {2, 1};
   const std::vector<Query> queries = {ListQuery(list), ListQuery(other), ListQuery(list)};
   ListPasses plan;
   ASSERT_TRUE(plan.Plan(queries, offsets.data(), {.rows = 1000, .documents = 100}));
-  EXPECT_EQ(plan.places(0), plan.places(2));
-  EXPECT_NE(plan.places(0), plan.places(1));
+  EXPECT_EQ(plan.locations(0), plan.locations(2));
+  EXPECT_NE(plan.locations(0), plan.locations(1));
   ASSERT_EQ(plan.passes().size(), 1u);
   EXPECT_EQ(plan.passes()[0].num_rows, 15);
   EXPECT_EQ(plan.passes()[0].slots.size(), 3u);
@@ -110,7 +110,7 @@ TEST(ListPassesTest, SaysWhenTheCandidatesOfOnePositionDoNotFitTogether) {
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 11, .documents = 100}));
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 100, .documents = 3}));
   EXPECT_TRUE(plan.Plan(both, offsets.data(), {.rows = 12, .documents = 4}));
-  // Alone the second needs two passes where six rows fit.
+  // Where six rows fit, the second list needs two passes by itself.
   EXPECT_TRUE(plan.Plan({&both[1], 1}, offsets.data(), {.rows = 6, .documents = 100}));
   EXPECT_EQ(plan.passes().size(), 2u);
 }

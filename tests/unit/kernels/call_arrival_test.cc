@@ -1,4 +1,4 @@
-// How the host sees a small call's results come in, without a device.
+// Tests how the host sees a small call's results come in, without a device.
 #include "kernels/cuda/call/call_arrival.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr CallTimes kTimes{1000, 3000, 21000, 26000};
-constexpr uint64_t CallTimes::*kPlaces[] = {&CallTimes::input_begin, &CallTimes::input_end, &CallTimes::scores_end,
+constexpr uint64_t CallTimes::*kFields[] = {&CallTimes::input_begin, &CallTimes::input_end, &CallTimes::scores_end,
                                             &CallTimes::results_end};
 
 TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
@@ -22,16 +22,16 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
       std::vector<DeviceScored> results(count, {1.5f, 7});
       CallTimes times = kTimes;
       CallArrival arrival(absl::MakeSpan(results), &times);
-      // Places in the order in which they are filled; the last four are the times.
-      std::vector<size_t> places(count + 4);
-      for (size_t i = 0; i < places.size(); ++i) places[i] = i;
-      std::shuffle(places.begin(), places.end(), random);
-      for (const size_t place : places) {
+      // These are indices of words in the order in which they are written; the last four are the times.
+      std::vector<size_t> words(count + 4);
+      for (size_t i = 0; i < words.size(); ++i) words[i] = i;
+      std::shuffle(words.begin(), words.end(), random);
+      for (const size_t word : words) {
         EXPECT_FALSE(arrival.IsComplete());
-        if (place < count) {
-          results[place] = {static_cast<float>(place), static_cast<uint32_t>(place)};
+        if (word < count) {
+          results[word] = {static_cast<float>(word), static_cast<uint32_t>(word)};
         } else {
-          times.*kPlaces[place - count] = kTimes.*kPlaces[place - count];
+          times.*kFields[word - count] = kTimes.*kFields[word - count];
         }
       }
       EXPECT_TRUE(arrival.IsComplete());
@@ -41,7 +41,7 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
   }
 }
 
-// Scores and positions of any bits but one position, which is none.
+// Scores and positions may have any bits, but for one position, which no result has.
 TEST(CallArrivalTest, TakesEveryResult) {
   for (const DeviceScored result : {DeviceScored{0.0f, 0}, {-0.0f, 0xfffffffe}, {-1e30f, 0x7fffffff}}) {
     std::vector<DeviceScored> results(1);

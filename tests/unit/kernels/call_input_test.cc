@@ -20,7 +20,8 @@ constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true}
 constexpr int32_t kDim = 40;
 constexpr int64_t kNumDocuments = 1000;
 
-// Queries of kDim columns, all of their bytes different from their neighbours'. Lists name documents from 0 on.
+// Plans calls of queries of kDim columns, in which every byte differs from its neighbours. Lists name documents from 0
+// on.
 class CallInputTest : public testing::Test {
  protected:
   CallInputTest() : tokens_(size_t{600} * kDim * 2), ordinals_(kNumDocuments) {
@@ -28,7 +29,8 @@ class CallInputTest : public testing::Test {
     std::iota(ordinals_.begin(), ordinals_.end(), 0u);
   }
 
-  // 0 candidates: all documents.
+  // Adds a query to the call. Its candidates are the first `num_candidates` documents, or all documents where that is
+  // 0.
   void Add(int32_t num_tokens, int64_t num_candidates) {
     Query query;
     query.tokens = tokens_.data();
@@ -51,7 +53,7 @@ class CallInputTest : public testing::Test {
     return input_;
   }
 
-  // Returns where each row tile begins, as it is written.
+  // Returns where each row tile's part of the candidate order begins, as the input is written.
   std::vector<int32_t> OrderBegins() const {
     std::vector<uint8_t> memory(input_.layout().total);
     input_.Write(memory.data());
@@ -136,7 +138,7 @@ TEST_F(CallInputTest, OtherListsAreNot) {
   EXPECT_EQ(Plan().Places(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
 }
 
-// An order is of all candidates at once, and each list's is a part of its own.
+// An order is made of all candidates of a call at once, and each list's order is a part of it.
 TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).unit_octets > 0; };
   Add(600, 70);  // three row tiles of one list
@@ -218,7 +220,7 @@ TEST(HomeTilesTest, EveryBlockHasOne) {
   EXPECT_EQ(HomeTiles::Of(132, 5, 5, 1000).dealt[0], 750u / 26) << "all are";
 }
 
-// Rows, absent ones with zeros, where each kernel looks for them.
+// A query's rows lie where each kernel looks for them, and rows that it lacks are zeros.
 TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   constexpr int32_t kTokens = 37;
   constexpr int32_t kRowBytes = kDim * 2;
@@ -236,19 +238,20 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
     for (int32_t row = 0; row < 2 * kQueryTileTokens; ++row) {
       EXPECT_EQ(weights[row], row < kTokens ? 1.0f : 0.0f);
       for (int32_t byte = 0; byte < pitch; ++byte) {
-        const int32_t block = row / kQueryTileTokens * kQueryTileTokens;
-        const int32_t place = stream ? block * pitch + StreamQueryOffset(row - block, byte) : row * pitch + byte;
+        const int32_t first_row = row / kQueryTileTokens * kQueryTileTokens;
+        const int32_t offset =
+            stream ? first_row * pitch + StreamQueryOffset(row - first_row, byte) : row * pitch + byte;
         const uint8_t expected =
             row < kTokens && byte < kRowBytes ? tokens_[static_cast<size_t>(row) * kRowBytes + byte] : 0;
-        ASSERT_EQ(rows[place], expected) << "stream " << stream << ", row " << row << ", byte " << byte;
+        ASSERT_EQ(rows[offset], expected) << "stream " << stream << ", row " << row << ", byte " << byte;
       }
     }
   }
 }
 
-// Tails of queries share query tiles, those of 16 rows before those of 8, where that saves some; each tail has its own
-// output.
-TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
+// Tails of queries share query tiles where that saves some, tails of up to 16 rows before those of up to 8. Each tail
+// has its own output.
+TEST_F(CallInputTest, TailsShareQueryTiles) {
   constexpr int32_t kRowBytes = kDim * 2;
   DeviceLimits limits = kHopper;
   limits.tiles = 1u << static_cast<uint32_t>(ScoreTile::kWide256);
@@ -258,7 +261,8 @@ TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
   input_.Write(memory.data());
   RowTile tile;
   std::memcpy(&tile, memory.data() + input_.layout().row_tiles, sizeof(tile));
-  // Whole blocks of 44, 33, 70, 70 and 40 tokens; 12 behind a block of 44, and 12 that are all there is; 1, 6 and 8.
+  // The first five are the whole query tiles of 44, 33, 70, 70 and 40 tokens. The tails of 12 tokens (all of one query,
+  // and the end of 44) have a query tile each of the next two, and those of 1, 6 and 8 tokens share the last one.
   ASSERT_EQ(tile.num_query_tiles, 8);
   EXPECT_EQ(input_.num_rows(), 8 * kQueryTileTokens);
   struct Part {
@@ -266,20 +270,20 @@ TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
   };
   const std::vector<Part> parts[] = {{{0, 0, 32}}, {{1, 0, 32}}, {{2, 0, 32}},  {{2, 32, 32}},
                                      {{4, 0, 32}}, {{3, 0, 12}}, {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
-  // By query: its blocks' partial sums lie one after the other.
+  // Each query has an entry here, and the partial sums of its query tiles lie one after the other.
   std::vector<PartialSums> sums(static_cast<size_t>(input_.num_partial_sums()));
   std::memcpy(sums.data(), memory.data() + input_.layout().partial_sums, sums.size() * sizeof(PartialSums));
   ASSERT_EQ(sums.size(), 4u);
   const int64_t sum_of_query[] = {0, 1, 2, -1, 3};
   const uint8_t* const rows = memory.data() + input_.layout().query_rows;
   const float* const weights = reinterpret_cast<const float*>(memory.data() + input_.layout().row_weights);
-  for (int32_t block = 0; block < tile.num_query_tiles; ++block) {
-    SCOPED_TRACE(testing::Message() << "block " << block);
-    const QueryTileOutput& output = tile.outputs[block];
+  for (int32_t query_tile = 0; query_tile < tile.num_query_tiles; ++query_tile) {
+    SCOPED_TRACE(testing::Message() << "query tile " << query_tile);
+    const QueryTileOutput& output = tile.outputs[query_tile];
     const int32_t rows_of_part = kQueryTileTokens / output.num_queries;
     for (int32_t i = 0; i < output.num_queries; ++i) {
-      const bool there = i < static_cast<int32_t>(parts[block].size());
-      const Part part = there ? parts[block][static_cast<size_t>(i)] : Part{0, 0, 0};
+      const bool there = i < static_cast<int32_t>(parts[query_tile].size());
+      const Part part = there ? parts[query_tile][static_cast<size_t>(i)] : Part{0, 0, 0};
       const int64_t sum = sum_of_query[part.query];
       if (there && sum >= 0) {
         EXPECT_EQ(output.to_partials, 1);
@@ -290,29 +294,30 @@ TEST_F(CallInputTest, EndsOfQueriesShareBlocks) {
         EXPECT_EQ(output.offsets[i], there ? 3 * kNumDocuments : -1);
       }
       for (int32_t row = 0; row < rows_of_part; ++row) {
-        const int32_t place = block * kQueryTileTokens + i * rows_of_part + row;
-        EXPECT_EQ(weights[place], row < part.tokens ? 1.0f : 0.0f);
+        const int32_t tile_row = query_tile * kQueryTileTokens + i * rows_of_part + row;
+        EXPECT_EQ(weights[tile_row], row < part.tokens ? 1.0f : 0.0f);
         for (int32_t byte = 0; byte < kRowBytes; ++byte) {
           const uint8_t expected =
               row < part.tokens ? tokens_[static_cast<size_t>(part.first + row) * kRowBytes + byte] : 0;
-          ASSERT_EQ(rows[place * kRowBytes + byte], expected) << "row " << place << ", byte " << byte;
+          ASSERT_EQ(rows[tile_row * kRowBytes + byte], expected) << "row " << tile_row << ", byte " << byte;
         }
       }
     }
   }
 }
 
-TEST_F(CallInputTest, EndsOfQueriesShareNothingWhereThatSavesNoBlock) {
+TEST_F(CallInputTest, TailsShareNothingWhereThatSavesNoQueryTile) {
   DeviceLimits limits = kHopper;
   limits.tiles = 1u << static_cast<uint32_t>(ScoreTile::kWide256);
-  for (int32_t num_tokens : {44, 320, 40, 64}) Add(num_tokens, 0);  // 12 are left, and 8: of 16 rows, and of 8
+  for (int32_t num_tokens : {44, 320, 40, 64}) Add(num_tokens, 0);  // leaves tails of 12 and of 8 tokens
   Plan(limits);
   std::vector<uint8_t> memory(input_.layout().total);
   input_.Write(memory.data());
   for (int64_t t = 0; t < input_.score_plan().num_row_tiles; ++t) {
     RowTile tile;
     std::memcpy(&tile, memory.data() + input_.layout().row_tiles + static_cast<size_t>(t) * sizeof(tile), sizeof(tile));
-    for (int32_t block = 0; block < tile.num_query_tiles; ++block) EXPECT_EQ(tile.outputs[block].num_queries, 1);
+    for (int32_t query_tile = 0; query_tile < tile.num_query_tiles; ++query_tile)
+      EXPECT_EQ(tile.outputs[query_tile].num_queries, 1);
   }
   EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kQueryTileTokens);
   // Tails do not share a query tile where that saves no row tile.

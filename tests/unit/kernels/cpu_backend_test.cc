@@ -1,4 +1,4 @@
-// What is particular to the CPU backend; what it has in common with others is in cpu_contract_test.
+// Tests what is particular to the CPU backend. What it has in common with others is in cpu_contract_test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(CpuBackendTest, TakesTheBestInstructionSetAndEveryCoreByDefault) {
   EXPECT_GE((*backend)->info().parallelism, 1);
 }
 
-// Calls cannot be interrupted: shutdowns and deadlines wait for one.
+// Calls cannot be interrupted, so that shutdowns and deadlines wait for one to end.
 TEST(CpuBackendTest, WantsCallsThatEndSoon) {
   const auto most = [](int num_threads) {
     return (*CreateCpuBackend({.num_threads = num_threads, .isa = ""}))->info().max_call_work;
@@ -62,7 +62,7 @@ TEST(CpuBackendTest, BorrowsDocumentsUntilTheyAreDropped) {
   EXPECT_EQ(owned.use_count(), 1);
 }
 
-// A mapped file that changes.
+// Stands for a mapped file that changes while it is read.
 class ChangedSource : public MemorySource {
  public:
   absl::Status Check() const override {
@@ -88,7 +88,7 @@ TEST(CpuBackendTest, ACallOverMemoryThatChangedFailsInsteadOfAnswering) {
   EXPECT_TRUE(executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr).ok());
   EXPECT_TRUE(executor->Align(*documents, call, ordinals, absl::MakeSpan(matches)).ok());
   source.changed = true;
-  // Whatever the bytes are by then: NaN in every row must not derail the selection.
+  // The bytes may be anything by the time they are read: NaN in every row must not derail the selection.
   std::memset(const_cast<void*>(view.tokens), 0xff, 6000 * 8 * 2);
   const absl::Status scored = executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr);
   EXPECT_EQ(scored.code(), absl::StatusCode::kDataLoss);
@@ -117,7 +117,7 @@ TEST(CpuBackendTest, ThreadCountDoesNotChangeTheBits) {
   }
 }
 
-// More query tokens in one call than are packed at a time.
+// One call has more query tokens than are packed at a time.
 TEST(CpuBackendTest, CallsLargerThanTheWorkspaceRunInWaves) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

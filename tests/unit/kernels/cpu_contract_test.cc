@@ -1,4 +1,4 @@
-// The backend contract on every instruction set this machine has, and on AVX-512 and AMX emulated.
+// Runs the backend contract on every instruction set that this machine has, and on AVX-512 and AMX emulated.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -26,7 +26,7 @@ std::vector<std::string> Isas() {
 
 class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, test::ContractCase>> {
  protected:
-  // More threads than cores: work is claimed in another order each time.
+  // There are more threads than cores, so that work is claimed in another order each time.
   static constexpr int kNumThreads = 3;
 
   Backend& backend() {

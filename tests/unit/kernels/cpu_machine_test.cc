@@ -1,4 +1,4 @@
-// What the process may use of its machine, read from control groups as systems and containers lay them out.
+// Tests what the process may use of its machine, read from control groups as systems and containers lay them out.
 #include "kernels/cpu/machine.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(MachineTest, ReportsWhatTheProcessMayUse) {
   EXPECT_LE(AvailableMemoryBytes(), MemoryBytes());
 }
 
-// A root folder with the files that a test writes.
+// Makes a root folder with the files that a test writes.
 class CgroupTest : public testing::Test {
  protected:
   CgroupTest() {
@@ -40,7 +40,7 @@ class CgroupTest : public testing::Test {
     std::ofstream(root_ + path) << text;
   }
   void WriteMiB(const std::string& path, size_t mib) { Write(path, std::to_string(mib * kMiB) + "\n"); }
-  // A version 2 group: limit, usage, and the part of the usage that is files' page cache.
+  // Writes a group of version 2: its limit, its usage, and the part of the usage that is files' page cache.
   void WriteGroup(const std::string& group, size_t limit_mib, size_t usage_mib, size_t cache_mib) {
     const std::string folder = "/sys/fs/cgroup" + group;
     WriteMiB(folder + "/memory.max", limit_mib);
@@ -65,7 +65,8 @@ TEST_F(CgroupTest, WithoutLimitsThereAreNone) {
   EXPECT_FALSE(limits.memory_bytes || limits.free_memory_bytes || limits.cpus);
 }
 
-// A limit of 64 GiB, and a collection of 25 GiB read into memory: its files are in the page cache too.
+// Under a limit of 64 GiB a collection of 25 GiB has been read into memory, so that its files are in the page cache,
+// too.
 TEST_F(CgroupTest, PageCacheOfFilesThatWereReadIsFree) {
   Write("/proc/self/cgroup", "0::/\n");
   WriteGroup("", 65536, 51200, 25600);
@@ -77,13 +78,13 @@ TEST_F(CgroupTest, PageCacheOfFilesThatWereReadIsFree) {
 }
 
 TEST_F(CgroupTest, MoreCacheThanUsageOrMoreUsageThanLimitIsNoUnderflow) {
-  WriteGroup("", 100, 10, 20);  // the counters are not read at the same moment
+  WriteGroup("", 100, 10, 20);  // the cache exceeds the usage, since the two counters are not read at the same moment
   EXPECT_EQ(ReadCgroupLimits(root_).free_memory_bytes, 100 * kMiB);
   WriteGroup("", 100, 120, 10);
   EXPECT_EQ(ReadCgroupLimits(root_).free_memory_bytes, 0u);
 }
 
-// MemoryMax= and CPUQuota= of a systemd unit, and of the slice it lies in.
+// A systemd unit has MemoryMax= and CPUQuota=, and so has the slice that it lies in.
 TEST_F(CgroupTest, AUnitIsBoundByItselfAndByItsSlice) {
   Write("/proc/self/cgroup", "0::/system.slice/maxsimd.service\n");
   WriteGroup("/system.slice/maxsimd.service", 4096, 1024, 512);
@@ -93,7 +94,7 @@ TEST_F(CgroupTest, AUnitIsBoundByItselfAndByItsSlice) {
   EXPECT_EQ(limits.free_memory_bytes, 3584 * kMiB);
   EXPECT_EQ(limits.cpus, 4.0);
 
-  // The slice allows more in all, but others have used most of it.
+  // The slice allows more in all, but its other units have used most of it.
   WriteGroup("/system.slice", 8192, 7168, 0);
   Write("/sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n");
   limits = ReadCgroupLimits(root_);
@@ -117,7 +118,7 @@ TEST_F(CgroupTest, Version1HasAHierarchyForEachController) {
   EXPECT_EQ(limits.cpus, 0.5);
 }
 
-// Docker without a namespace for control groups: the path is the host's, the mount is the container's own group.
+// Docker without a namespace for control groups shows the host's path, and mounts the container's own group.
 TEST_F(CgroupTest, AContainersOwnGroupIsTheRootOfItsMount) {
   WriteGroup("", 512, 128, 28);
   for (const char* path : {"/docker/0123456789", "/../../outside", "/"}) {

@@ -1,5 +1,5 @@
-// Host memory that calls take: how much stays, and what happens when there is none. Counts through operator new, which
-// is why these tests have a program of their own.
+// Tests the host memory that calls take: how much stays, and what happens when there is none. The tests have a program
+// of their own, since they count through operator new.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -51,7 +51,8 @@ namespace {
 constexpr int kNumThreads = 3;
 constexpr int32_t kNumQueries = 8;
 
-// 40,000 documents of one token, and queries that want 10,000 of them: nearly everything that is scored is kept.
+// Has 40,000 documents of one token, and queries that want 10,000 of them, so that nearly everything that is scored is
+// kept.
 class CpuMemoryTest : public testing::Test {
  protected:
   CpuMemoryTest()
@@ -83,12 +84,12 @@ TEST_F(CpuMemoryTest, SelectionsOfManyResultsAreGivenBack) {
   std::vector<std::vector<Scored>> results;
   ASSERT_TRUE(TopK(&results).ok());
   const int64_t result_bytes = kNumQueries * 10'000 * static_cast<int64_t>(sizeof(Scored));
-  // Results hold what they return and no more.
+  // Results hold the memory for what they return, and no more.
   for (const std::vector<Scored>& result : results) {
     EXPECT_EQ(result.size(), 10'000u);
     EXPECT_EQ(result.capacity(), 10'000u);
   }
-  // cpu_executor.h: 8 KiB for each thread and query, and the small change of the workspace.
+  // cpu_executor.h promises 8 KiB for each thread and query. The rest is for the small parts of the workspace.
   EXPECT_LE(live_bytes - before - result_bytes, kNumThreads * kNumQueries * 8192 + 400'000);
 }
 
@@ -98,7 +99,7 @@ TEST_F(CpuMemoryTest, NoMemoryForSelectionIsAnErrorAndTheNextCallWorks) {
   std::vector<std::vector<Scored>> results;
   results.reserve(kNumQueries);
   for (int run = 0; run < 20; ++run) {
-    largest_allowed = 50'000;  // selections grow past it, on workers and on this thread
+    largest_allowed = 50'000;  // selections outgrow it, on workers and on this thread
     const absl::Status status = TopK(&results);
     largest_allowed = SIZE_MAX;
     ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
@@ -126,8 +127,8 @@ TEST_F(CpuMemoryTest, NoMemoryForQueriesIsAnErrorAndTheNextCallWorks) {
   EXPECT_TRUE(runner_.executor().Align(loaded_, calls_[0], ordinals, absl::MakeSpan(matches)).ok());
 }
 
-// Offsets, row addresses and byte counts beyond 32 bits: 2^31 + 200 rows of zeros that nothing backs, and a few that
-// are written.
+// Offsets, row addresses and byte counts pass 32 bits: the shard has 2^31 + 200 rows of zeros that no memory backs, and
+// a few that are written.
 TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
   constexpr int64_t kNumRows = (int64_t{1} << 31) + 200;
   constexpr int32_t kDim = 8;
@@ -137,18 +138,18 @@ TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
   if (memory == MAP_FAILED) GTEST_SKIP() << "no " << kBytes << " bytes of address space";
   const std::shared_ptr<void> rows(memory, [](void* address) { ::munmap(address, kBytes); });
 
-  // Documents of 65,536 tokens, and two small ones at the end.
+  // The documents have 65,536 tokens each, and two small ones come at the end.
   std::vector<int64_t> offsets = {0};
   while (offsets.back() + kMaxDocumentTokens <= kNumRows - 20) offsets.push_back(offsets.back() + kMaxDocumentTokens);
   offsets.push_back(kNumRows - 10);
   offsets.push_back(kNumRows);
   const auto last = static_cast<uint32_t>(offsets.size() - 2);
-  // Row r has `value` in column 0, so that its inner product with the query is just that.
+  // Row r gets `value` in column 0, so that its inner product with the query is that value.
   const auto set = [&](int64_t row, float value) { static_cast<uint16_t*>(memory)[row * kDim] = F32ToF16(value); };
   set(kNumRows - 1, 3.0f);
   set(kNumRows - 11, 2.0f);
   set(offsets[last - 1], 1.5f);
-  // Where 32-bit arithmetic would end up: rows modulo 2^31, bytes modulo 2^32.
+  // These are the rows that 32-bit arithmetic would reach: rows modulo 2^31, bytes modulo 2^32.
   for (int64_t row = 0; row < 400; ++row) set(row, 50.0f);
 
   const DocumentsView view = {ScalarType::kF16, kDim, static_cast<int64_t>(offsets.size()) - 1, memory, offsets.data()};

@@ -1,5 +1,5 @@
-// The parts of the CPU backend that need no particular instruction set: packing, row blocks, the order of a score's
-// sum, the thread pool.
+// Tests the parts of the CPU backend that need no particular instruction set: packing, row blocks, the order of a
+// score's sum, the thread pool.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace maxsim::cpu {
 namespace {
 
-// An instruction set of which only the shape is used.
+// Returns an instruction set of which only the shape is used.
 Isa ShapeOf(size_t lanes, size_t panel_vectors) {
   Isa isa = kPortableIsa;
   isa.lanes = lanes;
@@ -32,7 +32,7 @@ Isa ShapeOf(size_t lanes, size_t panel_vectors) {
 constexpr Feed kBf16Feed = {.form = StepForm::kBf16Pairs, .row_multiple = 24};
 
 TEST(PackTest, PanelsFollowOneAnotherAndTheLastMayBeNarrow) {
-  // 10 lanes in vectors of 2, panels of 2 vectors: panels of 4, 4 and 2 lanes.
+  // Ten lanes in vectors of 2 make panels (of 2 vectors) of 4, 4 and 2 lanes.
   const PanelLayout layout = {.lanes = 2, .panel_vectors = 2, .num_vectors = 5, .num_steps = 3};
   EXPECT_EQ(layout.size(), 30u);
   EXPECT_EQ(PanelIndex(layout, 0, 0), 0u);
@@ -107,8 +107,8 @@ TEST(PackTest, RowsHaveWholeMultiplesOfSteps) {
   EXPECT_EQ(num_steps(StepForm::kI8Quads, 16, 65), 32u);
 }
 
-// Multiplies packed pairs as the BF16 instruction does, and compares with the plain inner product: what the packing
-// means, on machines without that instruction too.
+// Multiplies packed pairs as the BF16 instruction does and compares with the plain inner product. That shows what the
+// packing means on machines without the instruction, too.
 TEST(PackTest, PairedStepsGiveTheInnerProduct) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -242,7 +242,7 @@ TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
   const Isa isa = ShapeOf(8, 4);
   std::vector<Query> queries(5);
   for (Query& query : queries) query.num_tokens = 40;
-  queries[2].num_tokens = 500;  // more than the limit: has a stack of its own
+  queries[2].num_tokens = 500;  // more than the limit, so that it has a stack of its own
   const std::vector<QueryStack> stacks = StackQueries(queries, 10, isa, 16, 100);
   ASSERT_EQ(stacks.size(), 3u);
   EXPECT_EQ(stacks[0].query_indices, (std::vector<size_t>{0, 1}));
@@ -250,8 +250,8 @@ TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
   EXPECT_EQ(stacks[2].query_indices, (std::vector<size_t>{3, 4}));
 }
 
-// Numbers of one size, whose sum shows the order: FP32 addition is not associative.
-TEST(SumMaximaTest, AddsBlocksOf32ByAButterflyAndBlocksInOrder) {
+// The terms are of one size, so that their sum shows the order of its additions: FP32 addition is not associative.
+TEST(SumMaximaTest, AddsQueryTilesByAButterflyAndTheirSumsInOrder) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   std::mt19937_64 generator(seed);
@@ -264,7 +264,8 @@ TEST(SumMaximaTest, AddsBlocksOf32ByAButterflyAndBlocksInOrder) {
     for (const float* weight : {static_cast<const float*>(nullptr), std::as_const(weights).data()}) {
       float expected = 0;
       for (size_t first = 0; first < count; first += 32) {
-        // As 32 lanes do it: each adds the lane whose number differs in one bit, from the highest bit down.
+        // The butterfly is done as 32 lanes do it: each adds the lane whose number differs in one bit, from the highest
+        // bit down.
         std::vector<float> lanes(32, 0.0f);
         for (size_t lane = 0; lane < 32 && first + lane < count; ++lane) {
           lanes[lane] = maxima[first + lane] * (weight == nullptr ? 1.0f : weight[first + lane]);
@@ -297,7 +298,7 @@ TEST(ThreadPoolTest, GivesEachCallDistinctSlotsAndReturnsWhenAllAreDone) {
   ThreadPool pool(4);
   EXPECT_EQ(pool.parallelism(), 4);
   for (int run = 0; run < 200; ++run) {
-    std::vector<int> uses(4, 0);  // not atomic: each slot's own
+    std::vector<int> uses(4, 0);  // plain integers, since each slot has its own
     std::atomic<int> next{0};
     std::vector<int> done(100, 0);
     pool.Run([&](int slot) {

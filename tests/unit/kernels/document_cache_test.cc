@@ -16,7 +16,7 @@ using Key = DocumentCache::Key;
 constexpr int64_t kBegin = 1000;
 constexpr int64_t kCapacity = 32 * 1000;
 
-// Misses a document until it is admitted.
+// Offers a document up to twice, since the first miss does not admit one, and returns its offset.
 std::optional<int64_t> AdmitTwice(DocumentCache& cache, const Key& key, int64_t bytes, int64_t alignment = 1) {
   if (const auto offset = cache.Admit(key, bytes, alignment)) return offset;
   return cache.Admit(key, bytes, alignment);
@@ -34,7 +34,7 @@ TEST(DocumentCacheTest, AdmitsADocumentAtItsSecondMiss) {
   EXPECT_EQ(cache.Find({1, 8}), std::nullopt);
 }
 
-// Places never overlap, are aligned and inside the region, whatever comes and goes.
+// Documents never overlap, are aligned and inside the region, whatever comes and goes.
 TEST(DocumentCacheTest, HeldDocumentsNeverShareMemory) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -44,7 +44,7 @@ TEST(DocumentCacheTest, HeldDocumentsNeverShareMemory) {
   for (int64_t& size : bytes) size = 1 + static_cast<int64_t>(random() % 700);
   for (int pass = 0; pass < 500; ++pass) {
     cache.BeginPass();
-    std::map<int64_t, int64_t> used;  // by this pass: begin, end
+    std::map<int64_t, int64_t> used;  // begin and end of what this pass uses
     for (int i = 0; i < 20; ++i) {
       const auto n = static_cast<uint32_t>(random() % 20 * (random() % 20));
       auto place = cache.Find({1, n});
@@ -70,7 +70,7 @@ TEST(DocumentCacheTest, OnePassOverManyDocumentsLeavesItAsItWas) {
   for (uint32_t n = 1000; n < 5000; ++n) {
     cache.BeginPass();
     EXPECT_EQ(cache.Find({1, n}), std::nullopt);
-    // Not one in a hundred is taken for another that was missed.
+    // Fewer than one in a hundred are taken for another document that was missed before.
     cache.Admit({1, n}, 400, 1);
   }
   size_t held = 0;
@@ -104,7 +104,7 @@ TEST(DocumentCacheTest, APassOverwritesNothingThatItReads) {
     ASSERT_TRUE(AdmitTwice(cache, {1, n}, 900).has_value());
   }
   cache.BeginPass();
-  ASSERT_TRUE(cache.Find({1, 0}).has_value());  // the oldest
+  ASSERT_TRUE(cache.Find({1, 0}).has_value());  // the oldest document
   EXPECT_EQ(AdmitTwice(cache, {1, 50}, 900), std::nullopt);
   EXPECT_TRUE(cache.Find({1, 0}).has_value());
   cache.BeginPass();

@@ -60,7 +60,7 @@ struct Emulated : cpu::Avx512Shape {
   static Total Add(const Total& a, const Total& b) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] + b.lane[idx]; });
   }
-  // As the instruction: the second operand where both are equal.
+  // Returns the second operand where both are equal, as the instruction does.
   static Total Max(const Total& a, const Total& b) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] > b.lane[idx] ? a.lane[idx] : b.lane[idx]; });
   }
@@ -84,7 +84,7 @@ struct EmulatedBf16 : Emulated {
   static constexpr cpu::Feed kFeed = cpu::Avx512Bf16Shape::kFeed;
   static Step Broadcast(const char* step) { return BroadcastStep(step); }
   static Step LoadStep(const uint32_t* steps) { return Copy<Steps>(steps); }
-  // As VDPBF16PS is described: the odd product first, each addition rounded.
+  // Follows the description of VDPBF16PS: the odd product comes first, and each addition is rounded.
   static Sum MulAdd(const Step& a, const Step& b, const Sum& sum) {
     return Fill<Floats>([&](size_t idx) {
       const float with_high = High(a.lane[idx]) * High(b.lane[idx]) + sum.lane[idx];
@@ -93,7 +93,7 @@ struct EmulatedBf16 : Emulated {
   }
 };
 
-// Byte `idx` of a step as it is, and sign-extended.
+// These functions return byte `idx` of a step as it is, and sign-extended.
 int32_t UnsignedByte(uint32_t step, int idx) { return static_cast<int32_t>(step >> (8 * idx) & 0xff); }
 int32_t SignedByte(uint32_t step, int idx) { return static_cast<int8_t>(UnsignedByte(step, idx)); }
 
@@ -117,7 +117,7 @@ struct EmulatedIntegers {
 };
 
 struct EmulatedVnni : EmulatedIntegers, cpu::Avx512VnniShape {
-  // As VPDPBUSD: the document's bytes are unsigned, the query's signed.
+  // Follows VPDPBUSD: the document's bytes are unsigned, the query's signed.
   static Sum MulAdd(const Step& query, const Step& row, const Sum& sum) {
     return Fill<Integers>([&](size_t idx) {
       int32_t result = sum.lane[idx];
@@ -129,7 +129,8 @@ struct EmulatedVnni : EmulatedIntegers, cpu::Avx512VnniShape {
   }
 };
 
-// The tiles of AMX, eight of sixteen rows of 64 bytes, each thread's own. They exist between Configure and Release.
+// Holds the tiles of AMX: eight of sixteen rows of 64 bytes, of which each thread has its own. They exist between
+// Configure and Release.
 struct EmulatedTiles {
   static void Configure() {
     if (configured) std::abort();
@@ -165,7 +166,7 @@ thread_local uint32_t EmulatedTiles::tiles[8][kLanes][kLanes];
 
 struct EmulatedAmxI8 : EmulatedTiles, cpu::AmxI8Shape {
   struct Vector : EmulatedIntegers, cpu::Avx512Shape {};
-  // As TDPBSSD.
+  // Multiplies as TDPBSSD does.
   template <int kSums, int kRows, int kQueries>
   static void Multiply() {
     for (size_t row = 0; row < kLanes; ++row) {
@@ -185,7 +186,8 @@ struct EmulatedAmxI8 : EmulatedTiles, cpu::AmxI8Shape {
 
 struct EmulatedAmxBf16 : EmulatedTiles, cpu::AmxBf16Shape {
   using Vector = Emulated;
-  // As TDPBF16PS: the even columns one after the other, the odd ones, their sum, and that to the sum so far.
+  // Multiplies as TDPBF16PS does: it adds the even columns one after the other, then the odd ones, then both sums, and
+  // adds that to the sum so far.
   template <int kSums, int kRows, int kQueries>
   static void Multiply() {
     for (size_t row = 0; row < kLanes; ++row) {

@@ -1,5 +1,5 @@
-// AVX-512 with VNNI and BF16, and AMX, in plain C++: the same lanes, panels, tiles and steps, so that every machine
-// runs the backend contract on them. What it leaves untested is the few instructions of
+// Has AVX-512 with VNNI and BF16, and AMX, in plain C++: lanes, panels, tiles and steps are the hardware's, so that
+// every machine runs the backend contract on them. What this leaves untested is the few instructions of
 // kernels/cpu/isa_{avx512*,amx}.cc.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace maxsim::test {
 
-extern const cpu::Isa kEmulatedAvx512Bf16Isa;  // FP32, BF16 pairs, VNNI
-extern const cpu::Isa kEmulatedAmxIsa;         // FP32, BF16 and I8 in tiles
+extern const cpu::Isa kEmulatedAvx512Bf16Isa;  // kernels for FP32, BF16 pairs, VNNI
+extern const cpu::Isa kEmulatedAmxIsa;         // kernels for FP32, and for BF16 and I8 in tiles
 
 }  // namespace maxsim::test

@@ -11,7 +11,7 @@
 namespace maxsim {
 namespace {
 
-// `count` different ordinals of begin .. end, in no order.
+// Returns `count` different ordinals of begin .. end, in no order.
 std::vector<uint32_t> Draw(uint32_t seed, size_t count, uint32_t begin, uint32_t end) {
   std::vector<uint32_t> ordinals(end - begin);
   std::iota(ordinals.begin(), ordinals.end(), begin);
@@ -33,7 +33,7 @@ int64_t UnionOf(const std::vector<std::vector<uint32_t>>& lists, const ListJoin&
   return static_cast<int64_t>(ordinals.size());
 }
 
-// Every join within its bounds, every list in one of them at most.
+// Checks that every join is within its bounds, and that every list is in one join at most.
 void ExpectWellFormed(const std::vector<std::vector<uint32_t>>& lists, const std::vector<CandidateList>& views,
                       const std::vector<ListJoin>& joins) {
   std::set<int32_t> seen;
@@ -78,7 +78,7 @@ TEST(ListJoinTest, ListsWithoutLikenessStayApart) {
   EXPECT_TRUE(FindJoins(ListsOf(lists, 1)).empty());
 }
 
-// Two subjects, whose lists take turns: each is joined with its like.
+// The lists are of two subjects by turns. Each is joined with those of its own subject.
 TEST(ListJoinTest, EachListFindsItsLike) {
   std::vector<std::vector<uint32_t>> lists;
   for (uint32_t i = 0; i < 8; ++i) lists.push_back(Draw(i, 800, i % 2 * 5000, i % 2 * 5000 + 1000));
@@ -108,7 +108,7 @@ TEST(ListJoinTest, LongQueriesLeaveRoomForFewerLists) {
   EXPECT_EQ(uneven[0].lists, (std::vector<int32_t>{0, 2}));
 }
 
-// Lists of a handful, of one document, of the same one again and again, and of none.
+// Lists have a handful of documents, one, the same one again and again, or none.
 TEST(ListJoinTest, SmallListsAreCountedExactlyEnough) {
   const std::vector<std::vector<uint32_t>> lists = {{7}, {7}, {7, 7, 7}, {}, {4'294'967'295u}, {1, 2, 3, 4, 5}};
   const std::vector<CandidateList> views = ListsOf(lists, 1);
@@ -116,7 +116,7 @@ TEST(ListJoinTest, SmallListsAreCountedExactlyEnough) {
   ExpectWellFormed(lists, views, joins);
   ASSERT_EQ(joins.size(), 1u);
   EXPECT_EQ(joins[0].lists, (std::vector<int32_t>{0, 1, 2}));
-  EXPECT_EQ(joins[0].expected, 3);  // as long as the longest list is
+  EXPECT_EQ(joins[0].expected, 3);  // as long as the longest list
   EXPECT_TRUE(FindJoins({}).empty());
   EXPECT_TRUE(FindJoins(absl::MakeConstSpan(views).first(1)).empty());
 }

@@ -1,4 +1,4 @@
-// What the tests of the planners share: devices, storage types and widths.
+// Has what the tests of the planners share: devices, storage types and widths.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,11 @@
 
 namespace maxsim {
 
-// Multiprocessors, shared memory a block and a multiprocessor, reserved, threads.
+// These limits are the number of multiprocessors, the bytes of shared memory of a thread block and of a multiprocessor,
+// the bytes reserved, and the threads of a multiprocessor.
 inline constexpr DeviceLimits kA100{108, 166912, 167936, 1024, 2048};
-inline constexpr DeviceLimits kA10{72, 101376, 102400, 1024, 1536};  // compute capability 8.6: the least shared memory
+// An A10 has compute capability 8.6, and the least shared memory.
+inline constexpr DeviceLimits kA10{72, 101376, 102400, 1024, 1536};
 inline constexpr DeviceLimits kH200{132, 232448, 233472, 1024, 2048};
 inline constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true};
 inline constexpr DeviceLimits kOrin{8, 166912, 167936, 1024, 1536};

@@ -1,4 +1,4 @@
-// The parts of every kernel's shared memory are aligned, fit, and do not overlap.
+// Tests that the parts of every kernel's shared memory are aligned, fit, and do not overlap.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -72,7 +72,7 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
 }
 
-// What the wide kernels' shared memory holds: swizzled stages begin at multiples of 1,024, barriers at multiples of 8.
+// In the shared memory of wide kernels swizzled stages begin at multiples of 1,024, and barriers at multiples of 8.
 TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
   for (int32_t halves : {1, 2}) {
     const WideLayout layout = WideLayoutOf(halves);
@@ -129,7 +129,7 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
     EXPECT_EQ(shape.query_bytes,
               row_bytes <= kStreamRegisterRowBytes ? 0 : kQueryTileTokens * StreamQueryPitch(row_bytes));
   }
-  // What the widths that matter come to.
+  // The shapes of the widths that matter are these.
   EXPECT_EQ(StreamShapeOf(256).stages, 22);
   EXPECT_EQ(StreamShapeOf(512).stages, 22);
   EXPECT_EQ(StreamShapeOf(512).tile_tokens, 16);
@@ -142,8 +142,8 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
   EXPECT_EQ(StreamShapeOf(2 * 2032).tile_tokens, 8);
 }
 
-// Every byte of a query tile has its place in the operands, and a lane's 16 bytes are what mma.sync takes: of
-// rows lane / 4 and 8 more, eight bytes of each, the first words of both before the second ones.
+// Every byte of a query tile has one place in the operands, and a lane's 16 bytes are what mma.sync takes: eight bytes
+// of row lane / 4 and of the row 8 below it, the first words of both before the second ones.
 TEST(PlanTest, StreamQueryOperandsHoldEveryByteOnce) {
   for (const int32_t row_bytes : {16, 96, 256, 1536}) {
     const int32_t pitch = StreamQueryPitch(row_bytes);
@@ -159,7 +159,7 @@ TEST(PlanTest, StreamQueryOperandsHoldEveryByteOnce) {
       }
     }
   }
-  // Step 3, upper half, lane 4 * 5 + 2.
+  // This operand is that of k-step 3, upper half, lane 4 * 5 + 2.
   const int32_t operand = ((3 * 2 + 1) * 32 + 22) * 16;
   EXPECT_EQ(StreamQueryOffset(16 + 5, 3 * 32 + 2 * 8), operand);
   EXPECT_EQ(StreamQueryOffset(16 + 8 + 5, 3 * 32 + 2 * 8), operand + 4);

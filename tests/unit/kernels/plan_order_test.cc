@@ -1,4 +1,4 @@
-// Candidates are ordered where that saves time.
+// Tests that candidates are ordered where that saves time.
 #include <gtest/gtest.h>
 
 #include "kernels/limits.h"
@@ -10,7 +10,7 @@
 namespace maxsim {
 namespace {
 
-// Where a long document takes much longer than others, and blocks have few.
+// Candidates are ordered where a long document takes much longer than others, and thread blocks have few.
 TEST(PlanTest, UnequalDocumentsAreOrdered) {
   const auto order = [](ScalarType type, int32_t dim, int64_t blocks, int64_t documents, int64_t mean,
                         int64_t longest) {

@@ -1,4 +1,4 @@
-// Every call's plan can be launched and covers its work, on devices of several kinds.
+// Tests that every call's plan can be launched and covers its work, on devices of several kinds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.stages, kMaxStages);
   EXPECT_EQ(plan.shared_bytes, LayoutOf(plan.tile, plan.query_resident, plan.align, plan.row_bytes, plan.stages).total);
 
-  // Steps and chunks cover a row, and no more than a row.
+  // The k-steps and column chunks cover a row, and no more than a row.
   EXPECT_GE(plan.num_steps * kStepBytes, plan.row_bytes);
   EXPECT_LT((plan.num_steps - 1) * kStepBytes, plan.row_bytes);
   EXPECT_GE(plan.num_chunks * traits.chunk_bytes, plan.row_bytes);
@@ -82,7 +82,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
 
   EXPECT_EQ(plan.chunks_of_chain * traits.chunk_bytes, kChainColumns * static_cast<int32_t>(SizeOf(plan.type)));
   if (plan.num_chunks > plan.chunks_of_chain && plan.type != ScalarType::kI8) {
-    EXPECT_TRUE(plan.tile == ScoreTile::kRows32 || plan.tile == ScoreTile::kRows64) << "no sums for several pieces";
+    EXPECT_TRUE(plan.tile == ScoreTile::kRows32 || plan.tile == ScoreTile::kRows64) << "no sums for several chains";
   }
 
   // The grid is one wave and has work for all its row tiles.
@@ -95,20 +95,20 @@ TEST(PlanTest, EveryShapeHasALaunchablePlanOnEveryDevice) {
   for (const DeviceLimits& limits : kDevices) {
     for (ScalarType type : kTypes) {
       for (int32_t dim : kDims) {
-        for (int64_t blocks : {1, 2, 3, 4, 5, 32, 128, 2048}) {
+        for (int64_t query_tiles : {1, 2, 3, 4, 5, 32, 128, 2048}) {
           for (int64_t candidates : {int64_t{1}, int64_t{2}, int64_t{1000}, kMaxShardDocuments}) {
-            const QueryGroupShape groups[] = {{blocks, candidates}, {1, 1}};
+            const QueryGroupShape groups[] = {{query_tiles, candidates}, {1, 1}};
             for (const double document_bytes : {0.0, 5000.0}) {
               const absl::StatusOr<ScorePlan> plan = PlanScore(type, dim, groups, limits, document_bytes);
               ASSERT_TRUE(plan.ok()) << plan.status();
               ExpectLaunchable(*plan, limits);
-              const int64_t tile_blocks = TraitsOf(plan->tile).query_tiles();
-              EXPECT_EQ(plan->num_row_tiles, (blocks + tile_blocks - 1) / tile_blocks + 1);
+              const int64_t query_tiles_a_row_tile = TraitsOf(plan->tile).query_tiles();
+              EXPECT_EQ(plan->num_row_tiles, (query_tiles + query_tiles_a_row_tile - 1) / query_tiles_a_row_tile + 1);
             }
-            const absl::StatusOr<ScorePlan> align = PlanAlign(type, dim, blocks, candidates, limits);
+            const absl::StatusOr<ScorePlan> align = PlanAlign(type, dim, query_tiles, candidates, limits);
             ASSERT_TRUE(align.ok()) << align.status();
             ExpectLaunchable(*align, limits);
-            EXPECT_EQ(align->num_row_tiles, blocks);
+            EXPECT_EQ(align->num_row_tiles, query_tiles);
             EXPECT_EQ(TraitsOf(align->tile).query_tiles(), 1);
           }
         }
@@ -128,7 +128,7 @@ TEST(PlanTest, ShortQueriesTakeShortTilesAndStackedOnesWideOnes) {
   EXPECT_EQ(tile(128, {{2, 1000}}), ScoreTile::kRows64);
   EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kRows128);
   EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kRows128);
-  // 32 short queries with lists of their own have nothing to stack.
+  // The 32 short queries with lists of their own have nothing to stack.
   EXPECT_EQ(tile(128, std::vector<QueryGroupShape>(32, {1, 1000})), ScoreTile::kRows32);
   EXPECT_EQ(PlanScore(ScalarType::kF32, 128, {{32, 1000}}, kH200)->tile, ScoreTile::kRows32);
 }
@@ -150,14 +150,14 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   DeviceLimits limits = kHopper;
   limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kWide256));
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, limits)->tile, ScoreTile::kWide128);
-  // One thread block a multiprocessor, fewer where there are fewer documents and row tiles.
+  // A plan has one thread block for a multiprocessor, and fewer where there are fewer documents and row tiles.
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, kHopper)->grid(), kHopper.num_sms);
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
-// Row tiles read documents once for many query tiles, but begin and end later than the stream kernel, which reads them
-// once for each.
-TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
+// The wide and deep kernels read documents once for many query tiles, but begin and end later than the stream kernel,
+// which reads them once for each query tile.
+TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   const auto tile = [](ScalarType type, int32_t dim, QueryGroupShape group, int64_t document_tokens,
                        const DeviceLimits& limits = kHopper) {
     const auto document_bytes = static_cast<double>(document_tokens * DeviceRowBytes(type, dim));
@@ -173,7 +173,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
   EXPECT_EQ(tile(kF16, 128, {12, 700}, 290), ScoreTile::kWide256);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/6, 64, /*packed_query_tiles=*/2}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/64, 1000, /*packed_query_tiles=*/16}, 60), ScoreTile::kWide256);
-  // Where thread blocks of the others claim what they score, they take longer.
+  // Where thread blocks of the stream kernel claim what they score, it takes longer.
   EXPECT_EQ(tile(kF16, 128, {2, 132}, 800), ScoreTile::kWide128);
   EXPECT_EQ(tile(kF16, 128, {2, 133}, 800), ScoreTile::kStream32);
   // Half the bytes take half the time; query rows in shared memory take longer.
@@ -189,7 +189,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralBlocks) {
   EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, kH200), ScoreTile::kRows64);
 }
 
-// What is left of a group of queries is a row tile of half the rows or less, or a whole one.
+// What is left of a query group fills a half row tile, or a whole one where it has more query tiles.
 TEST(PlanTest, WideTilesMayBeHalfOnes) {
   const auto plan = [](const std::vector<QueryGroupShape>& groups, ScoreTile tile) {
     DeviceLimits limits = kHopper;
@@ -208,15 +208,15 @@ TEST(PlanTest, WideTilesMayBeHalfOnes) {
   EXPECT_EQ(plan({{12, 1000}}, ScoreTile::kWide128).num_half_tiles, 3) << "all of them";
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide256).ToString(), testing::HasSubstr("2 row tiles (1 of half"));
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide128).ToString(), testing::Not(testing::HasSubstr("of half")));
-  // Its time is that of half the rows.
+  // A half row tile takes the time of half the rows.
   const std::vector<QueryGroupShape> whole = {{8, 1000}}, half = {{4, 1000}}, both = {{12, 1000}};
   const double reads = EstimatedReads(both, ScoreTile::kWide256);
   EXPECT_DOUBLE_EQ(reads, EstimatedReads(whole, ScoreTile::kWide256) + EstimatedReads(half, ScoreTile::kWide128));
 }
 
 TEST(PlanTest, HopperTakesWiderRowsByChunks) {
-  const auto plan = [](int32_t dim, int64_t blocks) {
-    const QueryGroupShape group{blocks, 1000};
+  const auto plan = [](int32_t dim, int64_t query_tiles) {
+    const QueryGroupShape group{query_tiles, 1000};
     return *PlanScore(ScalarType::kF16, dim, {&group, 1}, kHopper);
   };
   EXPECT_EQ(plan(129, 1).tile, ScoreTile::kStream32);
@@ -227,12 +227,12 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
     EXPECT_EQ(plan(dim, 32).tile, ScoreTile::kDeep256) << dim;
   }
   EXPECT_EQ(plan(128, 32).tile, ScoreTile::kWide256);
-  EXPECT_EQ(plan(1025, 32).tile, ScoreTile::kRows64) << "rows of two pieces";
+  EXPECT_EQ(plan(1025, 32).tile, ScoreTile::kRows64) << "rows of two chains";
   EXPECT_EQ(PlanScore(ScalarType::kF32, 768, {{32, 1000}}, kHopper)->tile, ScoreTile::kRows32);
   DeviceLimits no_maps = kHopper;
   no_maps.tensor_maps = false;
   EXPECT_EQ(PlanScore(ScalarType::kF16, 768, {{32, 1000}}, no_maps)->tile, ScoreTile::kRows128);
-  // The query tile stays where three stages fit beside it.
+  // The query tile stays in shared memory where three stages fit beside it.
   EXPECT_TRUE(plan(256, 8).query_resident);
   EXPECT_EQ(plan(256, 8).stages, 4);
   EXPECT_FALSE(plan(257, 8).query_resident);
@@ -242,7 +242,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   EXPECT_EQ(plan(321, 4).stages, 3);
 }
 
-// Rows of INT8 are half as wide, and their sums have no pieces.
+// Rows of INT8 are half as wide, and their sums have a single chain.
 TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   const auto tile = [](int32_t dim, std::vector<QueryGroupShape> groups, const DeviceLimits& limits) {
     return PlanScore(ScalarType::kI8, dim, groups, limits)->tile;
@@ -266,7 +266,7 @@ TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
 }
 
 // Short queries over the same documents take fewer row tiles where a kernel can sum them apart.
-TEST(PlanTest, ShortQueriesShareBlocksOfWideAndDeepTiles) {
+TEST(PlanTest, ShortQueriesShareQueryTilesOfWideAndDeepKernels) {
   EXPECT_EQ(PackedRows(1), 8);
   EXPECT_EQ(PackedRows(8), 8);
   EXPECT_EQ(PackedRows(9), 16);
@@ -284,11 +284,11 @@ TEST(PlanTest, ShortQueriesShareBlocksOfWideAndDeepTiles) {
   EXPECT_EQ(plan(128, kHopper)->num_row_tiles, 1);
   EXPECT_EQ(plan(256, kHopper)->tile, ScoreTile::kDeep256);
   EXPECT_EQ(plan(256, kHopper)->num_row_tiles, 1);
-  EXPECT_EQ(plan(128, kH200)->num_row_tiles, 8);  // of 128 rows each
+  EXPECT_EQ(plan(128, kH200)->num_row_tiles, 8);  // row tiles of 128 rows
 }
 
-// A block that is shared takes longer to sum, so that a few row tiles less are not worth it.
-TEST(PlanTest, BlocksAreSharedWhereThatSavesRowTiles) {
+// A query tile that is shared takes longer to sum, so that saving a few row tiles is not worth it.
+TEST(PlanTest, QueryTilesAreSharedWhereThatSavesRowTiles) {
   const auto shares = [](int64_t num_query_tiles, int64_t packed_query_tiles, ScoreTile tile) {
     return SharesQueryTiles({num_query_tiles, /*num_candidates=*/1000, packed_query_tiles}, tile);
   };
@@ -312,7 +312,7 @@ TEST(PlanTest, OneQueryOverManyDocumentsFillsTheDevice) {
   EXPECT_EQ(plan->grid(), 2 * kH200.num_sms);
   EXPECT_TRUE(plan->query_resident);
   EXPECT_GE(plan->stages, 4);
-  // No more thread blocks than candidates.
+  // A plan has no more thread blocks than candidates.
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{1, 7}}, kH200)->grid(), 7);
 }
 

@@ -1,4 +1,4 @@
-// A selection covers its candidates within the room that it has.
+// Tests that a selection covers its candidates within the room that it has.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Shares, claims and teams cover all candidates of a call, and even out unequal documents.
+// Tests that shares, claims and teams cover all candidates of a call, and even out unequal documents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace maxsim {
 namespace {
 
-// The assigned shares and the claims after them, as the kernel counts them, are all candidates once and in order.
+// The assigned shares and the claims after them, counted as the kernel counts them, are all candidates once and in
+// order.
 TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   for (int32_t num_sms : {1, 7, 132}) {
     DeviceLimits limits = kHopper;
@@ -48,7 +49,7 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   }
 }
 
-// How much of a block's share is left open, in bytes.
+// The test compares how many bytes of a thread block's share are left open.
 TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
@@ -59,20 +60,20 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
     return static_cast<double>(total * mean_tokens * row_bytes) / static_cast<double>(grid);
   };
-  // Few candidates or few bytes are assigned.
+  // Calls of few candidates or few bytes are assigned whole.
   EXPECT_EQ(open_bytes(ScalarType::kF16, 1000, 121), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, grid * 16 - 1, 5000), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
   EXPECT_EQ(open_bytes(ScalarType::kI8, 5000, 300), 0);
   EXPECT_GT(open_bytes(ScalarType::kF16, grid * 16, 5000), 0);
-  // A quarter of a share of few megabytes, then one megabyte, then a sixteenth.
+  // What is left open is a quarter of a share of few megabytes, then one megabyte, then a sixteenth of the share.
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), share(5000, 300, 256) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), share(10000, 300, 128) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 10000, 300), 1000 << 10, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 100000, 121), share(100000, 121, 256) / 16, 1000);
 }
 
-// Pieces of about as many bytes, whatever the storage.
+// Claims have about as many bytes in every storage type.
 TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   const auto shares = [&](ScalarType type, int64_t mean_tokens) {
     return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), {100000, 100000, mean_tokens, 0});
@@ -85,7 +86,7 @@ TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   EXPECT_EQ(shares(ScalarType::kI8, 1).coarse, 32);
 }
 
-// Small shares of unequal documents are claimed in smaller pieces, but not one by one where they are short.
+// Small shares of unequal documents are claimed fewer at a time, but not one by one where documents are short.
 TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   const auto claims = [](int64_t mean_tokens) {
     const StreamShares shares =
@@ -100,7 +101,7 @@ TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   EXPECT_EQ(claims(96), 1);
 }
 
-// Teams are assigned all candidates, and each has work units for its own.
+// Teams are assigned all candidates, and each team has enough work units for its own.
 TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   for (int32_t num_sms : {1, 2, 7, 114, 132}) {
     DeviceLimits limits = kHopper;
@@ -147,7 +148,7 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   }
 }
 
-// Which calls have teams, and how large ones.
+// The test shows which calls have teams, and how large they are.
 TEST(PlanTest, TeamsEvenOutUnequalShares) {
   const auto shares = [](int32_t dim, int64_t num_candidates, int64_t mean_tokens, int64_t spread_tokens,
                          const StreamTuning& tuning = {}, int64_t regular = -1) {
@@ -158,7 +159,8 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   };
   const auto team_blocks = [&](auto... arguments) { return shares(arguments...).team_blocks; };
   ASSERT_EQ(kHopper.num_sms, 132);
-  // Long documents, fewer than there are blocks, or one more in some blocks than in others.
+  // Equal long documents have teams where there are fewer than thread blocks, or where some blocks would have one more
+  // than others.
   EXPECT_EQ(team_blocks(128, 10, 1030, 0), 132);
   EXPECT_EQ(team_blocks(128, 10, 100, 0), 1) << "too short";
   EXPECT_EQ(team_blocks(128, 130, 1030, 0), 1) << "nearly one a block";
@@ -166,14 +168,14 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   EXPECT_EQ(team_blocks(128, 1000, 1024, 0), 1) << "eight documents where others have seven: the memory is busy";
   EXPECT_EQ(team_blocks(128, 1210, 1024, 0), 1);
   EXPECT_EQ(team_blocks(768, 1000, 1024, 0), 6) << "rows in shared memory";
-  // Unequal ones.
+  // Unequal documents have teams as follows.
   EXPECT_EQ(team_blocks(128, 64, 376, 629), 132);
   EXPECT_EQ(team_blocks(128, 65, 376, 629), 66);
   EXPECT_EQ(team_blocks(128, 1000, 121, 0), 1);
   EXPECT_EQ(team_blocks(128, 1000, 121, 50), 1) << "passages";
   EXPECT_EQ(team_blocks(128, 1000, 121, 140), 6) << "22 teams, which divide the grid, where 16 would do";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629), 6) << "claims would leave a long document";
-  // Whatever is wanted or can be.
+  // A tuning switches teams on or off, but not on where they cannot be made.
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{}, /*regular=*/0), 1) << "lists of different lengths";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.teams = 0}), 1);
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.assigned_percent = 100}), 1);
@@ -181,16 +183,16 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   EXPECT_EQ(team_blocks(128, 4097, 20, 0, StreamTuning{.teams = 1}), 1) << "more than there are cut documents";
   EXPECT_EQ(team_blocks(128, 4000, 1000, 900), 1) << "large shares end together by claims";
   EXPECT_EQ(team_blocks(128, 4000, 1000, 900, StreamTuning{.teams = 1}), 2);
-  // Blocks that take part.
+  // The number of thread blocks that take part follows from the teams.
   EXPECT_EQ(shares(128, 10, 1030, 0).blocks, 132);
   EXPECT_EQ(shares(128, 10, 1030, 0, StreamTuning{.teams = 0}).blocks, 10);
   EXPECT_EQ(shares(128, 1000, 121, 0).blocks, 132);
-  // A grid that no number of teams divides: 131 blocks, for documents of 1.3 tiles.
+  // No number of teams divides this grid of 131 thread blocks, so that 130 take part. A document has 1.3 token tiles.
   EXPECT_EQ(team_blocks(768, 100, 21, 0, StreamTuning{.teams = 1}), 65);
   EXPECT_EQ(shares(768, 100, 21, 0, StreamTuning{.teams = 1}).blocks, 130);
 }
 
-// Few documents, but long ones, are work for more blocks than there are documents.
+// A few long documents are work for more thread blocks than there are documents.
 TEST(PlanTest, AStreamedDocumentMayBeSeveralBlocks) {
   const auto grid = [](int64_t num_candidates, double document_bytes) {
     return PlanScore(ScalarType::kF16, 128, {{1, num_candidates}}, kHopper, document_bytes)->grid();
@@ -211,7 +213,7 @@ TEST(PlanTest, SpreadIsOfTheDocumentsThatTokensAreIn) {
   EXPECT_EQ(spread({7}), 0);
   EXPECT_EQ(spread({50, 50, 50}), 0);
   EXPECT_EQ(spread({100, 300, 200}), 33) << "(100 * 100 + 300 * 300 + 200 * 200) / 600 - 200, cut off";
-  // One document of sixteen means or more counts as sixteen.
+  // A document of sixteen times the mean length or more counts as sixteen times the mean.
   std::vector<int64_t> lengths(100000, 30);
   lengths[5] = 65535;
   EXPECT_EQ(spread(lengths), 0);
@@ -232,7 +234,7 @@ TEST(PlanTest, ListsOfWideRowsAreAssignedWhole) {
   EXPECT_FALSE(all_assigned(768, 139)) << "unequal documents cost more than that";
 }
 
-// Documents of 376 tokens in the mean, those of 10 to 2,000 log-uniform.
+// The documents have 376 tokens in the mean, as lengths of 10 to 2,000 tokens have that are log-uniform.
 TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   const auto shares = [](int32_t dim, int64_t total, int64_t spread_tokens) {
     return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, {{1, total}}, kHopper),
@@ -248,7 +250,7 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_FALSE(shares(768, 1000, 43).all_assigned()) << "bytes matter";
   EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_assigned()) << "claims take longer than they save";
   EXPECT_FALSE(shares(128, 7 * grid, 629).all_assigned());
-  // What is kept back of large shares is what the spread takes, but not less than of equal documents.
+  // Large shares keep back what the spread takes, but not less than those of equal documents.
   const StreamShares large = shares(128, 20000, 629);
   EXPECT_NEAR(static_cast<double>(large.total - large.dealt), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
   EXPECT_EQ(shares(128, 1000000, 629).dealt, shares(128, 1000000, 0).dealt);

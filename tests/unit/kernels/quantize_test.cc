@@ -1,5 +1,5 @@
-// The rotation and the rounding that I8 storage is made of. Every backend rounds a query by the same operations, so
-// their bits are part of the contract.
+// Tests the rotation and the rounding that I8 storage is made of. Every backend rounds a query by these operations, so
+// that their bits are part of the contract.
 #include "kernels/quantize.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(RotateTest, SpreadsOneColumnOverAll) {
       const std::vector<float> rotated = Rotated(kSeed, row);
       const auto largest = *std::max_element(rotated.begin(), rotated.end(),
                                              [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-      // Two rounds on a power of two can meet in few columns, but not in one.
+      // Two of its rounds on a power of two columns can gather a row in few columns, but not in one.
       EXPECT_LT(std::fabs(largest), 0.8f) << "d " << dim << ", column " << column;
     }
   }
@@ -81,7 +81,7 @@ TEST(RotateTest, ZerosStayZeros) {
   }
 }
 
-// FNV-1a of the rows' bytes.
+// Returns FNV-1a of the rows' bytes.
 uint64_t Hash(const std::vector<float>& row) {
   uint64_t hash = 0xcbf29ce484222325;
   for (float value : row) {
@@ -107,7 +107,7 @@ TEST(RotateTest, RoundsAsDescribed) {
   EXPECT_EQ(Hash(rotated(0x123456789abcdef, 100)), 0x9961d697b709d021);
 }
 
-// One operation after the other, as kernels/quantize.h has them.
+// Rotates one operation after the other, as kernels/quantize.h lists them.
 std::vector<float> RotatedPlainly(uint64_t seed, std::vector<float> row) {
   const auto dim = static_cast<int32_t>(row.size());
   const int32_t span = RotationSpan(dim);
@@ -235,8 +235,8 @@ TEST(QuantizeTest, AQueryHasAScaleATokenAndKeepsItsRows) {
   }
 }
 
-// Largest difference between the scores of documents and of the same ones as I8, for a query token. Tokens are of unit
-// length, so that similarities are at most 1.
+// Returns the largest difference between the scores of documents and of the same ones as I8, for each query token.
+// Tokens have unit length, so that similarities are at most 1.
 double LargestError(const test::RandomDocuments& documents, const test::RandomQuery& query) {
   const test::RandomDocuments quantized = test::Stored(documents, ScalarType::kI8);
   const std::vector<ReferenceScore> expected = ReferenceScores(documents.view(), query.view(1));

@@ -25,7 +25,7 @@ std::vector<uint16_t> AllPatterns() {
   return patterns;
 }
 
-// The value of an FP16 pattern, by its definition.
+// Returns the value of an FP16 pattern, by the format's definition.
 double HalfValue(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int fraction = bits & 1023;
@@ -67,7 +67,7 @@ TEST(ScalarTypeTest, EveryPatternSurvivesTheWayThereAndBack) {
     const std::vector<uint16_t> back = Narrow(type, widened);
     for (uint32_t bits = 0; bits < 65536; ++bits) {
       if (std::isnan(widened[bits])) {
-        // Still a NaN of the same sign.
+        // A NaN stays a NaN of the same sign.
         ASSERT_TRUE(std::isnan(Widen(type, {back[bits]})[0])) << bits;
         ASSERT_EQ(back[bits] >> 15, bits >> 15);
       } else {
@@ -77,7 +77,7 @@ TEST(ScalarTypeTest, EveryPatternSurvivesTheWayThereAndBack) {
   }
 }
 
-// At the middle between neighbours, and one FP32 step to either side of it.
+// The values lie at the middle between neighbours, and one FP32 step to either side of it.
 TEST(ScalarTypeTest, NarrowingRoundsToNearestAndTiesToEven) {
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
     const uint32_t infinity = type == ScalarType::kF16 ? 0x7c00 : 0x7f80;
@@ -114,7 +114,7 @@ TEST(ScalarTypeTest, NarrowingOverflowsToInfinity) {
             (std::vector<uint16_t>{0x7f80, 0xff80}));
 }
 
-// Long runs take other code than single elements: both give the same bits.
+// Long runs take other code than single elements, and get the same bits.
 TEST(ScalarTypeTest, LongRunsConvertLikeSingleElements) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

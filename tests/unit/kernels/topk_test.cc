@@ -14,7 +14,7 @@ namespace {
 constexpr int32_t kSizes[] = {1, 2, 31, 32, 33, 63, 64, 65, 1023, 1024, 1025, 3000};
 constexpr int32_t kKs[] = {1, 2, 31, 32, 33, 63, 64, 65, 512, 1024, 10000};
 
-// `distinct` different scores among `count` results, in random order.
+// Returns `count` results with `distinct` different scores, in random order.
 std::vector<Scored> RandomResults(uint64_t seed, int32_t count, int32_t distinct) {
   std::mt19937_64 generator(seed);
   std::vector<Scored> results(count);
@@ -68,7 +68,7 @@ TEST(TopKTest, SelectOrdersEqualScoresByPosition) {
 }
 
 TEST(TopKTest, StreamedSelectionKeepsTheBest) {
-  TopKSelector selector;  // one for all shapes: Reset must forget
+  TopKSelector selector;  // one selector for all shapes, so that Reset must forget
   ForEveryShape([&](const std::vector<Scored>& results, int32_t k) {
     selector.Reset(k);
     for (const Scored& scored : results) selector.Push(scored);
@@ -87,7 +87,7 @@ TEST(TopKTest, StreamedSelectionKeepsTheBest) {
 TEST(TopKTest, MergeOfSortedListsIsTheSortedBest) {
   ForEveryShape([](const std::vector<Scored>& results, int32_t k) {
     for (size_t num_lists : {1, 2, 5, 33}) {
-      std::vector<std::vector<Scored>> lists(num_lists + 1);  // the last one stays empty
+      std::vector<std::vector<Scored>> lists(num_lists + 1);  // the last list stays empty
       for (size_t idx = 0; idx < results.size(); ++idx) lists[idx * 7 % num_lists].push_back(results[idx]);
       std::vector<absl::Span<const Scored>> spans;
       for (std::vector<Scored>& list : lists) {

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two queries over the ids 40, 30, 20, 10, the best three wanted.
+// Has two queries over the ids 40, 30, 20, 10, of which the best three are wanted.
 class AnswerCheckTest : public testing::Test {
  protected:
   AnswerCheckTest() {
@@ -95,7 +95,7 @@ TEST_F(AnswerCheckTest, WrongPositionsIdsAndOrderAreFound) {
   answer.mutable_results(0)->set_scores(0, std::numeric_limits<float>::quiet_NaN());
   EXPECT_THAT(Complaint(answer), HasSubstr("hit 0 is out of order"));
   answer = right_;
-  answer.mutable_results(0)->set_scores(1, 2.0f);  // equal scores: the lower position first
+  answer.mutable_results(0)->set_scores(1, 2.0f);  // equal scores, whose lower position must come first
   EXPECT_THAT(Complaint(answer), HasSubstr("hit 1 is out of order"));
 }
 

@@ -1,4 +1,4 @@
-// The request before the clock, against a server that is a model.
+// Tests the request that is sent before the clock starts, against a server that is a model.
 #include "loadtest/first_request.h"
 
 #include <atomic>
@@ -32,7 +32,7 @@ class FirstRequestTest : public testing::Test {
   }
 
   std::atomic<bool> stop_{false};
-  std::vector<absl::Status> busy_;  // what on_busy heard
+  std::vector<absl::Status> busy_;  // the statuses that on_busy got
 };
 
 TEST_F(FirstRequestTest, IsSentOnceWhereItIsAnswered) {
@@ -56,7 +56,7 @@ TEST_F(FirstRequestTest, IsSentAgainWhenABusyServerSaysWhen) {
 }
 
 TEST_F(FirstRequestTest, IsNotSentAgainWhereItWouldFailAgain) {
-  // Without a hint it is too large; any other error is not about now.
+  // A busy server without a hint may find the request too large, and no other error passes with time.
   for (const absl::Status& status : {absl::ResourceExhaustedError("too large"), absl::NotFoundError("no such id"),
                                      absl::UnavailableError("draining")}) {
     const FirstRequestResult result = Send([&status](int64_t) { return status; });
@@ -76,7 +76,7 @@ TEST_F(FirstRequestTest, PatienceEnds) {
   EXPECT_EQ(result.sent, result.rejected);
   EXPECT_GE(result.sent, 1);
   EXPECT_LE(result.sent, 8) << "a hint of nothing is not taken at its word";
-  // A hint beyond it is not waited for at all.
+  // A hint beyond the limit is not waited for at all.
   const absl::Time begin = absl::Now();
   EXPECT_EQ(Send([](int64_t) { return Busy(absl::Hours(1)); }).sent, 1);
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));

@@ -1,4 +1,4 @@
-// What tests prepare workloads against, and a server that is a model: its time to answer is known.
+// Has what tests prepare workloads against, and a server that is a model, whose time to answer is known.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace maxsim::loadtest {
 
-// A server with the collection "docs": 500 documents of dimension 8, ids of this kind.
+// Returns what a server says of its collection "docs": 500 documents of dimension 8, with ids of this kind.
 inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   v1::GetInfoResponse info;
   v1::CollectionInfo& collection = *info.add_collections();
@@ -39,7 +39,7 @@ inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   return info;
 }
 
-// Requests whose right answer is one hit at position 0.
+// Returns requests whose right answer is one hit at position 0.
 inline std::unique_ptr<Workload> OneHitWorkload() {
   WorkloadOptions options;
   options.collection = "docs";
@@ -51,16 +51,16 @@ inline std::unique_ptr<Workload> OneHitWorkload() {
   return *std::move(workload);
 }
 
-// Answers in order, each `service_ns` after the one before or after its start, whichever is later: a server of one
-// place. Between stall_from_ns and stall_until_ns (of NowNs) it answers nothing.
+// Answers in order, each `service_ns` after the one before or after its own start, whichever is later: a server that
+// handles one request at a time. Between stall_from_ns and stall_until_ns (of NowNs) it answers nothing.
 class ModelQueue : public client::CallQueue {
  public:
   struct Behaviour {
     int64_t service_ns = 0;
     int64_t stall_from_ns = INT64_MAX, stall_until_ns = INT64_MAX;
-    // The status of the n-th answer, from 0; null: all OK.
+    // Gives the status of the n-th answer, from 0. Where it is null, all are OK.
     std::function<absl::Status(int64_t n)> status;
-    int64_t start_cost_ns = 0;  // processor time of a Start
+    int64_t start_cost_ns = 0;  // processor time that a Start takes
     std::atomic<int64_t>* most_under_way = nullptr;
   };
   explicit ModelQueue(Behaviour behaviour) : behaviour_(std::move(behaviour)) {}

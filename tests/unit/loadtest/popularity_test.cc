@@ -47,7 +47,8 @@ TEST(ZipfRankTest, OneRankAndVeryManyWork) {
 }
 
 TEST(ZipfRankTest, RanksThatBeginLaterComeAsOftenAsTheirWeights) {
-  // With exponent 10 the weights of these are less than 1e-20 of the first rank's, and so lost in a sum that has it.
+  // With exponent 10 the weights of these are less than 1e-20 of the first rank's, which loses them in a sum that has
+  // it.
   for (const auto& [first, exponent] : {std::pair{uint64_t{2}, 1.0}, std::pair{uint64_t{200}, 0.0},
                                         std::pair{uint64_t{200}, 2.5}, std::pair{uint64_t{200}, 10.0}}) {
     constexpr uint64_t kRanks = 40;
@@ -144,7 +145,7 @@ TEST(PopularityTest, ASmallDrawFollowsTheWeightsWhicheverWayItIsDrawn) {
   EXPECT_NEAR(third_first(6, 40), 4096.0 / (4096 + 729), 0.03);
 }
 
-// By the definition: of all that are left, the next one by its weight.
+// Draws by the definition: the next document is one of all that are left, by its weight.
 std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent, uint64_t count, Random& random) {
   std::vector<double> weights(popularity.size());
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::pow(static_cast<double>(i + 1), -exponent);
@@ -155,7 +156,7 @@ std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent
     double left = random.Uniform() * sum;
     size_t rank_idx = 0;
     while (rank_idx + 1 < weights.size() && (left -= weights[rank_idx]) >= 0) ++rank_idx;
-    if (weights[rank_idx] == 0) continue;  // by rounding
+    if (weights[rank_idx] == 0) continue;  // rounding can leave no weight
     weights[rank_idx] = 0;
     documents.push_back(popularity.DocumentOfRank(rank_idx + 1));
   }
@@ -163,20 +164,21 @@ std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent
 }
 
 TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
-  // More than 128 ranks, so that some are drawn as one process; and 60 distinct ones need hundreds of draws.
+  // There are more than 128 ranks, so that some are drawn as one process, and 60 distinct ones need hundreds of draws.
   constexpr uint64_t kDocuments = 400, kCount = 60;
   constexpr int kSamples = 1000;
   constexpr double kExponent = 1.8;
   const Popularity popularity(kDocuments, kExponent, 1);
   std::vector<uint64_t> rank_of(kDocuments);
   for (uint64_t rank = 1; rank <= kDocuments; ++rank) rank_of[popularity.DocumentOfRank(rank)] = rank;
-  // By a sample: its ranks behind the head, their places in it, and ranks 20 to 60 that it has.
+  // The figures of a sample are the number of its ranks beyond 128, the sum of their indices in the sample, and the
+  // number of its ranks from 20 to 60.
   const auto figures = [&](const std::vector<uint64_t>& documents) {
     std::array<double, 3> sums{};
-    for (size_t place = 0; place < documents.size(); ++place) {
-      const uint64_t rank = rank_of[documents[place]];
+    for (size_t idx = 0; idx < documents.size(); ++idx) {
+      const uint64_t rank = rank_of[documents[idx]];
       sums[0] += rank > 128 ? 1 : 0;
-      sums[1] += rank > 128 ? static_cast<double>(place) : 0;
+      sums[1] += rank > 128 ? static_cast<double>(idx) : 0;
       sums[2] += rank >= 20 && rank <= 60 ? 1 : 0;
     }
     return sums;
@@ -200,7 +202,7 @@ TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
 }
 
 TEST(PopularityTest, NoExponentMakesADrawOfVeryManyDocumentsLong) {
-  // A pass over all of them would take hours, and 16 TB.
+  // A pass over all of these documents would take hours, and 16 TB.
   const uint64_t many = uint64_t{1} << 40;
   for (const double exponent : {0.0, 1.0, 1.5, 3.0, 6.0, 10.0}) {
     const Popularity popularity(many, exponent, 5);
@@ -211,7 +213,7 @@ TEST(PopularityTest, NoExponentMakesADrawOfVeryManyDocumentsLong) {
       EXPECT_EQ(std::set<uint64_t>(documents.begin(), documents.end()).size(), count) << exponent;
     }
   }
-  // 64 of the steepest are the first ones, give or take some: one beyond rank 200 has a chance of 1 in 4000.
+  // The steepest exponent draws the first 64 ranks, give or take some: one beyond rank 200 has a chance of 1 in 4000.
   const Popularity popularity(many, 10, 5);
   std::set<uint64_t> first;
   for (uint64_t rank = 1; rank <= 200; ++rank) first.insert(popularity.DocumentOfRank(rank));

@@ -156,7 +156,7 @@ TEST_F(ReportTest, JsonHasEveryMemberWithItsValue) {
       json["server_metrics"][0],
       (ordered_json{{"second", 1.0}, {"queue_jobs", 4.0}, {"batch_queries_mean", 12.5}, {"kernel_seconds", 0.8}}));
   EXPECT_EQ(json["steps"], ordered_json::array());
-  // What the server wrote is not UTF-8.
+  // The text that the server wrote is not UTF-8.
   EXPECT_TRUE(ordered_json::accept(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)));
 }
 

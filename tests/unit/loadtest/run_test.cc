@@ -1,4 +1,4 @@
-// Runs against a server that is a model. Machines that run tests are busy: bounds on times are from below.
+// Tests runs against a server that is a model. Machines that run tests are busy, so that times are bounded from below.
 #include "loadtest/run.h"
 
 #include <cmath>
@@ -49,8 +49,8 @@ TEST(RunTest, OpenLoopCountsEveryRequestThatWasDue) {
 }
 
 TEST(RunTest, OpenLoopFeelsAServerThatStandsStill) {
-  // For 400 of 1000 ms nothing is answered. A client that waits for its answer would send one request into that time;
-  // here all that are due in it wait: the k-th of 200 for 400 - 2k ms.
+  // For 400 of 1000 ms nothing is answered. A client that waits for its answer would send one request in that time;
+  // here all that are due in it wait: the k-th of 200 waits for 400 - 2k ms.
   ModelQueue::Behaviour behaviour;
   behaviour.stall_from_ns = NowNs() + 200 * kMs;
   behaviour.stall_until_ns = behaviour.stall_from_ns + 400 * kMs;
@@ -75,7 +75,7 @@ TEST(RunTest, OpenLoopCountsSendsThatTheBoundMakesLate) {
   load.late_after = absl::Milliseconds(5);
   std::atomic<int64_t> most{0};
   ModelQueue::Behaviour behaviour;
-  behaviour.service_ns = 20 * kMs;  // 30 answers in the time
+  behaviour.service_ns = 20 * kMs;  // the time is enough for 30 answers
   behaviour.most_under_way = &most;
   const RunResult result = RunModel(load, behaviour);
   EXPECT_EQ(most, 2);
@@ -87,7 +87,7 @@ TEST(RunTest, OpenLoopCountsSendsThatTheBoundMakesLate) {
   EXPECT_THAT(result.stability.reason, HasSubstr("could not be sent"));
 }
 
-// A server that stands still fills --max-in-flight; what is caught up with afterwards is not the load tester's fault.
+// A server that stands still fills --max-in-flight. The sends that catch up afterwards are not the load tester's fault.
 TEST(RunTest, OpenLoopThatWasHeldBackIsNotTheBoundWhileItCatchesUp) {
   LoadOptions load = Open(500, absl::ZeroDuration(), absl::Seconds(1));
   load.max_in_flight = 20;
@@ -112,7 +112,7 @@ TEST(RunTest, ClosedLoopKeepsItsRequestsUnderWayAndNoMore) {
   behaviour.most_under_way = &most;
   const RunResult result = RunModel(load, behaviour);
   EXPECT_EQ(most, 5);
-  EXPECT_LE(result.counts.answered, 101);  // one each 5 ms at most
+  EXPECT_LE(result.counts.answered, 101);  // at most one for each 5 ms
   EXPECT_GE(result.counts.answered, 10);
   EXPECT_EQ(result.counts.queries, result.counts.answered);
   EXPECT_GE(result.latency.PercentileNs(0.5), 24 * kMs) << "each waits for the four before it";
@@ -172,7 +172,7 @@ TEST(RunTest, ALoadTesterThatCannotKeepUpSaysSo) {
   LoadOptions load = Open(1000, absl::ZeroDuration(), absl::Milliseconds(900));
   load.late_after = absl::Milliseconds(1);
   ModelQueue::Behaviour behaviour;
-  behaviour.start_cost_ns = 2 * kMs;  // 500 a second at best
+  behaviour.start_cost_ns = 2 * kMs;  // leaves 500 a second at best
   const RunResult result = RunModel(load, behaviour);
   EXPECT_TRUE(result.client_bound);
   EXPECT_FALSE(result.client_bound_reason.empty());

@@ -82,13 +82,13 @@ TEST(MetricsScraperTest, RefusesWhatIsNoUrlAndSaysWhenNothingAnswers) {
   for (const char* url : {"", "localhost:7071/metrics", "https://localhost/metrics", "http://", "http:///metrics"}) {
     EXPECT_EQ(MetricsScraper::Create(url).status().code(), absl::StatusCode::kInvalidArgument) << url;
   }
-  // Port 1 is the multiplexer's, which no one runs.
+  // Port 1 is the multiplexer's, which no machine runs.
   const auto scraper = MetricsScraper::Create("http://127.0.0.1:1/metrics");
   EXPECT_EQ(scraper.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(scraper.status().message()), testing::HasSubstr("http://127.0.0.1:1/metrics"));
 }
 
-// Counts what it is told to; -1: answers 500.
+// Exposes the counts that it is told, or answers 500 where that is -1.
 class MetricsServer {
  public:
   MetricsServer() {
@@ -143,7 +143,7 @@ TEST(MetricsScraperTest, ARunsFirstSecondBeginsWithTheRun) {
   ASSERT_TRUE(scraper.ok()) << scraper.status();
   int failures = 0;
   for (const int at : {1000, 2000}) {  // two runs of one scraper, as a sweep makes them
-    server.requests = at;              // while the requests were prepared
+    server.requests = at;              // counted while the requests were prepared
     (*scraper)->Begin();
     server.requests = at + 7;
     (*scraper)->Request(1);

@@ -1,4 +1,4 @@
-// The sweep against servers whose capacity is known.
+// Tests the sweep against servers whose capacity is known.
 #include "loadtest/sweep.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMillisecondNs = 1'000'000;
 
-// A server of one place that takes `service_ns` for each request, for 20 s of Poisson arrivals.
+// Simulates a server that handles one request at a time and takes `service_ns` for it, under 20 s of Poisson arrivals.
 RunResult Simulate(double rate, int64_t service_ns) {
   RunResult result;
   result.rate = rate;
@@ -28,7 +28,8 @@ RunResult Simulate(double rate, int64_t service_ns) {
   return result;
 }
 
-// Answers all in the same time as long as the rate is below its capacity, and rejects the rest.
+// Simulates a server that answers all requests in the same time as long as the rate is below its capacity, and rejects
+// the rest.
 RunResult Bounded(double rate, double capacity) {
   RunResult result;
   result.rate = rate;
@@ -53,7 +54,7 @@ TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
     EXPECT_LT(best, 1000) << "more than the capacity";
     EXPECT_TRUE(sweep->converged) << sweep->converged_reason;
     EXPECT_EQ(sweep->converged_reason, "");
-    // Doubling or halving to the limit, then halving an interval down to 2 %.
+    // The sweep doubles or halves up to the limit, and then halves an interval down to 2 %.
     EXPECT_LE(sweep->steps.size(), 2 + std::abs(std::log2(1000 / first)) + 6);
   }
 }
@@ -118,7 +119,7 @@ TEST(SweepTest, NoRateHoldsWhenTheServerIsSlowerThanTheTarget) {
       [](const SweepStep&) {});
   ASSERT_TRUE(sweep.ok());
   EXPECT_EQ(sweep->best, -1);
-  EXPECT_EQ(runs, 10);  // down to a thousandth
+  EXPECT_EQ(runs, 10);  // the rate goes down to a thousandth
   EXPECT_FALSE(sweep->converged);
   EXPECT_EQ(sweep->converged_reason, "no rate from 100 down to a thousandth of it held");
 }

@@ -210,7 +210,7 @@ TEST(WorkloadTest, PreparingIsSeenAndCanBeEnded) {
 }
 
 TEST(WorkloadTest, SteepPopularityOfVeryManyIdsIsPreparedAsFastAsAnyOther) {
-  // For each request a pass over all ids would be hours, and 16 TB.
+  // A pass over all ids for each request would take hours, and 16 TB.
   WorkloadOptions options = Small();
   options.int_ids = uint64_t{1} << 40;
   options.zipf_exponent = 5;
@@ -261,7 +261,7 @@ TEST(WorkloadTest, WhatTheServerWouldRefuseIsRefusedWithItsLimit) {
   options.num_candidates = 64;
   options.document_tokens = TokenCounts(513);
   EXPECT_THAT(Refused(options), HasSubstr("--document-tokens: 513"));
-  options.document_tokens = TokenCounts(512);  // 64 x 512 x 8 x 2 = 512 KiB; two lists are too much
+  options.document_tokens = TokenCounts(512);  // 64 x 512 x 8 x 2 = 512 KiB: two such lists are too much
   options.queries_per_request = 2;
   options.shared_candidates = false;
   EXPECT_THAT(Refused(options), HasSubstr("limits.max_request_bytes, 1048576"));
@@ -294,7 +294,7 @@ TEST(WorkloadTest, RecordedQueriesAreSentAsTheyAreInTurn) {
   const std::unique_ptr<Workload> workload = Prepare(options, info);
   const v1::TokenMatrix first = Message((*workload)[0]).queries(0).tokens();
   EXPECT_EQ(first.dtype(), v1::DATA_TYPE_F16);
-  EXPECT_EQ(first.num_tokens(), 12u);  // the README's first question
+  EXPECT_EQ(first.num_tokens(), 12u);  // as the README's first question has
   EXPECT_NE(Message((*workload)[1]).queries(0).SerializeAsString(),
             Message((*workload)[0]).queries(0).SerializeAsString());
   EXPECT_EQ(Message((*workload)[15]).queries(0).SerializeAsString(),

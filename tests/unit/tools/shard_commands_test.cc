@@ -1,4 +1,4 @@
-// The program as people call it: exit codes, messages, real data, and other people's tools on its files.
+// Tests the program as people call it: exit codes, messages, real data, and other people's tools on its files.
 #include "tools/maxsim-shard/commands.h"
 
 #include <cstdlib>
@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A Python with the modules, or "".
+// Returns a Python with the modules, or "".
 std::string FindPython(const std::string& modules) {
   const char* chosen = std::getenv("MAXSIM_PYTHON");
   for (const std::string& python : {std::string(chosen != nullptr ? chosen : ""), std::string("python3")}) {
@@ -36,7 +36,7 @@ std::string FindPython(const std::string& modules) {
 
 class CliTest : public ::testing::Test {
  protected:
-  // Two documents of 2 and 1 tokens.
+  // Returns the arguments that build two documents of 2 and 1 tokens.
   std::vector<std::string> BuildArguments() {
     collection::WriteBytes(folder_.Path("tokens.npy"),
                            collection::NpyBytes("<f4", "(3, 8)", collection::AsBytes(std::vector<float>(24, 0.5f))));
@@ -80,7 +80,7 @@ TEST_F(CliTest, TheNextGenerationKeepsNameAndStorage) {
   std::vector<std::string> arguments = BuildArguments();
   arguments.insert(arguments.end(), {"--storage", "bf16"});
   ASSERT_EQ(RunShard(arguments).code, 0);
-  arguments.resize(arguments.size() - 4);  // neither --name nor --storage
+  arguments.resize(arguments.size() - 4);  // takes --name and --storage away
   Outcome build = RunShard(arguments);
   EXPECT_EQ(build.code, 0) << build.err;
   EXPECT_THAT(build.out, HasSubstr("generation 2 of \"two\": 2 documents, 3 tokens x 8 bf16"));
@@ -150,7 +150,7 @@ TEST_F(CliTest, WhatTheCommandLineAloneShowsToBeWrongExitsWithTwo) {
   };
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = whole;
-    arguments.resize(arguments.size() - 2);  // without --name
+    arguments.resize(arguments.size() - 2);  // takes --name away
     arguments.insert(arguments.end(), more.begin(), more.end());
     return error(arguments);
   };
@@ -218,7 +218,7 @@ TEST_F(CliTest, TheCranfieldCollectionBuildsInEveryStorageAndVerifies) {
   const std::string data = collection::CranfieldFolder();
   if (data.empty()) GTEST_SKIP() << "no Cranfield data: set MAXSIM_SHARED_DATA to the folder that holds cranfield/";
   for (const std::string storage : {"f16", "bf16", "f32", "i8"}) {
-    // Half a minute where it is not optimised.
+    // It would take half a minute where it is not optimised.
     if (test::kSanitized && storage != "f16") continue;
     const std::string out = folder_.Path(storage);
     const Outcome build = RunShard({"build", "--tokens", JoinPath(data, "tokens.npy"), "--lengths",
@@ -272,7 +272,7 @@ with safe_open(path, "numpy") as file:
       0);
 }
 
-// The example of docs/use/documents.md, with its output built into a collection; and NumPy's own archives.
+// The example of docs/use/documents.md writes files that a collection is built from, and so do NumPy's own archives.
 TEST_F(CliTest, WhatPythonWritesIsImported) {
   const std::string python = FindPython("safetensors.numpy, numpy");
   if (python.empty()) GTEST_SKIP() << "no Python with safetensors and numpy: set MAXSIM_PYTHON to one";

@@ -8,10 +8,10 @@
 namespace maxsim::command_line {
 namespace {
 
-TEST(PrintableTest, NothingReachesTheTerminalAsAControl) {
+TEST(WithoutControlsTest, NothingReachesTheTerminalAsAControl) {
   EXPECT_EQ(WithoutControls("a\033[2Jb\r\n\tc\x7f"), "a [2Jb   c ");
   EXPECT_EQ(WithoutControls("caf\xc3\xa9 \xe2\x86\x92"), "caf\xc3\xa9 \xe2\x86\x92");
-  EXPECT_EQ(WithoutControls("x\xc2\x9bJ"), "x J");  // C1: CSI in one character
+  EXPECT_EQ(WithoutControls("x\xc2\x9bJ"), "x J");  // CSI as one C1 character
   EXPECT_EQ(WithoutControls("\xff\xc3/\xe2\x86"),
             "?"
             "?/?"

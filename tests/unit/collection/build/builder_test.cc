@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Stage = BuildProgress::Stage;
 
-// `count` documents of 1 .. 20 tokens.
+// Returns `count` documents of 1 .. 20 tokens.
 SmallCollection Larger(int count) {
   SmallCollection collection;
   collection.id_type = IdType::kInt64;
@@ -78,7 +78,7 @@ TEST(BuilderTest, SplitsAtTheBoundAndLosesNothing) {
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     EXPECT_EQ(manifest->shards.size() > 1, bound < int64_t{1} << 20) << bound;
     for (const ShardEntry& entry : manifest->shards) EXPECT_LE(entry.num_bytes, bound);
-    // The next document would not have fit.
+    // A shard ends where the next document would not have fit.
     for (size_t idx = 0; idx + 1 < manifest->shards.size(); ++idx) {
       EXPECT_GT(manifest->shards[idx].num_bytes + 20 * 8 * 4 + 8 + 8 + 8 + 9, bound);
     }
@@ -209,7 +209,7 @@ TEST(BuilderTest, AProcessThatDiesAnywhereLeavesAFolderThatTheNextBuildCleans) {
     ASSERT_EQ(WEXITSTATUS(status), 7);
     const int64_t generation = ReadManifest(folder.path())->generation;
     ExpectServes(folder.path(), generation == 1 ? before : after, generation);
-    // A smaller build afterwards: nothing of the dead one may be left over.
+    // A smaller build follows, which nothing of the dead one may be left beside.
     ASSERT_TRUE(BuildSmall(Larger(2), options).ok());
     ExpectServes(folder.path(), Larger(2), generation + 1);
     for (const std::string& file : FilesIn(folder.path())) {
@@ -264,7 +264,8 @@ TEST(BuilderTest, AnotherBuildsFileInANewFolderStays) {
   EXPECT_THAT(FilesIn(path), ElementsAre("notes"));
 }
 
-// The lock's file goes with every holder: nobody may hold one that has gone beside another who holds the next.
+// The lock's file goes with every holder: a process that waits must not hold a file that is gone while another one
+// holds the next.
 TEST(FolderLockTest, HasOneHolderThoughItsFileComesAndGoes) {
   TemporaryFolder folder;
   std::atomic<int> holders{0}, overlaps{0}, taken{0};
@@ -369,7 +370,7 @@ TEST(BuilderTest, AManifestThatCannotBeReadIsNotOverwritten) {
   EXPECT_EQ(ReadBytes(folder.Path("collection.json")), "{");
 }
 
-// Values that cannot be stored are refused with their place.
+// Values that cannot be stored are refused, and the error says where they are.
 TEST(BuilderTest, UnusableValuesAreRefusedWithRowColumnAndDocument) {
   struct Case {
     float value;
@@ -410,7 +411,8 @@ TEST(BuilderTest, ValuesAreRoundedToNearestEven) {
     TemporaryFolder folder;
     SmallCollection collection = Larger(1);
     collection.payloads.clear();
-    // Halfway between two F16 values, up and down; the largest that still rounds to a finite one; a subnormal.
+    // The values are halfway between two F16 values (rounded up and down), the largest that still rounds to a finite
+    // one, and a subnormal.
     const std::vector<float> row = {1.00048828125f, 1.00146484375f, 65519.99f, 5.9604645e-8f, -0.0f, 0.1f, -1.5f, 3.0f};
     const std::vector<double> wide(row.begin(), row.end());
     MemoryTokens tokens(type, 8, 1, type == ElementType::kF32 ? static_cast<const void*>(row.data()) : wide.data());

@@ -1,4 +1,4 @@
-// From files as users bring them to a collection.
+// Tests the way from files, as users bring them, to a collection.
 #include "collection/build/import.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kDim = 8;
 
-// Three documents of 2, 1 and 3 tokens.
+// Returns the values of three documents of 2, 1 and 3 tokens.
 std::vector<float> Values() {
   std::vector<float> values;
   for (int idx = 0; idx < 6 * kDim; ++idx) values.push_back(static_cast<float>(idx - 20) / 8.0f);
@@ -55,7 +55,7 @@ class ImportTest : public ::testing::Test {
     return options;
   }
 
-  // Imports and builds, and expects the values, whatever way they came.
+  // Imports and builds, and expects the same values whatever files they came in.
   std::shared_ptr<const Shard> Build(const ImportOptions& options, ScalarType storage = ScalarType::kF32) {
     absl::StatusOr<Import> import = OpenImport(options);
     EXPECT_TRUE(import.ok()) << import.status();
@@ -84,7 +84,7 @@ class ImportTest : public ::testing::Test {
     return std::string(manifest.status().message());
   }
 
-  // A safetensors file of these tensors.
+  // Returns a safetensors file of these tensors.
   std::string Safetensors(
       const std::vector<std::tuple<std::string, std::string, std::vector<int64_t>, std::string>>& parts) {
     std::vector<SafetensorsTensor> tensors;
@@ -141,7 +141,7 @@ TEST_F(ImportTest, NpzStoredAndDeflatedWithAndWithout64BitFields) {
 }
 
 TEST_F(ImportTest, ALargeDeflatedMemberStreams) {
-  // Larger than every buffer on the way, and compressible.
+  // The array is larger than every buffer on the way, and compressible.
   std::vector<float> values(300'000 * kDim);
   for (size_t idx = 0; idx < values.size(); ++idx) values[idx] = static_cast<float>(idx % 1000) / 64.0f;
   ImportOptions options;
@@ -202,7 +202,7 @@ TEST_F(ImportTest, JsonLinesGiveIdsAndPayloads) {
   EXPECT_EQ(shard->payload(1), "");
   EXPECT_EQ(shard->payload(2), "{\"text\":\"C\"}");
   EXPECT_EQ(Build(NpyOptions("{\"id\":3}\n{\"id\":-2}\n{\"id\":1}"))->int_id(1), -2);
-  // Lines across the blocks that the file is read in.
+  // These lines are longer than the blocks that the file is read in.
   std::string long_lines;
   for (const char* id : {"a", "b", "c"})
     long_lines += Cat("{\"id\":\"", id, "\",\"x\":\"", std::string(700'000, *id), "\"}\n");
@@ -335,7 +335,7 @@ TEST_F(ImportTest, DamagedArchivesAreErrorsAndNeverCrash) {
       }
       found += status.ok() ? 0 : 1;
     }
-    // Whatever matters is found: the data by the CRC, the rest by its consistency.
+    // All damage that matters is found: the data's by the CRC, the rest's by its consistency.
     EXPECT_GT(found, deflate ? 66 : 100);
   }
 }
@@ -361,7 +361,7 @@ TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   const uint64_t compressed = static_cast<uint64_t>((*ParseZip(good))[0].end - (*ParseZip(good))[0].begin);
   const auto claim = [&](uint64_t size) {
     std::string bytes = good;
-    // In the directory entry: 46 bytes, the name, the extra field's four bytes, the size.
+    // The size is in the directory entry: behind its 46 bytes, the name, and four bytes of the extra field.
     const size_t at = bytes.rfind("PK\x01\x02") + 46 + std::string_view("tokens.npy").size() + 4;
     std::memcpy(bytes.data() + at, &size, sizeof(size));
     return ParseZip(bytes).status();
@@ -381,12 +381,12 @@ TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
   std::mt19937_64 generator(1);
   const std::string tokens = NpyBytes("<f2", "(1000000, 8)", std::string(kCount * 16, '\0'));
   const auto error = [&](const std::string& name, std::vector<int32_t> values) {
-    // Numbers that do not compress well, so that a cut-off member still has its first block.
+    // The numbers do not compress well, so that a member that is cut off still has its first block.
     for (size_t idx = 10; idx < values.size(); ++idx) values[idx] = static_cast<int32_t>(1 + generator() % 65536);
     std::string bytes = ZipBytes(
         {{"tokens.npy", tokens}, {name + ".npy", NpyBytes("<i4", Cat("(", values.size(), ",)"), AsBytes(values))}},
         {.deflate = true, .zip64 = true});
-    // Zeros over the second half of the member's data: an invalid block.
+    // Zeros over the second half of the member's data make an invalid block.
     const ZipMember member = (*ParseZip(bytes))[1];
     std::fill(bytes.begin() + (member.begin + member.end) / 2, bytes.begin() + member.end, '\xff');
     ImportOptions options;
@@ -412,7 +412,7 @@ TEST_F(ImportTest, AnInputThatChangesDuringTheBuildIsAnError) {
                               .status()
                               .message()),
               HasSubstr("changed during the build"));
-  // Truncated: an error, no signal.
+  // A truncated file gives an error, and no signal.
   import = OpenImport(NpyOptions());
   ASSERT_TRUE(import.ok());
   WriteBytes(options.tokens, "");

@@ -1,5 +1,5 @@
-// What stands where a file should: pipes, sockets, devices, links. Nothing waits for them, and nothing is written
-// through them. And what a file says, on its way to the terminal.
+// Tests what stands where a file should be: pipes, sockets, devices, links. Nothing waits for them, and nothing is
+// written through them. Tests as well what is shown on the terminal of a file's own text.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,12 +22,12 @@
 
 namespace {
 
-// Synchronisations of folders that still succeed; -1: all.
+// The number of synchronisations of folders that still succeed. With -1 all do.
 int folder_syncs_left = -1;
 
 }  // namespace
 
-// In the place of the C library's: a disk that fails at the moment that a test wants.
+// Replaces the C library's fsync by that of a disk that fails when a test wants it to.
 extern "C" int fsync(int fd) {
   struct stat info;
   if (folder_syncs_left >= 0 && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) && folder_syncs_left-- == 0) {
@@ -150,7 +150,7 @@ TEST_F(OddFilesTest, NamesInArchivesReachTheTerminalWithoutControls) {
 TEST_F(OddFilesTest, AGenerationWhoseFolderCannotBeSynchronisedIsPublishedWithAWarning) {
   ASSERT_EQ(shard_tool::RunShard(BuildArguments()).code, 0);
   ASSERT_EQ(shard_tool::RunShard(BuildArguments()).code, 0);
-  // The one before the rename succeeds, the one behind it fails.
+  // The synchronisation before the rename succeeds, and the one behind it fails.
   folder_syncs_left = 1;
   const shard_tool::Outcome outcome = shard_tool::RunShard(BuildArguments());
   folder_syncs_left = -1;
@@ -158,11 +158,11 @@ TEST_F(OddFilesTest, AGenerationWhoseFolderCannotBeSynchronisedIsPublishedWithAW
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("warning: the new generation is published"), HasSubstr("Input/output")));
   EXPECT_EQ(ReadManifest(out_)->generation, 3);
   EXPECT_EQ(shard_tool::RunShard({"verify", out_}).code, 0);
-  // What a power failure may bring back is whole: its shards, and those of the one before it, are still there.
+  // A power failure may bring back the generation before, which is whole: its shards are still there.
   EXPECT_THAT(FilesIn(out_), ::testing::Contains("shard-000002-00000.safetensors"));
   EXPECT_THAT(FilesIn(out_), ::testing::Contains("shard-000001-00000.safetensors"));
 
-  // Before the rename nothing is published, and the build has failed.
+  // Before the rename nothing is published, so that the build has failed.
   folder_syncs_left = 0;
   EXPECT_EQ(shard_tool::RunShard(BuildArguments()).code, 1);
   folder_syncs_left = -1;

@@ -1,4 +1,4 @@
-// i8 collections: built, made from others, and what that does to rankings.
+// Tests i8 collections: how they are built, how they are made from others, and what that does to rankings.
 #include "collection/build/quantize.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// `count` documents of 1 to 40 tokens with payloads.
+// Returns `count` documents of 1 to 40 tokens with payloads.
 SmallCollection MadeUp(int count, int32_t dim = 16) {
   SmallCollection collection;
   collection.dim = dim;
@@ -105,7 +105,7 @@ class QuantizeTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// 9 columns: integers and scales behind an odd number of bytes are copied.
+// With 9 columns, integers and scales lie behind an odd number of bytes, so that they are copied.
 TEST_F(QuantizeTest, ABuildStoresWhatTheKernelsContractSays) {
   for (const int32_t dim : {8, 9, 96}) {
     const SmallCollection collection = MadeUp(50, dim);
@@ -150,7 +150,7 @@ TEST_F(QuantizeTest, EverySourceTypeWorks) {
 }
 
 TEST_F(QuantizeTest, TheSameBytesWhateverTheThreads) {
-  // A document larger than a thread's share of a batch, between small ones.
+  // A document that is larger than a thread's share of a batch lies between small ones.
   SmallCollection collection = MadeUp(300, 64);
   collection.lengths[150] = 20'000;
   BuildSource(collection);
@@ -235,7 +235,7 @@ TEST_F(QuantizeTest, AnInterruptedOneLeavesTheOldGeneration) {
   EXPECT_EQ(FilesIn(folder_.Path("target")), before);
 }
 
-// Values within the limit that the rotation gathers in one column.
+// These values are within the limit, and the rotation gathers them in one column.
 TEST_F(QuantizeTest, ValuesThatPassTheLimitInTheRotationAreRefused) {
   SmallCollection collection = MadeUp(3);
   std::vector<float> values(static_cast<size_t>(collection.num_tokens() * collection.dim), 1);
@@ -301,7 +301,7 @@ TEST_F(QuantizeTest, ABuildKeepsI8ForTheNextGeneration) {
   EXPECT_EQ(ReadManifest(folder_.Path("out"))->generation, 2);
 }
 
-// The program, with its comparison.
+// Runs the program, and its comparison of storages.
 class QuantizeCliTest : public QuantizeTest {
  protected:
   std::vector<std::string> Arguments(std::vector<std::string> more = {}) {
@@ -310,7 +310,8 @@ class QuantizeCliTest : public QuantizeTest {
     return arguments;
   }
 
-  // Builds `data` (tokens.npy, lengths.npy and `ids`) as f16, quantises it, and compares over all of its queries.
+  // Builds `data` (tokens.npy, lengths.npy and `ids`) as f16, quantises it, and returns the comparison over all of its
+  // queries.
   nlohmann::json QualityOf(const std::string& data, const std::string& ids) {
     const shard_tool::Outcome build = shard_tool::RunShard(
         {"build", "--quiet", "--tokens", JoinPath(data, "tokens.npy"), "--lengths", JoinPath(data, "lengths.npy"),
@@ -326,7 +327,7 @@ class QuantizeCliTest : public QuantizeTest {
   }
 };
 
-// What the documentation promises of i8.
+// Checks what the documentation promises of i8.
 void ExpectGood(const nlohmann::json& quality) {
   SCOPED_TRACE(quality.dump(2));
   EXPECT_GE(quality["spearman"].get<double>(), 0.9999);

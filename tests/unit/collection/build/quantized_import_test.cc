@@ -1,4 +1,4 @@
-// Token vectors that others quantised (i8, F8_E4M3), and i8 shards of our own, imported.
+// Tests imports of token vectors that others quantised (i8, F8_E4M3), and of i8 shards of our own.
 #include "collection/build/quantized_tokens.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kColumns = 8;
 constexpr int64_t kNumTokens = 6;
 
-// Three documents of 2, 1 and 3 tokens.
+// Returns the elements of three documents of 2, 1 and 3 tokens.
 std::vector<int8_t> Elements() {
   std::vector<int8_t> elements;
   for (int64_t idx = 0; idx < kNumTokens * kColumns; ++idx)
@@ -56,7 +56,7 @@ class QuantizedImportTest : public ::testing::Test {
                         {"scales", "F32", std::move(shape), AsBytes(scales)}});
   }
 
-  // All rows, read three at a time: blocks that end inside of documents.
+  // Returns all rows, read three at a time, so that some reads end inside of documents.
   absl::StatusOr<std::vector<float>> Rows(const ImportOptions& options) {
     absl::StatusOr<Import> import = OpenImport(options);
     if (!import.ok()) return import.status();
@@ -135,15 +135,15 @@ TEST_F(QuantizedImportTest, ScalesThatAreNoneAreRefused) {
               HasSubstr("f16 values with a rotation"));
 }
 
-// By the definition (OCP 8-bit floating point), and that F16 holds each value.
+// The format's definition (OCP 8-bit floating point) gives each value, and F16 holds it.
 TEST(F8E4M3Test, EveryByteHasItsValueAndF16HoldsIt) {
   EXPECT_EQ(F8E4M3ToF32(0x00), 0.0F);
-  EXPECT_EQ(F8E4M3ToF32(0x01), 0x1p-9F);    // the smallest
+  EXPECT_EQ(F8E4M3ToF32(0x01), 0x1p-9F);    // the smallest value
   EXPECT_EQ(F8E4M3ToF32(0x07), 0x1.cp-7F);  // the largest subnormal
   EXPECT_EQ(F8E4M3ToF32(0x08), 0x1p-6F);    // the smallest normal
   EXPECT_EQ(F8E4M3ToF32(0x38), 1.0F);
   EXPECT_EQ(F8E4M3ToF32(0x3c), 1.5F);
-  EXPECT_EQ(F8E4M3ToF32(0x7e), 448.0F);  // the largest
+  EXPECT_EQ(F8E4M3ToF32(0x7e), 448.0F);  // the largest value
   EXPECT_EQ(F8E4M3ToF32(0xfe), -448.0F);
   EXPECT_TRUE(std::signbit(F8E4M3ToF32(0x80)));
   EXPECT_TRUE(std::isnan(F8E4M3ToF32(0x7f)));
@@ -176,7 +176,7 @@ TEST_F(QuantizedImportTest, F8IsExactInF16) {
 }
 
 TEST_F(QuantizedImportTest, F8MayHaveScalesAndNoNaN) {
-  std::string bytes(kNumTokens * kColumns, '\x38');  // 1
+  std::string bytes(kNumTokens * kColumns, '\x38');  // every element is 1
   const std::vector<float> scales = {0.5, 2, 3};
   const auto with_scales = [&] {
     return Safetensors({{"tokens", "F8_E4M3", {kNumTokens, kColumns}, bytes}, {"scales", "F32", {3}, AsBytes(scales)}});
@@ -195,7 +195,7 @@ TEST_F(QuantizedImportTest, F8MayHaveScalesAndNoNaN) {
               HasSubstr("tokens: row 2, column 3 (token 0 of document 1, id 1): nan is not finite"));
 }
 
-// What an i8 shard stands for comes back: rotated rows would be other vectors.
+// The values that an i8 shard stands for come back. Its rotated rows would be other vectors.
 TEST_F(QuantizedImportTest, AShardOfOurOwnIsRotatedBack) {
   SmallCollection collection;
   collection.dim = 20;

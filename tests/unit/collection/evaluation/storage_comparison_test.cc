@@ -1,4 +1,4 @@
-// Two storages of one collection, compared; the rest of it is tested with maxsim-shard quantize.
+// Tests the comparison of two storages of a collection. The rest of it is tested with maxsim-shard quantize.
 #include "collection/evaluation/storage_comparison.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ class StorageComparisonTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Documents of 3 tokens; `turn` moves the values, so that rankings differ.
+  // Makes documents of 3 tokens. `turn` moves the values, so that rankings differ.
   ScoredCollection Make(const std::string& name, int num_documents, ScalarType storage, int turn = 0,
                         int32_t dim = kDim, int64_t max_shard_bytes = collection::kMinMaxShardBytes) {
     collection::Catalog catalog(collection::IdType::kInt64);

@@ -26,7 +26,7 @@ TEST_F(PriorityTest, HigherPriorityGoesFirstAndArrivalDecidesWithin) {
 TEST_F(PriorityTest, AStarvingJobGoesBeforeNewerOnesOfHigherPriority) {
   Start({.max_batch_queries = 1, .starvation_limit = absl::Milliseconds(50)});
   OccupyLanes();
-  ASSERT_TRUE(Submit(2, Priority::kHigh));  // older than 1, and served before it
+  ASSERT_TRUE(Submit(2, Priority::kHigh));  // older than job 1, and served before it
   ASSERT_TRUE(Submit(1, Priority::kLow));
   ASSERT_TRUE(Submit(3, Priority::kHigh));
   absl::SleepFor(absl::Milliseconds(60));

@@ -1,4 +1,4 @@
-// Where values come from, which one wins, and what a wrong one is told.
+// Tests where values come from, which one wins, and what a wrong one is told.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -158,7 +158,7 @@ TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
   EXPECT_THAT(ErrorOf(loaded), HasSubstr("--config: cannot read /no/such/file.yaml: No such file"));
   EXPECT_THAT(ErrorOf(LoadWith({}, {{"MAXSIM_CONFIG", "/no/such/file.yaml"}})),
               HasSubstr("MAXSIM_CONFIG: cannot read /no/such/file.yaml"));
-  // Opens, and fails when it is read.
+  // This file can be opened, and fails when it is read.
   EXPECT_THAT(ErrorOf(LoadWith({"--config", "/proc/self/mem"})), HasSubstr("--config: cannot read /proc/self/mem"));
   EXPECT_TRUE(LoadWith({"--config", "/dev/null"}).ok());
 }

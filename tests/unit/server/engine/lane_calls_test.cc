@@ -1,4 +1,4 @@
-// What lanes ask of an executor: sizes of calls, sharing, failures, statistics.
+// Tests what lanes ask of an executor: sizes of calls, sharing, failures, statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST_F(LaneCallsTest, NoCallPassesTheWorkUnlessItIsOneDocument) {
         for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 100u);
         EXPECT_EQ(stats.token_pairs, jobs[0]->work);
         const auto calls = backend_.calls();
-        // Cut no finer than half full, or else a document a call.
+        // Calls are cut no finer than half full, or else one document makes a call.
         EXPECT_LE(calls.size() - before, tokens[0] == 50 ? 100u : jobs[0]->work / 100 + 1);
         for (size_t idx = before; idx < calls.size(); ++idx) {
           int64_t work = 0;
@@ -165,7 +165,7 @@ TEST_F(LaneCallsTest, ACancellationEndsAScanOfOnePartBetweenItsCalls) {
   test::BuildCorpus(folder.path(), documents_);
   const auto collection = test::LoadCorpus(folder.path(), &backend_);
   ASSERT_EQ(collection->parts().size(), 1u);
-  const auto engine = MakeEngine(&backend_, {}, AllTokens());  // of one query token: a third of the scan
+  const auto engine = MakeEngine(&backend_, {}, AllTokens());  // allows a third of the scan of one query token
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection, {Query(3, WholeCollection())}));
   jobs[0]->cancelled = std::make_shared<std::atomic<bool>>(false);
@@ -197,13 +197,14 @@ TEST_F(LaneCallsTest, AQueryBeyondALimitFailsItsJobAndNoOther) {
   EXPECT_EQ(stats.token_pairs, 10 * AllTokens());
 }
 
-// A backend may pad staged rows to 8 columns: documents are cut by what they take there, not by what was sent.
+// A backend may pad staged rows to 8 columns, so that documents are cut by the bytes they take there, and not by those
+// that were sent.
 TEST_F(LaneCallsTest, InlineDocumentsCountWithPaddedColumns) {
   const test::TemporaryFolder folder;
   test::BuildCorpus(folder.path(), test::SmallDocuments(22, 3, ScalarType::kF16, 12));
   const auto collection = test::LoadCorpus(folder.path(), &backend_);
   ExecutorOptions limits;
-  limits.max_staged_bytes = 6 * 16 * 2;  // six rows of 12 columns, padded to 16
+  limits.max_staged_bytes = 6 * 16 * 2;  // room for six rows of 12 columns, padded to 16
   const auto engine = MakeEngine(&backend_, limits);
   std::vector<std::unique_ptr<Job>> jobs;
   for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{7}, {6}, {3, 3, 4, 2, 1}}) {
@@ -232,7 +233,7 @@ TEST_F(LaneCallsTest, InlineDocumentsOfI8CarryTheirScalesThroughStagings) {
   const auto backend = MakeCpuBackend();
   const auto collection = test::LoadCorpus(folder.path(), backend.get());
   const auto whole = MakeEngine(backend.get());
-  const auto pieces = MakeEngine(backend.get(), {.max_staged_bytes = 6 * 16});  // six rows
+  const auto six_rows = MakeEngine(backend.get(), {.max_staged_bytes = 6 * 16});  // room for six rows
   test::RandomDocuments documents =
       test::MakeDocuments(23, ScalarType::kF32, kOdd, std::vector<int64_t>{3, 3, 4, 2, 1, 5, 6});
   documents.rotation_seed = values.rotation_seed;
@@ -245,7 +246,8 @@ TEST_F(LaneCallsTest, InlineDocumentsOfI8CarryTheirScalesThroughStagings) {
   for (const Hit& hit : expected.hits) {
     EXPECT_NEAR(hit.score, scores[hit.position].score, 1e-5 * scores[hit.position].magnitude);
   }
-  ExpectSameResult(expected, ExecuteOne(pieces->lane(0), collection, MakeJobQuery(query, Inline(documents), 10, true)));
+  ExpectSameResult(expected,
+                   ExecuteOne(six_rows->lane(0), collection, MakeJobQuery(query, Inline(documents), 10, true)));
 
   test::RandomDocuments without = documents;
   without.scales.clear();
@@ -258,7 +260,7 @@ TEST_F(LaneCallsTest, InlineDocumentsOfI8CarryTheirScalesThroughStagings) {
   const auto longer = test::MakeDocuments(23, ScalarType::kI8, kOdd, std::vector<int64_t>{7});
   queries = {MakeJobQuery(query, Inline(longer), 10)};
   jobs.push_back(MakeJob(collection, queries));
-  const auto results = Execute(pieces->lane(0), jobs);
+  const auto results = Execute(six_rows->lane(0), jobs);
   EXPECT_THAT(results[0].status().message(), HasSubstr("documents.scales is null"));
   EXPECT_THAT(results[1].status().message(), HasSubstr("inline documents have 6 scales for 7"));
   EXPECT_THAT(results[2].status().message(), HasSubstr("inline document 0 is 112 bytes"));
@@ -337,7 +339,7 @@ TEST_F(LaneCallsTest, WhenACallFailsOnlyTheJobToBlameFails) {
   EXPECT_EQ(results[2]->queries[0].hits.size(), 10u);
   EXPECT_EQ(stats.num_queries, 2);
   EXPECT_EQ(stats.token_pairs, 8 * AllTokens());
-  // The first part's call, its three queries alone, and one call a part from there on.
+  // These are the first part's call, a call for each of its three queries alone, and one call a part from there on.
   EXPECT_EQ(backend_.calls().size(), 4 + (num_parts_ - 1));
 }
 
@@ -347,7 +349,7 @@ TEST_F(LaneCallsTest, ALostDeviceFailsEveryJobOfTheBatch) {
   backend_.OnTopK([&calls](absl::Span<const maxsim::Query>) {
     return ++calls == 1 ? absl::OkStatus() : absl::UnavailableError("fell off the bus");
   });
-  // The first job is complete after the first part: it must not be answered either.
+  // The first job is complete after the first part, and must still not be answered.
   const auto jobs = Jobs(OneQuery(3, Ordinals({0})), OneQuery(4, WholeCollection()));
   const auto results = Execute(engine->lane(0), jobs);
   for (const auto& result : results) {
@@ -362,7 +364,7 @@ TEST_F(LaneCallsTest, BetweenCallsCancelledAndExpiredJobsAreDropped) {
   auto jobs = Jobs(OneQuery(3, WholeCollection()), OneQuery(4, WholeCollection()), OneQuery(5, WholeCollection()));
   jobs[0]->cancelled = std::make_shared<std::atomic<bool>>(false);
   jobs[1]->deadline = absl::Now() + absl::Seconds(1);
-  jobs[1]->cancelled = jobs[0]->cancelled;  // as gRPC does when a call expires
+  jobs[1]->cancelled = jobs[0]->cancelled;  // gRPC does so when a call expires
   const auto cancelled = jobs[0]->cancelled;
   const absl::Time deadline = jobs[1]->deadline;
   backend_.OnTopK([&](absl::Span<const maxsim::Query>) {

@@ -1,4 +1,4 @@
-// A device that is lost before, during and between batches, under either policy.
+// Tests a device that is lost before, during and between batches, under either policy.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 class LaneDeviceLossTest : public FakeDevicesTest {
  protected:
   static absl::Status Gone() { return absl::UnavailableError("Xid 79"); }
-  // The device answers `num_calls` more calls.
+  // Lets the device answer `num_calls` more calls, and then lose itself.
   void LoseAfter(size_t device, int num_calls) {
     auto calls = std::make_shared<std::atomic<int>>(num_calls);
     backend(device).OnTopK(
@@ -23,7 +23,7 @@ class LaneDeviceLossTest : public FakeDevicesTest {
   }
   uint64_t CountOn(uint32_t device) const { return OrdinalsOn(*spread_, device).size(); }
 
-  // The answer of the others: nothing of `lost`, everything else.
+  // Checks that an answer has every document of the other devices, and none of `lost`.
   void ExpectWithout(const JobQueryResult& result, uint32_t lost) {
     EXPECT_EQ(result.num_unavailable, CountOn(lost));
     std::vector<uint64_t> expected;
@@ -39,7 +39,7 @@ class LaneDeviceLossTest : public FakeDevicesTest {
 
 TEST_F(LaneDeviceLossTest, WhatIsLeftIsScoredAndTheRestIsCounted) {
   Start(3);
-  // Its first call succeeds: that is not to be trusted either.
+  // The lost device's first call succeeds, and its results are still not to be trusted.
   LoseAfter(1, 1);
   BatchStats stats;
   const auto result = Run(OneQuery(spread_, WholeCollection()), &stats);
@@ -49,14 +49,14 @@ TEST_F(LaneDeviceLossTest, WhatIsLeftIsScoredAndTheRestIsCounted) {
   EXPECT_TRUE(engine_->Health().ok());
   EXPECT_EQ(stats.devices.size(), 2u) << "a lost device's work does not count";
 
-  // Between batches: it is not asked any more.
+  // A device that was lost is not asked any more in later batches.
   backend(1).OnTopK(nullptr);
   const size_t calls = num_calls(1);
   const auto next = Run(OneQuery(spread_, WholeCollection()));
   ASSERT_TRUE(next.ok());
   ExpectWithout(next->queries[0], 1);
   EXPECT_EQ(num_calls(1), calls);
-  // What touches nothing of it is answered as ever.
+  // A job that touches nothing of the lost device is answered in full.
   const std::vector<uint64_t> others = OrdinalsOn(*spread_, 2);
   const auto untouched = Run(OneQuery(spread_, Ordinals(others)));
   ASSERT_TRUE(untouched.ok());
@@ -104,7 +104,7 @@ TEST_F(LaneDeviceLossTest, CopiesMoveToTheDevicesThatAreLeft) {
   ASSERT_TRUE(expected.ok());
   for (size_t device = 0; device < 2; ++device) {
     LoseAfter(device, 1);
-    // Its turn comes.
+    // Three jobs give the device its turn.
     for (int round = 0; round < 3; ++round) {
       const auto result = Run(OneQuery(copied_, WholeCollection(), true));
       ASSERT_TRUE(result.ok()) << result.status();
@@ -139,7 +139,7 @@ TEST_F(LaneDeviceLossTest, ALossWhileAligningTakesTheHitsAlong) {
   EXPECT_EQ(result->queries[0].matches.size(), 2 * result->queries[0].hits.size());
 }
 
-// Another lane, or the monitor, finds out while a batch is under way that would not have noticed.
+// Another lane, or the monitor, finds the loss while a batch is under way that would not have noticed.
 TEST_F(LaneDeviceLossTest, WhatALostDeviceSaidIsNotBelievedWhoeverFoundOut) {
   Start(2);
   backend(0).OnTopK([this](absl::Span<const maxsim::Query>) {
@@ -195,7 +195,7 @@ TEST_F(LaneDeviceLossTest, ACancelledJobIsNotScoredAgain) {
   EXPECT_EQ(num_calls(0) + num_calls(1), 1u);
 }
 
-// Lanes on several threads while a device goes: each answer is the whole one, or that of the others.
+// Lanes on several threads score while a device is lost. Each answer is the whole one, or that of the other devices.
 TEST_F(LaneDeviceLossTest, ManyLanesLoseADeviceTogether) {
   constexpr int kLanes = 3;
   Start(3, OnDeviceLoss::kDegrade, kLanes);

@@ -1,4 +1,5 @@
-// Lanes over several devices: who scores what, beside whom, and the same bits whatever their number.
+// Tests lanes over several devices: which device scores what, which ones work at the same time, and that their number
+// changes no bits.
 #include <algorithm>
 #include <atomic>
 #include <future>
@@ -13,7 +14,7 @@ namespace {
 
 using testing::SizeIs;
 
-// --- On the CPU backend.
+// --- These tests use the CPU backend.
 
 class DeviceBitsTest : public testing::TestWithParam<ScalarType> {
  protected:
@@ -54,7 +55,7 @@ class DeviceBitsTest : public testing::TestWithParam<ScalarType> {
   const uint64_t seed_;
   const testing::ScopedTrace trace_;
   const test::RandomDocuments values_;
-  const test::RandomDocuments documents_;  // as they are stored
+  const test::RandomDocuments documents_;  // in the collection's storage type
   const test::TemporaryFolder whole_folder_;
   const test::TemporaryFolder folder_;
   std::vector<std::unique_ptr<Backend>> backends_;
@@ -77,7 +78,7 @@ TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
       const auto collection = LoadOn(devices.get(), folder_.path(), replication);
       ASSERT_GE(collection->parts().size(), 4u);
       EXPECT_EQ(collection->parts()[0].replicas.size(), replication == store::Replication::kOn ? num_devices : 1);
-      // All in one batch, and each alone.
+      // The jobs are scored all in one batch, and each alone.
       std::vector<std::unique_ptr<Job>> jobs;
       jobs.push_back(MakeJob(collection, queries));
       const auto together = Execute(engine->lane(0), jobs);
@@ -95,7 +96,7 @@ TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
 INSTANTIATE_TEST_SUITE_P(Storage, DeviceBitsTest, testing::Values(ScalarType::kF16, ScalarType::kI8),
                          [](const auto& storage) { return std::string(Name(storage.param)); });
 
-// --- On fakes.
+// --- These tests use fake backends.
 
 class LaneDevicesTest : public FakeDevicesTest {};
 
@@ -139,7 +140,7 @@ TEST_F(LaneDevicesTest, DevicesWorkSideBySide) {
   for (const auto& fake : backends_) fake->Close();
   std::future<absl::StatusOr<JobResult>> result =
       std::async(std::launch::async, [this] { return Run(OneQuery(spread_, WholeCollection())); });
-  // Each has its first call before any has answered.
+  // Each device has its first call before any has answered.
   for (const auto& fake : backends_) EXPECT_TRUE(fake->WaitForCalls(1));
   for (size_t device = 0; device < 3; ++device) EXPECT_EQ(engine_->lanes_busy(device), 1);
   for (const auto& fake : backends_) fake->Open();
@@ -172,7 +173,7 @@ TEST_F(LaneDevicesTest, IdleDevicesWithCopiesTakeTurns) {
     EXPECT_THAT(stats.devices, SizeIs(1)) << "a batch is not split where it need not be";
   }
   for (size_t device = 0; device < 3; ++device) EXPECT_EQ(num_calls(device), 2 * parts);
-  // So do requests with their own documents.
+  // Requests with their own documents are spread, too.
   for (int round = 0; round < 3; ++round) ASSERT_TRUE(Run(OneQuery(copied_, Inline(documents_))).ok());
   for (size_t device = 0; device < 3; ++device) EXPECT_EQ(num_calls(device), 2 * parts + 1);
 }

@@ -1,4 +1,4 @@
-// Lanes on the CPU backend: answers against FP64, and the same bits however the work is cut.
+// Tests lanes on the CPU backend: answers against FP64, and the same bits however the work is cut.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,10 +27,10 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     engine_ = MakeEngine(backend_.get());
   }
 
-  // What is built into a collection: what it stores, or for i8 what that is made of.
+  // Returns the type of the values that a collection is built from: what it stores, or for i8 what that is made of.
   static ScalarType ValueType() { return QueryType(GetParam()); }
 
-  // The documents in shards of at most `max_shard_bytes`.
+  // Builds and loads the documents in shards of at most `max_shard_bytes`.
   std::shared_ptr<const store::Collection> Build(const test::RandomDocuments& documents, int64_t max_shard_bytes,
                                                  size_t min_parts) {
     folders_.push_back(std::make_unique<test::TemporaryFolder>());
@@ -48,7 +48,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
 
   Lane& lane() { return engine_->lane(0); }
 
-  // Checks an answer against FP64: `ordinals` are the candidates, with position n * gap for the n-th.
+  // Checks an answer against FP64. `ordinals` are the candidates, of which the n-th has position n * gap.
   void ExpectMatchesReference(const test::RandomQuery& query, const std::vector<uint64_t>& ordinals, uint32_t gap,
                               int32_t top_k, const JobQueryResult& result) {
     const std::vector<uint32_t> candidates(ordinals.begin(), ordinals.end());
@@ -89,7 +89,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
           ReferenceAlign(documents_.view(), query.view(1), static_cast<uint32_t>(result.hits[idx].ordinal));
       for (size_t token = 0; token < num_tokens; ++token) {
         const TokenMatch& match = result.matches[idx * num_tokens + token];
-        // Rows are unit vectors: the sum of magnitudes is at most 1, up to rounding.
+        // Rows are unit vectors, so that the sum of magnitudes is at most 1, up to rounding.
         EXPECT_NEAR(match.similarity, expected[token].similarity, 2e-5);
         if (match.document_token != expected[token].document_token) {
           EXPECT_LT(match.document_token, documents_.length(static_cast<int64_t>(result.hits[idx].ordinal)));
@@ -107,7 +107,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     return ordinals;
   }
 
-  // Queries of every kind.
+  // Returns queries of every kind.
   std::vector<JobQuery> AllKinds() const {
     const CandidatesPtr list = Ordinals(Shuffled(50, 170), 2);
     const CandidatesPtr inline_documents = Inline(documents_);
@@ -123,7 +123,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     return queries;
   }
 
-  // One job of every kind on `tight` answers what each query answers alone on the roomy lane.
+  // Checks that one job of every kind gets on `tight` what each query gets alone on a lane without narrow limits.
   void ExpectSameBitsFrom(Lane& tight) {
     const std::vector<JobQuery> queries = AllKinds();
     std::vector<std::unique_ptr<Job>> jobs;
@@ -138,7 +138,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
   const uint64_t seed_;
   const testing::ScopedTrace trace_;
   const test::RandomDocuments values_;
-  const test::RandomDocuments documents_;  // as they are stored
+  const test::RandomDocuments documents_;  // in the collection's storage type
   std::vector<std::unique_ptr<test::TemporaryFolder>> folders_;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const store::Collection> collection_;
@@ -197,7 +197,7 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfEveryBatch) {
   std::vector<JobQueryResult> alone;
   for (const JobQuery& query : queries) alone.push_back(ExecuteOne(lane(), collection_, query));
 
-  // One job with all; then a job each; then backwards, twice over.
+  // The queries come as one job, then as a job each, then backwards, twice over.
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection_, queries));
   for (const JobQuery& query : queries) jobs.push_back(MakeJob(collection_, {query}));
@@ -238,7 +238,7 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfCallsOfLittleWork) {
   }
 }
 
-// Equal documents in different shards: the earlier position wins, wherever its shard stands.
+// Equal documents lie in different shards. The earlier position wins, wherever its shard stands.
 TEST_P(LaneNumbersTest, TiesAcrossShardsBreakByPosition) {
   test::RandomDocuments equal = test::MakeDocuments(seed_, ValueType(), kDim, std::vector<int64_t>(kNumDocuments, 6));
   for (int64_t token = 6; token < equal.tokens.num_tokens(); ++token)

@@ -1,4 +1,4 @@
-// The frames that the gate writes, read back by nghttp2.
+// Tests the frames that the gate writes by reading them with nghttp2.
 #include "server/gate/http2_frames.h"
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace maxsim::gate {
 namespace {
 
-// What a client of nghttp2 makes of the server's bytes on the stream of its first call.
+// Holds what a client of nghttp2 makes of the server's bytes on the stream of its first call.
 struct Seen {
   std::map<std::string, std::string> headers;
   bool ended = false;

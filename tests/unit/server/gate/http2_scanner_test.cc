@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Every unit that comes out of `bytes`, given in pieces of the sizes that `next_size` returns; or the error.
+// Returns every unit that comes out of `bytes`, given in parts of the sizes that `next_size` returns, or the error.
 template <typename NextSize>
 absl::StatusOr<std::vector<Http2Unit>> Scan(const std::string& bytes, NextSize next_size) {
   Http2Scanner scanner;
@@ -42,7 +42,7 @@ std::string Begin() { return absl::StrCat(std::string(kClientPreface), Frame(Fra
 
 TEST(Http2ScannerTest, UnitsAreTheBytesThatCameHoweverTheyAreCut) {
   Packer packer;
-  // One after another: the later ones refer to what the earlier ones left in HPACK's table.
+  // The calls come one after another, since later ones refer to what earlier ones left in HPACK's table.
   const std::string first = Call(packer, 1, "/maxsim.v1.Reranker/Rerank", "Bearer secret");
   const std::string second = Call(packer, 3, "/maxsim.v1.Reranker/Rerank", "Bearer other");
   const std::string trailers =

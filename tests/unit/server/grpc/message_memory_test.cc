@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr size_t kMi = size_t{1} << 20;
 
-// `unit`, so often that it is at least `size` bytes.
+// Returns `unit` as often as it takes for `size` bytes or more.
 std::string Repeat(const std::string& unit, size_t size) {
   std::string bytes;
   bytes.reserve(size + unit.size());
@@ -26,7 +26,7 @@ std::string Repeat(const std::string& unit, size_t size) {
   return bytes;
 }
 
-// In slices as gRPC reads them, whose ends lie within fields.
+// Returns the bytes in slices as gRPC reads them, whose ends lie within fields.
 grpc::ByteBuffer Sliced(const std::string& bytes) {
   constexpr size_t kSliceBytes = 8191;
   std::vector<grpc::Slice> slices;
@@ -40,7 +40,7 @@ absl::Status Check(const std::string& bytes) {
   return CheckParsedMemory(Sliced(bytes), v1::RerankRequest::descriptor());
 }
 
-// Field `number` with `content`, as protobuf writes it.
+// Returns field `number` with `content`, as protobuf writes it.
 std::string Field(int number, const std::string& content) {
   std::string bytes(1, static_cast<char>(number << 3 | 2));
   size_t size = content.size();
@@ -88,7 +88,7 @@ TEST(MessageMemoryTest, TheEstimateIsNeverLessThanWhatAMessageTakesAndNotManyTim
     const uint64_t estimate = EstimateParsedBytes(Sliced(bytes), v1::RerankRequest::descriptor());
     const uint64_t taken = request.SpaceUsedLong() - sizeof(request);
     EXPECT_GE(estimate, taken) << "of " << unit.size() << " bytes each, the first " << static_cast<int>(unit[0]);
-    if (unit[0] != '\x22') {  // later candidates take the place of earlier ones
+    if (unit[0] != '\x22') {  // later candidates replace earlier ones
       EXPECT_LE(estimate, 4 * taken + 1000) << unit.size() << " " << static_cast<int>(unit[0]);
     }
   }

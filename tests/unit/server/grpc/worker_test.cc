@@ -56,7 +56,7 @@ TEST(WorkerTest, StopLetsTheRunningTaskFinishAndTellsTheOthers) {
   EXPECT_EQ(ran, 1);
 }
 
-// A task that waits until it is released.
+// Is a task that waits until it is released.
 class Blocked {
  public:
   Worker::Task Task() {
@@ -79,7 +79,7 @@ TEST(WorkerTest, TasksOfDifferentKeysRunSideBySideUpToTheBound) {
   Worker worker;
   for (size_t i = 0; i < Worker::kMaxLong; ++i) {
     worker.Post(std::to_string(i), Worker::Length::kLong, nullptr, tasks[i].Task());
-    tasks[i].WaitUntilItRuns();  // while all those before it run
+    tasks[i].WaitUntilItRuns();  // all tasks before it still run
   }
   std::atomic<bool> ran{false};
   worker.Post("beyond", Worker::Length::kLong, nullptr, [&](const absl::Status&) {

@@ -1,4 +1,5 @@
-// The HTTP transport when memory is refused: to a body that is too large for what is left, or to anything, by chance.
+// Tests the HTTP transport when memory is refused: to a body that is too large for what is left, or to anything, by
+// chance.
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -23,8 +24,8 @@ namespace {
 
 constexpr size_t kAnySize = ~size_t{0};
 
-std::atomic<size_t> largest{kAnySize};  // allocation, in bytes; larger ones fail
-std::atomic<uint32_t> fails_one_in{0};  // of the transport's thread; 0: none
+std::atomic<size_t> largest{kAnySize};  // in bytes; larger allocations fail
+std::atomic<uint32_t> fails_one_in{0};  // allocations of the transport's thread; 0: none fails
 std::atomic<uint32_t> num_failed{0};
 
 bool IsTransportThread() {
@@ -47,7 +48,7 @@ bool Fails(size_t size) {
 
 }  // namespace
 
-// Replacements for the whole program.
+// These operators replace those of the whole program.
 void* operator new(size_t size) {
   void* const memory = Fails(size) ? nullptr : std::malloc(size);
   if (memory != nullptr) return memory;
@@ -105,7 +106,7 @@ class HttpMemoryTest : public testing::Test {
   }
 
   EchoApplication application_;
-  // What fails inside a library's operation is found by the limit of its phase.
+  // An operation of a library that fails inside is ended by the time limit of its phase.
   Transport transport_{
       {.host = "127.0.0.1", .max_requests = 4, .body_timeout = absl::Seconds(2), .write_timeout = absl::Seconds(2)},
       &application_};
@@ -128,7 +129,7 @@ TEST_F(HttpMemoryTest, ABodyThatThereIsNoMemoryForIsRefused) {
   EXPECT_THAT(next.ReadAnswers(1), StartsWith("HTTP/1.1 200 "));
 }
 
-// Whatever fails, the transport goes on: every place for a request is free again, and the port accepts.
+// Whatever fails, the transport goes on: every request slot is free again, and the port accepts.
 TEST_F(HttpMemoryTest, AFailedAllocationCostsOneConnectionAtMost) {
   int good = 0;
   for (const uint32_t one_in : {3, 10, 30, 100}) {
@@ -143,7 +144,7 @@ TEST_F(HttpMemoryTest, AFailedAllocationCostsOneConnectionAtMost) {
   }
   EXPECT_GE(good, 1);
   EXPECT_GE(num_failed, 50u);
-  // Four at a time are all that may be. Some of those above may wait for the limit of their phase.
+  // At most four requests are handled at a time, and some of those above may wait for the limit of their phase.
   std::vector<RawConnection> connections;
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
        connections.size() < 4 && std::chrono::steady_clock::now() < end;) {

@@ -1,4 +1,4 @@
-// Connections, framing, limits and time of the HTTP port, with an application that tests control.
+// Tests connections, framing, limits and time limits of the HTTP port, with an application that tests control.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,7 +28,7 @@ using testing::StartsWith;
 
 using Clock = std::chrono::steady_clock;
 
-// GET is answered with its path; /closed-to-you refuses before the body; POST is echoed, at once or, to /held, when the
+// Answers GET with its path, refuses /closed-to-you before the body, and echoes POST: at once or, for /held, when the
 // test says so.
 class EchoApplication final : public Application {
  public:
@@ -54,7 +54,7 @@ class EchoApplication final : public Application {
     return {.status = status, .content_type = "text/plain", .body = std::string(why.message()), .retry_after_s = 7};
   }
 
-  // The requests that the application was shown.
+  // Returns the requests that the application was shown.
   std::vector<std::string> begun() const {
     const MutexLock lock(&mutex_);
     return begun_;
@@ -87,7 +87,7 @@ class EchoApplication final : public Application {
     }
   }
 
-  // Bodies of the answers to what is held are this long, at least.
+  // Makes the bodies of held answers `bytes` long at least.
   void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
 
  private:
@@ -124,7 +124,7 @@ class HttpTransportTest : public testing::Test {
   }
   static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
 
-  // Sends the header of a request whose body of `size` bytes is to follow; true when the server waits for it.
+  // Sends the header of a request whose body of `size` bytes is to follow. Returns true when the server waits for it.
   static bool BeginBody(RawConnection& connection, const std::string& path, size_t size) {
     connection.Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size,
                                  "\r\nExpect: 100-continue\r\n\r\n"));
@@ -149,7 +149,7 @@ class HttpTransportTest : public testing::Test {
 TEST_F(HttpTransportTest, AConnectionServesManyRequestsInOrder) {
   Serve();
   RawConnection connection(port_);
-  // All at once: the answers come in the order of the requests.
+  // The requests are sent all at once, and the answers come in their order.
   connection.Send(Get("/a?query=1") + Post("/b", "body of b") + Post("/empty", "") + Get("/c"));
   const std::string text = connection.ReadAnswers(4);
   EXPECT_THAT(text, testing::MatchesRegex("HTTP/1.1 200 .*\r\n\r\n/aHTTP/1.1 200 .*\r\n\r\nbody of bHTTP/1.1 200 "
@@ -172,7 +172,7 @@ TEST_F(HttpTransportTest, BodiesMayComeInChunksAndAfterAContinue) {
   EXPECT_EQ(connection.ReadAnswers(1), "HTTP/1.1 100 Continue\r\n\r\n");
   connection.Send("xyz");
   EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nxyz"));
-  // Who is refused anyway need not send it.
+  // A client that is refused anyway is not told to send its body.
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
   EXPECT_THAT(connection.ReadAnswers(1), StartsWith("HTTP/1.1 413 "));
 }
@@ -199,7 +199,7 @@ TEST_F(HttpTransportTest, ARefusedBodyIsNeverTakenForARequest) {
   EXPECT_THAT(Exchange(absl::StrCat("GET /with-a-body HTTP/1.1\r\nHost: x\r\nContent-Length: ", smuggled.size(),
                                     "\r\n\r\n", smuggled)),
               StartsWith("HTTP/1.1 200 "));
-  // In chunks, found too large only on the way.
+  // This body comes in chunks, and is found too large only on the way.
   std::string chunks = "POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 20; ++i) absl::StrAppend(&chunks, "2710\r\n", smuggled.substr(0, 10'000), "\r\n");
   EXPECT_THAT(Exchange(chunks + "0\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
@@ -210,7 +210,7 @@ TEST_F(HttpTransportTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
   Serve({.linger_timeout = absl::Seconds(20)});
   RawConnection connection(port_);
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
-  // More than the sockets' buffers hold: the server takes it in, for a while, and never answers it.
+  // This body is more than the sockets' buffers hold. The server takes it in for a while, and never answers it.
   std::string piece;
   while (piece.size() < 100'000) piece += Get("/smuggled");
   for (size_t sent = 0; sent < 20'000'000; sent += piece.size()) ASSERT_TRUE(connection.Send(piece));
@@ -275,7 +275,7 @@ TEST_F(HttpTransportTest, HeadersAreBoundedTogether) {
   const std::string wide(kMaxHeaderBytes, 'w');
   EXPECT_THAT(Exchange("GET /a HTTP/1.1\r\nX: " + wide + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
   EXPECT_THAT(Exchange("GET /" + wide + " HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
-  // Without end.
+  // This header has no end.
   RawConnection connection(port_);
   connection.Send("GET /a HTTP/1.1\r\n");
   for (int i = 0; i < 100'000 && connection.Send("X: y\r\n"); ++i) {
@@ -292,7 +292,7 @@ TEST_F(HttpTransportTest, RequestsBeyondTheLimitAreRefusedAndOthersAnswered) {
   first.Send(Post("/held", "first"));
   ASSERT_TRUE(application_.WaitForHeld(1));
   RawConnection second(port_);
-  ASSERT_TRUE(BeginBody(second, "/held", 6));  // counts from here
+  ASSERT_TRUE(BeginBody(second, "/held", 6));  // its time counts from here
   const std::string refused = Exchange(Post("/held", "third"));
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 429 "));
   EXPECT_THAT(refused, HasSubstr("Retry-After: 7\r\n"));
@@ -305,7 +305,7 @@ TEST_F(HttpTransportTest, RequestsBeyondTheLimitAreRefusedAndOthersAnswered) {
   application_.AnswerHeld();
   EXPECT_THAT(first.ReadAnswers(1), HasSubstr("\r\n\r\nfirst"));
   EXPECT_THAT(second.ReadAnswers(1), HasSubstr("\r\n\r\nsecond"));
-  // Both places are free again, on connections old and new.
+  // Both request slots are free again, on connections old and new.
   for (int i = 0; i < 10; ++i) {
     first.Send(Post("/b", "again"));
     EXPECT_THAT(first.ReadAnswers(1), HasSubstr("\r\n\r\nagain"));
@@ -359,7 +359,7 @@ TEST_F(HttpTransportTest, BodiesThatComeSlowlyGiveWayToNewRequests) {
   EXPECT_THAT(waiting.ReadAnswers(1), HasSubstr("\r\n\r\nwaiting")) << "what is being answered keeps its place";
 }
 
-// A byte now and then does not count as progress.
+// A client that sends a byte now and then makes no progress.
 TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
   Serve({.max_requests = 1,
          .idle_timeout = absl::Milliseconds(300),
@@ -379,7 +379,7 @@ TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
     EXPECT_GE(Clock::now() - begin, 290ms) << start;
     EXPECT_LT(Clock::now() - begin, 10s) << start;
   }
-  // The one place for requests is free again; and an answer may take as long as it likes.
+  // The one request slot is free again, and an answer may take any time.
   RawConnection connection(port_);
   connection.Send(Post("/held", "body"));
   ASSERT_TRUE(application_.WaitForHeld(1));
@@ -402,7 +402,7 @@ TEST_F(HttpTransportTest, AClientThatHangsUpCancelsItsRequest) {
     EXPECT_TRUE(*cancelled);
     application_.AnswerHeld();
   }
-  // The next request, sent early, is no hang-up.
+  // A client that sends its next request early has not hung up.
   RawConnection connection(port_);
   connection.Send(Post("/held", "body") + Get("/next"));
   ASSERT_TRUE(application_.WaitForHeld(1));
@@ -438,7 +438,7 @@ TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
 TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
   Serve();
   RawConnection deaf(port_);
-  // More than the sockets' buffers hold, so that the answer is not all sent.
+  // The answer is more than the sockets' buffers hold, so that not all of it is sent.
   deaf.SetReceiveBuffer(4096);
   application_.set_answer_bytes(64 << 20);
   deaf.Send(Post("/held", "body"));
@@ -450,7 +450,7 @@ TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
   const Clock::time_point begin = Clock::now();
   std::thread stop([this] { transport_->Stop(absl::Milliseconds(300)); });
   std::this_thread::sleep_for(600ms);
-  // Answered after the grace: it has a second more.
+  // A request that is answered after the grace has a second more.
   application_.AnswerHeld();
   stop.join();
   EXPECT_GE(Clock::now() - begin, 300ms);

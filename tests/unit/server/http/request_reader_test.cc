@@ -1,4 +1,5 @@
-// The framing of requests, without sockets: what is a request, and that it does not depend on how its bytes arrive.
+// Tests the framing of requests, without sockets: what a request is, and that it does not depend on how its bytes
+// arrive.
 #include "server/http/request_reader.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// What a reader makes of the bytes, in pieces of the given sizes (the last one again and again): a line for each
+// Returns what a reader makes of the bytes, in parts of the given sizes (the last one again and again): a line for each
 // request, and one for the refusal, which ends it.
 std::vector<std::string> ReadAll(std::string_view bytes, const std::vector<size_t>& pieces, uint64_t max_body = 1000) {
   RequestReader reader("x-client");
@@ -58,7 +59,8 @@ std::string Get(const std::string& headers, const std::string& target = "/a") {
   return "GET " + target + " HTTP/1.1\r\n" + headers + "\r\n";
 }
 
-// RFC 9112, 3.2: a request of HTTP/1.1 without Host, and any with several or an invalid one, gets a 400.
+// RFC 9112, 3.2, wants a 400 for a request of HTTP/1.1 without Host, and for any request with several or an invalid
+// one.
 TEST(RequestReaderTest, ARequestHasOneHost) {
   for (const char* host :
        {"x", "example.org", "example.org:8080", "127.0.0.1:7071", "[::1]", "[::1]:80", "", "a_b", "%41.org", "x:"}) {

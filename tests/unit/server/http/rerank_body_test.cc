@@ -1,4 +1,4 @@
-// Bodies of /v1/rerank that were made to cost much: time, memory, or a thread that does not come back.
+// Tests bodies of /v1/rerank that are made to cost much: time, memory, or a thread that does not come back.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -31,7 +31,7 @@ std::string Repeat(std::string_view piece, size_t bytes) {
   return text;
 }
 
-// A list of `element`, of about `bytes`.
+// Returns a list of `element`, of about `bytes`.
 std::string List(std::string_view element, size_t bytes) {
   return "[" + Repeat(absl::StrCat(std::string(element), ","), bytes) + std::string(element) + "]";
 }
@@ -49,8 +49,8 @@ struct Shape {
   const char* name;
   std::string (*make)(size_t bytes);
 };
-// What made a reader that keeps the document as a tree look at a container's elements again and again, and what makes
-// long tokens of every kind.
+// Some of these shapes make a reader that keeps the document as a tree look at a container's elements again and again;
+// the others make long tokens of every kind.
 constexpr Shape kShapes[] = {
     {"members of {}", [](size_t n) { return Members(n); }},
     {"a list of {}", [](size_t n) { return List("{}", n); }},
@@ -83,7 +83,7 @@ constexpr Shape kShapes[] = {
     {"deep documents", [](size_t n) { return "{\"documents\":" + std::string(n, '['); }},
 };
 
-// Seconds that the text takes to be refused.
+// Returns the seconds that the text takes to be refused.
 double SecondsToRefuse(const std::string& body) {
   const Clock::time_point begin = Clock::now();
   const auto request = ParseRerankRequest(body, {});
@@ -162,7 +162,7 @@ TEST(RerankBodyTest, ContainersInTheWrongPlaceAreShown) {
   EXPECT_THAT(RefusalOf(R"({"model": ["a")" + std::string(300, ' ') + "]}"), HasSubstr(", not a text"));
 }
 
-// At its deadline, or when the server closes, a handler must come back: within a token as well as between them.
+// At its deadline, or when the server closes, a handler must come back: within a token as well as between tokens.
 TEST(RerankBodyTest, ReadingEndsWhenItIsToldTo) {
   for (const Shape& shape : kShapes) {
     if (std::string_view(shape.name).substr(0, 4) == "deep") continue;
@@ -170,14 +170,14 @@ TEST(RerankBodyTest, ReadingEndsWhenItIsToldTo) {
     const auto request = ParseRerankRequest(shape.make(kMega / 5), {}, [&calls] {
       return ++calls < 2 ? absl::OkStatus() : absl::DeadlineExceededError("late");
     });
-    // Some are refused before the second question.
+    // Some bodies are refused before the second call of the predicate.
     if (calls == 2) {
       EXPECT_EQ(request.status(), absl::DeadlineExceededError("late")) << shape.name;
     }
     EXPECT_LE(calls, 2) << shape.name;
   }
   const std::string text = WithQuery("{\"data\":\"" + std::string(3 * kMega, 'A') + "\"}");
-  for (const int last : {1, 2, 40, 48}) {  // 46 for the text, 3 for the base64 in it
+  for (const int last : {1, 2, 40, 48}) {  // 46 calls for the text, 3 for the base64 in it
     int calls = 0;
     const auto request = ParseRerankRequest(
         text, {}, [&calls, last] { return ++calls < last ? absl::OkStatus() : absl::UnavailableError("closing"); });

@@ -32,7 +32,7 @@ std::string ErrorOf(const std::string& body) {
   return std::string(request.status().message());
 }
 
-// A valid body with one member replaced; a null value takes it out.
+// Returns a valid body with one member replaced. A null value takes the member out.
 std::string With(const std::string& member, const json& value) {
   json body = {{"model", "c"}, {"query", {{0.5, 1}, {-1, 0}}}, {"documents", {"a", "b"}}};
   body[member] = value;
@@ -150,7 +150,7 @@ TEST(RerankJsonTest, WrongMembersNameTheirValue) {
 }
 
 TEST(RerankJsonTest, ATopNOutOfRangeIsToldTheRange) {
-  const json huge = json::parse("123456789012345678901");  // longer than any integer
+  const json huge = json::parse("123456789012345678901");  // a number longer than any integer
   for (const json& wrong : {json(-1), json(4294967296), json(UINT64_MAX), huge, json(2.5), json("3"), json(true)}) {
     EXPECT_EQ(
         ErrorOf(With("top_n", wrong)),
@@ -184,7 +184,8 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   const std::string odd = R"({"z":1,"n":12345678901234567890123,"e":1E5,"f":0.1000})";
   result.set_payloads(1, odd);
   EXPECT_THAT(FormatRerankResponse("c", response), HasSubstr(absl::StrCat("\"document\":", odd, "}"))) << "as stored";
-  // None of these may become a part of the answer: it would be no JSON, or that of whoever wrote the payload.
+  // None of these payloads may become a part of the answer, which would be no JSON, or that of whoever wrote the
+  // payload.
   for (const std::string& no_object : {std::string("{\"no\": json"), std::string("{}\0,\"id\":\"x\"", 12),
                                        std::string("\xef\xbb\xbf{}"), std::string("[1]"), std::string("{} {}")}) {
     result.set_payloads(1, no_object);

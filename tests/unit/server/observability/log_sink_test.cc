@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// A pipe of the smallest size, whose reader reads when it is told to.
+// Has a pipe of the smallest size, whose reader reads when it is told to.
 class Pipe {
  public:
   Pipe() {
@@ -43,7 +43,7 @@ class Pipe {
   void CloseReader() {
     if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
   }
-  // Until `end` has come, or nothing comes for `silence`.
+  // Reads until `end` has come, or nothing comes for `silence`.
   std::string Read(const std::string& end, std::chrono::milliseconds silence = 2000ms) {
     std::string text;
     Clock::time_point last = Clock::now();

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The value of a series as the exposition shows it, or "" when it is not there.
+// Returns the value of a series as the exposition shows it, or "" when it is not there.
 std::string ValueOf(const Metrics& metrics, const std::string& series) {
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(metrics.Expose(), '\n'))) {
     if (line.rfind(series + " ", 0) == 0) return line.substr(series.size() + 1);

@@ -1,4 +1,4 @@
-// Who counts as one client.
+// Tests which requests count as one client's.
 #include <gtest/gtest.h>
 
 #include "server/service/client_of.h"

@@ -18,7 +18,8 @@ TEST(StatusTest, TheRetryHintIsAGoogleRpcRetryInfo) {
   client::SetRetryAfter(absl::Milliseconds(2500) + absl::Nanoseconds(1), status);
   EXPECT_EQ(RetryDelayMs(status), 2501u);
 
-  // google.rpc.Status{code = 1, message = 2, repeated Any details = 3}; RetryInfo{Duration retry_delay = 1}.
+  // The fields are those of google.rpc.Status{code = 1, message = 2, repeated Any details = 3} and RetryInfo{Duration
+  // retry_delay = 1}.
   google::protobuf::UnknownFieldSet fields;
   ASSERT_TRUE(fields.ParseFromString(client::ToGrpcStatus(status).error_details()));
   ASSERT_EQ(fields.field_count(), 3);

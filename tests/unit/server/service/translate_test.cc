@@ -1,4 +1,4 @@
-// What a valid request becomes, and what a result becomes.
+// Tests what a valid request becomes, and what a result becomes.
 #include "server/service/translate.h"
 
 #include <algorithm>
@@ -267,7 +267,7 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   engine::JobResult result;
   result.queries.resize(1);
   result.queries[0].hits = {{.score = 2, .position = 0, .ordinal = 3}, {.score = 1, .position = 1, .ordinal = 7}};
-  // Two scores and positions of 14 bytes, ids of 5 and payloads of 7, and 6 for each string.
+  // The answer has two scores and positions of 14 bytes, ids of 5 and payloads of 7, and 6 for each string.
   const uint64_t bytes = 2 * (14 + (5 + 6) + (7 + 6));
   const auto check = [&](uint64_t limit) {
     return CheckAnswerSize(Accept(request).answer, result, {.max_answer_bytes = limit});
@@ -283,13 +283,13 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   EXPECT_EQ(check(without - 1).message(),
             "top_k: the results of all queries take 50 bytes, and an answer has at most 49 (limits.max_answer_bytes); "
             "lower it, or send fewer queries");
-  // No message is larger than what was counted.
+  // A message is never larger than what was counted.
   request.set_return_payloads(true);
   const Translated accepted = Accept(request);
   EXPECT_LE(BuildResponse(accepted.answer, result).results(0).ByteSizeLong(), bytes);
 }
 
-// Queries that share their candidates each list what is unknown of them.
+// Queries that share their candidates each list which of them are unknown.
 TEST_F(TranslateTest, UnknownIdsAreCountedForEveryQuery) {
   for (const collection::IdType type : {collection::IdType::kString, collection::IdType::kInt64}) {
     Build(type);
@@ -321,7 +321,7 @@ TEST_F(TranslateTest, AlignmentsThatNoAnswerHoldsAreRefused) {
   v1::RerankRequest request =
       test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 5), {"doc-3", "doc-7"}, 3);
   request.set_return_alignments(true);
-  // Two documents of five matches.
+  // The answer has two documents of five matches.
   EXPECT_TRUE(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9}).ok());
   EXPECT_EQ(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9 - 1}).status().message(),
             "return_alignments: 10 token matches (top_k x query tokens) take 90 bytes, and an answer has at most 89 "

@@ -1,4 +1,4 @@
-// Every way a request can be wrong, and the field, value and limit that the error names.
+// Tests every way in which a request can be wrong, and the field, value and limit that the error names.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -34,7 +34,7 @@ class ValidationTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete world_; }
 
-  // Two valid queries of F32 tokens against three ids of the F16 collection.
+  // Returns two valid queries of F32 tokens against three ids of the F16 collection.
   static v1::RerankRequest Valid() {
     v1::RerankRequest request =
         test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF32, kDim, 4), {"doc-0", "doc-7", "doc-19"}, 3);
@@ -107,7 +107,7 @@ TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->pop_back(); }),
               HasSubstr("queries[1].tokens.data: has 319 bytes, and num_tokens x dim elements are 320 bytes"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->push_back('x'); }), HasSubstr("has 321 bytes"));
-  // 2^32 - 1 tokens of 16 columns would be 2^38 bytes: refused by the limit, before any arithmetic can wrap.
+  // 2^32 - 1 tokens of 16 columns would be 2^38 bytes, and the limit refuses them before any arithmetic can wrap.
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(UINT32_MAX); }), HasSubstr("is 4294967295"));
 }
 
@@ -119,7 +119,7 @@ TEST_F(ValidationTest, UnusableValuesNameTheirPlace) {
   EXPECT_THAT(Refused(with(79, std::numeric_limits<float>::infinity())), HasSubstr("holds inf at row 4, column 15"));
   EXPECT_THAT(Refused(with(18, -2e12F)),
               HasSubstr("at row 1, column 2; values must be finite and their magnitude at most 1e+12"));
-  // Finite as sent, infinite in the collection's storage type.
+  // This value is finite as it is sent, and infinite in the collection's storage type.
   EXPECT_THAT(Refused(with(18, 65520.0F)), AllOf(HasSubstr("holds 65520 at row 1, column 2"), HasSubstr("overflows"),
                                                  HasSubstr("f16"), HasSubstr("65504")));
   v1::RerankRequest largest = Valid();
@@ -178,7 +178,7 @@ TEST_F(ValidationTest, InlineDocumentsAreCheckedLikeQueries) {
   };
   EXPECT_THAT(Refused(with_documents([](auto* d) { d->clear_documents(); })),
               HasSubstr("candidates.inline_documents.documents: has 0 documents"));
-  // 2 tokens of 16 columns in the F16 collection are 64 bytes, in whatever type they are sent.
+  // 2 tokens of 16 columns are 64 bytes in the F16 collection, in whatever type they are sent.
   EXPECT_THAT(
       Refused(with_documents([](auto*) {}), {.max_staged_bytes = 63}),
       AllOf(HasSubstr("candidates.inline_documents.documents["), HasSubstr("].num_tokens: is "),

@@ -1,4 +1,5 @@
-// Shard files that are changed while their collection is served, as `cp`, `rsync --inplace` and a full disk do it.
+// Tests shard files that are changed while their collection is served, as `cp`, `rsync --inplace` and a full disk do
+// it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,13 +25,13 @@ class ChangedFilesTest : public testing::Test {
   ChangedFilesTest() : documents_(test::SmallDocuments(3, 2000)) {
     manifest_ = test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 200'000, .payloads = true});
     EXPECT_GE(manifest_.shards.size(), 2u);
-    // Times of files have a granularity of some milliseconds.
+    // The wait makes the time of the change another one: times of files have a granularity of some milliseconds.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
   std::string Path(size_t shard) const { return folder_ / manifest_.shards[shard].file; }
 
-  // Leaves the file what it is (its inode) and writes other bytes into it.
+  // Writes other bytes into the file, which stays the same inode.
   static void WriteInPlace(const std::string& path, std::string_view bytes) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_TRUNC);
     ASSERT_GE(fd, 0);
@@ -53,7 +54,7 @@ class ChangedFilesTest : public testing::Test {
   collection::Manifest manifest_;
 };
 
-// Another corpus of the same shape, copied over the served one.
+// Another corpus of the same shape is copied over the served one.
 TEST_F(ChangedFilesTest, ACollectionOnAGpuDoesNotNeedItsFilesAnyMore) {
   test::FakeBackend gpu("cuda");
   CollectionStore store(&gpu, {});
@@ -123,7 +124,7 @@ TEST_F(ChangedFilesTest, ACollectionInMemoryIsUntouched) {
   ExpectIdsPayloadsAndLengths(**loaded, documents_);
 }
 
-// A file that changes while the backend copies it: what was checked is not what was copied.
+// A file changes while the backend copies it, so that what was checked is not what was copied.
 TEST_F(ChangedFilesTest, AChangeDuringTheUploadFailsTheLoad) {
   test::FakeBackend gpu("cuda");
   gpu.OnLoad([this] { WriteInPlace(Path(0), test::ReadFile(Path(1))); });

@@ -100,7 +100,7 @@ TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
   }
 }
 
-// Scales lie beside the tokens: in the file's bytes on the host, among what is copied on disk.
+// Scales lie beside the tokens: in the file's bytes on the host, and among what is copied on disk.
 TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
   const test::TemporaryFolder folder;
   const test::RandomDocuments values = test::SmallDocuments(7, 300, ScalarType::kF32, 16);
@@ -234,7 +234,7 @@ TEST_F(CollectionStoreTest, DamagedAndHostileFilesAreRefused) {
 
 TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
   std::string bytes = test::ReadFile(folder_ / manifest_.shards[0].file);
-  // The second row of the first shard, column 3: found by its bytes.
+  // The second row of the first shard is found by its bytes; its column 3 is changed.
   const std::string row(static_cast<const char*>(documents_.tokens.row(1)), 32);
   const size_t at = bytes.find(row);
   ASSERT_NE(at, std::string::npos);
@@ -259,7 +259,7 @@ TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
 TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   const uint64_t needed = FileBytes();
   CollectionStore store(&backend_, {.memory_budget_bytes = needed - 1});
-  // A missing shard would be noticed if one were opened.
+  // The missing shard would be noticed if one were opened.
   const std::string shard = test::ReadFile(folder_ / manifest_.shards[0].file);
   std::remove((folder_ / manifest_.shards[0].file).c_str());
   const absl::Status status = store.Load("a", folder_.path(), Residency::kHost).status();
@@ -268,7 +268,7 @@ TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   EXPECT_EQ(backend_.num_loads(), 0);
   test::WriteFile(folder_ / manifest_.shards[0].file, shard);
 
-  // On disk a shard takes memory for all but the tokens, and auto chooses that by itself.
+  // A shard on disk takes memory for all but the tokens, and auto chooses that tier by itself.
   const uint64_t token_bytes = static_cast<uint64_t>(documents_.view().num_tokens()) * 16 * 2;
   const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -314,8 +314,8 @@ TEST_F(CollectionStoreTest, TheCpuBackendHasNoGpuMemory) {
   EXPECT_EQ((*store.Load("b", folder_.path(), Residency::kAuto))->tiers(), "host");
 }
 
-// The budget is the host's there: shards are copied in their order as long as what is beside the tokens of the others
-// fits as well.
+// On the CPU backend the budget is the host's: shards are copied in their order as long as what the others have beside
+// their tokens fits as well.
 TEST_F(CollectionStoreTest, OnTheCpuBackendShardsGoToTheHostOneByOne) {
   const auto need = [&](size_t shard, Residency tier) {
     return ShardNeed(devices_, manifest_, manifest_.shards[shard], tier).device_bytes;

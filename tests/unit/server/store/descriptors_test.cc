@@ -1,4 +1,4 @@
-// File descriptors and mappings that collections take, and loads near the limits.
+// Tests the file descriptors and mappings that collections take, and loads near the limits.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,13 +23,13 @@ using testing::HasSubstr;
 
 int64_t NumOpen() {
   DIR* const folder = opendir("/proc/self/fd");
-  int64_t count = -1;  // the folder's own
+  int64_t count = -1;  // begins at -1 for the descriptor of the folder itself
   while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
   closedir(folder);
   return count;
 }
 
-// The soft limit, until it is destroyed.
+// Sets the soft limit until it is destroyed.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(int64_t limit) {
@@ -77,7 +77,8 @@ TEST_F(DescriptorsTest, AReloadForWhichThereAreTooFewIsRefusedAndTheOldGeneratio
   const auto num_shards = static_cast<int64_t>(Publish(1).shards.size());
   test::FakeBackend backend;
   CollectionStore store(&backend, {});
-  // Room for one generation, and for half of another, beside the eighth that is kept free and the threads that read.
+  // The limit leaves room for one generation and half of another, beside the eighth that is kept free and the threads
+  // that read.
   const DescriptorLimit limit((NumOpen() + num_shards * 3 / 2 + 4) * 8 / 7 + 1);
   ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kDisk).ok());
   const int64_t open = NumOpen();
@@ -97,7 +98,7 @@ TEST_F(DescriptorsTest, AFileThatCannotBeOpenedForWantOfThemSaysHowManyThereAre)
   const int next = dup(STDIN_FILENO);
   ASSERT_GE(next, 0);
   close(next);
-  const DescriptorLimit limit(next);  // of the numbers, of which the least that is free is taken
+  const DescriptorLimit limit(next);  // the limit is one of the numbers, of which the least free one is taken
   const absl::Status status = InputFile::Open(folder_ / "file").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("the limit of this process is"), HasSubstr("ulimit -n")));
@@ -106,13 +107,13 @@ TEST_F(DescriptorsTest, AFileThatCannotBeOpenedForWantOfThemSaysHowManyThereAre)
 TEST_F(DescriptorsTest, TwoLoadsCannotBothTakeTheLast) {
   FileLedger ledger;
   const DescriptorLimit limit(NumOpen() + 100);
-  // Twelve of a limit this low are kept free, at least.
+  // A limit this low keeps twelve descriptors free.
   auto first = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the first");
   ASSERT_TRUE(first.ok()) << first.status();
   const auto second = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the second");
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("the second needs 60 file descriptors"));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("reserved by other loads 60"));
-  // What is open is counted as such, and no longer as reserved.
+  // Descriptors that are open are counted as such, and no longer as reserved.
   (*first)->Commit({.descriptors = 60, .mappings = 0});
   const auto third = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the third");
   ASSERT_TRUE(third.ok()) << third.status();

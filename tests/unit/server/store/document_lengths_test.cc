@@ -12,7 +12,7 @@
 namespace maxsim::store {
 namespace {
 
-// A part of documents of these lengths. `known`: what the view says of all of them.
+// Has a part of documents of these lengths. `known` is what the view says of the length of all of them.
 struct Part {
   explicit Part(const std::vector<int64_t>& lengths, int64_t known = 0) : document_tokens(known) {
     for (const int64_t length : lengths) offsets.push_back(offsets.back() + length);
@@ -70,7 +70,7 @@ TEST(DocumentLengthsTest, ACollectionWithoutPartsHasNone) {
   EXPECT_EQ(lengths.num_bytes(), 0u);
 }
 
-// Over shards, by the ordinals of the collection and by those of a part.
+// Lengths are added over shards, by the ordinals of the collection and by those of a part.
 TEST(DocumentLengthsTest, ACollectionAddsUpItsOwn) {
   const test::TemporaryFolder folder;
   const test::RandomDocuments documents = test::SmallDocuments(1, 100);

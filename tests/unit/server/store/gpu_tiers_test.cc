@@ -1,4 +1,4 @@
-// Where shards of a collection on a GPU go, and what that takes.
+// Tests where shards of a collection on a GPU go, and what that takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::SizeIs;
 
 class GpuTiersTest : public testing::Test {
  protected:
-  static constexpr uint64_t kBytes = 32;  // of memory a token takes
+  static constexpr uint64_t kBytes = 32;  // bytes of memory that a token takes
 
   GpuTiersTest() : documents_(test::SmallDocuments(7, 300)) {
     manifest_ = test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 20'000, .payloads = true});
@@ -54,7 +54,7 @@ TEST_F(GpuTiersTest, EveryTierCanBeAskedFor) {
     EXPECT_EQ(share.device_bytes, idx == 0 ? bytes : 0);
     EXPECT_EQ(share.host_bytes, idx == 1 ? bytes : 0);
     EXPECT_EQ(share.num_shards, manifest_.shards.size());
-    // The host keeps what the device does not need; a mapped file stays for kDisk alone.
+    // The host keeps what the device does not need. A mapped file stays for kDisk alone.
     EXPECT_EQ((*loaded)->index_bytes(),
               IdIndex::NumBytes(300) + DocumentLengths::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
     EXPECT_EQ((*loaded)->parts()[0].shard->documents().tokens != nullptr, idx == 2);
@@ -88,7 +88,7 @@ TEST_F(GpuTiersTest, PinnedHostMemoryHasABudgetOfItsOwn) {
   EXPECT_EQ(gpu_.num_loads(), 0);
   EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kGpu).ok()) << "the device's memory is another";
 
-  // Without a budget it is what is free, less the reserve.
+  // Without a budget the capacity is what is free, less the reserve.
   std::atomic<uint64_t> free{bytes + 99};
   CollectionStore unbudgeted(&gpu_, {.host_reserve_bytes = 100, .free_host_bytes = [&] { return free.load(); }});
   EXPECT_EQ(unbudgeted.Load("a", folder_.path(), Residency::kHost).status().code(),

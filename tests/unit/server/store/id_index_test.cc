@@ -68,7 +68,7 @@ TEST(IdIndexTest, FindsEveryIntegerIdAcrossShards) {
   }
 }
 
-// Publishes documents of these ids, a token each, in a few shards.
+// Publishes documents of these ids, with one token each, in a few shards.
 void BuildInts(const std::string& folder, const std::vector<int64_t>& ids) {
   collection::Catalog catalog(collection::IdType::kInt64);
   for (const int64_t id : ids) {
@@ -130,7 +130,7 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
       expected[one.ids[n]] = n;
       ASSERT_EQ(index->int_id(n), one.ids[n]) << n;
     }
-    // The ids, their neighbours, and the ends.
+    // The ids, their neighbours and both ends of the range are asked for.
     std::vector<int64_t> asked = {kLeast, kLeast + 1, -1, 0, 1, kMost - 1, kMost};
     for (const int64_t id : one.ids) {
       asked.push_back(id);
@@ -147,7 +147,7 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
   }
 }
 
-// In shards of ids of equal and of unequal sizes, as above.
+// Shards have ids of equal and of unequal sizes.
 TEST(IdIndexTest, AListOfAnyLengthFindsWhatFindDoes) {
   const test::TemporaryFolder folder;
   const test::CorpusOptions options = {.max_shard_bytes = 20'000};
@@ -158,7 +158,8 @@ TEST(IdIndexTest, AListOfAnyLengthFindsWhatFindDoes) {
   const absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
   ASSERT_TRUE(index.ok()) << index.status();
   std::vector<std::string> ids;
-  for (int64_t n = 0; n < 1000; ++n) ids.push_back(test::CorpusId(options, n * 7 % 700));  // two in seven are unknown
+  // Two ids in seven are unknown.
+  for (int64_t n = 0; n < 1000; ++n) ids.push_back(test::CorpusId(options, n * 7 % 700));
   ids[3] = "";
   ids[40] = std::string(512, 'x');
   for (const size_t count : {0, 1, 2, 31, 32, 33, 63, 64, 65, 999, 1000}) {
@@ -197,7 +198,7 @@ TEST(IdIndexTest, AnIndexOfNothingFindsNothing) {
   EXPECT_EQ(index->num_bytes(), 0u);
 }
 
-// A builder refuses duplicates in one build; shards from two builds meet only here.
+// A builder refuses duplicates in one build; shards from two builds meet only when they are loaded.
 TEST(IdIndexTest, AStringIdInTwoShardsIsDataLossNamingBothPlaces) {
   const test::TemporaryFolder first;
   const test::TemporaryFolder second;

@@ -1,4 +1,4 @@
-// Collections on several devices: spreading, copying, and loading while a device is lost.
+// Tests collections on several devices: spreading, copying, and loading while a device is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::SizeIs;
 
 class ManyDevicesTest : public testing::Test {
  protected:
-  static constexpr uint64_t kBytes = 32;  // of memory a token takes
+  static constexpr uint64_t kBytes = 32;  // bytes of memory that a token takes
 
   ManyDevicesTest() : documents_(test::SmallDocuments(7, 300)) {
     manifest_ = Publish(7);
@@ -66,7 +66,7 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   }
   ASSERT_THAT((*loaded)->tier_usage(), SizeIs(3));
   EXPECT_EQ((*loaded)->tiers(), "gpu");
-  // A second store places the collection as the first did, and the plan says so before.
+  // A second store places the collection as the first one did, and the plan says so before.
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {
@@ -108,7 +108,7 @@ TEST_F(ManyDevicesTest, SmallCollectionsAreCopiedUnlessTheySayNo) {
   EXPECT_THAT((*store.Load("a", folder_.path(), Residency::kAuto))->parts()[0].replicas, SizeIs(3));
   EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->parts()[0].replicas, SizeIs(1));
   EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->parts()[0].replicas, SizeIs(3));
-  // A reload asks for the same.
+  // A reload keeps the replication that the load asked for.
   Publish(8);
   EXPECT_THAT((*store.Reload("b", nullptr))->parts()[0].replicas, SizeIs(1));
 }

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 // Returns a demand for memory of the first device.
 MemoryDemand Bytes(uint64_t bytes) { return {.device_bytes = {bytes}}; }
 
-// A ledger of one device.
+// Has a ledger of one device.
 struct OneDevice {
   OneDevice(test::FakeBackend* backend, uint64_t budget, uint64_t reserve)
       : devices(backend), ledger(&devices, {budget, reserve}, {}, nullptr) {}
@@ -61,7 +61,7 @@ TEST(MemoryLedgerTest, ABudgetBeyondWhatIsFreeDoesNotHelp) {
   EXPECT_TRUE(ledger.Reserve(500, "a").ok());
 }
 
-// Bytes that are reserved and not allocated yet look free to the backend: they must not be given out twice, and once
+// Bytes that are reserved and not allocated yet look free to the backend. They must not be given out twice, and once
 // they are allocated they must not be counted twice.
 TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
   test::FakeBackend backend;
@@ -70,11 +70,11 @@ TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
   auto reservation = ledger.Reserve(600, "a");
   ASSERT_TRUE(reservation.ok());
   EXPECT_EQ(ledger.available(), 400u);
-  backend.SetFreeBytes(700);  // 300 of the 600 are allocated
+  backend.SetFreeBytes(700);  // as if 300 of the 600 were allocated
   (*reservation)->Commit(Bytes(300));
   EXPECT_EQ(ledger.available(), 400u);
   backend.SetFreeBytes(400);
-  (*reservation)->Commit(Bytes(1000));  // more than there is: all of it
+  (*reservation)->Commit(Bytes(1000));  // more than is reserved, which commits all of it
   EXPECT_EQ(ledger.available(), 400u);
   backend.SetFreeBytes(1000);
   *reservation = nullptr;
@@ -114,7 +114,7 @@ TEST(MemoryLedgerTest, ParallelReservationsNeverPassTheBudget) {
   EXPECT_EQ(ledger.ledger.Available().devices[0].held_bytes, 0u);
 }
 
-// --- Several memories.
+// --- These tests have several memories.
 
 class ManyMemoriesTest : public testing::Test {
  protected:
@@ -157,7 +157,7 @@ TEST_F(ManyMemoriesTest, NothingIsTakenOfALostDevice) {
   EXPECT_TRUE(ledger.Reserve({{1, 0, 1}, 0}, "it").ok());
 }
 
-// Two that each need both memories, and room for one of them.
+// Two reservations each need both memories, which have room for one of them.
 TEST_F(ManyMemoriesTest, ParallelReservationsAreAtomicOverAllMemories) {
   MemoryLedger ledger(&devices_, {100, 0}, {100, 0}, nullptr);
   std::atomic<int> holders{0};
@@ -167,7 +167,7 @@ TEST_F(ManyMemoriesTest, ParallelReservationsAreAtomicOverAllMemories) {
   for (int idx = 0; idx < 4; ++idx) {
     threads.emplace_back([&, idx] {
       for (int round = 0; round < 1000; ++round) {
-        // All meet in one memory only.
+        // All reservations need the host's memory.
         MemoryDemand demand{{0, 0, 0}, 60};
         demand.device_bytes[static_cast<size_t>(idx % 3)] = 60;
         auto reservation = ledger.Reserve(demand, "a");

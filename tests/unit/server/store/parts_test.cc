@@ -8,7 +8,7 @@
 namespace maxsim::store {
 namespace {
 
-// As a look at one part after the other has it.
+// Finds the part as a look at one part after the other does.
 size_t LastNotBehind(const std::vector<uint64_t>& first_ordinals, uint64_t ordinal) {
   size_t part = 0;
   for (size_t idx = 0; idx < first_ordinals.size(); ++idx) {
@@ -23,7 +23,7 @@ TEST(PartsTest, EveryOrdinalOfEveryNumberOfPartsIsFound) {
     uint64_t next = 0;
     for (size_t part = 0; part < num_parts; ++part) {
       first_ordinals.push_back(next);
-      next += part * 7 % 5;  // some have no documents
+      next += part * 7 % 5;  // some parts have no documents
     }
     for (uint64_t ordinal = 0; ordinal <= next; ++ordinal) {
       ASSERT_EQ(PartOf(first_ordinals, ordinal), LastNotBehind(first_ordinals, ordinal))

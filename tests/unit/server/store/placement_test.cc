@@ -16,7 +16,8 @@ constexpr Residency kGpu = Residency::kGpu;
 constexpr Residency kHost = Residency::kHost;
 constexpr Residency kDisk = Residency::kDisk;
 
-// A shard that may go to each of `tiers`, best first; `bytes` of the device's memory, or of the host's for kHost.
+// Returns a shard that may go to each of `tiers`, best first. It takes `bytes` of the device's memory, or of the host's
+// for kHost.
 ShardToPlace Shard(uint64_t bytes, std::vector<Residency> tiers = {kGpu, kHost, kDisk}) {
   ShardToPlace shard{.token_bytes = bytes, .choices = {}};
   for (const Residency tier : tiers) {
@@ -34,7 +35,7 @@ std::vector<ShardToPlace> Shards(const std::vector<uint64_t>& sizes, const std::
   return shards;
 }
 
-// "gpu@0 host@1 ...": tier and devices of each shard.
+// Returns "gpu@0 host@1 ...", the tier and devices of each shard.
 std::string Text(const Placement& placement) {
   std::string text;
   for (const ShardPlacement& place : placement.shards) {
@@ -70,7 +71,7 @@ TEST(PlacementTest, AutoTakesTheFirstTierThatHoldsAShardInManifestOrder) {
   }
 }
 
-// On the CPU backend a shard on disk takes memory as well: what it has beside its tokens.
+// On the CPU backend a shard on disk takes memory as well, for what it has beside its tokens.
 TEST(PlacementTest, ABetterTierLeavesRoomForTheOthersInTheirWorst) {
   std::vector<ShardToPlace> shards(4);
   for (ShardToPlace& shard : shards) {
@@ -96,7 +97,7 @@ TEST(PlacementTest, LargeShardsGoFirstToTheLeastLoadedDevice) {
   EXPECT_EQ(Text(PlaceShards(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), capacity, false)),
             "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
   EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, capacity), "gpu@0 gpu@1 gpu@0 gpu@1");
-  // Among equally loaded devices the one with more capacity left is taken: other collections are there already.
+  // Among equally loaded devices the one with more capacity left is taken, since other collections are on the others.
   EXPECT_EQ(PlaceAuto({5}, {.device_bytes = {10, 20, 20}, .host_bytes = 0}), "gpu@1");
 }
 

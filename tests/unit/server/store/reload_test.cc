@@ -119,7 +119,7 @@ TEST_F(ReloadTest, BothGenerationsMustFitAndTheErrorSaysSo) {
   EXPECT_EQ((*store.Find("a"))->manifest().generation, 3);
 }
 
-// There is memory for one of the two.
+// There is memory for one of the two loads.
 TEST_F(ReloadTest, TwoLoadsAtTheSameTimeCannotBothTakeTheLastMemory) {
   const uint64_t bytes = FileBytes(collection::ReadManifest(folder_.path()).value());
   for (int turn = 0; turn < 20; ++turn) {
@@ -148,7 +148,7 @@ TEST_F(ReloadTest, AStoppedLoadGivesItsMemoryBackAndAStoppedReloadKeepsTheOldGen
   Publish(3, 100);
   for (int turn = 0; turn < 5; ++turn) {
     StopSignal stop;
-    backend_.OnLoad([&] { stop.Request(absl::StatusCode::kCancelled); });  // at the first shard
+    backend_.OnLoad([&] { stop.Request(absl::StatusCode::kCancelled); });  // the stop comes at the first shard
     const absl::Status load = store.Load("b", folder_.path(), Residency::kHost, Replication::kAuto, "", &stop).status();
     EXPECT_EQ(load.code(), absl::StatusCode::kCancelled) << load;
     StopSignal late(StopSignal::Clock::now());

@@ -22,7 +22,7 @@ namespace maxsim::batching {
 struct WorldOptions {
   SchedulerOptions scheduler;
   int num_lanes = 1;
-  // The traffic:
+  // These options describe the traffic.
   uint64_t num_clients = 1;
   bool one_collection = true;  // false: each client has one of several
   int price_shape = 0;         // prices of jobs: 0 alike, 1 uniform, 2 over many orders of magnitude
@@ -32,12 +32,12 @@ struct WorldOptions {
   double deadline_share = 0;
   double cancel_share = 0;
   double caller_share = 0;  // share of jobs that come by SubmitOrTakeBatch
-  // The device:
+  // These options describe the device.
   double work_per_second = 1e6;
   double slow_share = 0;  // share of batches that take a hundred times as long
   double fail_share = 0;  // share of jobs that fail
   int64_t lost_at_step = -1;
-  // The shutdown:
+  // These options describe the shutdown.
   int64_t stop_at_step = 0;
   absl::Duration stop_grace = absl::InfiniteDuration();
   bool spurious_wakes = false;
@@ -64,7 +64,7 @@ class World {
  public:
   using Collections = std::vector<std::shared_ptr<const store::Collection>>;
 
-  // `collections` has at least one, and all are resident.
+  // `collections` has at least one collection, and all are resident.
   World(uint64_t seed, int64_t num_steps, const Collections& collections);
 
   // Runs the world until everything has ended. Returns "", or the first promise that was broken, with the step.

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""An exact scan by maxsimd beside fast-plaid's index: the same documents, queries and GPU, one run.
+
+    compare_fast_plaid.py --bin build/release/bin --pool demo --documents 100000 --out results.json
+
+Every document is made of real token vectors: four spans of the pool's rows, with 5 % noise, normalised again. The exact
+FP32 ranking, computed by PyTorch, is what recall is counted against. maxsimd is asked through its Python client over a
+Unix socket; fast-plaid in process, as its users do.
+"""
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+import torch
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
+sys.path.insert(0, str(REPOSITORY / "client/python"))
+
+from maxsim_client import Client  # noqa: E402
+from servers import gpu_query, server_commit  # noqa: E402
+
+TOP_K = 100
+SPANS = 4  # of the pool's rows, in every document
+NOISE = 0.05
+MAX_QUERY_TOKENS = 32
+BLOCK = 20_000  # documents that PyTorch takes at once
+CLIENTS, QUERIES_PER_REQUEST, BATCHED_S = 8, 32, 4.0
+PROBES = ((8, 4096), (32, 16384))  # fast-plaid's n_ivf_probe and n_full_scores
+
+
+class Corpus:
+    """Documents made from `pool`, [rows, dim] on the GPU: their vectors in a file at `path`, [tokens, dim] F16."""
+
+    def __init__(self, pool, num_documents, path, seed):
+        self.num_documents, self.dim = num_documents, pool.shape[1]
+        chosen = np.random.default_rng(seed).lognormal(np.log(105), 0.55, num_documents)
+        self.lengths = np.clip(chosen, 8, 512).astype(np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        self.vectors = np.lib.format.open_memmap(path, "w+", np.float16, (int(self.offsets[-1]), self.dim))
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+        for begin, end in self.blocks():
+            self.vectors[self.offsets[begin] : self.offsets[end]] = self._make(pool, begin, end, generator)
+        self.vectors.flush()
+
+    def blocks(self):
+        for begin in range(0, self.num_documents, BLOCK):
+            yield begin, min(self.num_documents, begin + BLOCK)
+
+    def _make(self, pool, begin, end, generator):
+        lengths = torch.from_numpy(self.lengths[begin:end]).cuda()
+        document = torch.repeat_interleave(torch.arange(end - begin, device="cuda"), lengths)
+        first = torch.cumsum(lengths, 0) - lengths
+        position = torch.arange(len(document), device="cuda") - first[document]
+        starts = torch.randint(0, len(pool), (end - begin, SPANS), device="cuda", generator=generator)
+        rows = (starts[document, position * SPANS // lengths[document]] + position) % len(pool)
+        vectors = pool[rows]
+        vectors += NOISE * torch.randn(vectors.shape, device="cuda", generator=generator)
+        return torch.nn.functional.normalize(vectors, dim=1).half().cpu().numpy()
+
+    def documents(self):
+        """One tensor [tokens, dim] a document, in host memory; they share the file's pages."""
+        vectors = torch.from_numpy(self.vectors)
+        return [vectors[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:])]
+
+
+def exact_rankings(corpus, queries):
+    """The ordinals of each query's TOP_K best documents, by FP32 products."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    scores = torch.empty((len(queries), corpus.num_documents), device="cuda")
+    on_gpu = [torch.from_numpy(query).cuda().float() for query in queries]
+    for begin, end in corpus.blocks():
+        rows = slice(int(corpus.offsets[begin]), int(corpus.offsets[end]))
+        tokens = torch.from_numpy(corpus.vectors[rows]).cuda().float()
+        lengths = torch.from_numpy(corpus.lengths[begin:end]).cuda()
+        for index, query in enumerate(on_gpu):
+            best = torch.segment_reduce(tokens @ query.T, "max", lengths=lengths, axis=0)
+            scores[index, begin:end] = best.sum(1)
+    return torch.topk(scores, TOP_K, dim=1).indices.cpu().numpy()
+
+
+def recall(rankings, truth, k):
+    return float(np.mean([len(set(found[:k]) & set(best[:k])) / k for found, best in zip(rankings, truth)]))
+
+
+def summary(seconds, rankings, truth, batched_qps):
+    milliseconds = np.array(seconds) * 1e3
+    return {
+        "sequential_qps": float(1e3 / milliseconds.mean()),
+        "p50_ms": float(np.median(milliseconds)),
+        "p99_ms": float(np.percentile(milliseconds, 99)),
+        "batched_qps": float(batched_qps),
+        "recall@10": recall(rankings, truth, 10),
+        "recall@100": recall(rankings, truth, 100),
+    }
+
+
+def timed(function, *arguments, **options):
+    begin = time.perf_counter()
+    answer = function(*arguments, **options)
+    return answer, time.perf_counter() - begin
+
+
+class Maxsimd:
+    """Collections `f16` and `i8` of the corpus, and a server for one of them at a time."""
+
+    def __init__(self, programs, folder, corpus, tokens_path):
+        self.programs, self.folder = programs, folder
+        np.save(folder / "lengths.npy", corpus.lengths)
+        with open(folder / "ids.jsonl", "w", encoding="ascii") as ids:
+            ids.writelines(f'{{"id": {ordinal}}}\n' for ordinal in range(corpus.num_documents))
+        _, self.build_s = timed(
+            self._shard, "build", "--tokens", tokens_path, "--lengths", folder / "lengths.npy", "--ids",
+            folder / "ids.jsonl", "--output", folder / "f16", "--name", "f16", "--storage", "f16",
+        )  # fmt: skip
+        _, self.quantize_s = timed(self._shard, "quantize", folder / "f16", folder / "i8")
+
+    def _shard(self, *arguments):
+        command = [str(part) for part in (self.programs / "maxsim-shard", *arguments)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def measure(self, storage, queries, truth):
+        socket, ports = self.folder / "socket", self.folder / "ports"
+        for stale in (socket, ports):
+            stale.unlink(missing_ok=True)
+        command = [
+            self.programs / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0",
+            "--grpc.unix_socket", socket, "--collection", f"{storage}={self.folder / storage}",
+            "--server.port_file", ports, "--server.shutdown_delay", "0",
+        ]  # fmt: skip
+        begin = time.perf_counter()
+        with open(self.folder / "log", "wb") as log:
+            server = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log)
+        try:
+            while not ports.exists():
+                if server.poll() is not None:
+                    raise RuntimeError((self.folder / "log").read_text()[-2000:])
+                time.sleep(0.02)
+            start_s = time.perf_counter() - begin
+            return {"start_s": start_s, **self._ask(f"unix:{socket}", storage, queries, truth)}
+        finally:
+            server.terminate()
+            server.wait()
+
+    def _ask(self, address, storage, queries, truth):
+        with Client(address) as client:
+            rankings = [[d.position for d in client.rerank(storage, query, top_k=TOP_K)] for query in queries]
+            seconds = [timed(client.rerank, storage, q, top_k=TOP_K)[1] for _ in range(3) for q in queries]
+        answered, done = [0] * CLIENTS, threading.Event()
+
+        def ask_batches(number):
+            with Client(address) as own:
+                at = number * 7
+                while not done.is_set():
+                    batch = [queries[(at + offset) % len(queries)] for offset in range(QUERIES_PER_REQUEST)]
+                    own.rerank_many(storage, batch, top_k=TOP_K)
+                    answered[number] += len(batch)
+                    at += len(batch)
+
+        begin = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+            running = [pool.submit(ask_batches, number) for number in range(CLIENTS)]
+            time.sleep(BATCHED_S)
+            done.set()
+        for future in running:
+            future.result()
+        return summary(seconds, rankings, truth, sum(answered) / (time.perf_counter() - begin))
+
+
+def measure_fast_plaid(folder, corpus, queries, truth, nbits):
+    from fast_plaid import search
+
+    index = search.FastPlaid(index=str(folder / f"fast_plaid_{nbits}"), device="cuda:0")
+    _, create_s = timed(index.create, documents_embeddings=corpus.documents(), nbits=nbits)
+    tensors, rows = [torch.from_numpy(query.astype(np.float32)) for query in queries], {}
+    for probes, full_scores in PROBES:
+
+        def ask(batch):
+            return index.search(
+                queries_embeddings=batch, top_k=TOP_K, n_ivf_probe=probes, n_full_scores=full_scores, show_progress=False
+            )
+
+        ask(tensors[:1])
+        answers = [timed(ask, [query]) for _ in range(2) for query in tensors]
+        rankings = [[ordinal for ordinal, _ in answer[0]] for answer, _ in answers[: len(tensors)]]
+        ask(tensors)
+        begin, rounds = time.perf_counter(), 0
+        while time.perf_counter() - begin < BATCHED_S:
+            ask(tensors)
+            rounds += 1
+        batched_qps = rounds * len(tensors) / (time.perf_counter() - begin)
+        name = f"fast-plaid {nbits} bits, {probes} probes, {full_scores} full scores"
+        rows[name] = {"create_s": create_s, **summary([s for _, s in answers], rankings, truth, batched_qps)}
+    return rows
+
+
+def read_pool(folder):
+    """The vectors of `folder`'s tokens.npy (INT8 ones beside scales.npy, one a row), and its queries, a matrix each."""
+    tokens = torch.from_numpy(np.load(folder / "tokens.npy")).cuda().float()
+    if (folder / "scales.npy").exists():
+        tokens *= torch.from_numpy(np.load(folder / "scales.npy").astype(np.float32)).cuda()[:, None]
+    lengths = np.load(folder / "query_lengths.npy")
+    queries = np.split(np.load(folder / "query_tokens.npy"), np.cumsum(lengths)[:-1])
+    return tokens, [query[:MAX_QUERY_TOKENS].astype(np.float16) for query in queries]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and maxsim-shard")
+    parser.add_argument("--pool", type=pathlib.Path, default=REPOSITORY / "demo",
+                        help="folder with tokens.npy, query_tokens.npy and query_lengths.npy (default: demo)")  # fmt: skip
+    parser.add_argument("--documents", type=int, default=100_000, help="documents to make (default: 100000)")
+    parser.add_argument("--nbits", type=int, nargs="*", default=[4], help="bits of fast-plaid's codes (default: 4)")
+    parser.add_argument("--work", type=pathlib.Path, help="folder for collections and indexes (default: a temporary one)")
+    parser.add_argument("--tokens-in", type=pathlib.Path, help="folder for the vectors' file (default: --work)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
+    options = parser.parse_args()
+
+    pool, queries = read_pool(options.pool)
+    with tempfile.TemporaryDirectory(dir=options.work, prefix="exact-scan-") as name:
+        folder = pathlib.Path(name)
+        tokens_path = (options.tokens_in or folder) / "exact-scan-tokens.npy"
+        corpus = Corpus(pool, options.documents, tokens_path, seed=5)
+        result = {
+            "command": " ".join(sys.argv),
+            "commit": server_commit(options.bin),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "device": gpu_query("name,driver_version"),
+            "documents": options.documents,
+            "tokens": int(corpus.offsets[-1]),
+            "queries": len(queries),
+            "mean_query_tokens": float(np.mean([len(query) for query in queries])),
+            "rows": {},
+        }
+
+        def keep(rows):
+            result["rows"].update(rows)
+            print(json.dumps(rows), flush=True)
+            options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+        truth = exact_rankings(corpus, queries)
+        del pool
+        torch.cuda.empty_cache()
+        ours = Maxsimd(options.bin, folder, corpus, tokens_path)
+        result["build_s"], result["quantize_s"] = ours.build_s, ours.quantize_s
+        for storage in ("f16", "i8"):
+            keep({f"maxsimd {storage}": ours.measure(storage, queries, truth)})
+        for nbits in options.nbits:
+            keep(measure_fast_plaid(folder, corpus, queries, truth, nbits))
+        tokens_path.unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+#include "kernels/cuda/call/score_launcher.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/call/slice_input.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/score/hopper_common/describe_maps.h"
+#include "kernels/cuda/score/hopper_common/launch.h"
+#include "kernels/cuda/score/score_launch.h"
+#include "kernels/cuda/select/join_launch.h"
+#include "kernels/cuda/select/order_candidates.h"
+#include "kernels/plan/order.h"
+#include "kernels/plan/score.h"
+#include "kernels/plan/shares.h"
+
+namespace maxsim::cuda {
+
+absl::Status ScoreLauncher::JoinLists() const {
+  const Workspace& workspace = context_.workspace;
+  const CallInput& input = workspace.input;
+  const InputLayout& layout = input.layout();
+  JoinCall call{};
+  call.lists = workspace.DeviceInput<JoinedList>(layout.joined_lists);
+  call.unions = workspace.DeviceInput<JoinedUnion>(layout.unions);
+  call.ordinals = workspace.DeviceInput<uint32_t>(layout.ordinals);
+  call.row_tiles = workspace.DeviceInput<RowTile>(layout.row_tiles);
+  call.words = workspace.join_words.as<JoinWord>();
+  call.num_words = input.num_join_words();
+  call.most_words = input.words_of_union();
+  call.longest = input.longest_joined_list();
+  call.num_lists = input.num_joined_lists();
+  call.num_unions = input.num_unions();
+  return MAXSIM_CUDA_STATUS(LaunchJoin(call, workspace.stream.get()));
+}
+
+// Orders the pass's candidates. Returns an order without candidates where they are to be taken as they come.
+absl::StatusOr<CandidateOrder> ScoreLauncher::OrderCandidates(const ScorePass& pass) const {
+  const Workspace& workspace = context_.workspace;
+  const CallInput& input = workspace.input;
+  const Ordering ordering = context_.tuning.ordering;
+  if (ordering == Ordering::kNever || pass.longest_tokens == 0) return CandidateOrder{};
+  const OrderPlan plan = input.Order(pass.mean_tokens, pass.longest_tokens, ordering == Ordering::kAlways);
+  if (plan.unit_octets == 0) return CandidateOrder{};
+  OrderCall call{};
+  call.row_tiles = workspace.DeviceInput<RowTile>(input.layout().row_tiles);
+  call.ordinals = workspace.DeviceInput<uint32_t>(input.layout().ordinals);
+  call.offsets = pass.offsets;
+  call.scales = pass.scales;
+  call.order = {workspace.placed.as<PlacedCandidate>(), workspace.order_units.as<uint32_t>(), plan.early_octets, 0};
+  call.num_row_tiles = static_cast<int32_t>(input.score_plan().num_row_tiles);
+  call.unit_octets = plan.unit_octets;
+  MAXSIM_RETURN_IF_CUDA_ERROR(LaunchOrderCandidates(call, workspace.stream.get()));
+  context_.trace.ordered = true;
+  return call.order;
+}
+
+// Returns the candidates of a claim (ExecutorTuning::claim_tokens).
+int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
+  const ExecutorTuning& tuning = context_.tuning;
+  const CallInput& input = context_.workspace.input;
+  const ScorePlan& plan = input.score_plan();
+  const int64_t mean_tokens = std::max<int64_t>(pass.mean_tokens, 1);
+  const int64_t least = tuning.least_claim_tokens / mean_tokens;
+  const int64_t by_tokens = tuning.claim_tokens / mean_tokens;
+  const int64_t candidates = std::min(input.pass_candidates(), pass.count) * plan.num_row_tiles;
+  const int64_t by_blocks = candidates / (int64_t{plan.grid()} * tuning.claims_per_block);
+  // A claim of few and short documents is no more than an even share of all.
+  const int64_t even = candidates / plan.grid();
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
+}
+
+// Returns the parameters that are the same for every launch of the pass.
+ScoreParams ScoreLauncher::ParamsFor(const ScorePass& pass) const {
+  const Workspace& workspace = context_.workspace;
+  const CallInput& input = workspace.input;
+  const InputLayout& layout = input.layout();
+  ScoreParams params{};
+  FillFromPlan(input.score_plan(), params);
+  params.tokens = pass.memory->device_tokens();
+  params.offsets = pass.offsets;
+  params.scales = pass.scales;
+  const bool quantized = pass.memory->type() == ScalarType::kI8;
+  params.query_rows = workspace.DeviceInput<uint8_t>(quantized ? layout.quantized_rows : layout.query_rows);
+  params.row_weights = workspace.DeviceInput<float>(quantized ? layout.factors : layout.row_weights);
+  params.row_tiles = workspace.DeviceInput<RowTile>(layout.row_tiles);
+  params.ordinals = workspace.DeviceInput<uint32_t>(layout.ordinals);
+  params.pass_count = input.pass_candidates();
+  return params;
+}
+
+// Returns the parameters for the pass's candidates first .. first + count, which one launch scores.
+ScoreParams ScoreLauncher::ScoresOf(const ScorePass& pass, int64_t first, int64_t count) const {
+  const Workspace& workspace = context_.workspace;
+  const CallInput& input = workspace.input;
+  const ScorePlan& plan = input.score_plan();
+  ScoreParams params = ParamsFor(pass);
+  params.scores = workspace.scores.as<float>();
+  params.partials = workspace.partials.as<float>();
+  params.claims = workspace.claims.as<uint32_t>();
+  params.pass_first = first;
+  params.pass_count = count;
+  params.claim_candidates = ClaimCandidates(pass);
+  if (IsHopper(plan.tile)) params.places = input.Places(first, count, pass.document_tokens);
+  if (IsWide(plan.tile) || IsDeep(plan.tile)) {
+    params.homes = HomeTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
+                                 static_cast<int32_t>(plan.num_half_tiles), params.places.regular);
+  }
+  if (IsStream(plan.tile)) {
+    const StreamShares shares =
+        input.Shares(first, count, params.places, pass.mean_tokens, pass.spread_tokens, context_.tuning.stream);
+    params.work = StreamWork::Of(shares);
+    params.teams = StreamTeams::Of(shares, workspace.team_words.as<uint32_t>());
+    // Row tiles over the same documents read them one after the other.
+    const int64_t readers = params.places.ordinals_stride == 0 ? plan.num_row_tiles : 1;
+    const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
+    params.read_once = bytes > context_.device.cache_bytes ? 1 : 0;
+  }
+  return params;
+}
+
+absl::Status ScoreLauncher::LaunchScores(const ScorePass& pass) const {
+  const Workspace& workspace = context_.workspace;
+  const CallInput& input = workspace.input;
+  const ScorePlan& plan = input.score_plan();
+  const cudaStream_t stream = workspace.stream.get();
+  if (input.num_unions() > 0) MAXSIM_RETURN_IF_ERROR(JoinLists());
+  const int64_t end = pass.first + pass.count;
+  CandidateOrder order{};
+  MAXSIM_ASSIGN_OR_RETURN(order, OrderCandidates(pass));
+  sm90::QueryMap query_map;
+  if (IsDeep(plan.tile)) {
+    MAXSIM_RETURN_IF_ERROR(sm90::DescribeQueries(plan.type, ParamsFor(pass).query_rows, input.num_rows(),
+                                                 plan.row_bytes, plan.tile, query_map));
+  }
+  for (int64_t first = pass.first; first < end; first += input.pass_candidates()) {
+    ScoreParams params = ScoresOf(pass, first, std::min(input.pass_candidates(), end - first));
+    params.order = order;
+    context_.trace.team_blocks = params.teams.blocks;
+    MAXSIM_RETURN_IF_CUDA_ERROR(IsHopper(plan.tile)
+                                    ? sm90::LaunchScore(plan, pass.memory->maps(), query_map, params, stream)
+                                    : LaunchScore(plan, params, stream));
+    const PartialSumsCall sums = {workspace.DeviceInput<PartialSums>(input.layout().partial_sums),
+                                  input.num_partial_sums(), params.partials, params.ordinals,
+                                  workspace.join_words.as<JoinWord>()};
+    MAXSIM_RETURN_IF_CUDA_ERROR(
+        LaunchAddPartials(sums, params.pass_first, params.pass_count, params.scores, context_.device.overlap, stream));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScoreLauncher::LaunchMatches(const ScorePass& pass, int32_t query_tokens) const {
+  const Workspace& workspace = context_.workspace;
+  ScoreParams params = ParamsFor(pass);
+  params.matches = workspace.partials.as<DeviceMatch>();
+  params.query_tokens = query_tokens;
+  return MAXSIM_CUDA_STATUS(LaunchScore(workspace.input.score_plan(), params, workspace.stream.get()));
+}
+
+SingleLaunch ScoreLauncher::SingleLaunchOf(const CudaDocuments& documents) const {
+  const Workspace& workspace = context_.workspace;
+  const CallInput& input = workspace.input;
+  const InputLayout& layout = input.layout();
+  const uint8_t* const host_input = workspace.pinned_input.as<uint8_t>();
+  const ScorePass pass = ScorePass::Over(documents, input.most_candidates());
+  SingleLaunch launch{};
+  launch.scores = ScoresOf(pass, 0, pass.count);
+  launch.scores.ordinals = reinterpret_cast<const uint32_t*>(host_input + layout.ordinals);
+  SingleLaunchCall& call = launch.scores.single_launch;
+  call.state = workspace.single_launch_state.as<SingleLaunchState>();
+  call.num_candidates = static_cast<int32_t>(input.most_candidates());
+  call.k = input.first_selection().k;
+  call.results = workspace.pinned_results.as<DeviceScored>();
+  call.times = workspace.times.as<CallTimes>();
+  call.patience = context_.tuning.single_launch_patience;
+  if (documents.type() == ScalarType::kI8) {
+    // The kernel that rounds the query brings it over on the way.
+    launch.queries = QuantizeParamsOf(workspace, host_input, documents, call.times);
+  } else {
+    call.host_input = reinterpret_cast<const uint4*>(host_input + layout.row_weights);
+    call.input = workspace.DeviceInput<uint4>(layout.row_weights);
+    call.input_bytes = static_cast<uint32_t>(layout.ordinals - layout.row_weights);
+  }
+  return launch;
+}
+
+absl::Status ScoreLauncher::LaunchSingle(const CudaDocuments& documents, const SingleLaunch& launch) const {
+  const Workspace& workspace = context_.workspace;
+  const cudaStream_t stream = workspace.stream.get();
+  if (launch.queries.rows != nullptr) MAXSIM_RETURN_IF_CUDA_ERROR(LaunchQuantizeQueries(launch.queries, stream));
+  return MAXSIM_CUDA_STATUS(
+      sm90::LaunchScore(workspace.input.score_plan(), documents.maps(), sm90::QueryMap{}, launch.scores, stream));
+}
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,60 @@
+// Calls over documents outside of the device's memory: they come over in document batches, each of which is scored
+// while the next is on its way. Scores of all batches gather in one array, and selection follows as for resident
+// documents.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/call/alignment.h"
+#include "kernels/cuda/call/call_context.h"
+#include "kernels/cuda/host_documents/batch_plan.h"
+#include "kernels/cuda/host_documents/document_transfer.h"
+#include "kernels/cuda/host_documents/host_documents.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+// Owns an executor's document batches and its cache of documents. Not thread-safe.
+class HostDocumentCalls {
+ public:
+  // Allocates on `device`, which is the current one, must outlive the result and has document batches
+  // (stream_block_bytes). RESOURCE_EXHAUSTED when they do not fit.
+  static absl::StatusOr<std::unique_ptr<HostDocumentCalls>> Create(const Device* device);
+
+  // Runs Executor::TopK for a call that has passed its checks. Waits for everything that it started, after an error
+  // too.
+  absl::Status TopK(const CallContext& context, const HostDocuments& documents, absl::Span<const Query> queries,
+                    absl::Span<std::vector<Scored>> results);
+
+  // Runs Executor::Align for a call that has passed its checks. `alignment` is that of the query.
+  absl::Status Align(const CallContext& context, const Alignment& alignment, const HostDocuments& documents,
+                     const Query& query, absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches);
+
+  // Returns what came over the link, and listed documents that did not have to, since the last call of TakeCounts.
+  TransferCounts TakeCounts() { return transfer_->TakeCounts(); }
+
+ private:
+  explicit HostDocumentCalls(std::unique_ptr<DocumentTransfer> transfer) : transfer_(std::move(transfer)) {}
+
+  absl::Status RunScan(const CallContext& context, const HostDocuments& documents, absl::Span<const Query> queries,
+                       absl::Span<std::vector<Scored>> results);
+  absl::Status ScoreScan(const CallContext& context, const HostDocuments& documents);
+  absl::StatusOr<size_t> RunLists(const CallContext& context, const HostDocuments& documents,
+                                  absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results);
+  absl::Status ScoreLists(const CallContext& context, const HostDocuments& documents);
+  absl::Status RunSlice(const CallContext& context, absl::FunctionRef<absl::Status()> score);
+
+  const std::unique_ptr<DocumentTransfer> transfer_;
+  ListPasses list_passes_;          // of the slice that RunLists runs
+  std::vector<Query> by_location_;  // the queries of that slice, whose candidates are locations in document batches
+};
+
+}  // namespace maxsim::cuda

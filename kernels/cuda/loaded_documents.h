@@ -1,0 +1,35 @@
+// What all documents that the CUDA backend made have in common, and the way from the public type to them.
+#pragma once
+
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+class CudaDocuments;
+class HostDocuments;
+
+// Documents that a CUDA backend loaded, or that one of its executors staged. Immutable, as all Documents.
+class LoadedDocuments : public Documents {
+ public:
+  // Returns `documents` as what they are, or null when another backend made them. This is the one place where the
+  // public type is cast to the backend's own.
+  static const LoadedDocuments* From(const Documents& documents) {
+    return dynamic_cast<const LoadedDocuments*>(&documents);
+  }
+
+  // Returns the device that the documents are scored on. It outlives them.
+  const Device* device() const { return device_; }
+
+  // Exactly one of these two is not null. It says whether the documents are in device memory or outside of it.
+  virtual const CudaDocuments* resident() const { return nullptr; }
+  virtual const HostDocuments* host() const { return nullptr; }
+
+ protected:
+  explicit LoadedDocuments(const Device* device) : device_(device) {}
+
+ private:
+  const Device* device_;
+};
+
+}  // namespace maxsim::cuda
