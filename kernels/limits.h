@@ -6,26 +6,27 @@
 
 namespace maxsim {
 
-// Columns of a token vector.
+// Bounds on the columns of a token vector.
 inline constexpr int32_t kMinDim = 8;
 inline constexpr int32_t kMaxDim = 4096;
 
-// Token vectors of one document and of one query. A document or query with no token has no maximum and is refused.
+// Bounds on the token vectors of one document and of one query. A document or query with no token has no maximum and is
+// refused.
 inline constexpr int64_t kMaxDocumentTokens = 65536;
 inline constexpr int32_t kMaxQueryTokens = 4096;
 
-// Results of one query.
+// Bound on the results of one query.
 inline constexpr int32_t kMaxTopK = 10000;
 
-// Documents of one shard: shard-local ordinals are 32 bits wide. Tokens are counted in 64 bits.
+// Bound on the documents of one shard, whose ordinals in the shard are 32 bits wide. Tokens are counted in 64 bits.
 inline constexpr int64_t kMaxShardDocuments = (int64_t{1} << 32) - 1;
 
-// Magnitudes beyond which an FP32 score could overflow: 4096 query tokens x 4096 columns x kMaxAbsValue^2 x
+// Bounds on magnitudes, beyond which an FP32 score could overflow: 4096 query tokens x 4096 columns x kMaxAbsValue^2 x
 // kMaxAbsWeight = 1.7e37, under FLT_MAX = 3.4e38. Real embeddings are near 1.
 inline constexpr float kMaxAbsValue = 1e12f;
 inline constexpr float kMaxAbsWeight = 1e6f;
 
-// Bytes of a string document id.
+// Bound on the bytes of a string document id.
 inline constexpr int64_t kMaxIdBytes = 512;
 
 }  // namespace maxsim

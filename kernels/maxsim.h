@@ -28,19 +28,21 @@
 
 namespace maxsim {
 
-// Who owns memory that something outside the process can change while documents are scored in it: a mapped file.
+// The owner of memory that something outside the process can change while documents are scored in it, such as a mapped
+// file.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // Copies `num_bytes` of the view's memory, from `from` on, to `to`: as reading them there would, but by the way that
-  // is fastest for bytes that may not be in memory yet. Thread-safe. DATA_LOSS when they cannot be read. Copies from
-  // memory where a source does not know better.
+  // Copies `num_bytes` of the view's memory, from `from` on, to `to`, in the way that is fastest for bytes that may not
+  // be in memory yet. Thread-safe. Returns DATA_LOSS when they cannot be read. A source that knows no faster way copies
+  // from memory.
   virtual absl::Status Read(const void* from, size_t num_bytes, void* to) const {
     std::memcpy(to, from, num_bytes);
     return absl::OkStatus();
   }
-  // OK when every byte that was read so far was one that was loaded; otherwise, and as long as that is so, DATA_LOSS
-  // saying what happened. Thread-safe and cheap: it is asked after each call, before its results are believed.
+  // Returns OK when every byte that was read so far was one that was loaded; otherwise, and as long as that is so,
+  // DATA_LOSS saying what happened. Thread-safe and cheap, since it is called after each scoring call, before the
+  // results are believed.
   virtual absl::Status Check() const = 0;
 };
 
@@ -51,12 +53,12 @@ struct DocumentsView {
   int64_t num_documents = 0;             // 0 .. kMaxShardDocuments
   const void* tokens = nullptr;          // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least;
                                          // values finite and at most kMaxAbsValue in magnitude, int8 elements within
-                                         // +-kMaxInt8 (nobody checks them again)
+                                         // +-kMaxInt8 (backends do not check values)
   const int64_t* offsets = nullptr;      // [num_documents + 1], offsets[0] == 0, strictly increasing
   const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
-  uint64_t rotation_seed = 0;            // kI8: of the rotation that the rows got before they were quantised
+  uint64_t rotation_seed = 0;            // kI8: seed of the rotation that came before quantising the rows
   const MemorySource* source = nullptr;  // vouches for `tokens`, as long as they are valid; null: nothing changes them
-  int64_t document_tokens = 0;           // of every document, where they are known to have equally many; 0: offsets say
+  int64_t document_tokens = 0;  // tokens of every document, where all are known to have equally many; 0: see offsets
 
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
 };
@@ -65,13 +67,14 @@ struct DocumentsView {
 // kMaxDocumentTokens.
 absl::Status ValidateDocuments(const DocumentsView& documents);
 
-// The type that queries against documents of a type come in: the same, but F32 for quantised documents, whose backends
-// rotate and quantise queries themselves (kernels/quantize.h).
+// Returns the type of queries against documents of type `documents`: that type itself, or F32 for quantised documents,
+// whose backends rotate and quantise queries themselves (kernels/quantize.h).
 constexpr ScalarType QueryType(ScalarType documents) {
   return documents == ScalarType::kI8 ? ScalarType::kF32 : documents;
 }
 
-// One query against one set of documents. All pointers are host memory, borrowed for the length of the call.
+// One query against one set of documents. All pointers are to host memory, which is borrowed for the length of the
+// call.
 struct Query {
   const void* tokens = nullptr;        // [num_tokens, dim] in QueryType(documents' type), row-major, aligned to 2 bytes
   const float* weights = nullptr;      // [num_tokens]; null means every weight is 1
@@ -100,14 +103,15 @@ struct TokenMatch {
   float similarity = 0;        // <q_i, d_j>, before the weight
 };
 
-// Where the time of one call went, in seconds, and what came over for it. A backend that has no such stage leaves zero.
+// Where the time of one call went, and which documents were brought to the device for it. A backend that has no such
+// stage leaves zero.
 struct CallTimings {
   double copy_seconds = 0;    // host to device and back
   double kernel_seconds = 0;  // scoring and selection
-  // These count documents that are not in the device's memory.
-  int64_t streamed_bytes = 0;  // of rows that came over
-  int64_t cache_hits = 0;      // listed documents that the device still had
-  int64_t cache_misses = 0;    // listed documents that it had not
+  // These count documents of Tier::kHost and kDisk.
+  int64_t streamed_bytes = 0;  // bytes of rows that were brought to the device
+  int64_t cache_hits = 0;      // listed documents that the device's cache held
+  int64_t cache_misses = 0;    // listed documents that it did not hold
 
   CallTimings& operator+=(const CallTimings& other) {
     copy_seconds += other.copy_seconds;
@@ -119,12 +123,12 @@ struct CallTimings {
   }
 };
 
-// Where a backend keeps documents that it scores again and again. A score has the same bits whichever it is.
+// Where a backend keeps documents that it scores again and again. A score has the same bits whichever tier it is.
 enum class Tier : uint8_t {
   kDevice,  // in the device's own memory
-  kHost,    // in host memory that the device reads at the link's full rate (pinned, for a GPU); each call brings over
-            // what it scores
-  kDisk,    // where the view's memory lies, a mapped file say; each call reads what it scores
+  kHost,    // in host memory that the device reads at the link's full rate (pinned, for a GPU); each call copies the
+            // documents that it scores
+  kDisk,    // where the view's memory lies, say in a mapped file; each call reads the documents that it scores
 };
 
 // Memory that documents take beside the view that they were loaded from.
@@ -135,7 +139,8 @@ struct MemoryNeed {
   friend bool operator==(const MemoryNeed&, const MemoryNeed&) = default;
 };
 
-// Documents a backend can score. Immutable and safe to use from any thread. Must not outlive the Backend that made it.
+// Documents that a backend can score. Immutable, and safe to use from any thread. Must not outlive the Backend that
+// made them.
 class Documents {
  public:
   virtual ~Documents() = default;
@@ -143,36 +148,36 @@ class Documents {
   virtual int32_t dim() const = 0;
   virtual int64_t num_documents() const = 0;
   virtual int64_t num_tokens() const = 0;
-  // What this object holds itself; nothing for a view's memory that is borrowed.
+  // Returns the memory that this object owns; borrowed memory of a view does not count.
   virtual MemoryNeed memory() const = 0;
 };
 
-// Sizes an Executor allocates for once, when it is made; a call beyond them fails with RESOURCE_EXHAUSTED naming the
-// size and the limit. A backend that does not allocate up front may accept more.
+// The sizes for which an Executor allocates memory when it is made. A call beyond them fails with RESOURCE_EXHAUSTED
+// naming the size and the limit. A backend that does not allocate up front may accept more.
 struct ExecutorOptions {
   int32_t max_queries = 64;                         // queries of one call
   int64_t max_query_tokens = 64 * 1024;             // tokens of all queries of one call
   int64_t max_candidates = int64_t{1} << 22;        // candidates of all queries of one call, listed or whole
-  int32_t max_dim = 1024;                           // widest documents
+  int32_t max_dim = 1024;                           // columns of the widest documents
   int64_t max_staged_bytes = int64_t{64} << 20;     // token bytes of documents passed to Stage
   int64_t max_staged_documents = int64_t{1} << 16;  // documents passed to Stage
 };
 
-// Runs scoring calls one after another with its own workspace (and stream, on a GPU). Not thread-safe: one executor per
-// thread, several per backend. Must not outlive its Backend.
+// Runs scoring calls one after another with its own workspace (on a GPU, with its own CUDA stream). Not thread-safe: a
+// thread has an executor of its own, and a backend has several. Must not outlive its Backend.
 class Executor {
  public:
   virtual ~Executor() = default;
 
   // Scores every query against its candidates among `documents` and returns the best top_k of each, in rank order.
   // `results` has one element per query and is overwritten; it keeps its capacity from call to call. `timings` may be
-  // null. INVALID_ARGUMENT for a query outside the limits or an ordinal out of range; UNAVAILABLE when the device is
-  // lost, and then for every later call too; DATA_LOSS when documents that are scored where they lie have changed there
-  // (DocumentsView::source).
+  // null. Returns INVALID_ARGUMENT for a query outside the limits or an ordinal out of range; UNAVAILABLE when the
+  // device is lost, and then for every later call too; DATA_LOSS when documents that are scored where they lie have
+  // changed there (DocumentsView::source).
   virtual absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
                             absl::Span<std::vector<Scored>> results, CallTimings* timings) = 0;
 
-  // For each of `ordinals` (documents of one query, in any order): the document token that each query token matched.
+  // Finds, for each of `ordinals` (documents, in any order), the document token that each query token matched.
   // `matches` is [ordinals.size(), query.num_tokens] row-major. The query's own candidates, top_k and weights are
   // ignored.
   virtual absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
@@ -183,17 +188,17 @@ class Executor {
   virtual absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) = 0;
 };
 
-// What a backend runs on.
+// The device that a backend runs on.
 struct BackendInfo {
   std::string name;     // "cpu" or "cuda"
   std::string device;   // as the vendor names it
   std::string isa;      // instruction set or compute capability in use: "avx2", "sm_90"
   int parallelism = 0;  // worker threads, or multiprocessors
-  // Token pairs (of a query and a document) that a call should have at most, so that it takes a fraction of a second:
-  // nothing interrupts one.
+  // The token pairs that a call should have at most, so that it takes a fraction of a second: nothing interrupts a
+  // call.
   uint64_t max_call_work = uint64_t{1} << 36;
-  size_t memory_bytes = 0;  // memory documents may be loaded into, in all
-  std::string link;         // how documents in host memory come over, for people; "" where they need not
+  size_t memory_bytes = 0;  // the whole memory that documents may be loaded into
+  std::string link;         // how documents travel from host memory, for people; "" where they do not
 };
 
 // A device that scores. Thread-safe.
@@ -202,22 +207,24 @@ class Backend {
   virtual ~Backend() = default;
   virtual const BackendInfo& info() const = 0;
 
-  // The device's memory that is free for Load at this moment; of a backend that scores in host memory, the host's.
+  // Returns the bytes that are free for Load at this moment: of the device's memory, or of the host's for a backend
+  // that scores in host memory.
   virtual absl::StatusOr<size_t> FreeBytes() const = 0;
 
-  // What Load would take for documents of this shape, to be asked before loading.
+  // Returns the memory that Load would take for documents of this shape.
   virtual MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
                                  Tier tier) const = 0;
 
-  // Makes documents scorable. `keep_alive` owns the view's memory: it is held on to where documents are scored from
-  // there (every tier of a backend that scores in host memory, and kDisk), else dropped when the copy is done.
-  // RESOURCE_EXHAUSTED, with the numbers, when the memory is not there.
+  // Makes documents scorable. `keep_alive` owns the view's memory. The result holds on to it where documents are scored
+  // from there (every tier of a backend that scores in host memory, and kDisk); else it is dropped when the copy is
+  // done. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                           std::shared_ptr<const void> keep_alive) = 0;
 
+  // Makes an executor with room for `options`. Returns RESOURCE_EXHAUSTED when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) = 0;
 
-  // OK while the device can still answer. Once a device has failed this stays UNAVAILABLE, with the first error's text.
+  // Returns OK while the device answers. Once a device has failed, it stays UNAVAILABLE, with the first error's text.
   virtual absl::Status Health() const = 0;
 };
 
@@ -225,34 +232,38 @@ inline constexpr int kMaxCpuThreads = 1024;
 
 struct CpuOptions {
   int num_threads = 0;  // workers shared by all executors, kMaxCpuThreads at most; 0: one per available core
-  std::string isa;      // "" picks the best the machine has; otherwise a name that CpuIsas() lists
+  std::string isa;      // a name that CpuIsas() lists; "": the best that the machine has
 };
 
-// Names of the instruction sets this machine and this build can run, best first. The last one is always the portable
-// one.
+// Returns the names of the instruction sets that this machine and this build can run, best first. The last one is
+// always the portable one.
 std::vector<std::string> CpuIsas();
 
+// Returns INVALID_ARGUMENT, naming the value, for an instruction set that CpuIsas() does not list or a number of
+// threads that is out of range.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
 
 struct CudaOptions {
   int device = 0;  // CUDA device ordinal
-  // Token bytes of a block in which documents of Tier::kHost and kDisk come over. Every executor has two in device
-  // memory, and no longer document can be loaded into those tiers; 0: none can.
+  // The token bytes of a document batch, in which documents of Tier::kHost and kDisk are copied to the device. Every
+  // executor has two batches in device memory. A document that is longer than a batch cannot be loaded into those
+  // tiers; with 0 no document can.
   int64_t stream_block_bytes = int64_t{128} << 20;
-  // Device memory in which every executor keeps documents of those tiers that candidate lists name again and again.
+  // The device memory in which every executor keeps documents of Tier::kHost and kDisk that candidate lists name again
+  // and again.
   int64_t document_cache_bytes = 0;
-  int reader_threads = 8;  // that read kDisk's documents, and copy kHost's while they load; at least 1
+  int reader_threads = 8;  // threads that read documents of kDisk, and that copy those of kHost at loading; at least 1
 };
 
-// CUDA devices of this machine, numbered from 0 on, whether they work or not. UNIMPLEMENTED when built without CUDA,
-// UNAVAILABLE where there is no driver or no device.
+// Returns how many CUDA devices this machine has, numbered from 0 on, whether they work or not. Returns UNIMPLEMENTED
+// when built without CUDA, and UNAVAILABLE where there is no driver or no device.
 absl::StatusOr<int> CountCudaDevices();
 
-// UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no such device or it cannot be used,
-// RESOURCE_EXHAUSTED when its memory is full; the message says which.
+// Returns UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no such device or it cannot be used, and
+// RESOURCE_EXHAUSTED when its memory is full; the message says what was missing.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
-// True when this build contains the CUDA backend.
+// Returns true when this build contains the CUDA backend.
 bool BuiltWithCuda();
 
 }  // namespace maxsim

@@ -9,8 +9,8 @@
 namespace maxsim {
 namespace {
 
-// Four columns: one register where the machine has vectors. Every lane does what FP32 alone would, in the same order,
-// so that results are the same bits on every machine.
+// Four columns, which are one register where the machine has vectors. Every lane does what scalar FP32 operations would
+// do, in the same order, so that results have the same bits on every machine.
 using Columns = float __attribute__((vector_size(16)));
 constexpr int32_t kColumns = 4;
 
@@ -23,12 +23,13 @@ Columns Load(const float* columns) {
 void Store(Columns values, float* columns) { std::memcpy(columns, &values, sizeof(values)); }
 
 // Transforms [span] in place: for distances 1, 2, 4, ... x[i], x[i + distance] = x[i] + x[i + distance], x[i] - x[i +
-// distance]. Two distances at a time, so that columns are loaded and stored half as often; then the factor.
+// distance]; then multiplies by the factor. Two distances are taken at a time, so that columns are loaded and stored
+// half as often.
 class Hadamard {
  public:
   Hadamard(int32_t span, float factor) : span_(span), factor_(factor) {}
 
-  // Transforms columns, times `signs` where there are some (null: none).
+  // Multiplies columns by `signs`, unless that is null, and transforms them.
   void operator()(float* columns, const float* signs) const {
     for (int32_t column = 0; column < span_; column += kColumns) {
       const Columns values = Load(columns + column);
@@ -77,7 +78,7 @@ class Hadamard {
   float factor_;
 };
 
-// The matrix, ready for many rows of `dim` columns.
+// The rotation's matrix, prepared once for many rows of `dim` columns.
 class Rotation {
  public:
   Rotation(uint64_t seed, int32_t dim)
@@ -100,7 +101,8 @@ class Rotation {
       transform_(row + RotationBegin(dim_, round), Signs(round));
   }
 
-  // Signs and the scaled transform are symmetric and orthogonal: each is its own inverse.
+  // Multiplies a row by the inverse matrix. The signs and the scaled transform are symmetric and orthogonal, so that
+  // each is its own inverse.
   void TurnBack(float* row) const {
     for (int32_t round = kRotationRounds - 1; round >= 0; --round) {
       float* const columns = row + RotationBegin(dim_, round);
@@ -146,7 +148,7 @@ float Quantize(absl::Span<const float> values, int8_t* target) {
   }
   constexpr float kLargest = kMaxInt8;
   const float inverse = kLargest / largest;
-  // From 2^23 on FP32 numbers are whole: adding 1.5 * 2^23 rounds to the nearest even, as the sum does.
+  // FP32 numbers from 2^23 on are whole, so that adding 1.5 * 2^23 rounds to the nearest even integer.
   constexpr float kRounds = 12582912.0f;
   for (size_t idx = 0; idx < values.size(); ++idx) {
     const auto element = static_cast<int32_t>((values[idx] * inverse + kRounds) - kRounds);

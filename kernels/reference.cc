@@ -11,10 +11,10 @@
 namespace maxsim {
 namespace {
 
-// Multiply-adds below which starting threads costs more than it saves.
+// A thread with fewer multiply-adds costs more to start than it saves.
 constexpr double kMinWorkPerThread = 5e6;
 
-// Converts elements to FP64, exactly. Of I8 the integers.
+// Converts elements to FP64, exactly; those of I8 become integers.
 void WidenToDouble(ScalarType type, const void* source, size_t count, double* target) {
   if (type == ScalarType::kI8) {
     std::copy_n(static_cast<const int8_t*>(source), count, target);
@@ -30,8 +30,8 @@ const void* TokenRow(const DocumentsView& documents, int64_t token) {
          static_cast<size_t>(token) * documents.dim * SizeOf(documents.type);
 }
 
-// A query in FP64, transposed to [dim, num_tokens], so that the loops below run over query tokens inside: every inner
-// product adds its columns one by one in order, and the compiler may still use vectors.
+// A query in FP64, transposed to [dim, num_tokens], so that the inner loops run over query tokens. Every inner product
+// then adds its columns one by one in order, and the compiler may still use vectors.
 struct TransposedQuery {
   TransposedQuery(const DocumentsView& documents, const Query& query)
       : num_tokens(query.num_tokens), values(static_cast<size_t>(documents.dim) * query.num_tokens) {
@@ -48,7 +48,7 @@ struct TransposedQuery {
   std::vector<double> values;
 
  private:
-  // [num_tokens, dim], as the documents' backend multiplies them.
+  // Returns the query's rows, [num_tokens, dim], in the values that a backend multiplies: quantised for I8 documents.
   static std::vector<double> Rows(const DocumentsView& documents, const Query& query) {
     std::vector<double> rows(static_cast<size_t>(documents.dim) * query.num_tokens);
     if (documents.type != ScalarType::kI8) {
@@ -65,12 +65,12 @@ struct TransposedQuery {
   }
 };
 
-// What the inner products of a document's elements are multiplied by.
+// Returns the factor that turns inner products with a document's elements into similarities.
 double ScaleOf(const DocumentsView& documents, uint32_t ordinal) {
   return documents.type == ScalarType::kI8 ? documents.scales[ordinal] : 1.0;
 }
 
-// Similarities of one document token with every query token.
+// The similarities of one document token with every query token.
 struct Similarities {
   explicit Similarities(const TransposedQuery& query) : products(query.num_tokens), magnitudes(query.num_tokens) {}
 
@@ -167,7 +167,7 @@ std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const
     WidenToDouble(documents.type, TokenRow(documents, token), row.size(), row.data());
     similarities.Compute(transposed, row);
     for (int32_t i = 0; i < query.num_tokens; ++i) {
-      // Strictly greater: of equal tokens the first one stays.
+      // The comparison is strict, so that the first of equal tokens stays.
       if (similarities.products[i] > matches[i].similarity) {
         matches[i] = {static_cast<int32_t>(token - begin), similarities.products[i]};
       }

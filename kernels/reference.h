@@ -1,4 +1,4 @@
-// MaxSim in FP64: plain loops, the truth that every backend and every served answer is compared with.
+// MaxSim in FP64 by plain loops: the reference that every backend and every served answer is compared with.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@ struct ReferenceScore {
   double magnitude = 0;  // sum_i |w_i| * max_j sum_k |q_ik * d_jk|: the scale that rounding errors are relative to
 };
 
-// Scores of a query's candidates, in candidate order (`ordinals`, or every document when that is null). top_k is
-// ignored. Uses every core for large inputs; each score is computed by one thread in a fixed order.
+// Returns the scores of a query's candidates, in candidate order (`ordinals`, or every document when that is null).
+// top_k is ignored. Uses every core for large inputs; each score is computed by one thread in a fixed order.
 std::vector<ReferenceScore> ReferenceScores(const DocumentsView& documents, const Query& query);
 
-// The token matches of one document: [query.num_tokens], the smallest index where several are equal in FP64.
 struct ReferenceMatch {
-  int32_t document_token = 0;
-  double similarity = 0;
+  int32_t document_token = 0;  // index inside the document; the smallest one where several are equal in FP64
+  double similarity = 0;       // <q_i, d_j>, before the weight
 };
+
+// Returns the matches of the query's tokens, [query.num_tokens], in document `ordinal`.
 std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const Query& query, uint32_t ordinal);
 
 struct ReferenceHit {
@@ -30,7 +31,7 @@ struct ReferenceHit {
   uint32_t position = 0;
 };
 
-// The best k of `scores`: score descending, then position ascending.
+// Returns the best k of `scores` by score descending, then position ascending.
 std::vector<ReferenceHit> ReferenceTopK(absl::Span<const ReferenceScore> scores, int32_t k);
 
 }  // namespace maxsim

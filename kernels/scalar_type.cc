@@ -13,11 +13,12 @@
 namespace maxsim {
 namespace {
 
-// Elements at a time: conversions through F32 keep the intermediate values on the stack, and the search for unusable
-// elements looks closer only at a chunk that has one.
-constexpr size_t kChunk = 512;
+// So many elements are handled at a time: conversions through F32 keep their intermediate values on the stack, and the
+// search for unusable elements examines elements one by one only in a batch that has one.
+constexpr size_t kElementBatch = 512;
 
-// Elements may lie at any address, so all access is by copy; compilers turn these loops into vector code.
+// Loads an element by copying its bytes, since it may lie at any address. Compilers turn loops over it into vector
+// code.
 template <typename T>
 T LoadElement(const void* data, size_t idx) {
   T value;
@@ -35,7 +36,8 @@ const void* ElementPointer(ScalarType type, const void* data, size_t idx) {
 }
 
 #if defined(__x86_64__)
-// Every processor with AVX2 has F16C. These round and widen exactly as F16ToF32 and F32ToF16 do, NaNs included.
+// Returns whether the processor can run the F16C conversions, which round and widen exactly as F16ToF32 and F32ToF16
+// do, NaNs included. Every processor with AVX2 has F16C.
 bool HasF16c() {
   static const bool has = __builtin_cpu_supports("avx2");
   return has;
@@ -88,7 +90,7 @@ void WidenBf16(const void* __restrict source, void* __restrict target, size_t co
 
 void NarrowBf16(const void* __restrict source, void* __restrict target, size_t count) {
   for (size_t idx = 0; idx < count; ++idx) {
-    // F32ToBf16 without branches.
+    // This does what F32ToBf16 does, without branches.
     const auto bits = LoadElement<uint32_t>(source, idx);
     const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     const uint32_t quiet_nan = bits >> 16 | 0x40;
@@ -107,7 +109,7 @@ void WidenToF32(ScalarType from, const void* source, void* target, size_t count)
     case ScalarType::kBF16:
       return WidenBf16(source, target, count);
     case ScalarType::kI8:
-      return;  // not a type of single elements: needs its document's scale
+      return;  // an I8 element has no value without its document's scale
   }
 }
 
@@ -125,8 +127,8 @@ void NarrowFromF32(const void* source, ScalarType to, void* target, size_t count
   }
 }
 
-// True when an element's magnitude bits exceed `limit`: positive floats order like their bits, infinities and NaNs come
-// last. The sign of limit - magnitude is collected, which needs no comparison.
+// Returns true when an element's magnitude bits exceed `limit`. Positive floats are ordered as their bits are,
+// infinities and NaNs last. The loop collects the sign of limit - magnitude, which needs no comparison.
 template <typename Bits, typename Signed>
 bool AnyAbove(const void* data, size_t count, Signed limit) {
   constexpr auto kMagnitude = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
@@ -144,7 +146,7 @@ bool AnyUnusable(ScalarType type, const void* data, size_t count) {
     case ScalarType::kF32:
       return AnyAbove<uint32_t, int32_t>(data, count, kLimit);
     case ScalarType::kF16:
-      return AnyAbove<uint16_t, int16_t>(data, count, 0x7bff);  // the largest finite one is within the limit
+      return AnyAbove<uint16_t, int16_t>(data, count, 0x7bff);  // the largest finite F16 is below kMaxAbsValue
     case ScalarType::kBF16:
       return AnyAbove<uint16_t, int16_t>(data, count, static_cast<int16_t>(kLimit >> 16));
     case ScalarType::kI8:
@@ -160,11 +162,11 @@ float F16ToF32(uint16_t bits) {
   const uint32_t exponent = (bits >> 10) & 0x1f;
   const uint32_t fraction = bits & 0x3ff;
   if (exponent == 0x1f) {
-    const uint32_t quiet = fraction != 0 ? 0x400000 : 0;  // as the processor does to a signalling NaN
+    const uint32_t quiet = fraction != 0 ? 0x400000 : 0;  // the processor makes a signalling NaN quiet too
     return std::bit_cast<float>(sign | 0x7f800000u | quiet | fraction << 13);
   }
   if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  // Zero and subnormals: fraction x 2^-24, exact in binary32.
+  // Zero and subnormals are fraction x 2^-24, which is exact in binary32.
   const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
   return sign != 0 ? -magnitude : magnitude;
 }
@@ -174,9 +176,10 @@ uint16_t F32ToF16(float value) {
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   const uint32_t magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));  // NaN
-  if (magnitude >= 0x477ff000) return sign | 0x7c00;                                                    // to 2^16
+  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16: infinity
   if (magnitude < 0x38800000) {
-    // Below the smallest normal: adding 1/2 leaves the subnormal's 10 bits, rounded by the FPU, at the bottom.
+    // The value is below the smallest normal. Adding 1/2 leaves the subnormal's 10 bits, rounded by the FPU, in the
+    // lowest bits.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }
@@ -198,17 +201,17 @@ void ConvertElements(ScalarType from, const void* source, ScalarType to, void* t
   }
   if (to == ScalarType::kF32) return WidenToF32(from, source, target, count);
   if (from == ScalarType::kF32) return NarrowFromF32(source, to, target, count);
-  float values[kChunk];
-  for (size_t idx = 0; idx < count; idx += kChunk) {
-    const size_t chunk = std::min(kChunk, count - idx);
+  float values[kElementBatch];
+  for (size_t idx = 0; idx < count; idx += kElementBatch) {
+    const size_t chunk = std::min(kElementBatch, count - idx);
     WidenToF32(from, ElementPointer(from, source, idx), values, chunk);
     NarrowFromF32(values, to, static_cast<char*>(target) + idx * SizeOf(to), chunk);
   }
 }
 
 std::optional<size_t> FindUnusableElement(ScalarType type, const void* data, size_t count) {
-  for (size_t idx = 0; idx < count; idx += kChunk) {
-    const size_t chunk = std::min(kChunk, count - idx);
+  for (size_t idx = 0; idx < count; idx += kElementBatch) {
+    const size_t chunk = std::min(kElementBatch, count - idx);
     if (!AnyUnusable(type, ElementPointer(type, data, idx), chunk)) continue;
     for (size_t found = idx; found < idx + chunk; ++found) {
       if (AnyUnusable(type, ElementPointer(type, data, found), 1)) return found;

@@ -14,10 +14,10 @@ enum class ScalarType : uint8_t {
   kF32 = 1,
   kF16 = 2,   // IEEE binary16
   kBF16 = 3,  // upper half of an IEEE binary32
-  kI8 = 4,    // quantised: needs the scale of its document and a rotation (kernels/quantize.h)
+  kI8 = 4,    // quantised, with a scale for each document and a rotation (kernels/quantize.h)
 };
 
-// Bytes of one element.
+// Returns the bytes of one element.
 constexpr size_t SizeOf(ScalarType type) {
   switch (type) {
     case ScalarType::kF32:
@@ -31,7 +31,7 @@ constexpr size_t SizeOf(ScalarType type) {
   return 0;
 }
 
-// Lower-case name used in manifests, configuration and messages: "f32", "f16", "bf16", "i8".
+// Returns the lower-case name that manifests, configuration and messages use: "f32", "f16", "bf16", "i8".
 constexpr std::string_view Name(ScalarType type) {
   switch (type) {
     case ScalarType::kF32:
@@ -46,7 +46,7 @@ constexpr std::string_view Name(ScalarType type) {
   return "?";
 }
 
-// The inverse of Name; nullopt for anything else.
+// Returns the type whose Name is `name`; nullopt for other names.
 constexpr std::optional<ScalarType> ScalarTypeFromName(std::string_view name) {
   for (ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
     if (Name(type) == name) return type;
@@ -54,11 +54,11 @@ constexpr std::optional<ScalarType> ScalarTypeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-// Exact widening of one element.
+// Widens one element, exactly.
 float F16ToF32(uint16_t bits);
 constexpr float Bf16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Round to nearest, ties to even; overflow gives infinity, NaN stays NaN.
+// Rounds to nearest, ties to even. Overflow gives infinity, and NaN stays NaN.
 uint16_t F32ToF16(float value);
 uint16_t F32ToBf16(float value);
 
@@ -67,8 +67,8 @@ uint16_t F32ToBf16(float value);
 // need not be aligned to its element. Thread-safe.
 void ConvertElements(ScalarType from, const void* source, ScalarType to, void* target, size_t count);
 
-// Index of the first element that no token may have: not finite, of a magnitude beyond kMaxAbsValue, -128 in I8; or
-// nullopt. `data` need not be aligned to its element.
+// Returns the index of the first element that no token may have, or nullopt. Such an element is not finite, has a
+// magnitude beyond kMaxAbsValue, or is -128 in I8. `data` need not be aligned to its element. Thread-safe.
 std::optional<size_t> FindUnusableElement(ScalarType type, const void* data, size_t count);
 
 }  // namespace maxsim

@@ -44,7 +44,8 @@ void ThreadPool::WorkerLoop() {
     lock.unlock();
     job.work(slot);
     lock.lock();
-    // Notified under the lock: the job is on its caller's stack and gone once the caller has seen the count.
+    // The caller is notified under the lock, since the job lies on the caller's stack and is gone once the caller has
+    // seen the count.
     if (--job.num_active == 0) job.idle.notify_one();
   }
 }

@@ -1,4 +1,4 @@
-// Threads shared by several callers: of the CPU backend, its executors; of a CUDA backend, those that read documents.
+// Threads that several callers share: the executors of a CPU backend, or a CUDA backend's readers of documents.
 #pragma once
 
 #include <condition_variable>
@@ -15,10 +15,10 @@ namespace maxsim {
 // threads run side by side and share the workers, first come, first served.
 class ThreadPool {
  public:
-  // `parallelism` >= 1 threads for one call, of which one is the caller's: parallelism - 1 are started here.
+  // Starts parallelism - 1 threads. `parallelism` >= 1 counts the threads of one call, and one of them is the caller's.
   explicit ThreadPool(int parallelism);
 
-  // No call may be running.
+  // Ends the threads. No call may be running.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -43,7 +43,7 @@ class ThreadPool {
 
   std::mutex mutex_;
   std::condition_variable job_added_;
-  std::list<Job*> jobs_;  // that take more workers
+  std::list<Job*> jobs_;  // jobs that have a free slot
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

@@ -5,7 +5,8 @@
 namespace maxsim {
 namespace {
 
-// Shrinking costs O(capacity), so it must make room for as many pushes; below this it is not worth the call.
+// Shrinking costs O(capacity), so it must make room for about as many pushes; with a smaller capacity it is not worth
+// the call.
 constexpr size_t kMinSelectorCapacity = 1024;
 
 }  // namespace
@@ -21,7 +22,7 @@ void SelectTopK(int32_t k, std::vector<Scored>* scored) {
 
 void MergeTopK(absl::Span<const absl::Span<const Scored>> lists, int32_t k, std::vector<Scored>* merged) {
   merged->clear();
-  // A heap of cursors, the list whose head ranks first on top.
+  // The cursors are a heap, with the list whose head ranks first on top.
   struct Cursor {
     const Scored* head;
     const Scored* end;

@@ -12,15 +12,15 @@
 
 namespace maxsim {
 
-// Keeps the best `k` of `scored`, in rank order. O(n + k log k).
+// Reduces `scored` to its best `k`, in rank order, in O(n + k log k).
 void SelectTopK(int32_t k, std::vector<Scored>* scored);
 
 // Merges lists that are each in rank order into the best `k` of all, in rank order. `merged` is overwritten and keeps
-// its capacity; it must not be one of `lists`. O(k log lists).
+// its capacity; it must not be one of `lists`. Takes O(k log lists).
 void MergeTopK(absl::Span<const absl::Span<const Scored>> lists, int32_t k, std::vector<Scored>* merged);
 
 // Selects the best k of a stream without keeping the stream: holds at most max(2 k, 1024) results, in memory that grows
-// with them to the next power of two. O(1) amortised for each Push.
+// with them to the next power of two. Push is amortised O(1). Not thread-safe.
 class TopKSelector {
  public:
   // Forgets everything and selects the best `k` >= 1 from here on.
@@ -32,7 +32,8 @@ class TopKSelector {
     if (kept_.size() >= capacity_) Shrink();
   }
 
-  // Results that contain the best k of everything pushed, in no particular order; valid until the next call.
+  // Returns results among which are the best k of everything pushed, in no particular order. They are valid until the
+  // next call.
   absl::Span<const Scored> kept() const { return kept_; }
 
   // Overwrites `best` with the best k of everything pushed, in rank order.
@@ -42,12 +43,13 @@ class TopKSelector {
   void Clear();
 
  private:
-  // Drops all but the best k and remembers the worst of them: nothing that ranks after it can be in the answer.
+  // Drops all but the best k and remembers the worst of them in threshold_: nothing that ranks after it can be in the
+  // answer.
   void Shrink();
 
   size_t k_ = 0;
   size_t capacity_ = 0;
-  bool full_ = false;  // `threshold_` is valid
+  bool full_ = false;  // whether `threshold_` is valid
   Scored threshold_;
   std::vector<Scored> kept_;
 };

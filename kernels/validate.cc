@@ -77,7 +77,7 @@ absl::Status ValidateDocuments(const DocumentsView& documents) {
   for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
     const int64_t begin = documents.offsets[idx];
     const int64_t end = documents.offsets[idx + 1];
-    // Compared before subtracting: offsets from a file may hold anything.
+    // The ends are compared before they are subtracted, since offsets from a file may hold anything.
     if (end <= begin || end - begin > kMaxDocumentTokens) {
       return absl::InvalidArgumentError(absl::StrCat("documents.offsets[", idx + 1, "] is ", end, " after ", begin,
                                                      "; a document has 1 to ", kMaxDocumentTokens, " tokens"));
@@ -93,7 +93,7 @@ absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t qu
   }
   if (query.weights != nullptr) {
     for (int32_t token = 0; token < query.num_tokens; ++token) {
-      // Written so that NaN fails it.
+      // The condition is written so that NaN fails it.
       if (!(std::fabs(query.weights[token]) <= kMaxAbsWeight)) {
         return absl::InvalidArgumentError(absl::StrCat(QueryField(query_idx, "weights"), "[", token, "] is ",
                                                        query.weights[token], "; must be finite and within +-",
@@ -102,7 +102,7 @@ absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t qu
     }
   }
   if (query.ordinals == nullptr) return absl::OkStatus();
-  // Candidates may repeat, and positions are 32 bits wide.
+  // Candidates may repeat, so that num_documents does not bound them; positions, which are 32 bits wide, do.
   if (query.num_candidates < 0 || query.num_candidates > kMaxShardDocuments) {
     return OutOfRange(QueryField(query_idx, "num_candidates"), query.num_candidates, 0, kMaxShardDocuments);
   }

@@ -11,10 +11,10 @@
 namespace maxsim {
 
 // Checks one query of a TopK call against a set of `num_documents` documents: counts, top_k, pointers, weights, and
-// every ordinal. `query_idx` is used in messages only. INVALID_ARGUMENT for the first thing that is wrong.
+// every ordinal. `query_idx` is used in messages only. Returns INVALID_ARGUMENT for the first thing that is wrong.
 absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx);
 
-// ValidateQuery for every query, and that `num_results` matches their number.
+// Checks every query as ValidateQuery does, and that `num_results` is their number.
 absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents);
 
 // Checks the arguments of Align: the query's token count and pointer, the ordinals, and the size of the output.

@@ -1,4 +1,4 @@
-// Stands in for kernels/cuda in a build without a CUDA compiler.
+// The functions of kernels/maxsim.h that kernels/cuda has, for a build without a CUDA compiler.
 #include "kernels/maxsim.h"
 
 namespace maxsim {

@@ -13,7 +13,7 @@ absl::Status Wrong(int query, const std::string& what) {
   return absl::InternalError(absl::StrCat("wrong answer: results[", query, "]: ", what));
 }
 
-// 48 bits, not all zero, of everything in the results that the contract fixes.
+// Returns 48 bits, not all zero, of a hash of everything in the results that the contract fixes.
 uint64_t HashOf(const v1::RerankResponse& response) {
   uint64_t hash = 1;
   const auto mix = [&hash](const void* data, size_t size) { hash = XXH3_64bits_withSeed(data, size, hash); };
@@ -49,7 +49,7 @@ absl::Status PreparedRequest::Check(const v1::RerankResponse& response) const {
   uint64_t known = known_.load(std::memory_order_relaxed);
   if (known == fingerprint) return absl::OkStatus();
   if (absl::Status whole = CheckWhole(response); !whole.ok()) return whole;
-  // The first answer, or the first of a generation: others are compared with it.
+  // The first answer of a generation is kept, and the others are compared with it.
   while (known == 0 || known >> 48 != fingerprint >> 48) {
     if (known_.compare_exchange_weak(known, fingerprint, std::memory_order_relaxed)) return absl::OkStatus();
   }
@@ -74,7 +74,7 @@ absl::Status PreparedRequest::CheckWhole(const v1::RerankResponse& response) con
       if (position >= num_candidates_ || !seen.insert(position).second) {
         return Wrong(query, absl::StrCat("position ", position, " is none of ", num_candidates_, ", or appears twice"));
       }
-      // A NaN is in no order.
+      // Every comparison with a NaN is false, so that a NaN is out of order.
       const bool in_order = i == 0
                                 ? result.scores(0) == result.scores(0)
                                 : result.scores(i - 1) > result.scores(i) ||

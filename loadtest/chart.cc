@@ -13,7 +13,7 @@ namespace {
 constexpr double kWidth = 640, kHeight = 260;
 constexpr double kLeft = 64, kRight = 16, kTop = 12, kBottom = 40;
 
-// "25k", "1.5", "0.02".
+// Returns a value as the text of a tick: "25k", "1.5", "0.02".
 std::string TickText(double value) {
   const double size = std::abs(value);
   if (size >= 1e9) return absl::StrFormat("%.4gG", value * 1e-9);
@@ -124,7 +124,7 @@ class Drawing {
 
 std::string EscapeHtml(const std::string& text) {
   std::string escaped;
-  for (const char c : command_line::Printable(text)) {
+  for (const char c : command_line::WithoutControls(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";

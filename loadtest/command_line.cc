@@ -38,7 +38,7 @@ the bound. Of a sweep, 1 says that no rate held, or that an answer was wrong: re
 held are what it looks for.)";
 
 constexpr int kMaxThreads = 256;
-constexpr absl::Duration kLongestRun = absl::Hours(4);  // what a request's tag has room for
+constexpr absl::Duration kLongestRun = absl::Hours(4);  // a request's tag has room for little more (worker.cc)
 
 [[noreturn]] void Usage(const std::string& flag, const std::string& what) { throw CLI::ValidationError(flag, what); }
 
@@ -66,7 +66,7 @@ struct UnparsedValues {
   bool sweep = false;
 };
 
-// The flags that were given, for those that have no use beside others.
+// Says which flags were given, so that those which have no use beside others can be refused.
 class GivenFlags {
  public:
   explicit GivenFlags(const CLI::App& app) : app_(app) {}
@@ -288,7 +288,7 @@ void SetValues(const CLI::App& app, const UnparsedValues& texts, Options& option
   const GivenFlags given(app);
   WorkloadOptions& workload = options.workload;
   SetCandidates(given, texts.candidates, workload);
-  if (given("--id-prefix")) workload.id_prefix = texts.id_prefix;  // which may be empty
+  if (given("--id-prefix")) workload.id_prefix = texts.id_prefix;  // an empty prefix is one too
   SetLoad(given, texts, options.load);
   workload.query_tokens = ParseTokens("--query-tokens", texts.query_tokens);
   workload.document_tokens = ParseTokens("--document-tokens", texts.document_tokens);
@@ -310,7 +310,7 @@ std::optional<Options> ParseCommandLine(const std::vector<std::string>& argument
                                         int& exit_code) {
   Options options;
   UnparsedValues texts;
-  // A quarter of the processors for sending: the server, often on the same machine, needs the rest.
+  // A quarter of the processors is for sending, since the server is often on the same machine and needs the rest.
   options.load.threads = std::clamp(NumProcessors() / 4, 1, 8);
   options.command = absl::StrCat("maxsim-loadtest ", absl::StrJoin(arguments, " "));
   CLI::App app("Measures a maxsimd server under load.", "maxsim-loadtest");
@@ -322,19 +322,19 @@ std::optional<Options> ParseCommandLine(const std::vector<std::string>& argument
     AddWorkload(app, options.workload, texts);
     AddLoad(app, options, texts);
     AddOutput(app, options.output);
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // the order CLI11 wants a vector in
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes a vector in reverse order
     SetValues(app, texts, options);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help, --version
       app.exit(error, out, err);
       exit_code = kExitOk;
     } else {
-      err << "maxsim-loadtest: " << command_line::Printable(command_line::UsageMessage(app, error))
+      err << "maxsim-loadtest: " << command_line::WithoutControls(command_line::UsageMessage(app, error))
           << " (see maxsim-loadtest --help)\n";
     }
     return std::nullopt;
-  } catch (const std::exception& error) {  // of a library: nothing here throws
-    err << "maxsim-loadtest: " << command_line::Printable(error.what()) << '\n';
+  } catch (const std::exception& error) {  // thrown by a library: nothing here throws
+    err << "maxsim-loadtest: " << command_line::WithoutControls(error.what()) << '\n';
     return std::nullopt;
   }
   exit_code = kExitOk;

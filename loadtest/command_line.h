@@ -10,15 +10,16 @@
 
 namespace maxsim::loadtest {
 
-// Report::failed says what failing is to a sweep.
-inline constexpr int kExitOk = 0;           // every answer was right, or a rejection
-inline constexpr int kExitFailed = 1;       // errors, wrong answers, or the run could not be made
-inline constexpr int kExitUsage = 2;        // the command line itself is wrong
-inline constexpr int kExitClientBound = 3;  // the load tester was the bound: its figures are its own, not the server's
+// The exit codes of maxsim-loadtest. Report::failed says when a sweep has failed.
+inline constexpr int kExitOk = 0;      // every answer was right or a rejection
+inline constexpr int kExitFailed = 1;  // errors, wrong answers, or the run could not be made
+inline constexpr int kExitUsage = 2;   // the command line itself is wrong
+inline constexpr int kExitClientBound =
+    3;  // the load tester was the bound, so that its figures do not tell the server's limit
 
-// The options of `arguments` (without the program's name), checked as far as that needs no server. Nullopt: nothing is
-// to be run, and `exit_code` says how it ends; --help and --version are written to `out`, what is wrong to `err`, in a
-// line that names the flag, the value and what is allowed.
+// Returns the options of `arguments` (without the program's name), checked as far as that needs no server. Returns
+// nullopt when nothing is to be run, and sets `exit_code` in any case. Texts of --help and --version go to `out`; an
+// error goes to `err`, in a line that names the flag, the value and what is allowed.
 std::optional<Options> ParseCommandLine(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                                         int& exit_code);
 

@@ -11,9 +11,9 @@
 namespace maxsim::loadtest {
 namespace {
 
-// A hint may be of microseconds, and then this request would itself be load.
+// The server may ask for a delay of microseconds. With less than this, the repeated request would itself be load.
 constexpr absl::Duration kShortestWait = absl::Milliseconds(20);
-// How soon `stop` is seen.
+// `stop` is seen within this time.
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 
 }  // namespace
@@ -35,7 +35,7 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
     if (!absl::IsResourceExhausted(answer.status)) return result;
     ++result.rejected;
     const std::optional<absl::Duration> retry_after = client::RetryAfter(answer.status);
-    if (!retry_after.has_value()) return result;  // it is too large, and always will be
+    if (!retry_after.has_value()) return result;  // without a delay, the request is too large for this server
     if (result.rejected == 1) on_busy(answer.status);
     const absl::Time next = MonotonicNow() + std::max(*retry_after, kShortestWait);
     if (next >= give_up) {

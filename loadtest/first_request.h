@@ -1,5 +1,5 @@
-// The request that is sent before the clock starts: one that is wrong, or too large for the server, would fail a
-// million times.
+// Sending a request before the clock starts: a request that is wrong, or too large for the server, would fail a million
+// times in the run.
 #pragma once
 
 #include <atomic>
@@ -14,20 +14,21 @@
 namespace maxsim::loadtest {
 
 struct FirstRequestOptions {
-  absl::Duration timeout = absl::Seconds(10);  // of one attempt
-  // A server that is busy is asked again for this long: others may be what it is busy with.
+  absl::Duration timeout = absl::Seconds(10);  // bound on one attempt
+  // A busy server is asked again for this long, since other clients may keep it busy.
   absl::Duration busy_time_limit = absl::Seconds(30);
 };
 
 struct FirstRequestResult {
-  // OK: answered, and right. The server's status, or what is wrong with its answer; RESOURCE_EXHAUSTED too when it was
-  // still busy at the end of `busy_time_limit`. CANCELLED: `stop` was set while it was waited for.
+  // OK when the answer is right. Otherwise the server's status, or what is wrong with its answer; RESOURCE_EXHAUSTED
+  // also when the server was still busy at the end of `busy_time_limit`; CANCELLED when `stop` was set meanwhile.
   absl::Status status;
-  int64_t sent = 0, rejected = 0;
+  int64_t sent = 0, rejected = 0;  // attempts
 };
 
-// Sends `request`, and again, when the server says that it could take it later (RESOURCE_EXHAUSTED with RetryInfo):
-// after the delay that it asks for. `on_busy` hears of the first such answer. Nothing else may use `queue` meanwhile.
+// Sends `request` and waits for the answer. When the server says that it can take the request later (RESOURCE_EXHAUSTED
+// with RetryInfo), sends it again after the delay that the server asks for. `on_busy` is called with the first such
+// answer. Nothing else may use `queue` meanwhile.
 FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const PreparedRequest& request,
                                     client::CallQueue& queue, const std::function<void(const absl::Status&)>& on_busy,
                                     const std::atomic<bool>& stop);

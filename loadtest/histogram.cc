@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kSubBuckets = int64_t{1} << kSubBucketBits;
 
-// One writer: a load and a store are enough.
+// Adds to a value that only the calling thread writes, so that a load and a store are enough.
 void AddRelaxed(std::atomic<int64_t>& value, int64_t more) {
   value.store(value.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }

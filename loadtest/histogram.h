@@ -1,6 +1,6 @@
 // Latency histograms: log-linear buckets as in HdrHistogram (Debian 12 packages its Go and Java versions only). A value
 // below 256 ns has a bucket of its own; every octave above has 256 buckets, so that a percentile is at most 1/256, 0.4
-// %, above the recorded value it stands for, up to 73 minutes. A histogram is 70 KiB, whatever it has seen.
+// %, above the recorded value it stands for, up to 73 minutes. A histogram takes 70 KiB, however many values it has.
 #pragma once
 
 #include <array>
@@ -20,14 +20,15 @@ size_t BucketOf(int64_t ns);
 // Returns the largest value of a bucket.
 int64_t HighestOf(size_t bucket);
 
-// Not thread-safe.
+// Counts of latencies by bucket. Not thread-safe.
 class Histogram {
  public:
   Histogram() : counts_(kNumBuckets) {}
 
   void Record(int64_t ns);
   void Add(const Histogram& other);
-  // Takes out what `earlier`, a snapshot of the same recorders, had already. The maximum is then that of a bucket.
+  // Subtracts the counts of `earlier`, an earlier snapshot of the same recorders. The maximum becomes the highest value
+  // of its bucket.
   void Subtract(const Histogram& earlier);
 
   int64_t count() const { return count_; }

@@ -17,7 +17,7 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
   if (!text.ok()) return text.status();
   IdSet ids;
   ids.type_ = type == v1::ID_TYPE_INT64 ? type : v1::ID_TYPE_STRING;
-  // Lines of the ids so far; strings are those of `text`.
+  // These maps hold the line of every id so far. Their strings lie in `text`.
   absl::flat_hash_map<absl::string_view, int64_t> string_lines;
   absl::flat_hash_map<int64_t, int64_t> int_lines;
   const auto twice = [&path](int64_t number, std::string_view id, int64_t first) {

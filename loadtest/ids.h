@@ -13,20 +13,21 @@ namespace maxsim::loadtest {
 
 class IdSet {
  public:
-  // Reads one id a line, of the collection's kind (strings where that is not known); empty lines are skipped. NOT_FOUND
-  // or INVALID_ARGUMENT naming the file (and the line of an id that is no 64-bit integer where the collection has
-  // those, or both lines of one that is there twice: a server scores it once, so that its answers would be too short).
+  // Reads one id a line, of type `type` (strings where the collection does not say one). Empty lines are skipped.
+  // Returns NOT_FOUND or INVALID_ARGUMENT naming the file. INVALID_ARGUMENT also names the line of an id that is no
+  // 64-bit integer where the type is integers, or both lines of an id that is there twice: a server would score it
+  // once, so that its answers would be too short.
   static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
-  // 0 .. count-1 as integers; with a prefix as strings: "doc-0", "doc-1", ...
+  // Returns the ids 0 .. count - 1 as integers, or with a prefix as strings: "doc-0", "doc-1" and so on.
   static IdSet Numbered(uint64_t count, const std::optional<std::string>& prefix);
 
   uint64_t size() const { return size_; }
   v1::IdType type() const { return type_; }
 
-  // Returns the ids of these numbers below size() as the candidates of a query.
+  // Returns the ids with these numbers, each below size(), as the candidates of a query.
   v1::Candidates Candidates(const std::vector<uint64_t>& numbers) const;
 
-  // True when hit `hit` of `result` names id `number`.
+  // Returns true when hit `hit` of `result` names the id with number `number`.
   bool Names(const v1::QueryResult& result, int hit, uint64_t number) const;
 
  private:

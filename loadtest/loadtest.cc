@@ -31,7 +31,7 @@ namespace maxsim::loadtest {
 namespace {
 
 using client::CallQueue;
-using command_line::Printable;
+using command_line::WithoutControls;
 
 absl::Status WriteFile(const char* flag, const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -40,7 +40,7 @@ absl::Status WriteFile(const char* flag, const std::string& path, const std::str
   return absl::OkStatus();
 }
 
-// What can be known of it before the measurement.
+// Checks before the measurement, as far as that can be known then, that a file can be written after it.
 absl::Status CheckWritable(const char* flag, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code error;
@@ -130,12 +130,13 @@ class Session {
     if (!options_.output.quiet) {
       environment_.err << absl::StrFormat("prepared %d requests (%s): %s\n", workload_->size(),
                                           FormatBytes(static_cast<int64_t>(workload_->total_bytes())),
-                                          Printable(workload_->description()));
+                                          WithoutControls(workload_->description()));
     }
     return absl::OkStatus();
   }
 
-  // The channels of a thread: every threads-th, or where there are fewer channels than threads one that it shares.
+  // Makes the queue of a thread. Its channels are every threads-th one, or a channel shared with other threads where
+  // there are fewer channels than threads.
   std::unique_ptr<CallQueue> MakeQueue(int thread) const {
     std::vector<std::shared_ptr<grpc::Channel>> own;
     const auto threads = static_cast<size_t>(options_.load.threads);
@@ -149,7 +150,7 @@ class Session {
     const auto on_busy = [this](const absl::Status& status) {
       if (options_.output.quiet) return;
       environment_.err << "the server is busy, trying the first request again: "
-                       << Printable(std::string(status.message())) << '\n'
+                       << WithoutControls(std::string(status.message())) << '\n'
                        << std::flush;
     };
     const std::unique_ptr<CallQueue> queue = MakeQueue(0);
@@ -173,7 +174,7 @@ class Session {
     if (scraper_ != nullptr) {
       report_.scrape_failures = 0;
       report_.server_metrics = scraper_->Collect(report_.scrape_failures);
-      // The scrape at the end of the warm-up is what the first one is compared with.
+      // The scrape at the end of the warm-up only serves as the one that the first measured second is compared with.
       std::erase_if(report_.server_metrics, [](const ServerSecond& second) { return second.at_s <= 0; });
     }
     if (!result.ok()) return result;
@@ -204,14 +205,14 @@ class Session {
   }
 
   absl::Status Sweep() {
-    std::vector<std::vector<ServerSecond>> metrics;  // by step
+    std::vector<std::vector<ServerSecond>> metrics;  // by sweep step
     const auto measure = [&](double rate) -> absl::StatusOr<RunResult> {
       LoadOptions load = options_.load;
       load.rate = rate;
       if (!options_.output.quiet) environment_.err << absl::StrFormat("%.1f requests/s:\n", rate) << std::flush;
       absl::StatusOr<RunResult> result = RunAt(load);
       if (result.ok()) metrics.push_back(report_.server_metrics);
-      // What was cut short says nothing about its rate.
+      // A run that was cut short says nothing about its rate.
       if (result.ok() && environment_.stop) return absl::CancelledError("the sweep was ended");
       return result;
     };
@@ -263,8 +264,8 @@ int RunLoadtest(const std::vector<std::string>& arguments, const Environment& en
   Session session(*std::move(options), environment);
   const absl::Status status = session.Run();
   if (!status.ok()) {
-    environment.err << "maxsim-loadtest: " << Printable(absl::StatusCodeToString(status.code())) << ": "
-                    << Printable(std::string(status.message())) << '\n';
+    environment.err << "maxsim-loadtest: " << WithoutControls(absl::StatusCodeToString(status.code())) << ": "
+                    << WithoutControls(std::string(status.message())) << '\n';
     return kExitFailed;
   }
   return session.exit_code();

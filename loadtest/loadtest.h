@@ -1,4 +1,4 @@
-// maxsim-loadtest as a function, so that tests run it without a process.
+// maxsim-loadtest as a function, so that tests can run it without a process.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,15 @@
 
 namespace maxsim::loadtest {
 
-// Where a run writes besides the files it is given.
+// Where a run writes besides the files it is given, and what ends it early.
 struct Environment {
-  std::ostream& out;              // the report, and nothing else
+  std::ostream& out;              // the report and nothing else
   std::ostream& err;              // progress, errors and remarks
-  const std::atomic<bool>& stop;  // set: ends the run, and reports what was measured
+  const std::atomic<bool>& stop;  // when set, the run ends and what was measured is reported
 };
 
-// `arguments` without the program's name. Returns the exit code (command_line.h). Errors are one line on `err`.
+// Runs the load test that `arguments` (without the program's name) describe. Returns the exit code (command_line.h). An
+// error is written to `err` as one line.
 int RunLoadtest(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace maxsim::loadtest

@@ -17,7 +17,7 @@ namespace maxsim::loadtest {
 
 namespace {
 
-// Returns the processors that this process may use; none where the system does not say.
+// Returns the processors that this process may use, or an empty set where the system does not say which.
 cpu_set_t Processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -48,7 +48,8 @@ MachineTicks ReadMachineTicks() {
 }
 
 MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors) {
-  // "cpuN user nice system idle iowait irq softirq steal guest guest_nice", the last two within the first two.
+  // A line is "cpuN user nice system idle iowait irq softirq steal guest guest_nice", where user and nice contain the
+  // last two.
   MachineTicks ticks;
   for (std::string line; std::getline(stat, line);) {
     std::istringstream fields(line);
@@ -57,7 +58,7 @@ MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors) 
     absl::string_view name = word;
     int processor = 0;
     if (!absl::ConsumePrefix(&name, "cpu")) continue;
-    // "cpu" alone is all of them together.
+    // The line "cpu" without a number sums up all processors.
     const bool counts = absl::SimpleAtoi(name, &processor)
                             ? processor >= 0 && processor < CPU_SETSIZE && CPU_ISSET(processor, &processors)
                             : name.empty() && CPU_COUNT(&processors) == 0;

@@ -1,4 +1,4 @@
-// Processor time: of this process, and of the processors that it may use.
+// Processor time of this process, and of the processors that it may use. All functions are thread-safe.
 #pragma once
 
 #include <sched.h>
@@ -8,24 +8,26 @@
 
 namespace maxsim::loadtest {
 
-// Processors that this process may use.
+// Returns the number of processors that this process may use.
 int NumProcessors();
 
-// User and system time of this process so far.
+// Returns the user and system time of this process so far, in seconds.
 double ProcessCpuSeconds();
 
-// Ticks since the machine started, by anyone, of the processors that this process may use; of all where the system does
-// not say which those are.
+// Clock ticks of some processors since the machine started, used by any process.
 struct MachineTicks {
   int64_t busy = 0, total = 0;
 };
+
+// Returns the ticks of the processors that this process may use, or of all where the system does not say which it may
+// use.
 MachineTicks ReadMachineTicks();
 
-// Returns the ticks of the processors of the set, or of all where it is empty, out of what /proc/stat says. Zeros where
-// that names none of them.
+// Returns the ticks of the processors of the set, or of all where it is empty. `stat` is the text of /proc/stat.
+// Returns zeros where `stat` names none of the processors.
 MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors);
 
-// Returns the share that was used between two readings; -1 where they tell nothing.
+// Returns the share of the ticks between two readings that was busy, 0 to 1; -1 where there are no ticks between them.
 double BusyShare(const MachineTicks& before, const MachineTicks& after);
 
 }  // namespace maxsim::loadtest

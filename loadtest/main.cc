@@ -9,7 +9,7 @@ namespace {
 
 std::atomic<bool> stop{false};
 
-// Once to end the run and see its report, twice to end at once.
+// Ends the run, whose report is then written, at the first signal, and the process at the second.
 void OnSignal(int signal) {
   stop.store(true);
   std::signal(signal, SIG_DFL);

@@ -1,4 +1,5 @@
-// What one run of maxsim-loadtest was asked for. Plain values; ParseCommandLine (command_line.h) fills and checks them.
+// The options of one run of maxsim-loadtest. They are plain values, which ParseCommandLine (command_line.h) fills in
+// and checks.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 namespace maxsim::loadtest {
 
 enum class CandidateKind { kIds, kWholeCollection, kInline };
-// What is checked of an answer: everything that the server promises and a client can see; the same without comparing
-// the bits of answers to one request (for servers that promise no such thing); nothing.
+// What is checked of an answer. kExact checks everything that the server promises and a client can see. kOrder does not
+// compare the bits of several answers to one request, for servers that do not promise equal bits. kNone checks nothing.
 enum class AnswerCheck { kExact, kOrder, kNone };
 enum class Mode { kClosed, kOpen, kSweep };
 
@@ -26,15 +27,15 @@ struct WorkloadOptions {
   CandidateKind candidates = CandidateKind::kIds;
   uint64_t num_candidates = 1000;  // ids, or inline documents, of one query
   std::string ids_file;
-  uint64_t int_ids = 0;  // ids 0 .. int_ids - 1; 0: those of ids_file
-  // String ids, this and a number below int_ids; none: the numbers themselves.
+  uint64_t int_ids = 0;  // ids are 0 .. int_ids - 1; 0: the ids of ids_file
+  // With a prefix, ids are strings: the prefix and a number below int_ids. Without one they are the numbers.
   std::optional<std::string> id_prefix;
-  double zipf_exponent = 0;  // of the candidates' popularity
+  double zipf_exponent = 0;  // exponent of the candidates' popularity (popularity.h)
   TokenCounts document_tokens{180};
 
   std::string queries_file, query_lengths_file;  // recorded queries; empty: synthetic ones
   TokenCounts query_tokens{32};
-  ScalarType dtype = ScalarType::kF16;  // of synthetic tokens
+  ScalarType dtype = ScalarType::kF16;  // storage type of synthetic tokens
   uint32_t queries_per_request = 1;
   bool shared_candidates = true;
   uint64_t seed = 1;
@@ -43,8 +44,8 @@ struct WorkloadOptions {
   v1::Priority priority = v1::PRIORITY_NORMAL;
   AnswerCheck check = AnswerCheck::kExact;
 
-  uint64_t pool_requests = 1024;              // prepared before the clock starts, sent in turn
-  uint64_t pool_bytes = uint64_t{512} << 20;  // bound on their messages; 4 are prepared in any case
+  uint64_t pool_requests = 1024;              // requests that are prepared before the clock starts and sent in turn
+  uint64_t pool_bytes = uint64_t{512} << 20;  // bound on their bytes; 4 requests are prepared in any case
 };
 
 struct LoadOptions {
@@ -52,17 +53,17 @@ struct LoadOptions {
   int concurrency = 16;  // closed loop: requests under way
   double rate = 0;       // open loop: requests a second; sweep: where it begins
   Arrivals arrivals = Arrivals::kPoisson;
-  absl::Duration target_p99 = absl::ZeroDuration();  // sweep
-  double sweep_precision =
-      0.05;  // the sweep ends when the bounds of the highest rate differ by no more than this share
+  absl::Duration target_p99 = absl::ZeroDuration();  // sweep: what the p99 must not pass
+  // A sweep ends when the bounds of the highest rate differ by no more than this share.
+  double sweep_precision = 0.05;
   absl::Duration warmup = absl::Seconds(2);
   absl::Duration duration = absl::Seconds(10);
   int threads = 1;
-  int max_in_flight = 4096;  // open loop
+  int max_in_flight = 4096;  // open loop: bound on requests under way
   // A send that is later than this counts as late.
   absl::Duration late_after = absl::Milliseconds(1);
-  absl::Duration timeout = absl::Seconds(10);  // of one request
-  bool stream = false;
+  absl::Duration timeout = absl::Seconds(10);  // bound on one request
+  bool stream = false;                         // send by RerankStream in place of Rerank
   uint64_t seed = 1;
 };
 

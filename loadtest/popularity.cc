@@ -8,19 +8,20 @@
 namespace maxsim::loadtest {
 namespace {
 
-// Beyond this many draws for each rank that is wanted, most are of ranks that were drawn before, and FillUp is faster.
+// After so many draws for each rank that is wanted, most further draws would repeat earlier ranks, and FillUp is
+// faster.
 constexpr uint64_t kDrawsEach = 2;
-// FillUp looks at this many ranks, from the first, for each that is wanted.
+// The head of FillUp has so many ranks for each rank that is wanted.
 constexpr uint64_t kHeadEach = 2;
 
-// log1p(x) / x and expm1(x) / x, continuous at 0.
+// These return log1p(x) / x and expm1(x) / x, and their limits at 0.
 double LogRatio(double x) { return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x / 2; }
 double ExpRatio(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x / 2; }
 
 }  // namespace
 
-// Everything is in units of the first rank and of its weight: the weights of far ranks are too small, and too much
-// alike, to be told apart as parts of the integral from rank 1 on.
+// All members are in units of the first rank and of its weight, since the weights of far ranks are too small, and too
+// much alike, to be told apart as parts of the integral from rank 1 on.
 ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
     : first_(first), last_(last), scale_(static_cast<double>(first)), exponent_(exponent) {
   integral_first_ = Integral((scale_ + 0.5) / scale_) - RelativeWeight(scale_);
@@ -31,11 +32,12 @@ ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
 
 double ZipfRank::Weight(uint64_t rank) const { return std::exp(-exponent_ * std::log(static_cast<double>(rank))); }
 
-// Returns the weight of one rank in the integral's scale.
+// Returns the weight of one rank in the units of Integral.
 double ZipfRank::RelativeWeight(double rank) const { return std::exp(-exponent_ * std::log(rank / scale_)) / scale_; }
 
-// Euler and Maclaurin: the integral, half of both ends, and a twelfth of the difference of their slopes. What is left
-// is of the third derivative, which from rank 128 on is less than 1e-6 of the first weight for exponents up to 10.
+// The sum is that of Euler and Maclaurin: the integral, half of both ends, and a twelfth of the difference of their
+// slopes. The terms that are left out begin with the third derivative, which from rank 128 on is less than 1e-6 of the
+// first weight for exponents up to 10.
 double ZipfRank::TotalWeight() const {
   const double end = static_cast<double>(last_) / scale_;
   const double end_weight = std::exp(-exponent_ * std::log(end));
@@ -99,9 +101,10 @@ std::vector<uint64_t> Popularity::SampleDistinct(uint64_t count, Random& random)
   return documents;
 }
 
-// Drawing one by one from those that are left takes ranks in the order in which independent Poisson processes, with the
-// weights as rates, have their first arrivals. Of the first ranks, the head, each has its first arrival computed. All
-// others are one process whose arrivals are of a rank by its weight, and count when they are that rank's first.
+// Drawing one by one from the ranks that are left takes ranks in the order in which independent Poisson processes, with
+// the weights as rates, have their first arrivals. For each of the first ranks, the head, the first arrival is
+// computed. All other ranks are one process, each of whose arrivals belongs to a rank drawn by weight and counts when
+// it is that rank's first one.
 //
 // A rank whose weight would let it arrive once on the average has arrived with a chance of 1 - 1/e, so that by the time
 // at which `count` have, only the first 1.6 * count can expect that. The ranks behind a head of 2 * count cannot: few

@@ -1,5 +1,5 @@
-// Random numbers that are the same for a seed with every compiler: the engine is the standard's, whose numbers are
-// specified; the distributions are ours, because the standard's are not.
+// Random numbers that are the same for a seed with every compiler. The engine is the standard's, whose numbers are
+// specified; the distributions are written here, because the standard does not specify those of its own.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace maxsim::loadtest {
 
-// Returns a seed for part `stream` of what `seed` seeds (SplitMix64).
+// Returns the seed (by SplitMix64) of a stream of random numbers, one of many that are made from `seed`.
 inline uint64_t MixSeed(uint64_t seed, uint64_t stream) {
   uint64_t z = seed + (stream + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,19 +17,19 @@ inline uint64_t MixSeed(uint64_t seed, uint64_t stream) {
   return z ^ (z >> 31);
 }
 
-// Not thread-safe.
+// One stream of random numbers. Not thread-safe.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
 
   uint64_t Bits() { return engine_(); }
-  // In [0, 1), a multiple of 2^-53.
+  // Returns a multiple of 2^-53 in [0, 1).
   double Uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  // In [0, n), n > 0. A bias of n / 2^64 is left.
+  // Returns a number in [0, n), with a bias of n / 2^64. n > 0.
   uint64_t Below(uint64_t n) { return static_cast<uint64_t>((static_cast<unsigned __int128>(engine_()) * n) >> 64); }
-  // Mean 1.
+  // Returns a number of an exponential distribution with mean 1.
   double Exponential() { return -std::log1p(-Uniform()); }
-  // Mean 0, variance 1 (Box and Muller).
+  // Returns a number of a normal distribution with mean 0 and variance 1 (Box and Muller).
   double Normal() {
     const double radius = std::sqrt(2 * Exponential());
     return radius * std::cos(2 * std::numbers::pi * Uniform());

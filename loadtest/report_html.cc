@@ -126,7 +126,7 @@ std::string SweepSection(const Report& report) {
                       "</table>\n</div>\n");
 }
 
-// Latency against 1 / (1 - quantile): as far to the right as there are values to tell.
+// Draws latency over 1 / (1 - quantile), up to the quantile that one value of `latency` lies above.
 Chart PercentileChart(const Histogram& latency) {
   Chart chart{.title = "Percentiles",
               .x_label = "percentile",

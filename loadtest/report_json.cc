@@ -65,7 +65,7 @@ Json ErrorsJson(const RunResult& result) {
 Json MessagesJson(const RunResult& result) {
   Json json = Json::object();
   for (size_t code = 0; code < kNumCodes; ++code) {
-    // What a server wrote need not be UTF-8: dump() replaces what is not.
+    // A server's message need not be UTF-8; dump() replaces bytes that are not.
     if (!result.first_error[code].empty()) json[CodeName(code)] = result.first_error[code];
   }
   return json;
@@ -126,7 +126,7 @@ Json StepJson(const SweepStep& step) {
           {"client_bound", result.client_bound}};
 }
 
-// What was asked for.
+// Returns the load that was asked for.
 Json LoadJson(const Report& report) {
   const Options& options = *report.options;
   const bool closed = options.load.mode == Mode::kClosed;
@@ -152,7 +152,7 @@ Json LoadJson(const Report& report) {
           {"pool_requests", report.pool_requests}};
 }
 
-// What came of it.
+// Adds the results of the run to `json`.
 void AddResult(const Report& report, Json& json) {
   const RunResult& result = report.result;
   const Counts& counts = result.counts;

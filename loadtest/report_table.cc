@@ -8,15 +8,15 @@ namespace maxsim::loadtest {
 namespace {
 
 using command_line::Align;
-using command_line::Printable;
 using command_line::Table;
+using command_line::WithoutControls;
 
 double HistogramUs(const Histogram& histogram, double quantile) {
   return static_cast<double>(histogram.PercentileNs(quantile)) * 1e-3;
 }
 
 void Fact(std::ostream& out, const std::string& name, const std::string& value) {
-  out << absl::StrFormat("%-14s", name) << Printable(value) << '\n';
+  out << absl::StrFormat("%-14s", name) << WithoutControls(value) << '\n';
 }
 
 void PrintLatencies(const RunResult& result, std::ostream& out) {

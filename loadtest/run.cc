@@ -14,10 +14,10 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// Threads need some time until they are there.
+// The run begins so much after its threads are started, since they need some time to get ready.
 constexpr int64_t kLeadNs = 20'000'000;
-// Beyond these the load tester is held to be the bound. A thread cannot use all of its processor: it waits for the
-// kernel, and shares it with gRPC's own threads.
+// The load tester is held to be the bound beyond these shares. A thread cannot use all of its processor, since it waits
+// for the kernel and shares the processor with gRPC's own threads.
 constexpr double kBusyThread = 0.9;
 constexpr double kBusyProcess = 0.9;
 constexpr double kLateShare = 0.01;
@@ -57,7 +57,7 @@ class Run {
   }
 
  private:
-  // False when `stop` came first.
+  // Returns false when `stop` was set before that time.
   static bool SleepUntil(int64_t time_ns, const std::atomic<bool>& stop) {
     for (int64_t now_ns = NowNs(); now_ns < time_ns; now_ns = NowNs()) {
       if (stop.load(std::memory_order_relaxed)) return false;
@@ -89,7 +89,7 @@ class Run {
     return true;
   }
 
-  // Looks at the counters at every second and at every third of the run.
+  // Reads the counters at every second and at every third of the run.
   void Measure(const Observer& observe, const std::atomic<bool>& stop) {
     const int64_t duration_ns = clock_.end_ns - clock_.begin_ns;
     const double cpu_before_s = ProcessCpuSeconds();
@@ -127,7 +127,7 @@ class Run {
     interval.begin_s = static_cast<double>(from_ns - clock_.begin_ns) * 1e-9;
     interval.end_s = static_cast<double>(until_ns - clock_.begin_ns) * 1e-9;
     for (const auto& stats : stats_) {
-      // `done` first: what is sent meanwhile must not make the difference negative.
+      // `done` is read first, so that answers that come meanwhile do not make the difference negative.
       const int64_t done = stats->done.value();
       interval.in_flight += std::max<int64_t>(0, stats->sent.value() - done);
     }
@@ -163,7 +163,7 @@ class Run {
     return snapshot;
   }
 
-  // The threads have ended: sums, and what they mean.
+  // Sums up the threads' counts, and judges them. The threads have ended.
   void Conclude() {
     result_.rate = options_.mode == Mode::kClosed ? 0 : options_.rate;
     Snapshot all = Take();

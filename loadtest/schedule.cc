@@ -10,7 +10,7 @@ Schedule::Schedule(Arrivals arrivals, double rate, int part, int num_parts, uint
 
 int64_t Schedule::NextNs() {
   if (arrivals_ == Arrivals::kFixed) {
-    // A product, not a sum: rounding does not add up over a long run.
+    // The time is a product and not a sum, so that rounding errors do not add up over a long run.
     return static_cast<int64_t>(first_ns_ + gap_ns_ * static_cast<double>(num_sent_++));
   }
   time_ns_ += gap_ns_ * random_.Exponential();

@@ -1,5 +1,5 @@
-// When requests of an open-loop run are to be sent. The schedule knows nothing of how fast they are answered: that is
-// what makes the loop open.
+// The times at which the requests of an open-loop run are to be sent. They do not depend on how fast requests are
+// answered, which makes the loop open.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Schedule {
 
  private:
   const Arrivals arrivals_;
-  const double gap_ns_;  // mean, between sends of this part
+  const double gap_ns_;  // mean time between sends of this part
   const double first_ns_;
   Random random_;
   double time_ns_ = 0;

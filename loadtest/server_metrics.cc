@@ -12,10 +12,10 @@
 namespace maxsim::loadtest {
 namespace {
 
-// Less than a second: scrapes are a second apart.
+// The time-out is less than a second, since scrapes are a second apart.
 constexpr std::chrono::milliseconds kScrapeTimeout{800};
 
-// Growth of a counter. A server that started anew begins at 0.
+// Returns the growth of a counter, which begins at 0 when the server restarts.
 std::optional<double> Grown(const Scrape& before, const Scrape& now, const std::string& name) {
   const std::optional<double> later = now.Sum(name);
   if (!later.has_value()) return std::nullopt;
@@ -34,7 +34,7 @@ Scrape::Scrape(std::string_view text) {
   ForEachLine(text, [&](int64_t, std::string_view line) {
     line = Trim(line);
     if (line.front() == '#') return absl::OkStatus();
-    // NAME{LABELS} VALUE [TIMESTAMP]; a label's value may hold blanks and braces.
+    // A line is NAME{LABELS} VALUE [TIMESTAMP], where a label's value may hold blanks and braces.
     const size_t name_end = line.find_first_of("{ ");
     if (name_end == std::string_view::npos) return absl::OkStatus();
     size_t value_begin = name_end;
@@ -100,7 +100,7 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
   second.copy_seconds = per_second("maxsim_batch_copy_duration_seconds_sum");
   second.scored_bytes_per_second = per_second("maxsim_scored_document_bytes_total");
   second.requests_per_second = per_second("maxsim_requests_total");
-  // Whatever the queue refuses is RESOURCE_EXHAUSTED to the client.
+  // A client sees RESOURCE_EXHAUSTED for every reason for which the queue refuses a request.
   for (const std::string_view reason : {"reason=\"queue_full\"", "reason=\"queue_time\"", "reason=\"displaced\""}) {
     const std::optional<double> refused = now.WithLabel("maxsim_rejections_total", reason);
     if (!refused.has_value()) continue;
@@ -161,7 +161,7 @@ void MetricsScraper::Begin() {
   };
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(&idle));
-  // Under the lock: the thread has nothing to do until this run's first Request.
+  // The lock is held while it scrapes, since the thread has nothing to do until this run's first Request.
   absl::StatusOr<Scrape> scrape = Get();
   before_.reset();
   if (!scrape.ok()) {

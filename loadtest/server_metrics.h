@@ -1,4 +1,4 @@
-// The server's own metrics over a run: /metrics in Prometheus' text format, once a second.
+// The server's own metrics over a run, read once a second from /metrics in Prometheus' text format.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,18 @@
 
 namespace maxsim::loadtest {
 
-// All series of one scrape. A name's value is the sum over its series.
+// All series of one scrape. Immutable.
 class Scrape {
  public:
-  // Lines that are no samples are skipped: the format is an open one.
+  // Parses the text of /metrics. Lines that are no samples are skipped, since the format may grow.
   explicit Scrape(std::string_view text);
 
+  // Sum and Mean return the sum and the mean over the series of a name; nullopt where there are none.
   std::optional<double> Sum(const std::string& name) const;
-  std::optional<double> Mean(const std::string& name) const;  // over its series
-  // Returns the series with this label, "reason=\"queue_full\"".
+  std::optional<double> Mean(const std::string& name) const;
+  // Returns the value of the series with a label such as "reason=\"queue_full\""; nullopt where there is none.
   std::optional<double> WithLabel(const std::string& name, std::string_view label) const;
-  // Is there a series whose name begins so?
+  // Returns true when there is a series whose name begins with `prefix`.
   bool HasAny(std::string_view prefix) const;
 
  private:
@@ -36,38 +37,43 @@ class Scrape {
   std::map<std::string, std::vector<Series>, std::less<>> series_;
 };
 
-// What a second of a run looked like from the server. Absent: the server has no such metric.
+// The server's metrics over a second of a run. A member is nullopt where the server has no such metric.
 struct ServerSecond {
-  double at_s = 0;     // from the begin of the measured part, at the scrape
-  double seconds = 0;  // since the scrape before; rates are over these
-  std::optional<double> queue_jobs, queue_token_pairs, in_flight_jobs;  // now
+  double at_s = 0;     // time of the scrape, in seconds from the begin of the measured part
+  double seconds = 0;  // time since the scrape before, over which rates are computed
+  std::optional<double> queue_jobs, queue_token_pairs, in_flight_jobs;  // at the scrape
   std::optional<double> batches_per_second, batch_queries_mean;
   std::optional<double> queue_seconds_mean;
-  std::optional<double> kernel_seconds, copy_seconds;  // in batches, per second
+  std::optional<double> kernel_seconds, copy_seconds;  // times of batches, per second
   std::optional<double> scored_bytes_per_second;
   std::optional<double> requests_per_second, queue_full_per_second;
-  std::optional<double> gpu_utilization, gpu_power_watts;  // mean over GPUs; their sum
-  std::optional<double> cpu_seconds, resident_bytes;       // of the server's process, per second; now
+  std::optional<double> gpu_utilization;  // mean over GPUs
+  std::optional<double> gpu_power_watts;  // sum over GPUs
+  std::optional<double> cpu_seconds;      // processor time of the server's process, per second
+  std::optional<double> resident_bytes;   // memory of the server's process at the scrape
 };
+
+// Returns the metrics of the time between two scrapes that are `seconds` apart.
 ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, double seconds);
 
-// Scrapes on a thread of its own, so that a slow server delays no one.
+// Scrapes on a thread of its own, so that a slow server does not delay the run. Its functions are for one thread.
 class MetricsScraper {
  public:
-  // Scrapes once, to see that it can, and keeps nothing of it. INVALID_ARGUMENT for a URL that is not
-  // http://HOST[:PORT][/PATH]; UNAVAILABLE when nothing answers, FAILED_PRECONDITION when it is not 200, or a page
-  // without any of maxsimd's metrics.
+  // Scrapes once as a trial, whose result is not kept. Returns INVALID_ARGUMENT for a URL that is not
+  // http://HOST[:PORT][/PATH], UNAVAILABLE when nothing answers, and FAILED_PRECONDITION when the answer is not 200 or
+  // has none of maxsimd's metrics.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url);
   ~MetricsScraper();
 
-  // A run begins: waits for a scrape of now, and the next one is compared with that. Where it fails, the next one is
-  // what those after it are compared with, and leaves no second.
+  // Begins a run: scrapes, and waits for it. The next scrape is compared with this one. Where this one fails, the next
+  // scrape is only compared with those after it and makes no ServerSecond itself.
   void Begin();
 
-  // Asks for a scrape, soon; one that is asked for while the last is under way is left out.
+  // Asks for a scrape and returns at once. A scrape that is asked for while another is under way is left out.
   void Request(double at_s);
 
-  // Waits for the scrape under way, and returns those since the last call. `failures` are scrapes that got no answer.
+  // Waits for the scrape under way and returns the seconds since the last call. `failures` is set to the number of
+  // scrapes that got no answer.
   std::vector<ServerSecond> Collect(int& failures);
 
  private:

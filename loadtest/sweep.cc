@@ -9,7 +9,7 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr double kMaxRejectedShare = 0.001;
-constexpr double kLowestShare = 1e-3;  // of the first rate
+constexpr double kLowestShare = 1e-3;  // lowest rate, as a share of the first
 constexpr double kHighestRate = 1e7;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What one sending thread counts, and sums over threads. A value has one writer, which therefore needs no locked
-// instruction, and any number of readers at any time.
+// The counts of one sending thread, and their sums over threads. A value has one writer, which therefore needs no
+// locked instruction, and any number of threads may read it at any time.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 namespace maxsim::loadtest {
 
+// A count that one thread writes and others read at any time.
 class Counter {
  public:
   void Add(int64_t more = 1) { value_.store(value_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed); }
@@ -23,36 +24,41 @@ class Counter {
 
 inline constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 
-// Processor time of a thread over the measured part of a run.
+// The processor time of a thread over the measured part of a run.
 struct ThreadTime {
   int64_t cpu_ns = 0;
   int64_t wall_ns = 0;
+  // Returns the share of a processor that the thread used, 0 to 1.
   double busy() const { return wall_ns > 0 ? static_cast<double>(cpu_ns) / static_cast<double>(wall_ns) : 0; }
 };
 
-// What the two threads of an open loop write lies on either side of the recorders, in no common cache line.
+// The counts of one Worker. The values of an open loop's two threads lie on either side of the recorders, so that they
+// share no cache line.
 struct ThreadStats {
-  // By the thread that sends. All but `sent` are of the measured part of the run.
+  // The thread that sends writes these. All but `sent` count the measured part of the run.
   Counter sent;
-  Counter late;           // sent more than LoadOptions::late_after after the intended time
-  Counter late_at_limit;  // of these, because max_in_flight requests were under way, or had been and it lags since
-  Counter unsent;         // due, and not sent by the end at max_in_flight, or a timeout after it by a thread that lags
-  ThreadTime sender;      // to be read when the threads have ended; a closed loop has no sender of its own
+  Counter late;  // requests sent more than LoadOptions::late_after after the intended time
+  // Late requests that max_in_flight held back, or that follow those before the thread has caught up with its schedule.
+  Counter late_at_limit;
+  // Requests that were due but not sent, by the end at max_in_flight, or a timeout after the end by a thread that lags.
+  Counter unsent;
+  ThreadTime sender;  // read when the threads have ended; zero in a closed loop, which has no thread for sending
 
-  // By the thread that takes answers.
-  Recorder latency;                                   // of answered requests, of the measured part, as these:
-  Recorder server_total, server_queue, copy, kernel;  // as the server timed them
-  Counter done;
-  Counter all_answered, all_rejected, all_errors;  // of the whole run
-  Counter all_wrong;                               // of its errors: answers that were wrong
-  Counter answered, queries, rejected;             // of its measured part
-  std::array<Counter, kNumCodes> errors;
-  // To be read when the threads have ended.
-  std::array<std::string, kNumCodes> first_error;  // message of the first error of a code, in the whole run
+  // The thread that takes answers writes these. The recorders have the answered requests of the measured part; all but
+  // `latency` have times that the server reports.
+  Recorder latency;
+  Recorder server_total, server_queue, copy, kernel;
+  Counter done;                                    // requests of the whole run that have ended
+  Counter all_answered, all_rejected, all_errors;  // requests of the whole run
+  Counter all_wrong;                               // errors of the whole run that are wrong answers
+  Counter answered, queries, rejected;             // in the measured part
+  std::array<Counter, kNumCodes> errors;           // in the measured part, by status code
+  // These are read when the threads have ended.
+  std::array<std::string, kNumCodes> first_error;  // message of the whole run's first error of a code
   ThreadTime receiver;
 };
 
-// Sums over threads.
+// Counts of the measured part, summed over threads.
 struct Counts {
   int64_t answered = 0, queries = 0, rejected = 0, errors = 0, late = 0, late_at_limit = 0, unsent = 0;
 

@@ -1,4 +1,5 @@
-// How many tokens queries and documents have: "32", "uniform:8:64", "lognormal:MEAN:MIN:MAX".
+// The distribution of the token counts of queries or documents: "32", "uniform:8:64", "lognormal:MEAN:MIN:MAX".
+// Immutable.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@ namespace maxsim::loadtest {
 
 class TokenCounts {
  public:
-  // Always `count` tokens.
+  // Makes the distribution that is always `count` tokens.
   explicit TokenCounts(uint32_t count = 32) : text_(std::to_string(count)), min_(count), max_(count) {}
 
-  // INVALID_ARGUMENT naming `text` and what is allowed: 1 <= MIN <= MAX <= 65536, and MIN <= MEAN <= MAX. A log-normal
-  // count has sigma 0.5, as text chunks have about, and is cut to the bounds, which moves its mean a little.
+  // Parses a distribution. Returns INVALID_ARGUMENT naming `text` and what is allowed: 1 <= MIN <= MAX <= 65536, and
+  // MIN <= MEAN <= MAX. A log-normal count has a sigma of 0.5, which is about that of text passages, and is clamped to
+  // the bounds, which moves its mean a little.
   static absl::StatusOr<TokenCounts> Parse(std::string_view text);
 
   uint32_t Sample(Random& random) const;

@@ -15,19 +15,19 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr int64_t kPollNs = 100'000'000;
-// At the bound on requests under way, how often the sender looks for room: well below late_after.
+// At the bound on requests under way, the sender looks for room at this interval, which is well below late_after.
 constexpr int64_t kRoomPollNs = 50'000;
-// After an error a closed loop waits, so that a server that is gone is not asked a million times.
+// A closed loop waits for so long after an error, so that a server that is gone is not asked a million times.
 constexpr int64_t kErrorPauseNs = 1'000'000;
 
-// A tag says all there is to know of a request under way, so that none needs a place of its own: when it was intended,
-// from the start of the run, and which of the prepared ones it is.
-constexpr int kIndexBits = 20;  // of 64: leaves 2^44 ns, 4.8 hours
+// A request's tag holds all that is known of a request under way, so that nothing else is kept of it: the intended
+// time, from the start of the run, and the index of the prepared request.
+constexpr int kIndexBits = 20;  // bits of the index; the other 44 of 64 bits hold times of up to 4.8 hours
 uint64_t MakeTag(int64_t since_start_ns, size_t request) {
   return static_cast<uint64_t>(since_start_ns) << kIndexBits | request;
 }
 
-// Measures a thread's processor time between the run's begin and end, by being asked often.
+// Measures a thread's processor time between the run's begin and end. The thread calls it often.
 class CpuMeter {
  public:
   CpuMeter(const RunClock& clock, ThreadTime& time) : clock_(clock), time_(time) {}
@@ -44,7 +44,7 @@ class CpuMeter {
     ended_ = now_ns >= clock_.end_ns.load(std::memory_order_relaxed);
     next_look_ns_ = now_ns + kPollNs / 10;
   }
-  // Looks at most every 10 ms: reading a thread's clock is a system call.
+  // Calls Look at most every 10 ms, since reading a thread's clock is a system call.
   void Glance(int64_t now_ns) {
     if (now_ns >= next_look_ns_) Look(now_ns);
   }
@@ -133,7 +133,7 @@ void Worker::RunClosed() {
 }
 
 void Worker::RunOpen() {
-  prctl(PR_SET_TIMERSLACK, 1);  // ns; the default of 50 us would make every send late by that
+  prctl(PR_SET_TIMERSLACK, 1);  // in ns; with the default of 50 us every send would be late by that
   std::thread receiver([this] { Receive(); });
   CpuMeter meter(clock_, stats_.sender);
   Schedule schedule(options_.arrivals, options_.rate, part_, options_.threads, options_.seed);
@@ -166,12 +166,13 @@ void Worker::SendScheduled(int64_t due_ns) {
     now_ns = NowNs();
     if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed)) break;
   }
-  // A thread that lags behind its schedule goes on for a while after the end; one at its bound does not.
+  // A thread that lags behind its schedule goes on for a timeout after the end; a thread at max_in_flight does not.
   if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed) + (at_limit ? 0 : timeout_ns)) {
     if (measured) stats_.unsent.Add();
     return;
   }
-  // What is sent behind a send that had to wait is late for the same reason, until the schedule is caught up with.
+  // Sends that follow one that had to wait are late for the same reason, until the thread has caught up with its
+  // schedule.
   const bool late = now_ns - due_ns > absl::ToInt64Nanoseconds(options_.late_after);
   held_back_ = late && (held_back_ || at_limit);
   if (measured && late) {
@@ -183,7 +184,7 @@ void Worker::SendScheduled(int64_t due_ns) {
 
 void Worker::Receive() {
   CpuMeter meter(clock_, stats_.receiver);
-  // The order matters: what was sent is final once sends_done_ is seen.
+  // sends_done_ is read before in_flight(): the number of sends is final once sends_done_ is seen.
   while (true) {
     const bool sends_done = sends_done_.load(std::memory_order_acquire);
     if ((sends_done && in_flight() == 0) || !Take()) break;
@@ -198,8 +199,8 @@ void Worker::Count(const client::CallQueue::Answer& answer, int64_t now_ns) {
   const auto intended_ns = clock_.start_ns + static_cast<int64_t>(answer.tag >> kIndexBits);
   const PreparedRequest& request = workload_[answer.tag & ((size_t{1} << kIndexBits) - 1)];
   const int64_t end_ns = clock_.end_ns.load(std::memory_order_relaxed);
-  // A rate under closed loop is what comes back in the time; under open loop, each request that was due in it counts,
-  // however long it takes.
+  // A closed loop counts the requests that are answered in the measured part. An open loop counts those that were due
+  // in it, however long they take.
   const int64_t counted_ns = options_.mode == Mode::kClosed ? now_ns : intended_ns;
   const bool measured = counted_ns >= clock_.begin_ns && counted_ns < end_ns;
   absl::Status status = answer.status;
@@ -212,7 +213,7 @@ void Worker::Count(const client::CallQueue::Answer& answer, int64_t now_ns) {
     stats_.all_answered.Add();
     if (measured) {
       const v1::Timings& timings = answer.response.timings();
-      // What the server says of itself may be any number.
+      // The server's timings may be any numbers.
       const auto record_us = [](Recorder& recorder, double us) {
         recorder.Record(us > 0 && us < 1e9 ? static_cast<int64_t>(us * 1e3) : 0);
       };

@@ -1,8 +1,9 @@
 // One sending thread's part of a run.
 //
-// Closed loop: keeps its share of the requests under way; each answer sends the next. Latency counts from the send.
-// Open loop: sends when the schedule says so, whatever has come back, on a thread of its own while another takes the
-// answers. Latency counts from the intended time: a request that could not be sent in time has waited too.
+// In a closed loop it keeps its share of the requests under way and sends the next request when an answer comes;
+// latency counts from the send. In an open loop one thread sends when the schedule says so, whatever has come back, and
+// another takes the answers; latency counts from the intended time, since a request that could not be sent in time has
+// waited too.
 #pragma once
 
 #include <atomic>
@@ -17,25 +18,25 @@
 
 namespace maxsim::loadtest {
 
-// Nanoseconds of the steady clock.
+// Returns the nanoseconds of the steady clock.
 int64_t NowNs();
-// Sleeps until then, as precisely as the kernel does.
+// Sleeps until that time of NowNs, as precisely as the kernel does.
 void SleepUntilNs(int64_t time_ns);
 
-// When a run begins and ends, the same for all of its threads.
+// The times of NowNs at which a run begins and ends, which all of its threads share.
 struct RunClock {
-  int64_t start_ns = 0;            // first sends: the warm-up
-  int64_t begin_ns = 0;            // what is measured begins,
-  std::atomic<int64_t> end_ns{0};  // and ends; may be brought forward while the run goes on
+  int64_t start_ns = 0;            // the warm-up begins
+  int64_t begin_ns = 0;            // the measured part begins
+  std::atomic<int64_t> end_ns{0};  // the measured part ends; may be brought forward while the run goes on
 };
 
 class Worker {
  public:
-  // `part` of options.threads. Everything must outlive the worker.
+  // Makes worker `part`, 0 .. options.threads - 1. Everything that is passed by reference must outlive it.
   Worker(const LoadOptions& options, int part, const RunClock& clock, const Workload& workload,
          std::unique_ptr<client::CallQueue> queue, ThreadStats& stats);
 
-  // Sends until the clock's end, and returns when all has been answered.
+  // Sends until the clock's end, and returns when every request has been answered. Called once.
   void Run();
 
  private:
@@ -44,10 +45,11 @@ class Worker {
   // Takes answers until the sender has ended and nothing is under way.
   void Receive();
   void Send(int64_t intended_ns);
-  // Waits for an answer, a tenth of a second at most, and counts it. False when there will be none: the queue is
-  // closed.
+  // Waits for an answer, for a tenth of a second at most, and counts it. Returns false when the queue is closed, so
+  // that no answer will come.
   bool Take();
-  // Nothing is sent any more. What a session has not answered by a timeout after the end will not be.
+  // Closes the queue a timeout after the end, when nothing is sent any more: a request that a session has not answered
+  // by then will not be answered.
   void CloseWhenOverdue(int64_t now_ns);
   void Count(const client::CallQueue::Answer& answer, int64_t now_ns);
   int64_t in_flight() const { return stats_.sent.value() - stats_.done.value(); }
@@ -60,14 +62,15 @@ class Worker {
   const std::unique_ptr<client::CallQueue> queue_;
   ThreadStats& stats_;
   size_t next_request_;
-  bool held_back_ = false;                     // by max_in_flight, now or since the last send that was on time
-  enum class Last { kNone, kAnswer, kError };  // what Take took; a rejection is an answer
+  bool held_back_ = false;                     // whether max_in_flight held a send back since the last one on time
+  enum class Last { kNone, kAnswer, kError };  // what Take took last; a rejection is an answer
   Last last_ = Last::kNone;
   client::CallQueue::Answer answer_;
   std::atomic<bool> sends_done_{false};
 };
 
-// Returns the share of `total` that `part` of `num_parts` has: the first ones have one more where it does not divide.
+// Returns the share of `total` that part `part` of `num_parts` has. Where `total` does not divide evenly, the first
+// parts have one more.
 inline int ShareOf(int total, int part, int num_parts) {
   return total / num_parts + (part < total % num_parts ? 1 : 0);
 }

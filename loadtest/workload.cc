@@ -15,19 +15,19 @@
 namespace maxsim::loadtest {
 namespace {
 
-// Drawing ids takes some 100 ns each: this many are seconds.
+// Drawing an id takes some 100 ns, so that drawing this many takes seconds.
 constexpr uint64_t kMaxDrawnIds = 16'000'000;
 constexpr size_t kMinRequests = 4;
-// Synthetic tokens are rows of a table: scoring takes as long whatever they hold, and an inline document of fresh ones
-// would take longer to make than to score.
+// Synthetic tokens are rows of a table with so many rows. Scoring takes as long whatever tokens hold, and an inline
+// document of freshly drawn tokens would take longer to make than to score.
 constexpr size_t kTableRows = 8192;
 
-// Streams of random numbers: each kind of thing that is drawn has one of its own.
+// The streams of random numbers (MixSeed). Each kind of thing that is drawn has a stream of its own.
 enum RandomStream : uint64_t { kTokenValues = 1, kQueryTokens, kDocumentTokens, kCandidateIds, kRanks };
 
 }  // namespace
 
-// Random unit vectors, [kTableRows, dim] of one type.
+// A table of random unit vectors, [kTableRows, dim] of one type.
 class TokenTable {
  public:
   TokenTable(uint32_t dim, ScalarType type, uint64_t seed) : dim_(dim), type_(type) {
@@ -73,7 +73,8 @@ absl::StatusOr<v1::CollectionInfo> FindCollection(const v1::GetInfoResponse& inf
       absl::StrCat("--collection: the server has no \"", name, "\"; it has ", names.empty() ? "none" : names));
 }
 
-// A limit of 0 is none: servers that are not maxsimd may leave them out.
+// Returns INVALID_ARGUMENT when a flag's value exceeds a limit of the server. A limit of 0 is none, since servers that
+// are not maxsimd may leave limits out.
 absl::Status Within(const char* flag, uint64_t value, uint64_t limit, const char* limit_name) {
   if (limit == 0 || value <= limit) return absl::OkStatus();
   return Invalid(flag, ": ", value, " is more than the server's ", limit_name, ", ", limit);
@@ -147,7 +148,7 @@ class WorkloadBuilder {
          }) {
       if (!status.ok()) return status;
     }
-    // A server that is not maxsimd may not say.
+    // A server that is not maxsimd may leave the state unspecified.
     if (collection_.state() != v1::COLLECTION_STATE_READY && collection_.state() != v1::COLLECTION_STATE_UNSPECIFIED) {
       return absl::FailedPreconditionError(
           absl::StrCat("the collection \"", collection_.name(), "\" is not ready: ", collection_.error()));
@@ -224,7 +225,8 @@ class WorkloadBuilder {
     request.set_collection(options_.collection);
     request.set_top_k(options_.top_k);
     request.set_priority(options_.priority);
-    request.set_missing_policy(v1::MISSING_POLICY_FAIL);  // an unknown id would be work that is not done
+    request.set_missing_policy(
+        v1::MISSING_POLICY_FAIL);  // a server would skip unknown ids, which is work that is not done
     if (options_.shared_candidates) *request.mutable_candidates() = NextCandidates(lists);
     for (uint32_t i = 0; i < options_.queries_per_request; ++i) {
       v1::Query& query = *request.add_queries();

@@ -3,7 +3,7 @@
 // Each number is the best of repeated calls that fill --seconds. With one thread it is that thread's CPU time, so that
 // other work on the machine counts as little as possible; with several it is wall time. Scores of the loop and of the
 // backend are compared, so that nothing wrong is timed; some of the backend's are also compared with FP64. --json
-// writes rows as maxsim_bench_gpu does, with the loops as peers.
+// writes rows in the form of maxsim_bench_gpu's, with the loops as peers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -21,6 +21,7 @@
 #include "bench/kernels/bench_shapes.h"
 #include "bench/kernels/cpu_limits.h"
 #include "bench/kernels/plain_loop.h"
+#include "bench/program.h"
 #include "kernels/maxsim.h"
 #include "kernels/quantize.h"
 #include "kernels/reference.h"
@@ -57,12 +58,7 @@ double BestSeconds(const Options& options, double share, const std::function<voi
   return best;
 }
 
-[[noreturn]] void Fail(const absl::Status& status) {
-  std::fprintf(stderr, "maxsim_bench_cpu: %s\n", std::string(status.message()).c_str());
-  std::exit(1);
-}
-
-// Values in [-0.1, 0.1); what they are does not matter for the time.
+// Returns values in [-0.1, 0.1). Their distribution does not matter for the time.
 std::vector<float> Values(size_t count) {
   std::vector<float> values(count);
   uint64_t state = 88172645463325252;
@@ -75,17 +71,18 @@ std::vector<float> Values(size_t count) {
   return values;
 }
 
+// Returns the values converted to elements of `type`.
 std::vector<uint16_t> As(ScalarType type, const std::vector<float>& values) {
   std::vector<uint16_t> elements(values.size() * SizeOf(type) / 2);
   ConvertElements(ScalarType::kF32, values.data(), type, elements.data(), values.size());
   return elements;
 }
 
-// Documents as a backend takes them.
+// Documents' tokens in one storage type.
 struct Stored {
   std::vector<uint16_t> elements;
-  std::vector<float> scales;  // of I8
-  double bytes = 0;
+  std::vector<float> scales;  // I8: one a document; other types: empty
+  double bytes = 0;           // of both
 };
 
 constexpr uint64_t kRotationSeed = 20240611;
@@ -135,7 +132,7 @@ class Report {
                 "GB/s", "x loop");
   }
 
-  // A row of the backend's; `error` is relative to FP64.
+  // Adds a row of the backend. `bytes` are those of the documents, and `error` is relative to FP64.
   void Score(const Workload& work, ScalarType storage, const std::string& isa, int threads, double seconds,
              double loop_seconds, double bytes, double error) {
     Print(work, std::string(Name(storage)), isa, threads, seconds, loop_seconds, bytes);
@@ -157,7 +154,7 @@ class Report {
                     {"peers", peers_}});
   }
 
-  // A loop of one thread, in FP32: a peer of the shape's rows that follow.
+  // Prints the time of a loop of one thread in FP32. The loop is a peer in the rows of the same shape that follow.
   void Loop(const Workload& work, const std::string& name, double seconds, double loop_seconds) {
     const double bytes = static_cast<double>(work.tokens.size()) * sizeof(float);
     Print(work, "f32", name, 1, seconds, loop_seconds, bytes);
@@ -187,7 +184,8 @@ class Report {
   nlohmann::ordered_json peers_ = nlohmann::ordered_json::object();
 };
 
-// The largest error of a few of the results, relative to their magnitude.
+// Returns the largest error of a few of the results, relative to their magnitude. Ends the program where it is too
+// large.
 double LargestError(const DocumentsView& documents, Query query, const std::vector<Scored>& results) {
   constexpr size_t kSamples = 4;
   std::vector<uint32_t> ordinals;
@@ -203,9 +201,10 @@ double LargestError(const DocumentsView& documents, Query query, const std::vect
   return largest;
 }
 
+// Ends the program where a score differs from the plain loop's by more than `tolerance` times its magnitude.
 void CheckScores(const Workload& work, const std::vector<float>& expected, const std::vector<Scored>& results,
                  double tolerance) {
-  // Magnitudes: values are below 0.1.
+  // Values are below 0.1, so that this bounds the magnitude of a score.
   const double scale = 0.01 * work.shape.num_query_tokens * work.shape.dim;
   for (const Scored& scored : results) {
     if (!(std::fabs(scored.score - expected[scored.position]) <= tolerance * scale)) {
@@ -216,10 +215,8 @@ void CheckScores(const Workload& work, const std::vector<float>& expected, const
 
 void BenchBackend(const Workload& work, const Options& options, const std::string& isa, ScalarType type,
                   const Stored& tokens, const std::vector<float>& expected, double loop_seconds, Report& report) {
-  auto backend = CreateCpuBackend({.num_threads = options.threads, .isa = isa});
-  if (!backend.ok()) Fail(backend.status());
-  auto executor = (*backend)->CreateExecutor({});
-  if (!executor.ok()) Fail(executor.status());
+  const auto backend = OrFail(CreateCpuBackend({.num_threads = options.threads, .isa = isa}));
+  const auto executor = OrFail(backend->CreateExecutor({}));
   const std::vector<uint16_t> query_tokens = As(QueryType(type), work.query);
   const DocumentsView view{.type = type,
                            .dim = work.shape.dim,
@@ -228,19 +225,18 @@ void BenchBackend(const Workload& work, const Options& options, const std::strin
                            .offsets = work.offsets.data(),
                            .scales = type == ScalarType::kI8 ? tokens.scales.data() : nullptr,
                            .rotation_seed = kRotationSeed};
-  auto documents = (*backend)->Load(view, Tier::kHost, nullptr);
-  if (!documents.ok()) Fail(documents.status());
+  const auto documents = OrFail(backend->Load(view, Tier::kHost, nullptr));
   Query query;
   query.tokens = query_tokens.data();
   query.num_tokens = work.shape.num_query_tokens;
   query.top_k = 100;
   std::vector<std::vector<Scored>> results(1);
   const double seconds = BestSeconds(options, 1, [&] {
-    const absl::Status status = (*executor)->TopK(**documents, {&query, 1}, absl::MakeSpan(results), nullptr);
+    const absl::Status status = executor->TopK(*documents, {&query, 1}, absl::MakeSpan(results), nullptr);
     if (!status.ok()) Fail(status);
   });
   CheckScores(work, expected, results[0], type == ScalarType::kF32 ? 1e-5 : 1e-2);
-  report.Score(work, type, isa, (*backend)->info().parallelism, seconds, loop_seconds, tokens.bytes,
+  report.Score(work, type, isa, backend->info().parallelism, seconds, loop_seconds, tokens.bytes,
                LargestError(view, query, results[0]));
 }
 
@@ -251,7 +247,7 @@ double BenchLoop(const Workload& work, const Options& options, PlainLoop loop, f
   });
 }
 
-// Whether `name` is among `names`; none stand for all.
+// Returns whether `name` is among `names`, where no names stand for all.
 bool Selected(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -282,7 +278,7 @@ void BenchScores(const Options& options, Report& report) {
 }
 
 void BenchElements(const Options& options, Report& report) {
-  // A request's size: stays in the second-level cache.
+  // The values of a request stay in the second-level cache, and so do these.
   const std::vector<float> values = Values(size_t{1} << 16);
   std::vector<float> target(values.size());
   constexpr ScalarType kTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16};
@@ -302,7 +298,7 @@ void BenchElements(const Options& options, Report& report) {
   }
 }
 
-// "Linux 6.1": what "driver" is to a GPU.
+// Returns the kernel's version, such as "Linux 6.1", which the report has in the place of a GPU's driver.
 std::string OperatingSystem() {
   std::ifstream file("/proc/sys/kernel/osrelease");
   std::string major, minor;
@@ -311,27 +307,20 @@ std::string OperatingSystem() {
 }
 
 void WriteJson(const Options& options, const std::string& command, const Report& report) {
-  auto backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
-  if (!backend.ok()) Fail(backend.status());
-  auto all_cores = CreateCpuBackend({});
-  if (!all_cores.ok()) Fail(all_cores.status());
-  char date[32];
-  const std::time_t now = std::time(nullptr);
-  std::tm utc;
-  std::strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
+  const auto backend = OrFail(CreateCpuBackend({.num_threads = 1, .isa = ""}));
+  const auto all_cores = OrFail(CreateCpuBackend({}));
   const CpuLimits& limits = report.limits();
-  std::ofstream(options.json_path)
-      << nlohmann::ordered_json{{"device", (*backend)->info().device},
-                                {"driver", OperatingSystem()},
-                                {"cores", (*all_cores)->info().parallelism},
-                                {"commit", kCommit},
-                                {"command", command},
-                                {"date", date},
-                                {"limits", {{"read_gbs", limits.read_bytes / 1e9}, {"fp32_tflops", limits.f32 / 1e12}}},
-                                {"rows", report.rows},
-                                {"elements", report.elements}}
-             .dump(1)
-      << "\n";
+  const nlohmann::ordered_json json = {
+      {"device", backend->info().device},
+      {"driver", OperatingSystem()},
+      {"cores", all_cores->info().parallelism},
+      {"commit", kCommit},
+      {"command", command},
+      {"date", Date()},
+      {"limits", {{"read_gbs", limits.read_bytes / 1e9}, {"fp32_tflops", limits.f32 / 1e12}}},
+      {"rows", report.rows},
+      {"elements", report.elements}};
+  WriteReport(options.json_path, json);
 }
 
 }  // namespace
@@ -347,12 +336,10 @@ int main(int argc, char** argv) {
   app.add_option("--json", options.json_path, "write the results to this file too");
   CLI11_PARSE(app, argc, argv);
 
-  std::string command = "maxsim_bench_cpu";
-  for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
   const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   maxsim::bench::Report report(maxsim::bench::MeasureCpuLimits(std::max(threads, 1)));
   maxsim::bench::BenchScores(options, report);
   if (options.shapes.empty()) maxsim::bench::BenchElements(options, report);
-  if (!options.json_path.empty()) maxsim::bench::WriteJson(options, command, report);
+  if (!options.json_path.empty()) maxsim::bench::WriteJson(options, maxsim::bench::CommandLine(argc, argv), report);
   return 0;
 }

@@ -6,10 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,6 +17,7 @@
 #include "bench/kernels/gpu_limits.h"
 #include "bench/kernels/gpu_shapes.h"
 #include "bench/kernels/gpu_sweep.h"
+#include "bench/program.h"
 #include "kernels/plan/score_tile.h"
 #include "maxsim_version.h"
 
@@ -40,7 +39,7 @@ struct Options {
   int repetitions = 15;
   SweepOptions sweep;
 
-  // As DeviceLimits::tiles.
+  // Returns the tilings that may be chosen, as bits of DeviceLimits::tiles.
   uint32_t TileMask() const {
     uint32_t mask = 0;
     for (const ScoreTile tile : kAllScoreTiles) {
@@ -58,7 +57,7 @@ struct Options {
   }
 };
 
-// The kernel driver's version, as its module shows it; else the CUDA version that the driver supports.
+// Returns the kernel driver's version where its module shows it, else the CUDA version that the driver supports.
 std::string DriverVersion() {
   std::ifstream version("/proc/driver/nvidia/version");
   std::string word;
@@ -68,15 +67,6 @@ std::string DriverVersion() {
   int number = 0;
   cudaDriverGetVersion(&number);
   return "CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
-
-std::string Date() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%d", &utc);
-  return text;
 }
 
 Json ToJson(const GpuLimits& limits) {
@@ -166,7 +156,7 @@ void Print(const Sweep& sweep) {
 }
 
 // Writes the offsets and lists of ragged shapes, for programs that time the same inputs: SHAPE.offsets (int64) and
-// SHAPE.lists (uint32, one list after the other), ':' being '_'.
+// SHAPE.lists (uint32, one list after the other), where SHAPE has '_' for ':'.
 absl::Status WriteInputs(const std::filesystem::path& folder, const GpuCase& shape) {
   if (shape.select_k > 0 || (shape.list_size == 0 && shape.min_document_tokens == shape.max_document_tokens)) {
     return absl::OkStatus();
@@ -188,7 +178,8 @@ absl::Status WriteInputs(const std::filesystem::path& folder, const GpuCase& sha
   return status;
 }
 
-// The named shapes. A shape that fails is reported, and the others run all the same, as long as the device answers.
+// Runs the named shapes. A shape that fails is reported, and the others run nevertheless, as long as the device
+// answers.
 absl::Status RunCases(cuda::CudaBackend& backend, const std::vector<GpuCase>& cases, const Options& options,
                       const GpuLimits& limits, CacheFlush& flush, Json& report) {
   RunOptions run;
@@ -270,12 +261,8 @@ absl::Status Run(Options options, const std::string& command) {
       for (const std::string& failure : sweep->failures) report["failures"].push_back(failure);
     }
   }
-  // What was measured before the device was lost is worth keeping.
-  if (!options.json_path.empty()) {
-    std::ofstream file(options.json_path);
-    file << report.dump(1) << "\n";
-    if (!file.flush()) return absl::UnavailableError("cannot write " + options.json_path);
-  }
+  // The report is written also where the device was lost, with what was measured before.
+  if (!options.json_path.empty()) WriteReport(options.json_path, report);
   if (status.ok() && !report["failures"].empty()) {
     return absl::InternalError(std::to_string(report["failures"].size()) + " shapes failed");
   }
@@ -322,11 +309,7 @@ int main(int argc, char** argv) {
   app.add_option("--sweep-seconds", options.sweep.seconds, "Time after which no further random shape is begun")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  std::string command = "maxsim_bench_gpu";
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-  if (absl::Status status = maxsim::bench::Run(options, command); !status.ok()) {
-    std::cerr << "maxsim_bench_gpu: " << status << "\n";
-    return 1;
-  }
+  const absl::Status status = maxsim::bench::Run(options, maxsim::bench::CommandLine(argc, argv));
+  if (!status.ok()) maxsim::bench::Fail(status);
   return 0;
 }

@@ -14,8 +14,8 @@ struct Shape {
   std::vector<int64_t> lengths;  // document tokens
 };
 
-// Names are "1x1000x32x300": queries, documents, query tokens, document tokens; "ragged" stands for lengths of mean 121
-// between 1 and 241.
+// Returns the shapes. A name is queries x documents x query tokens x document tokens, "1x1000x32x300"; "ragged" stands
+// for document lengths between 1 and 241 with a mean of 121.
 std::vector<Shape> CpuShapes();
 
 }  // namespace maxsim::bench

@@ -1,16 +1,14 @@
 // maxsim_bench_tiers: times calls over documents in host memory and in files, beside the link's rate.
 //
-// Scans read all of a collection's pages, lists a thousand scattered documents; every score is compared with the same
-// documents in the device's memory, where those fit beside. Times are of whole calls, from queries in host memory to
-// the best hundred there; medians. A row's gbs counts the documents' rows once a call.
+// A scan reads all pages of a collection, and a list a thousand scattered documents. The results of the first two calls
+// are compared with those over the same documents in the device's memory. A time is the median of whole calls, from
+// queries in host memory to the best hundred documents there. "gbs" of a row counts the bytes that came over the link.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "bench/kernels/gpu_limits.h"
+#include "bench/program.h"
 #include "kernels/maxsim.h"
 #include "maxsim_version.h"
 
@@ -28,7 +27,7 @@ constexpr int32_t kDim = 128;
 constexpr int32_t kQueryTokens = 32;
 constexpr int64_t kPageTokens = 1024;
 constexpr int64_t kPassageTokens = 300;
-constexpr size_t kListed = 1000;
+constexpr size_t kListedDocuments = 1000;
 
 struct Options {
   double gigabytes = 4;
@@ -38,17 +37,6 @@ struct Options {
   double zipf = 0;
   std::string json_path;
 };
-
-[[noreturn]] void Fail(const absl::Status& status) {
-  std::fprintf(stderr, "maxsim_bench_tiers: %s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
-template <class T>
-T OrFail(absl::StatusOr<T> value) {
-  if (!value.ok()) Fail(value.status());
-  return *std::move(value);
-}
 
 // Documents of one length, whose rows repeat a random megabyte.
 struct Collection {
@@ -75,7 +63,7 @@ Collection MakeCollection(ScalarType type, int64_t tokens, double bytes) {
     ConvertElements(ScalarType::kF32, values.data(), type, pattern.data(), values.size());
   }
   made.rows.resize(static_cast<size_t>(count * tokens) * row_bytes);
-  // Seventeen elements further each time, so that no two documents are the same.
+  // The pattern is rotated by seventeen elements each time it is copied, so that no two documents are the same.
   const size_t period = pattern.size() - 16;
   for (size_t at = 0; at < made.rows.size(); at += period) {
     std::memcpy(made.rows.data() + at, pattern.data(), std::min(period, made.rows.size() - at));
@@ -91,10 +79,10 @@ Collection MakeCollection(ScalarType type, int64_t tokens, double bytes) {
   return made;
 }
 
-// Ranks of a Zipf distribution, spread over the documents.
-class Picks {
+// Draws lists of documents whose popularity is a Zipf distribution; a random order says which document has which rank.
+class ListSampler {
  public:
-  Picks(int64_t count, double exponent) : order_(static_cast<size_t>(count)) {
+  ListSampler(int64_t count, double exponent) : order_(static_cast<size_t>(count)) {
     for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<uint32_t>(i);
     std::shuffle(order_.begin(), order_.end(), random_);
     double sum = 0;
@@ -107,7 +95,7 @@ class Picks {
     std::uniform_real_distribution<double> uniform(0, cumulated_.back());
     std::vector<uint32_t> list;
     std::vector<bool> taken(order_.size());
-    while (list.size() < std::min(kListed, order_.size())) {
+    while (list.size() < std::min(kListedDocuments, order_.size())) {
       const auto rank = std::lower_bound(cumulated_.begin(), cumulated_.end(), uniform(random_)) - cumulated_.begin();
       const size_t pick = std::min(static_cast<size_t>(rank), order_.size() - 1);
       if (taken[pick]) continue;
@@ -141,7 +129,7 @@ class Bench {
     const Collection collection = MakeCollection(type, tokens, options_.gigabytes * 1e9);
     const auto documents = OrFail(backend_->Load(collection.view, tier, nullptr));
     const auto resident = OrFail(backend_->Load(collection.view, Tier::kDevice, nullptr));
-    Picks picks(collection.view.num_documents, options_.zipf);
+    ListSampler sampler(collection.view.num_documents, options_.zipf);
     std::vector<std::byte> tokens_bytes(query_values_.size() * SizeOf(QueryType(type)));
     ConvertElements(ScalarType::kF32, query_values_.data(), QueryType(type), tokens_bytes.data(), query_values_.size());
     std::vector<Query> queries(static_cast<size_t>(num_queries));
@@ -150,7 +138,7 @@ class Bench {
     int64_t streamed = 0, hits = 0, misses = 0;
     const auto start = Clock::now();
     for (int call = 0; call < 5 || Clock::now() - start < std::chrono::duration<double>(options_.seconds); ++call) {
-      const std::vector<uint32_t> list = lists ? picks.List() : std::vector<uint32_t>();
+      const std::vector<uint32_t> list = lists ? sampler.List() : std::vector<uint32_t>();
       for (size_t q = 0; q < queries.size(); ++q) {
         queries[q].tokens = tokens_bytes.data() + q * kQueryTokens * kDim * SizeOf(QueryType(type));
         queries[q].num_tokens = kQueryTokens;
@@ -177,9 +165,9 @@ class Bench {
     }
     std::sort(seconds.begin(), seconds.end());
     const double median = seconds[seconds.size() / 2];
-    const double bytes =
-        lists ? static_cast<double>(kListed) * static_cast<double>(tokens) * kDim * static_cast<double>(SizeOf(type))
-              : static_cast<double>(collection.rows.size());
+    const double bytes = lists ? static_cast<double>(kListedDocuments) * static_cast<double>(tokens) * kDim *
+                                     static_cast<double>(SizeOf(type))
+                               : static_cast<double>(collection.rows.size());
     const double came = static_cast<double>(streamed) / static_cast<double>(seconds.size()) / median;
     std::printf("%-34s %8.3f ms  %6.1f GB/s asked  %6.1f GB/s over the link (%.3f of %.1f)  hits %.3f\n", name.c_str(),
                 median * 1e3, bytes / median * 1e-9, came * 1e-9, came / link_bytes_, link_bytes_ * 1e-9,
@@ -224,7 +212,7 @@ void RunAll(const Options& options, const std::string& command) {
   }
   bench.Run("disk-scan:f16-pages-1", ScalarType::kF16, kPageTokens, Tier::kDisk, 1, false);
   bench.Run("disk-lists:f16-1000x300", ScalarType::kF16, kPassageTokens, Tier::kDisk, 1, true);
-  if (!options.json_path.empty()) std::ofstream(options.json_path) << bench.Report(command).dump(1) << "\n";
+  if (!options.json_path.empty()) WriteReport(options.json_path, bench.Report(command));
 }
 
 }  // namespace
@@ -242,8 +230,6 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 3.0));
   app.add_option("--json", options.json_path, "write the results to this file too");
   CLI11_PARSE(app, argc, argv);
-  std::string command = "maxsim_bench_tiers";
-  for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
-  maxsim::bench::RunAll(options, command);
+  maxsim::bench::RunAll(options, maxsim::bench::CommandLine(argc, argv));
   return 0;
 }

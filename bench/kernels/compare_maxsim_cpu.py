@@ -21,7 +21,7 @@ PEER = "maxsim-cpu 0.1.0"
 
 
 def shapes():
-    """Name, query tokens and document lengths, as in bench/kernels/bench_shapes.cc."""
+    """Returns name, query tokens and document lengths of each shape of bench/kernels/bench_shapes.cc."""
     ragged = [1 + idx * 97 % 241 for idx in range(1000)]
     return [
         ("1x1000x32x300", 32, [300] * 1000),

@@ -47,16 +47,18 @@ PASSAGES = (8, 512)
 FLUSH_BYTES = 256 << 20
 DOCUMENT_SEED, QUERY_SEED = 11, 1000
 FILL_CHUNK = 1 << 25
-# Relative to the scores' magnitude: far above rounding, far below what a wrong kernel gives.
+# Bound on errors relative to the scores' magnitude: far above rounding, and far below the errors of a wrong kernel.
 TOLERANCE = {"f16": 1e-3, "bf16": 1e-3, "i8": 2e-2}
-# Why a method has no figure: beyond --seconds-per-method; likewise, and the process had to be ended; --seconds are over.
+# Reasons why a method has no figure: it took longer than --seconds-per-method; it did so and its process had to be
+# ended; --seconds were over.
 OUT_OF_TIME, STUCK, NO_TIME_LEFT = "out of time", "out of time, and stuck", "no time left"
-# Until the process that times is up, and beyond --seconds-per-method until it is taken as stuck.
+# Seconds that the process that times may take to start, and seconds beyond --seconds-per-method after which it is
+# taken as stuck.
 START_SECONDS, GRACE_SECONDS = 90, 4
 
 
 class OutOfTime(BaseException):
-    """Not an Exception: the peers catch those."""
+    """Is no Exception, since the peers catch those."""
 
 
 @contextlib.contextmanager
@@ -74,7 +76,7 @@ def time_limit(seconds):
 
 
 def parse_shape(name):
-    """What bench/kernels/gpu_shapes.h says about a name: None for one that is no shape."""
+    """Returns what bench/kernels/gpu_shapes.h says of a name, or None for a name that is no shape."""
     selection = re.fullmatch(r"topk:(\d+)k(\d+)", name)
     if selection:
         return {"kind": "topk", "scores": int(selection[1]), "k": int(selection[2])}
@@ -104,7 +106,7 @@ def add_timing(row, label, timing):
 
 
 def tell_rows(report, sweep_rows):
-    """The rows that peers are timed on: all that were asked for, and some of a sweep's, from its first to its last."""
+    """Returns the rows that peers are timed on: all that were asked for, and some from all over a sweep."""
     rows = [row for row in report.get("rows", []) if row["storage"] != "f32"]
     sweep = report.get("sweep", {}).get("rows", [])
     count = min(sweep_rows, len(sweep))
@@ -112,7 +114,7 @@ def tell_rows(report, sweep_rows):
 
 
 class Inputs:
-    """A row's queries and documents on the device, as maxsim_bench_gpu makes them; without `fill` only their shapes."""
+    """A row's queries and documents on the device, with maxsim_bench_gpu's values; without `fill` only shapes."""
 
     def __init__(self, torch, row, folder, fill):
         self.torch, self.fill = torch, fill
@@ -147,7 +149,7 @@ class Inputs:
         return self.torch.from_numpy(numpy.fromfile(path, dtype=dtype).astype(numpy.int64))
 
     def values(self, seed, count, scale, dtype):
-        """FillRandom of kernels/cuda/testing/random_fill.cu."""
+        """Does what FillRandom of kernels/cuda/testing/random_fill.cu does."""
         torch = self.torch
         values = torch.empty(count, dtype=dtype, device="cuda")
         for begin in range(0, count if self.fill else 0, FILL_CHUNK):
@@ -158,14 +160,14 @@ class Inputs:
 
     @property
     def documents(self):
-        """[documents, tokens, columns]; only where all have the same length."""
+        """Returns the documents as [documents, tokens, columns], where all have the same length."""
         return self.rows.reshape(self.shape["documents"], self.max_tokens, self.dim)
 
     def candidates(self, query):
         return self.lists[query] if self.lists is not None else range(self.shape["documents"])
 
     def largest_error(self, scores):
-        """Of a few scores, relative to their magnitude. `scores` is what a method returns."""
+        """Returns the largest error of a few scores, relative to their magnitude. `scores` is what a method returns."""
         torch = self.torch
         if self.kind == "topk":
             return 0.0
@@ -191,7 +193,7 @@ def signed(value):
 
 
 def mix(x):
-    """SplitMix64's finaliser on a tensor of int64, whose shifts are arithmetic."""
+    """Applies SplitMix64's finaliser to a tensor of int64, whose shifts are arithmetic."""
     x = x + signed(0x9E3779B97F4A7C15)
     x = (x ^ (x >> 30 & (1 << 34) - 1)) * signed(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> 27 & (1 << 37) - 1)) * signed(0x94D049BB133111EB)
@@ -213,7 +215,7 @@ class Peers:
         self.torch_name = f"torch.topk {torch.__version__.split('+')[0]}"
 
     def methods(self, inputs):
-        """(peer, method, a function that prepares and returns the call to time) for all that can do the row."""
+        """Returns (peer, method, a function that makes the timed call) of every method that can do the row."""
         if inputs.kind == "topk":
             k = inputs.shape["k"]
             return [(self.torch_name, "topk", lambda: lambda: inputs.scores.topk(k))]
@@ -241,22 +243,22 @@ class Peers:
         ]
 
     def boundaries(self, inputs):
-        """Of queries and of documents, as the packed interfaces want them."""
+        """Returns the bounds of queries and of documents that the packed interfaces take."""
         torch = self.torch
-        of_queries = torch.arange(inputs.num_queries + 1, device="cuda") * inputs.query_tokens
-        return of_queries.int(), inputs.offsets.int().cuda()
+        query_bounds = torch.arange(inputs.num_queries + 1, device="cuda") * inputs.query_tokens
+        return query_bounds.int(), inputs.offsets.int().cuda()
 
     def ragged(self, inputs):
         queries, rows, longest = inputs.queries, inputs.rows, inputs.max_tokens
-        of_queries, of_documents = self.boundaries(inputs)
+        query_bounds, document_bounds = self.boundaries(inputs)
         packed_queries = queries.reshape(-1, inputs.dim)
 
         def one_by_one():
-            return [self.flash.flash_maxsim_packed(query, rows, of_documents, longest) for query in queries]
+            return [self.flash.flash_maxsim_packed(query, rows, document_bounds, longest) for query in queries]
 
         def together():
             return self.lik.maxsim_varlen(
-                packed_queries, rows, of_queries, of_documents, inputs.query_tokens, longest
+                packed_queries, rows, query_bounds, document_bounds, inputs.query_tokens, longest
             )
 
         return [
@@ -267,7 +269,7 @@ class Peers:
     def by_list(self, inputs):
         torch = self.torch
         queries, rows, lists = inputs.queries, inputs.rows, inputs.lists
-        of_queries, of_documents = self.boundaries(inputs)
+        query_bounds, document_bounds = self.boundaries(inputs)
         first = inputs.offsets[lists].int().cuda()
         lengths = (inputs.offsets[lists + 1] - inputs.offsets[lists]).int().cuda()
         longest = int(lengths.max())
@@ -285,8 +287,8 @@ class Peers:
             return self.pairs.score_pairs_packed(
                 packed_queries,
                 rows,
-                of_queries,
-                of_documents,
+                query_bounds,
+                document_bounds,
                 pair_query,
                 pair_document,
                 max_seqlen_q=inputs.query_tokens,
@@ -329,12 +331,12 @@ class Peers:
         return list({id(kernel): kernel for kernel in kernels}.values())
 
     def keep_part_of_tuning(self, part, parts):
-        """Leaves every tuned kernel only its choices part, part + parts, .."""
+        """Leaves every tuned kernel only its choices part, part + parts and so on."""
         for kernel in self.tuned_kernels():
             kernel.configs = kernel.configs[part::parts]
 
     def tune_for(self, milliseconds):
-        """Has every tuning choice called for that long, where Triton takes 125 ms."""
+        """Has every tuning choice timed for that long in place of Triton's 125 ms."""
         from triton.testing import do_bench
 
         for kernel in self.tuned_kernels():
@@ -343,7 +345,7 @@ class Peers:
 
 
 class Timer:
-    """Medians of CUDA events, the cache flushed before every call."""
+    """Times by medians of CUDA events, with the cache flushed before every call."""
 
     def __init__(self, torch):
         self.torch = torch
@@ -356,7 +358,7 @@ class Timer:
         times = sorted(self.times(call, count))
         return times[len(times) // 2]
 
-    # Nothing waits in between, so that the device always has the flush before it when the host starts the call.
+    # Nothing waits between flush and call, so that the device still flushes when the host starts the call.
     def times(self, call, count):
         torch = self.torch
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
@@ -369,7 +371,7 @@ class Timer:
         return [begin.elapsed_time(end) for begin, end in events]
 
     def graph(self, call):
-        """A function that replays the call; None where it cannot be captured."""
+        """Returns a function that replays the call, or None where it cannot be captured."""
         torch = self.torch
         try:
             stream = torch.cuda.Stream()
@@ -406,7 +408,7 @@ def time_method(timer, inputs, prepare, budget_s, timing, so_far):
 
 
 def given_up(rows, row, peer, method):
-    """The name of a row that asks for no more of the method, which had no time for it; None where there is none."""
+    """Returns the name of a row that asks for no more of the method, which had no time for it, or None."""
     shape, dim = parse_shape(row["shape"]), row["d"]
     if shape["kind"] == "topk":
         return None
@@ -420,7 +422,7 @@ def given_up(rows, row, peer, method):
 
 
 def time_method_of(torch, timer, inputs, prepare, options, tell_timing):
-    """One method's figures and, where it failed, why. `tell_timing` is given those that are there before the last."""
+    """Returns one method's figures and why it failed, if it did. `tell_timing` is called with figures as they come."""
     timing = {"eager_ms": None, "graph_ms": None}
     try:
         with time_limit(options.seconds_per_method), torch.no_grad():
@@ -439,7 +441,7 @@ def tell(message):
 
 
 def time_from(options):
-    """The process that times, from a row on.
+    """Runs in the process that times, from a row on.
 
     Says in a line of JSON what it runs on, {"software": ..}; what it begins, {"row": 3, "peer": .., "method": ..}; again,
     with "so_far", when it has some of the figures; and with "timing", when it has them. A row's methods that --json has
@@ -448,7 +450,7 @@ def time_from(options):
     import torch
     import triton
 
-    # The peers' kernels are tuned for this GPU here, and for no other.
+    # The peers' kernels are tuned for this GPU only.
     peers, timer = Peers(torch), Timer(torch)
     tell({"software": {"torch": torch.__version__, "triton": triton.__version__}})
     with open(options.json, encoding="utf-8") as file:
@@ -489,7 +491,7 @@ class Timing:
         command += ["--seconds-per-method", str(options.seconds_per_method)]
         if options.sweep_tuning_ms is not None:
             command += ["--sweep-tuning-ms", str(options.sweep_tuning_ms)]
-        # A group of its own: compilers that it started end with it.
+        # The process has a group of its own, so that compilers which it started end with it.
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.messages = queue.Queue()
         self.software = None  # once it is up
@@ -512,7 +514,7 @@ def end_group(process):
 
 
 def follow(timing, rows, seconds_per_method, deadline, take):
-    """Gives `take` every figure. Returns what was begun last and why it ended there: "" means behind the last row."""
+    """Calls `take` with every figure. Returns what was begun last and why it ended there: "" after the last row."""
     begun = None
     while time.monotonic() < deadline:
         patience = START_SECONDS if begun is None else seconds_per_method + GRACE_SECONDS
@@ -532,7 +534,7 @@ def follow(timing, rows, seconds_per_method, deadline, take):
 
 
 def time_all(report, rows, options):
-    """Times the peers on `rows`, which have no figures of theirs. False where no process that does so comes up."""
+    """Times the peers on `rows`, which have no figures of theirs yet. Returns False where no process starts."""
     deadline = time.monotonic() + options.seconds
     print(f"{'shape':<40} {'peer':<36} {'eager ms':>9} {'graph ms':>9}", flush=True)
 
@@ -586,7 +588,7 @@ def own_command(options):
 
 
 def compile_part(options):
-    """One of the processes that compile: calls everything once with a part of the tuning choices."""
+    """Runs in one of the processes that compile: calls everything once with a part of the tuning choices."""
     import torch
 
     part, parts = map(int, options.compile_part.split("/"))
@@ -594,14 +596,14 @@ def compile_part(options):
     peers.keep_part_of_tuning(part, parts)
     with open(options.json, encoding="utf-8") as file:
         goals, sweep = tell_rows(json.load(file), options.sweep_rows)
-    # Long queries last: some kernels are unrolled over them, and one choice of those can take a compiler minutes.
+    # Long queries come last: some kernels are unrolled over them, and one of their choices can take a compiler minutes.
     for row in goals + sorted(sweep, key=lambda row: parse_shape(row["shape"])["query_tokens"]):
         if row["storage"] == "-":
             continue
         with contextlib.suppress(Exception):
             inputs = Inputs(torch, row, options.inputs, fill=False)
             for _, _, prepare in peers.methods(inputs):
-                # A choice that does not fit the device fails here as it does when tuning.
+                # A choice that does not fit the device fails here as it does in tuning.
                 with contextlib.suppress(Exception), torch.no_grad():
                     prepare()()
                     torch.cuda.synchronize()
@@ -635,7 +637,7 @@ def compile_all(options):
 
 
 def run_bench(options):
-    """The exit status, and whether what it measured, which may be some of it, is in the place of --json."""
+    """Returns the exit status, and whether the figures, which may be some of all, are in the file of --json."""
     fresh = options.json + ".bench"
     command = [options.bench, "--json", fresh, "--inputs", options.inputs, *options.bench_args]
     command += ["--shapes", options.shapes]
@@ -658,7 +660,7 @@ def save(report, path):
 
 
 def shown(arguments):
-    """The command without folders."""
+    """Returns the command line without folders."""
     return shlex.join(["compare_peers.py"] + [os.path.basename(a.rstrip("/")) if "/" in a else a for a in arguments])
 
 

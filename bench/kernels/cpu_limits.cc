@@ -16,9 +16,9 @@
 namespace maxsim::bench {
 namespace {
 
-constexpr size_t kWords = size_t{64} << 20;  // of 8 bytes, all threads together
+constexpr size_t kWords = size_t{64} << 20;  // words of 8 bytes that all threads read together
 constexpr int kRepetitions = 5;
-constexpr int kSums = 12;  // chains that hide an addition's latency
+constexpr int kSums = 12;  // independent sums, which hide the latency of an addition
 constexpr int kIterations = 4000000;
 
 std::atomic<uint64_t> sink;
@@ -29,8 +29,8 @@ double LimitNow(int threads) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Seconds of the best run of `work` on every thread: CPU time of a single one, wall time of several, as the
-// benchmark's.
+// Returns the seconds of the best run of `work` on every thread: CPU time of a single thread, wall time of several, as
+// in the benchmark.
 double BestOfThreads(int threads, const std::function<void(int)>& work) {
   double best = 1e300;
   for (int run = 0; run < kRepetitions; ++run) {

@@ -1,14 +1,14 @@
-// What the processor can do at most, measured: the floors that the benchmark puts beside its times.
+// Measures the most that the processor can do, from which the benchmark computes the least possible time of a shape.
 #pragma once
 
 namespace maxsim::bench {
 
 struct CpuLimits {
-  double read_bytes = 0;  // a second: memory far larger than the caches, read by all threads
-  double f32 = 0;         // fused multiply-adds in the widest vectors there are, two operations each; 0: not known
+  double read_bytes = 0;  // bytes a second that all threads read from memory far larger than the caches
+  double f32 = 0;         // operations a second of fused multiply-adds, two each, in the widest vectors; 0: not known
 };
 
-// Measures `threads` threads together; 1 or more. Takes about half a second and 512 MiB.
+// Measures `threads` >= 1 threads together. Takes about half a second and 512 MiB.
 CpuLimits MeasureCpuLimits(int threads);
 
 }  // namespace maxsim::bench

@@ -27,10 +27,10 @@ constexpr int32_t kTopK = 100;
 constexpr size_t kSamples = 12;
 constexpr double kTolerance = 1e-5;
 
-// Documents of one query to be checked: some of its best, then some at random, as many as the budget allows.
+// The documents of one query that are checked: some of its best, then some at random, as many as the budget allows.
 struct Sample {
   std::vector<uint32_t> ordinals;
-  size_t num_best = 0;  // the first ones, in rank order
+  size_t num_best = 0;  // how many of `ordinals` are the query's best, which come first in rank order
 };
 
 Sample DrawSample(const GpuData& data, const Query& query, const std::vector<Scored>& results, double products) {
@@ -50,8 +50,9 @@ Sample DrawSample(const GpuData& data, const Query& query, const std::vector<Sco
   return sample;
 }
 
-// ReferenceScores, by parts of the query: it takes a thread a document, and a long query against a long document would
-// keep one busy for seconds. Scores and magnitudes are sums over query tokens.
+// Computes ReferenceScores by parts of the query: a single call computes a document's score on one thread, which a long
+// query and a long document would keep busy for seconds. Scores and magnitudes are sums over query tokens, so that
+// those of the parts can be added.
 std::vector<ReferenceScore> ReferenceByParts(const DocumentsView& documents, const Query& query) {
   constexpr int32_t kParts = 16;
   const int32_t tokens = std::max((query.num_tokens + kParts - 1) / kParts, 8);
@@ -65,16 +66,17 @@ std::vector<ReferenceScore> ReferenceByParts(const DocumentsView& documents, con
   }
   std::vector<ReferenceScore> scores(static_cast<size_t>(documents.num_documents));
   for (auto& part : parts) {
-    const std::vector<ReferenceScore> of_part = part.get();
+    const std::vector<ReferenceScore> part_scores = part.get();
     for (size_t n = 0; n < scores.size(); ++n) {
-      scores[n].score += of_part[n].score;
-      scores[n].magnitude += of_part[n].magnitude;
+      scores[n].score += part_scores[n].score;
+      scores[n].magnitude += part_scores[n].magnitude;
     }
   }
   return scores;
 }
 
-// Sampled scores of the first and the last query, against FP64 on the rows that the device holds.
+// Compares sampled scores of the first and the last query with FP64 on the rows that the device holds. Returns the
+// largest error.
 absl::StatusOr<double> CheckSamples(cuda::CudaExecutor& executor, const GpuData& data,
                                     const std::vector<std::vector<Scored>>& results, double products) {
   const std::string& name = data.shape.name;
@@ -111,10 +113,10 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What a call has to read and to multiply.
+// The bytes that a call has to read, and the operations of its products.
 struct Work {
-  double bytes = 0;       // each list's documents
-  double bytes_once = 0;  // each document that any list names
+  double bytes = 0;       // of every list's documents
+  double bytes_once = 0;  // of every document that any list names
   double operations = 0;
 };
 
@@ -142,7 +144,8 @@ Work WorkOf(const GpuData& data) {
   return work;
 }
 
-// Room for this case, but no less than a server has for candidates: it decides how calls are cut.
+// Returns options with room for this case, but no less than a server has for candidates, since that room decides how
+// calls are cut.
 ExecutorOptions OptionsFor(const GpuCase& shape) {
   ExecutorOptions options;
   options.max_queries = std::max(shape.num_queries, 1);
@@ -155,7 +158,7 @@ ExecutorOptions OptionsFor(const GpuCase& shape) {
   return options;
 }
 
-// Seconds of whole calls, host memory to host memory.
+// Returns the median seconds of whole calls, from host memory to host memory.
 absl::StatusOr<double> TimeCalls(cuda::CudaExecutor& executor, const GpuData& data, CacheFlush& flush, int repetitions,
                                  std::vector<std::vector<Scored>>& results) {
   std::vector<double> seconds;
@@ -168,7 +171,7 @@ absl::StatusOr<double> TimeCalls(cuda::CudaExecutor& executor, const GpuData& da
   return Median(seconds);
 }
 
-// Median seconds from `start`, which enqueues work on the stream, until all of it is seen to be done.
+// Returns the median seconds from `start`, which enqueues work on the CUDA stream, until all of it is seen to be done.
 template <class Start>
 absl::StatusOr<double> TimeStarts(cudaStream_t stream, CacheFlush& flush, int repetitions, Start start) {
   std::vector<double> seconds;
@@ -186,7 +189,7 @@ absl::StatusOr<double> TimeStarts(cudaStream_t stream, CacheFlush& flush, int re
   return Median(seconds);
 }
 
-// The kernels of the executor's last call, started one by one and as a graph.
+// Times the kernels of the executor's last call, launched one by one and as a graph.
 absl::Status TimeGraph(cuda::CudaExecutor& executor, const GpuData& data, CacheFlush& flush, int repetitions,
                        GpuRow& row) {
   const auto launch = [&] { return executor.StartAgain(*data.documents); };
@@ -226,9 +229,9 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   std::vector<std::vector<Scored>> results(data.queries.size());
   std::vector<double> score, select;
   executor->tuning().stage_events = true;
-  for (int run = -2; run < options.repetitions; ++run) {  // two warm up
-    // On the call's own stream, without waiting: what the host does before its first launch, and the launches, happen
-    // while the device still flushes, as in a graph's replay.
+  for (int run = -2; run < options.repetitions; ++run) {  // two runs warm up
+    // The flush is enqueued on the call's own CUDA stream, and nothing waits for it: the host's work before the first
+    // launch, and the launches, happen while the device still flushes, as in a graph's replay.
     MAXSIM_RETURN_IF_ERROR(flush.Enqueue(executor->stream()));
     MAXSIM_RETURN_IF_ERROR(executor->TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
     if (run == -2) {

@@ -1,4 +1,4 @@
-// One run of one of the GPU benchmark's shapes.
+// Runs one of the GPU benchmark's shapes.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +14,45 @@
 namespace maxsim::bench {
 
 struct RunOptions {
-  uint32_t tiles = ~uint32_t{0};  // that the plan may choose (DeviceLimits::tiles)
-  bool join_lists = true;         // where that saves time
-  bool order_candidates = true;   // the same
-  int32_t teams = -1;             // of the stream kernel's thread blocks, as StreamTuning has it
-  int repetitions = 15;           // timed calls; their median counts
-  bool whole_calls = true;        // time calls from host memory to host memory too
+  uint32_t tiles = ~uint32_t{0};  // tilings that the plan may choose (DeviceLimits::tiles)
+  bool join_lists = true;         // join lists where that saves time
+  bool order_candidates = true;   // order candidates where that saves time
+  int32_t teams = -1;             // StreamTuning::teams
+  int repetitions = 15;           // timed calls, whose median counts
+  bool whole_calls = true;        // also time calls from host memory to host memory
   double check_products = 2e9;    // products that the FP64 reference may take; at least one document is checked
 };
 
-// Times are medians, the cache flushed before every call.
+// What a run has measured. Times are medians, and the cache is flushed before every call.
 struct GpuRow {
   GpuCase shape;
   std::string plan;
   std::string tile;
-  double seconds = 0;         // scoring on the device; of a selection, that
-  double select_seconds = 0;  // top 100 of each query, on the device
+  double seconds = 0;         // scoring on the device, or the selection of a selection's case
+  double select_seconds = 0;  // selecting the top 100 of each query on the device
   double call_seconds = 0;    // the whole call
-  // How long a call without copies (else 0) takes on the device, from the first launch until the end is seen: as
-  // launches one by one and as one graph.
+  // The time of a call without copies from its first launch until its end is seen, by single launches and by one graph.
+  // Both are 0 for a call with copies.
   double launches_seconds = 0;
   double graph_seconds = 0;
-  // The larger of bytes over the read limit and operations over the multiply limit. A document that several lists name
-  // counts for each of them in the first, and once in the second.
+  // Both are the larger of bytes over the read limit and operations over the multiply limit. The bytes of a document
+  // that several lists name count for each list in limit_seconds, and once in limit_once_seconds.
   double limit_seconds = 0;
   double limit_once_seconds = 0;
-  bool memory_bound = false;  // which of the two the first is
+  bool memory_bound = false;  // whether limit_seconds is that of the bytes
   double bytes_per_second = 0;
   double operations_per_second = 0;
-  double largest_error = 0;  // of sampled scores, against FP64, relative to their magnitude
+  double largest_error = 0;  // error of sampled scores against FP64, relative to their magnitude
 };
 
-// Makes the data on the device, checks sampled scores against FP64 (INTERNAL where one is off by more than 1e-5, or has
-// other bits in a list of its own), then times. The status of the backend where it refuses the type.
+// Makes the data on the device, checks sampled scores against FP64, then times. Returns INTERNAL where a score is off
+// by more than 1e-5 of its magnitude or has other bits in a list of the sampled documents, and the backend's status
+// where the backend refuses the storage type.
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
                                   CacheFlush& flush, const RunOptions& options);
 
-// Selection alone, of scores that lie in device memory; INTERNAL where it is not what the host selects.
+// Times the selection alone, of scores that lie in device memory. Returns INTERNAL where the host selects other
+// results.
 absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
                                      CacheFlush& flush, const RunOptions& options);
 

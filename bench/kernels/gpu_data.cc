@@ -18,7 +18,8 @@ namespace {
 
 constexpr uint64_t kRotationSeed = 20;
 
-// Random elements of -kMaxInt8 .. kMaxInt8, at least `count`: made once and shared by all cases.
+// Returns at least `count` random elements of -kMaxInt8 .. kMaxInt8, which all cases share. They are valid until a call
+// with a larger `count`. Not thread-safe.
 const int8_t* RandomInt8(size_t count) {
   static std::vector<int8_t> elements;
   size_t begin = elements.size();
@@ -34,10 +35,10 @@ const int8_t* RandomInt8(size_t count) {
   return elements.data();
 }
 
-// Quantised documents come in by the front door: how they lie in device memory is the backend's business.
+// Loads INT8 documents through the backend's interface, so that nothing here depends on how they lie in device memory.
 absl::Status LoadInt8(cuda::CudaBackend& backend, GpuData& data) {
   const GpuCase& shape = data.shape;
-  // Elements have a root mean square of 73.
+  // The root mean square of the elements is 73, so that this scale gives rows a norm near 1.
   const float scale = 1 / (73 * std::sqrt(static_cast<float>(shape.dim)));
   for (int64_t n = 0; n < shape.num_documents; ++n) {
     data.scales.push_back(scale * (0.75f + 0.5f * static_cast<float>(n % 97) / 97));
@@ -80,7 +81,7 @@ absl::Status MakeDocuments(cuda::CudaBackend& backend, GpuData& data, float scal
 }  // namespace
 
 absl::StatusOr<GpuData> MakeGpuData(cuda::CudaBackend& backend, const GpuCase& shape, int32_t top_k) {
-  // The device's rows are padded; those made here are not.
+  // Documents are made in device memory without the row padding that other widths need.
   if (shape.dim % kRowAlignColumns != 0) {
     return absl::InvalidArgumentError("the benchmark's widths are multiples of 8 columns");
   }

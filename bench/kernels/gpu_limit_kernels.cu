@@ -27,9 +27,9 @@ __global__ void __launch_bounds__(kReadThreads) Read(const uint4* memory, size_t
 }
 
 constexpr int kMultiplyThreads = 256;
-constexpr int kChains = 8;  // independent sums of a warp
+constexpr int kSums = 8;  // independent sums of a warp
 
-// m16n8k32 on signed bytes.
+// Adds the products of an m16n8k32 tile of signed bytes.
 __device__ __forceinline__ void MultiplyAddInt8(int (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};\n"
@@ -39,15 +39,15 @@ __device__ __forceinline__ void MultiplyAddInt8(int (&sums)[4], const uint32_t (
 
 template <ScalarType kType, class Sum = float>
 __global__ void __launch_bounds__(kMultiplyThreads) Multiply(int iterations, float* sink) {
-  Sum sums[kChains][4] = {};
-  // Values that differ by lane: multiplying zeros draws less power and runs faster than data does.
+  Sum sums[kSums][4] = {};
+  // The values differ by lane, since multiplying zeros draws less power and runs faster than multiplying data.
   const uint32_t seed = 0x2c003555u ^ (threadIdx.x * 0x00210043u);
   const uint32_t a[4] = {seed, seed ^ 0x01230456u, seed ^ 0x07650321u, seed ^ 0x02460135u};
   const uint32_t b0 = seed ^ 0x03170264u, b1 = seed ^ 0x05730421u;
 #pragma unroll 1
   for (int i = 0; i < iterations; ++i) {
 #pragma unroll
-    for (int c = 0; c < kChains; ++c) {
+    for (int c = 0; c < kSums; ++c) {
       if constexpr (kType == ScalarType::kF32) {
 #pragma unroll
         for (int n = 0; n < 4; ++n) sums[c][n] = __fmaf_rn(__uint_as_float(a[n]), __uint_as_float(b0), sums[c][n]);
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kMultiplyThreads) Multiply(int iterations, flo
     }
   }
   Sum total = 0;
-  for (int c = 0; c < kChains; ++c) total += sums[c][0] + sums[c][1] + sums[c][2] + sums[c][3];
+  for (int c = 0; c < kSums; ++c) total += sums[c][0] + sums[c][1] + sums[c][2] + sums[c][3];
   if (total == static_cast<Sum>(12345)) *sink = static_cast<float>(total);
 }
 
@@ -88,19 +88,19 @@ cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double*
   switch (type) {
     case ScalarType::kF16:
       Multiply<ScalarType::kF16><<<grid, kMultiplyThreads, 0, stream>>>(iterations, sink);
-      *operations = warps * iterations * kChains * (2.0 * 16 * 8 * 16);
+      *operations = warps * iterations * kSums * (2.0 * 16 * 8 * 16);
       return cudaGetLastError();
     case ScalarType::kBF16:
       Multiply<ScalarType::kBF16><<<grid, kMultiplyThreads, 0, stream>>>(iterations, sink);
-      *operations = warps * iterations * kChains * (2.0 * 16 * 8 * 16);
+      *operations = warps * iterations * kSums * (2.0 * 16 * 8 * 16);
       return cudaGetLastError();
     case ScalarType::kF32:
       Multiply<ScalarType::kF32><<<grid, kMultiplyThreads, 0, stream>>>(iterations, sink);
-      *operations = warps * iterations * kChains * (2.0 * 4 * 32);
+      *operations = warps * iterations * kSums * (2.0 * 4 * 32);
       return cudaGetLastError();
     case ScalarType::kI8:
       Multiply<ScalarType::kI8, int><<<grid, kMultiplyThreads, 0, stream>>>(iterations, sink);
-      *operations = warps * iterations * kChains * (2.0 * 16 * 8 * 32);
+      *operations = warps * iterations * kSums * (2.0 * 16 * 8 * 32);
       return cudaGetLastError();
   }
   return cudaErrorInvalidValue;

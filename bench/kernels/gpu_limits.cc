@@ -21,7 +21,7 @@ constexpr int kLimitRepetitions = 9;
 constexpr int kMultiplyIterations = 20000;
 constexpr int kWgmmaIterations = 1500;
 
-// Median seconds of a launch, after one that warms up.
+// Returns the median seconds of a launch, after one launch that warms up.
 template <class Launch>
 absl::StatusOr<double> MedianSeconds(cudaStream_t stream, Launch launch) {
   cuda::Event begin, end;
@@ -41,7 +41,7 @@ absl::StatusOr<double> MedianSeconds(cudaStream_t stream, Launch launch) {
   return seconds[kLimitRepetitions / 2];
 }
 
-// Reading, and the copy from the host.
+// Measures reading device memory and copying from the host.
 absl::Status MeasureMemory(cudaStream_t stream, float* sink, GpuLimits& limits) {
   cuda::DeviceBuffer memory;
   cuda::PinnedBuffer host;

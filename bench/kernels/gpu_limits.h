@@ -1,4 +1,4 @@
-// What the device can do at most, measured: the floors that the benchmark puts beside its times.
+// Measures the most that the device can do, from which the benchmark computes the least possible time of a shape.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,17 +10,18 @@
 
 namespace maxsim::bench {
 
-// Rates a second; an operation is a product or a sum. Operands are random: zeros draw less power and run faster.
+// Rates a second. An operation is a product or a sum. Operands are random, since zeros draw less power and run faster.
 struct GpuLimits {
   double read_bytes = 0;    // plain 16-byte loads of memory far larger than the cache
-  double upload_bytes = 0;  // pinned host memory to the device, in large pieces
+  double upload_bytes = 0;  // copies from pinned host memory to the device, of 256 MiB each
   double f32 = 0;           // fused multiply-adds
-  // mma.sync from registers, and Hopper's wgmma with one operand in shared memory (0 on other devices).
+  // Operations of mma.sync from registers, and of Hopper's wgmma with one operand in shared memory (0 on other
+  // devices).
   double f16_mma = 0, f16_wgmma = 0;
   double bf16_mma = 0, bf16_wgmma = 0;
   double i8_mma = 0, i8_wgmma = 0;
 
-  // The faster way to multiply a storage type.
+  // Returns the operations of the faster way to multiply a storage type.
   double Operations(ScalarType type) const {
     switch (type) {
       case ScalarType::kF32:
@@ -36,20 +37,20 @@ struct GpuLimits {
   }
 };
 
-// Takes about 4 GiB of device memory, 256 MiB of pinned host memory and 0.5 s. Uses the current device.
+// Measures the current device. Takes about 4 GiB of device memory, 256 MiB of pinned host memory and 0.5 s.
 absl::StatusOr<GpuLimits> MeasureGpuLimits();
 
-// Reads 256 MiB that nothing else uses, so that the cache holds nothing of the last run. Nothing is written: lines that
-// wait to be written back would slow the next kernel down.
+// Reads 256 MiB that nothing else uses, so that the cache holds nothing of the last run. It writes nothing, since cache
+// lines that wait to be written back would slow the next kernel down.
 class CacheFlush {
  public:
   static absl::StatusOr<CacheFlush> Create();
   CacheFlush(CacheFlush&& other) noexcept;
   ~CacheFlush();
-  // Starts the reading on a stream: what is started there next finds the cache flushed, and its launches are hidden
-  // behind the 60 us that this takes.
+  // Enqueues the reading on a CUDA stream. The work that is enqueued there next finds the cache flushed, and its
+  // launches are hidden behind the 60 us that the reading takes.
   absl::Status Enqueue(cudaStream_t stream);
-  // Reads, and waits for the end.
+  // Reads, and returns when that is done.
   absl::Status Run();
 
  private:

@@ -19,14 +19,14 @@ namespace {
 
 constexpr int32_t kPassageMin = 8;
 constexpr int32_t kPassageMax = 512;
-// Mean and deviation of the logarithm of a passage's length.
+// The mean and the standard deviation of the logarithm of a passage's length.
 constexpr double kPassageMean = 4.6;
 constexpr double kPassageDeviation = 0.62;
 
 constexpr double kMaxRandomElements = 0x1p29;
 constexpr double kMaxRandomOperations = 8e12;
 
-// SplitMix64 (Steele, Lea & Flood 2014): the same numbers with every standard library.
+// SplitMix64 (Steele, Lea & Flood 2014), which gives the same numbers with every standard library.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -37,15 +37,15 @@ class Random {
     bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
     return bits ^ (bits >> 31);
   }
-  // In (0, 1).
+  // Returns a number in (0, 1).
   double Uniform() { return (static_cast<double>(Next() >> 12) + 0.5) * 0x1p-52; }
-  // In [0, bound): a remainder's bias is far below what anybody could measure here.
+  // Returns a number in [0, bound). It is a remainder, whose bias is far too small to be measured here.
   uint64_t Below(uint64_t bound) { return Next() % bound; }
   double Normal() {
     const double radius = std::sqrt(-2 * std::log(Uniform()));
     return radius * std::cos(2 * std::numbers::pi * Uniform());
   }
-  // In low .. high, every logarithm equally likely.
+  // Returns a number in low .. high whose logarithm is spread evenly.
   int64_t LogUniform(int64_t low, int64_t high) {
     const double from = std::log(static_cast<double>(low)), to = std::log(static_cast<double>(high) + 1);
     return std::clamp(static_cast<int64_t>(std::exp(from + (to - from) * Uniform())), low, high);
@@ -68,7 +68,7 @@ void UsePassages(GpuCase& shape) {
   shape.max_document_tokens = kPassageMax;
 }
 
-// Number in 1 .. limit.
+// Reads a number in 1 .. limit. Returns false when `text` is none.
 template <class T>
 bool ReadNumber(absl::string_view text, int64_t limit, T& target) {
   int64_t value = 0;
@@ -96,7 +96,8 @@ bool ReadSelection(absl::string_view text, GpuCase& shape) {
          ReadNumber(parts[1], kMaxTopK, shape.select_k);
 }
 
-// "32x1000of100000", and what else the name says.
+// Reads the part of a name that says how many documents there are and, for lists, how many each list has: "1000" or
+// "1000of100000". Returns false when `text` is none.
 bool ReadDocuments(absl::string_view text, bool lists, GpuCase& shape) {
   if (!lists) return ReadNumber(text, kMaxShardDocuments, shape.num_documents);
   const std::vector<absl::string_view> parts = absl::StrSplit(text, "of");

@@ -1,7 +1,7 @@
-// The shapes that the GPU benchmark runs, by name, and the ragged lengths and candidate lists that go with them: pure,
-// and the same on every machine.
+// The shapes that the GPU benchmark runs, by name, and their ragged lengths and candidate lists. All functions are pure
+// and have the same results on every machine.
 //
-// Names, with all numbers in decimal:
+// These are the names, with all numbers in decimal:
 //
 //   1x1000x32x300                 queries x documents x query tokens x document tokens, every pair scored
 //   shard:32x100000               queries x documents, of passage lengths (log-normal, 8 to 512, mean near 121)
@@ -29,40 +29,41 @@ struct GpuCase {
   int32_t dim = 128;
   int32_t num_queries = 1;
   int32_t query_tokens = 32;
-  int64_t num_documents = 0;  // of a selection: scores
+  int64_t num_documents = 0;  // documents; in a selection's case, scores
   int32_t min_document_tokens = 0;
   int32_t max_document_tokens = 0;
-  bool passages = false;  // lengths as passages of text have, within the two above
+  bool passages = false;  // lengths are log-normal, as those of text passages are, within the two bounds
   int64_t list_size = 0;  // candidates of each query; 0: every document
   int32_t select_k = 0;   // above 0: selection alone, no documents
 
-  // Document tokens expected, all documents together.
+  // Returns the expected number of tokens of all documents together.
   double ExpectedTokens() const;
 };
 
-// INVALID_ARGUMENT, with the name, for what the grammar above or the limits of a call do not allow.
+// Returns the shape that a name describes, or INVALID_ARGUMENT, with the name, for a name that the grammar above or the
+// limits of a call do not allow.
 absl::StatusOr<GpuCase> ParseGpuCase(absl::string_view name);
 
-// The shapes of the goals (docs/performance/kernels.md), and those with the others of the comparison: bf16, INT8 and
-// every width.
+// GoalCases returns the shapes of the goals (docs/performance/kernels.md). AllCases returns those and the other shapes
+// of the comparison: bf16, INT8 and every width.
 std::vector<GpuCase> GoalCases();
 std::vector<GpuCase> AllCases();
 
-// What a user asks for: `names` are "goals", "all" or names of shapes. A shape that AllCases holds comes in the storage
-// types and widths that it has there, unless `types` or `dims` say otherwise; any other in f16 and 128 columns. No case
-// comes twice.
+// Returns the cases that a user asks for: `names` are "goals", "all" or names of shapes. A shape that AllCases holds
+// comes in the storage types and widths that it has there, unless `types` or `dims` say otherwise; any other in f16 and
+// 128 columns. No case comes twice.
 absl::StatusOr<std::vector<GpuCase>> SelectCases(absl::Span<const std::string> names,
                                                  absl::Span<const ScalarType> types, absl::Span<const int32_t> dims);
 
-// `count` shapes drawn from `seed`: 1 to 64 queries of 4 to 2,048 tokens; 10 to 20,000 documents of 4 to 4,096; 48, 64,
-// 96, 128, 256 or 768 columns; f16 or i8; lists or whole sets. Sizes are drawn by their logarithm. Shapes of more than
-// 2^29 elements or 8e12 operations are drawn again.
+// Returns `count` shapes drawn from `seed`: 1 to 64 queries of 4 to 2,048 tokens; 10 to 20,000 documents of 4 to 4,096;
+// 48, 64, 96, 128, 256 or 768 columns; f16 or i8; lists or whole sets. Sizes are drawn by their logarithm. Shapes of
+// more than 2^29 elements or 8e12 operations are drawn again.
 std::vector<GpuCase> RandomCases(int count, uint64_t seed);
 
-// Where each document's tokens begin: [num_documents + 1].
+// Returns where each document's tokens begin: [num_documents + 1].
 std::vector<int64_t> OffsetsOf(const GpuCase& shape);
 
-// Each query's candidates, distinct and in no order; empty lists where the case has none.
+// Returns each query's candidates, distinct and in no order. The lists are empty where the case has none.
 std::vector<std::vector<uint32_t>> ListsOf(const GpuCase& shape);
 
 }  // namespace maxsim::bench

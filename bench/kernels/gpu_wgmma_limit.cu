@@ -1,5 +1,5 @@
-// The rate of Hopper's wgmma and nothing else: two warpgroups a multiprocessor, as the scoring kernels have them, a
-// from registers, b from shared memory, two sets of sums.
+// A kernel that reaches the rate of Hopper's wgmma and does nothing else. It has two warpgroups a multiprocessor, as
+// the scoring kernels have, takes operand a from registers and b from shared memory, and adds into two sets of sums.
 #include "bench/kernels/gpu_limit_kernels.h"
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 
@@ -8,13 +8,13 @@ namespace {
 
 constexpr int kWgmmaThreads = 256;
 constexpr int kTokens = 128;
-constexpr int kTileWords = kTokens * 32;  // rows of 128 bytes, swizzled
+constexpr int kTileWords = kTokens * 32;  // 32-bit words; rows of 128 bytes, swizzled
 constexpr int kTiles = 2;
 constexpr int kSets = 2;
-constexpr int kStepsOfTile = 4;  // of 32 bytes
+constexpr int kStepsPerTile = 4;  // k-steps of 32 bytes
 constexpr int kSums = kTokens / 2;
 
-// Keeps the sums in their registers here: ptxas would otherwise move them while wgmma runs, and wait for that.
+// Keeps the sums in their registers at this place. Otherwise ptxas would move them while wgmma runs, and wait for that.
 __device__ __forceinline__ void Hold(float (&sums)[kSums]) {
 #pragma unroll
   for (int n = 0; n < kSums; ++n) asm volatile("" : "+f"(sums[n])::"memory");
@@ -24,7 +24,8 @@ __device__ __forceinline__ void Hold(int (&sums)[kSums]) {
   for (int n = 0; n < kSums; ++n) asm volatile("" : "+r"(sums[n])::"memory");
 }
 
-// Random bits as they may stand in data: any bytes, or 16-bit numbers of magnitude 0.5 to 1 with random mantissas.
+// Returns random bits that data may have: any bytes for I8, else two numbers of magnitude 0.5 to 1 with random
+// mantissas.
 template <ScalarType kType>
 __device__ __forceinline__ uint32_t Operand(uint32_t index) {
   uint32_t bits = index * 0x9e3779b9u;
@@ -39,13 +40,13 @@ template <ScalarType kType, class Sum>
 __global__ void __launch_bounds__(kWgmmaThreads, 1) MultiplyByWarpgroup(int iterations, float* sink) {
   __shared__ alignas(1024) uint32_t tiles[kTiles * kTileWords];
   for (int i = threadIdx.x; i < kTiles * kTileWords; i += kWgmmaThreads) tiles[i] = Operand<kType>(i);
-  uint32_t a[kTiles * kStepsOfTile][4];
+  uint32_t a[kTiles * kStepsPerTile][4];
 #pragma unroll
-  for (int s = 0; s < kTiles * kStepsOfTile; ++s) {
+  for (int s = 0; s < kTiles * kStepsPerTile; ++s) {
 #pragma unroll
     for (int n = 0; n < 4; ++n) a[s][n] = Operand<kType>((threadIdx.x * 64 + s * 4 + n) ^ 0x5a5a0000u);
   }
-  // What ordinary stores wrote, wgmma reads.
+  // The fence lets wgmma read what ordinary stores wrote.
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   const uint64_t b = cuda::sm90::DescribeOperand(static_cast<uint32_t>(__cvta_generic_to_shared(tiles)));
@@ -58,9 +59,9 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) MultiplyByWarpgroup(int iter
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
 #pragma unroll
-      for (int s = 0; s < kTiles * kStepsOfTile; ++s) {
+      for (int s = 0; s < kTiles * kStepsPerTile; ++s) {
         cuda::sm90::MultiplyAdd<kType>(sums[set], a[s],
-                                       b + s / kStepsOfTile * (kTileWords * 4 / 16) + s % kStepsOfTile * 2, true);
+                                       b + s / kStepsPerTile * (kTileWords * 4 / 16) + s % kStepsPerTile * 2, true);
       }
     }
     cuda::sm90::CommitGroup();
@@ -78,8 +79,8 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) MultiplyByWarpgroup(int iter
 
 cudaError_t LaunchWgmma(ScalarType type, int iterations, int num_sms, float* sink, double* operations,
                         cudaStream_t stream) {
-  const double step = 2.0 * 64 * kTokens * (type == ScalarType::kI8 ? 32 : 16);
-  *operations = step * kTiles * kStepsOfTile * kSets * (kWgmmaThreads / 128.0) * num_sms * iterations;
+  const double step_operations = 2.0 * 64 * kTokens * (type == ScalarType::kI8 ? 32 : 16);
+  *operations = step_operations * kTiles * kStepsPerTile * kSets * (kWgmmaThreads / 128.0) * num_sms * iterations;
   switch (type) {
     case ScalarType::kF16:
       MultiplyByWarpgroup<ScalarType::kF16, float><<<num_sms, kWgmmaThreads, 0, stream>>>(iterations, sink);

@@ -1,20 +1,20 @@
-// The yardsticks: MaxSim as anyone would write it first.
+// The plain loops that the CPU backend is compared with: MaxSim as anyone would write it first.
 #pragma once
 
 #include <cstdint>
 
 namespace maxsim::bench {
 
-// scores[n] = sum_i max_j <query_i, document_n,j>, FP32 throughout. Documents are ragged: offsets has num_documents + 1
-// elements.
+// Computes scores[n] = sum_i max_j <query_i, document_n,j> in FP32. Documents are ragged: `offsets` has num_documents +
+// 1 elements.
 using PlainLoop = void (*)(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                            int64_t num_documents, int64_t dim, float* scores);
 
-// Compiled with -O3, as the rest of the build.
+// The plain loop, compiled with -O3 as the rest of the build is.
 void PlainLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                      int64_t num_documents, int64_t dim, float* scores);
 
-// The lines of PlainLoopScores compiled with -O3 -ffast-math -mavx2 -mfma: the compiler may reorder the sum and use
+// The loop of PlainLoopScores, compiled with -O3 -ffast-math -mavx2 -mfma: the compiler may reorder the sum and use
 // vectors. Needs a processor with AVX2.
 void FastMathLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                         int64_t num_documents, int64_t dim, float* scores);

@@ -1,5 +1,5 @@
-// The lines of both yardsticks. Uses nothing of another header, so that a file with AVX2 flags leaves no code behind
-// that others may be linked with.
+// The loop of both functions of plain_loop.h. It uses nothing of another header, so that a file with AVX2 flags leaves
+// no code behind that other files may be linked with.
 #pragma once
 
 #include <cstdint>

@@ -39,8 +39,8 @@ selection alone.
 
 LIMIT, RATE, TIME, PEER, PEER_8, PEER_ANY = "x limit", "rate", "ms", "peer", "8-bit peer", "peer in any precision"
 
-# (shape, storage, columns): bounds. Upper ones of LIMIT and TIME; lower ones of RATE (TFLOP/s, TOP/s) and of the peers
-# (how many times as fast).
+# The bounds of (shape, storage, columns). LIMIT and TIME have upper bounds; RATE (TFLOP/s, TOP/s) and the peers (how
+# many times as fast) have lower ones.
 GOALS = {
     ("1x1000x32x300", "f16", 128): {LIMIT: 1.40, PEER: 1.1},
     ("1x10000x32x300", "f16", 128): {LIMIT: 1.04},
@@ -69,13 +69,13 @@ SWEEP_SHARE, SWEEP_WORST = 0.9, 2.5
 SWEEP_LIMITS = {"read_gbs", "fp16_tflops", "int8_tops"}
 
 TOP_KEYS = {"device", "driver", "commit", "command", "date", "limits", "rows"}
-# A sweep that comes from another run has all of these; one of this run has none.
+# A sweep of another run has all of these members; one of this run has none.
 RUN_KEYS = {"commit", "command", "date", "limits"}
 ROW_KEYS = {"shape", "storage", "d", "ours_ms", "limit_ms", "tflops", "gbs", "max_rel_error", "peers"}
 
 
 def problems(report):
-    """What the JSON lacks, as text."""
+    """Returns what the JSON lacks, as text."""
     found = [f"no {key!r}" for key in sorted(TOP_KEYS - report.keys())]
     found += [f"limits: {key} is {value!r}" for key, value in report.get("limits", {}).items() if not is_number(value)]
     run = RUN_KEYS & report.get("sweep", {}).keys()
@@ -107,13 +107,13 @@ def row_key(row):
 
 
 def best_peer(*rows):
-    """(ms, name) of the fastest peer of these rows; None where there is none."""
+    """Returns (ms, name) of the fastest peer of these rows, or None where there is none."""
     times = [(ms, name) for row in rows for name, ms in row["peers"].items() if ms is not None]
     return min(times, default=None)
 
 
 def measured(row, bound, rows):
-    """What the goal's bound is compared with, or None."""
+    """Returns the value that the goal's bound is compared with, or None."""
     if bound == LIMIT:
         return row["ours_ms"] / row["limit_ms"]
     if bound == RATE:
@@ -142,7 +142,7 @@ def describe(bound, limit, storage):
 
 
 def verdict(row, rows):
-    """The goal and whether it is met, as two cells."""
+    """Returns the goal and whether it is met, as two cells."""
     goal = GOALS.get(row_key(row))
     if goal is None:
         return "", ""
@@ -152,7 +152,7 @@ def verdict(row, rows):
         if value is None:
             unknown = True
         elif not is_met(bound, limit, value):
-            # With so many digits that it does not read like the goal.
+            # The value has so many digits that it does not read like the goal.
             ratio = f"{value:.2f} x" if round(value, 2) != limit else f"{value:.3f} x"
             failures.append({TIME: f"{value:.4f} ms", RATE: f"{value:,.0f}"}.get(bound, ratio))
     text = ", ".join(describe(bound, limit, row["storage"]) for bound, limit in goal.items())
@@ -249,7 +249,7 @@ def markdown(report, plot):
     return "\n".join(lines)
 
 
-# The plot: for every row, time over limit on a logarithmic axis, ours and the best peer; below, the sweep.
+# The plot shows time over limit of every row on a logarithmic axis, ours and the best peer's, and the sweep below.
 WIDTH, LEFT, RIGHT, ROW_HEIGHT, TOP = 900, 270, 60, 22, 50
 OURS, OTHERS, GRID, TEXT = "#1f6feb", "#9aa4b2", "#d0d7de", "#24292f"
 SWEEP_HEIGHT = 260
@@ -338,7 +338,7 @@ def svg(report):
 
 
 def with_table(existing, table):
-    """The Markdown file with a new table; a file that has no marks gets them at its end."""
+    """Returns the Markdown text with a new table; a text that has no marks gets them at its end."""
     begin, end = existing.find(BEGIN), existing.find(END)
     if begin < 0 or end < begin:
         return existing + ("\n" if existing else "") + BEGIN + "\n" + table + "\n" + END

@@ -1,15 +1,14 @@
-// maxsim_bench_engine: times batches of one query inside the engine, without gRPC: from a query and candidates in host
-// memory to its best documents there, on a collection of maxsim-shard's.
+// maxsim_bench_engine: times batches of one job inside the engine, without gRPC, from queries and candidates in host
+// memory to the best documents there, on a collection that maxsim-shard has made.
 //
-// Every call has candidates of its own, drawn at random before the clock starts. The times are of Lane::Execute, as a
-// batch without mates is scored; "executor" is what the backend's call took of that, "device" what that spent there.
+// Every call has candidates of its own, drawn at random before the clock starts. The times are of Lane::Execute for a
+// batch of one job. "executor" is the part of it that the backend's call takes, and "device" the part of that which the
+// device takes.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/program.h"
 #include "kernels/maxsim.h"
 #include "maxsim_version.h"
 #include "server/engine/engine.h"
@@ -39,17 +39,6 @@ struct Options {
 using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-[[noreturn]] void Fail(const absl::Status& status) {
-  std::fprintf(stderr, "maxsim_bench_engine: %s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
-template <class T>
-T OrFail(absl::StatusOr<T> value) {
-  if (!value.ok()) Fail(value.status());
-  return *std::move(value);
-}
 
 std::unique_ptr<Backend> MakeBackend() {
   auto cuda = CreateCudaBackend({});
@@ -105,7 +94,7 @@ class TimedBackend final : public Backend {
   }
   absl::Status Health() const override { return backend_->Health(); }
 
-  // Returns what TopK calls took since it was called last.
+  // Returns the seconds that TopK calls have taken since TakeSeconds was called last.
   double TakeSeconds() { return std::exchange(seconds_, 0.0); }
 
  private:
@@ -113,7 +102,7 @@ class TimedBackend final : public Backend {
   double seconds_ = 0;
 };
 
-// Makes jobs that each have queries and candidates of their own.
+// Makes jobs that each have queries and candidates of their own. `options` must outlive it.
 class Jobs {
  public:
   Jobs(const Options& options, std::shared_ptr<const store::Collection> collection)
@@ -195,17 +184,11 @@ void Run(const Options& options, const std::string& command) {
       options.case_name.c_str(), p50, p99, executor_p50, device_p50, options.calls, options.queries,
       static_cast<long long>(options.candidates), backend.info().device.c_str());
   if (options.json_path.empty()) return;
-  std::ofstream(options.json_path) << nlohmann::ordered_json{{"case", options.case_name},
-                                                             {"command", command},
-                                                             {"commit", kCommit},
-                                                             {"device", backend.info().device},
-                                                             {"calls", options.calls},
-                                                             {"p50_us", p50},
-                                                             {"p99_us", p99},
-                                                             {"executor_p50_us", executor_p50},
-                                                             {"device_p50_us", device_p50}}
-                                          .dump(1)
-                                   << "\n";
+  const nlohmann::ordered_json report = {
+      {"case", options.case_name},  {"command", command}, {"commit", kCommit}, {"device", backend.info().device},
+      {"calls", options.calls},     {"p50_us", p50},      {"p99_us", p99},     {"executor_p50_us", executor_p50},
+      {"device_p50_us", device_p50}};
+  WriteReport(options.json_path, report);
 }
 
 }  // namespace
@@ -223,8 +206,6 @@ int main(int argc, char** argv) {
   app.add_option("--case", options.case_name, "name in the report");
   app.add_option("--json", options.json_path, "write the results to this file too");
   CLI11_PARSE(app, argc, argv);
-  std::string command = "maxsim_bench_engine";
-  for (int idx = 1; idx < argc; ++idx) command += std::string(" ") + argv[idx];
-  maxsim::bench::Run(options, command);
+  maxsim::bench::Run(options, maxsim::bench::CommandLine(argc, argv));
   return 0;
 }

@@ -1,20 +1,18 @@
-// maxsim_bench_front: times what a request costs on the host before it is queued and after it was scored, one core, by
-// stage: parsing the message, resolving ids, the whole of Translate, building and writing the answer.
+// maxsim_bench_front: times, on one core and by stage, what a request costs on the host before it is queued and after
+// it was scored: parsing the message, resolving ids, the whole of Translate, building and writing the answer.
 //
-// Documents are of unlike lengths, in several shards, and each run of a stage has another request than the one before,
-// so that neither caches nor the processor's guesses know its ids' places, but where a list is the whole collection;
-// where ids are resolved the message itself has just been parsed, as in a server. Stages take turns, and each number is
-// the median of its turns in CPU time of the thread, so that other work on the machine counts as little as possible and
-// equally for all. "ids one by one" is what resolving ids in groups replaced.
+// Documents have unlike lengths and lie in several shards. Each run of a stage has another request than the one before,
+// so that neither caches nor branch prediction know the places of its ids, unless a list is the whole collection. A
+// stage that resolves ids reads a message that has just been parsed, as in a server. Stages take turns, and each number
+// is the median of a stage's turns in CPU time of the thread, so that other work on the machine counts as little as
+// possible and equally for all stages. "ids one by one" is the simple way, with which "ids in groups" is compared.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "bench/program.h"
 #include "collection/build/builder.h"
 #include "collection/build/memory_sources.h"
 #include "google/protobuf/arena.h"
@@ -42,7 +41,7 @@ namespace {
 
 constexpr int32_t kQueryTokens = 32;
 constexpr int64_t kNumShards = 16;
-constexpr size_t kNumRequests = 17;  // a prime, so that each stage comes to have them all
+constexpr size_t kNumRequests = 17;  // a prime, so that every stage meets all of them
 
 struct Options {
   int64_t documents = 1'000'000;
@@ -50,23 +49,18 @@ struct Options {
   std::string json_path;
 };
 
-[[noreturn]] void Fail(const absl::Status& status) {
-  std::fprintf(stderr, "maxsim_bench_front: %s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
 double ThreadSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Says how ids of the collection and of its requests look.
+// The ids of a collection and of its requests.
 enum class Ids { kStrings, kCounted, kClose, kScattered };
 
 int64_t IntId(Ids ids, int64_t document) {
   switch (ids) {
-    case Ids::kClose:  // each value near its neighbour's, in another order than the documents
+    case Ids::kClose:  // neighbours have values that are close, but not in the order of the documents
       return document ^ 5;
     case Ids::kScattered:
       return static_cast<int64_t>(static_cast<uint64_t>(document) * 0x9e3779b97f4a7c15u);
@@ -101,12 +95,9 @@ std::shared_ptr<const store::Collection> MakeCollection(store::CollectionStore* 
   build.storage = ScalarType::kF16;
   const int64_t token_bytes = num_tokens * dim * static_cast<int64_t>(sizeof(uint16_t));
   build.max_shard_bytes = std::max(token_bytes / kNumShards, collection::kMinMaxShardBytes);
-  const auto manifest = collection::BuildCollection(build, catalog, source, nullptr);
-  if (!manifest.ok()) Fail(manifest.status());
-  auto loaded = store->Load("c" + std::to_string(static_cast<int>(ids)) + "-" + std::to_string(num_documents), folder,
-                            store::Residency::kHost);
-  if (!loaded.ok()) Fail(loaded.status());
-  return *std::move(loaded);
+  OrFail(collection::BuildCollection(build, catalog, source, nullptr));
+  return OrFail(store->Load("c" + std::to_string(static_cast<int>(ids)) + "-" + std::to_string(num_documents), folder,
+                            store::Residency::kHost));
 }
 
 v1::RerankRequest MakeRequest(Ids ids, int64_t num_documents, int num_candidates, int32_t dim, uint64_t seed) {
@@ -159,7 +150,7 @@ uint64_t OneByOne(const List& list, const store::Collection& collection) {
   return num_tokens + ordinals.size();
 }
 
-// Returns what the engine would, if the best `top_k` were the first ones.
+// Returns the result that the engine would return if the best `top_k` candidates were the first ones.
 engine::JobResult FakeResult(const engine::Job& job) {
   engine::JobResult result;
   for (const engine::JobQuery& query : job.queries) {
@@ -174,8 +165,8 @@ engine::JobResult FakeResult(const engine::Job& job) {
 
 struct Stage {
   const char* name;
-  std::function<uint64_t()> run;  // returns something that depends on its work
-  bool after_parsing = false;     // it reads the message that has just been parsed, as in a server
+  std::function<uint64_t()> run;  // returns a number that depends on the work, so that none of it is optimised away
+  bool after_parsing = false;     // whether the message is parsed just before, as in a server
   std::vector<double> seconds = {};
 };
 
@@ -185,19 +176,18 @@ class Case {
        std::shared_ptr<const store::Collection> collection)
       : name_(std::move(name)), collection_(std::move(collection)) {
     for (const v1::RerankRequest& request : requests) {
-      auto translated = service::Translate(request, collection_, {});
-      if (!translated.ok()) Fail(translated.status());
+      service::Translated translated = OrFail(service::Translate(request, collection_, {}));
       Request& made = requests_.emplace_back();
       made.message = request;
       made.bytes = request.SerializeAsString();
-      made.result = FakeResult(*translated->job);
-      made.translated = *std::move(translated);
+      made.result = FakeResult(*translated.job);
+      made.translated = std::move(translated);
       made.response = service::BuildResponse(made.translated.answer, made.result);
     }
     AddStages();
   }
 
-  void Run(int turns, nlohmann::json* rows) {
+  void Run(int turns, nlohmann::ordered_json* rows) {
     size_t next = 0;
     for (int turn = 0; turn < turns + 1; ++turn) {
       for (Stage& stage : stages_) {
@@ -207,7 +197,7 @@ class Case {
         }
         const double begin = ThreadSeconds();
         sink_ = sink_ + stage.run();
-        if (turn > 0) stage.seconds.push_back(ThreadSeconds() - begin);  // the first warms up
+        if (turn > 0) stage.seconds.push_back(ThreadSeconds() - begin);  // the first turn warms up
       }
     }
     for (Stage& stage : stages_) {
@@ -269,8 +259,8 @@ class Case {
   const std::string name_;
   const std::shared_ptr<const store::Collection> collection_;
   std::vector<Request> requests_;
-  const Request* current_ = nullptr;         // what the stage that runs works on
-  std::optional<v1::RerankRequest> parsed_;  // current_ as parsed for a stage that is after_parsing
+  const Request* current_ = nullptr;         // the request of the stage that runs
+  std::optional<v1::RerankRequest> parsed_;  // current_, parsed for a stage that is after_parsing
   std::vector<Stage> stages_;
   volatile uint64_t sink_ = 0;
 };
@@ -279,11 +269,10 @@ void Run(const Options& options) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("maxsim_bench_front." + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  auto backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
-  if (!backend.ok()) Fail(backend.status());
-  nlohmann::json rows = nlohmann::json::array();
+  const auto backend = OrFail(CreateCpuBackend({.num_threads = 1, .isa = ""}));
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   {
-    store::CollectionStore store(backend->get(), {.memory_reserve_bytes = 0});
+    store::CollectionStore store(backend.get(), {.memory_reserve_bytes = 0});
     std::map<std::string, std::shared_ptr<const store::Collection>> known;
     struct Kind {
       Ids ids;
@@ -311,8 +300,8 @@ void Run(const Options& options) {
   }
   std::filesystem::remove_all(folder);
   if (options.json_path.empty()) return;
-  std::ofstream file(options.json_path);
-  file << nlohmann::json{{"commit", kCommit}, {"documents", options.documents}, {"rows", rows}}.dump(1) << "\n";
+  const nlohmann::ordered_json report = {{"commit", kCommit}, {"documents", options.documents}, {"rows", rows}};
+  WriteReport(options.json_path, report);
 }
 
 }  // namespace

@@ -1,21 +1,22 @@
-// maxsim_bench_wire: a server whose answers cost nothing, to tell what gRPC takes of a request's way.
+// maxsim_bench_wire: a server whose answers cost nothing, to tell how much of a request's time gRPC takes.
 //
-// The first time that a Rerank comes, it is asked of the server at --target; the answer is kept, and from then on given
-// to every request of the same bytes. Its port is set up as maxsimd's, nothing is parsed, and no thread but gRPC's
-// takes part. The load tester, which sends the same few requests again and again, then measures gRPC, the sockets and
-// itself.
+// When a request comes for the first time, it is forwarded to the server at --target. The answer is kept and given to
+// every request of the same bytes from then on. The port is set up as maxsimd's, nothing is parsed, and gRPC's are the
+// only threads that take part. The load tester, which sends the same few requests again and again, then measures gRPC,
+// the sockets and itself.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "bench/program.h"
 #include "client/options.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -41,28 +42,28 @@ uint64_t HashOf(const grpc::ByteBuffer& message) {
 class Answers {
  public:
   std::optional<grpc::ByteBuffer> Find(uint64_t request) const {
-    const std::shared_lock lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = answers_.find(request);
     if (found == answers_.end()) return std::nullopt;
     return found->second;
   }
 
-  // Keeps the answer without its timings: nothing is scored when it is given again.
+  // Keeps the answer, but not its timings, since nothing is scored when it is given again.
   void Keep(uint64_t request, const grpc::ByteBuffer& answer) {
     v1::RerankResponse parsed;
     if (!rpc::ParseMessage(answer, parsed).ok()) return;
     parsed.clear_timings();
-    const std::unique_lock lock(mutex_);
+    const MutexLock lock(&mutex_);
     answers_.insert_or_assign(request, rpc::ToBuffer(parsed));
   }
 
  private:
-  mutable std::shared_mutex mutex_;
-  absl::flat_hash_map<uint64_t, grpc::ByteBuffer> answers_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  absl::flat_hash_map<uint64_t, grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Answers Rerank calls from Answers, else from the target, whose errors go on to the client and are not kept. Streams
-// are UNIMPLEMENTED.
+// Answers Rerank calls from Answers, or from the target where Answers has none. The target's errors are passed on to
+// the client and are not kept. Streams are UNIMPLEMENTED.
 class Replay final : public rpc::RawReranker {
  public:
   explicit Replay(const std::shared_ptr<grpc::Channel>& channel)
@@ -111,9 +112,9 @@ struct Options {
 };
 
 absl::Status Serve(const Options& options) {
-  client::ClientOptions of_client;
-  of_client.target = options.target;
-  auto channels = client::MakeChannels(of_client);
+  client::ClientOptions client_options;
+  client_options.target = options.target;
+  auto channels = client::MakeChannels(client_options);
   if (!channels.ok()) return channels.status();
   Replay replay(channels->front());
   config::Config config;
@@ -151,9 +152,6 @@ int main(int argc, char** argv) {
   app.add_option("--port-file", options.port_file,
                  "write the port to this file, maxsimd's server.port_file; it is left there");
   CLI11_PARSE(app, argc, argv);
-  if (absl::Status status = maxsim::bench::Serve(options); !status.ok()) {
-    std::fprintf(stderr, "maxsim_bench_wire: %s\n", status.ToString().c_str());
-    return 1;
-  }
+  if (absl::Status status = maxsim::bench::Serve(options); !status.ok()) maxsim::bench::Fail(status);
   return 0;
 }

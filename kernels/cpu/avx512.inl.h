@@ -1,4 +1,4 @@
-// What the AVX-512 instruction sets share: 32 registers of sixteen floats or integers.
+// What the AVX-512 instruction sets share, which have 32 registers of sixteen floats or integers.
 #pragma once
 
 #include <immintrin.h>
@@ -26,14 +26,14 @@ struct Avx512 : Avx512Shape {
   static Sum MulAdd(Step a, Step b, Sum sum) { return _mm512_fmadd_ps(a, b, sum); }
   static Total Finish(Sum sum) { return sum; }
   static Total Add(Total a, Total b) { return _mm512_add_ps(a, b); }
-  // With a full mask: the plain form trips GCC's -Wmaybe-uninitialized (GCC bug 105593).
+  // The full mask takes all lanes; the form without a mask trips GCC's -Wmaybe-uninitialized (GCC bug 105593).
   static Total Max(Total a, Total b) { return _mm512_maskz_max_ps(0xffff, a, b); }
   static Sum Zero() { return _mm512_setzero_ps(); }
   static Total Load(const float* from) { return _mm512_loadu_ps(from); }
   static void Store(float* to, Total value) { _mm512_storeu_ps(to, value); }
 };
 
-// All but the multiplication, and the shape that feeds it.
+// The operations on integers that all AVX-512 instruction sets share. Who derives from it adds MulAdd and a shape.
 struct Avx512Integers {
   using Element = int32_t;
   using Sum = __m512i;
@@ -48,7 +48,7 @@ struct Avx512Integers {
   static Step LoadStep(const uint32_t* steps) { return _mm512_load_si512(steps); }
   static Total Finish(Sum sum) { return sum; }
   static Total Add(Total a, Total b) { return _mm512_add_epi32(a, b); }
-  // With a full mask: as above.
+  // The full mask takes all lanes; the form without a mask trips GCC's -Wmaybe-uninitialized (GCC bug 105593).
   static Total Max(Total a, Total b) { return _mm512_maskz_max_epi32(0xffff, a, b); }
   static Sum Zero() { return _mm512_setzero_si512(); }
   static Total Load(const int32_t* from) { return _mm512_loadu_si512(from); }

@@ -1,5 +1,5 @@
-// Tile shapes of the AVX-512 instruction sets and of AMX. Apart from the instructions, so that a machine without them
-// can run the same tiles in tests (tests/unit/kernels/emulated_isa.h).
+// Tile shapes of the AVX-512 instruction sets and of AMX. They lie apart from the instructions, so that tests can run
+// these tiles on a machine without the instructions (tests/unit/kernels/emulated_isa.h).
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ struct Avx512Shape {
   static constexpr size_t kLanes = 16;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // 16 to 24 of the 32 registers hold sums: enough to hide the latency, and short enough tiles that a document's last
-  // one wastes little.
+  // 16 to 24 of the 32 registers hold sums. So many hide the latency of a multiplication, and tiles stay so short that
+  // the last tile of a document wastes little.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 6 : 8; }
   static constexpr size_t kRowMultiple = 24;
   static constexpr Feed kFeed = {.form = StepForm::kF32, .row_multiple = kRowMultiple};
@@ -29,7 +29,7 @@ struct Avx512VnniShape : Avx512Shape {
   static constexpr Feed kFeed = {.form = StepForm::kUnsignedI8Quads, .row_multiple = kRowMultiple};
 };
 
-// Tiles of AMX: sixteen rows, and sixteen steps of each.
+// An AMX tile has sixteen rows of sixteen steps.
 struct AmxBf16Shape {
   static constexpr Feed kFeed = {
       .form = StepForm::kBf16Pairs, .row_multiple = 16, .step_multiple = 16, .in_place = true};

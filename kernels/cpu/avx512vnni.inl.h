@@ -1,4 +1,5 @@
-// Integer columns by VNNI: four products of unsigned by signed bytes a lane, added without saturation.
+// Multiplies integer columns by VNNI, which adds four products of unsigned by signed bytes in each lane, without
+// saturation.
 #pragma once
 
 #include "kernels/cpu/avx512.inl.h"

@@ -1,4 +1,4 @@
-// Picks an instruction set, owns the threads, describes the machine.
+// The CPU backend picks an instruction set, owns the threads and describes the machine.
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace maxsim {
 namespace cpu {
 namespace {
 
-// The most work that one call of the executor gives each worker: 0.2 s at 128 columns with AVX2, some 0.7 s without
-// vector instructions, and so much that what cutting a call costs does not show.
-constexpr uint64_t kCallWorkOfThread = uint64_t{1} << 26;
+// The token pairs that one call of the executor should have at most for each thread. They take 0.2 s at 128 columns
+// with AVX2 and some 0.7 s without vector instructions, which is so long that the cost of cutting a call does not show.
+constexpr uint64_t kCallWorkPerThread = uint64_t{1} << 26;
 
 class CpuBackend final : public Backend {
  public:
@@ -30,7 +30,7 @@ class CpuBackend final : public Backend {
     info_.device = CpuModelName();
     info_.isa = isa.name;
     info_.parallelism = num_threads;
-    info_.max_call_work = static_cast<uint64_t>(num_threads) * kCallWorkOfThread;
+    info_.max_call_work = static_cast<uint64_t>(num_threads) * kCallWorkPerThread;
     info_.memory_bytes = MemoryBytes();
   }
 

@@ -8,7 +8,8 @@
 
 namespace maxsim::cpu {
 
-// `isa` must be one this machine runs, and must outlive the backend. `num_threads` >= 1.
+// Makes a backend of `num_threads` >= 1 threads. This machine must be able to run `isa`, which must outlive the
+// backend.
 std::unique_ptr<Backend> MakeCpuBackend(const Isa& isa, int num_threads);
 
 }  // namespace maxsim::cpu

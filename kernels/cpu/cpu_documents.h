@@ -1,4 +1,4 @@
-// Documents scored where they lie in host memory.
+// Documents that the CPU backend scores where they lie in host memory.
 #pragma once
 
 #include <memory>

@@ -12,27 +12,28 @@
 namespace maxsim::cpu {
 namespace {
 
-// Query tokens of one stack: beyond this the panels leave the second-level cache and sharing a document's rows gains
-// nothing.
+// The most query tokens of one stack. The panels of more would leave the second-level cache, and sharing a document's
+// rows would gain nothing.
 constexpr size_t kMaxStackLanes = 1024;
 
-// Steps of packed queries at a time: 16 MiB, 128 queries of 256 tokens. A call with more runs in several waves.
+// The most steps that are packed together: 16 MiB, as 128 queries of 256 FP32 tokens of 128 columns have. A call with
+// more is packed and scored in several waves.
 constexpr size_t kMaxWaveSteps = size_t{1} << 22;
 
-// Multiply-adds of one item of work: about 50 us of one core, much more than claiming it costs, and little enough that
-// threads end together.
+// Multiply-adds of one item of work. They take one core about 50 us, which is much more than claiming an item costs,
+// and little enough for all threads to end at about the same time.
 constexpr double kItemWork = 2e6;
 
-// Multiply-adds of integers that take about as long as one of floats, roughly.
+// So many multiply-adds of integers take about as long as one of floats.
 constexpr double kIntegerSpeed = 4;
 
-// Below this a call is done before another thread has woken up.
+// A call of fewer multiply-adds is done before another thread has woken up.
 constexpr double kMinParallelWork = 1e6;
 
-// What merging one selected result is worth in multiply-adds: some nanoseconds.
+// Merging one selected result takes as long as so many multiply-adds: some nanoseconds.
 constexpr double kMergeWork = 50;
 
-// Whether what was made of the documents' memory is to be believed.
+// Returns an error when the documents' memory has changed, so that what was computed from it is not to be believed.
 absl::Status CheckSource(const DocumentsView& view) {
   return view.source == nullptr ? absl::OkStatus() : view.source->Check();
 }
@@ -53,13 +54,13 @@ double MeanTokens(const DocumentsView& view) {
   return static_cast<double>(view.num_tokens()) / static_cast<double>(std::max<int64_t>(view.num_documents, 1));
 }
 
-// The multiply-adds of floats that a candidate is worth.
+// Returns the multiply-adds of floats that take as long as scoring a candidate.
 double CandidateWork(const DocumentsView& view, size_t num_lanes) {
   return MeanTokens(view) * static_cast<double>(num_lanes) * view.dim /
          (view.type == ScalarType::kI8 ? kIntegerSpeed : 1);
 }
 
-// Lets a thread use kernels while it lives.
+// Brackets a thread's use of kernels by their `enter` and `leave`.
 template <typename Similarity>
 class KernelUse {
  public:
@@ -76,13 +77,13 @@ class KernelUse {
   const Kernels<Similarity>& kernels_;
 };
 
-// Below every similarity.
+// Returns a value that is below every similarity.
 template <typename Similarity>
 constexpr Similarity kLowest = std::numeric_limits<Similarity>::lowest();
 template <>
 constexpr float kLowest<float> = -std::numeric_limits<float>::infinity();
 
-// A query's score from its lanes' maxima. `terms` is scratch of as many.
+// Returns a query's score from the maxima of its lanes. `terms` is scratch of query.num_tokens elements.
 float ScoreOf(const QueryStack& /*stack*/, size_t first_lane, const Query& query, float /*scale*/, const float* maxima,
               float* /*terms*/) {
   return SumMaxima(maxima + first_lane, query.weights, static_cast<size_t>(query.num_tokens));
@@ -98,7 +99,7 @@ float ScoreOf(const QueryStack& stack, size_t first_lane, const Query& query, fl
   return SumMaxima(terms, stack.factors.data() + first_lane, num_tokens, scale);
 }
 
-// What Align says of a similarity. + 0 turns -0 into +0, as in SumMaxima.
+// Returns the similarity that Align reports. + 0 turns -0 into +0, as in SumMaxima.
 float SimilarityOf(const QueryStack&, size_t, float /*scale*/, float similarity) { return similarity + 0.0f; }
 
 float SimilarityOf(const QueryStack& stack, size_t lane, float scale, int32_t similarity) {
@@ -110,7 +111,7 @@ float SimilarityOf(const QueryStack& stack, size_t lane, float scale, int32_t si
 uint32_t* StepBuffer::Reserve(size_t num_steps) {
   if (num_steps > capacity_) {
     memory_.reset();
-    capacity_ = 0;  // also when there is no memory for more
+    capacity_ = 0;  // stays 0 when there is no memory for more
     memory_.reset(static_cast<uint32_t*>(::operator new (num_steps * sizeof(uint32_t), std::align_val_t{64})));
     capacity_ = num_steps;
   }
@@ -147,7 +148,8 @@ absl::Status CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
         work(slots_[slot], item);
       }
     } catch (const std::bad_alloc&) {
-      // On a worker it would end the process; on the caller's thread it would leave the pool with a dangling job.
+      // An exception that left `work` would end the process on a worker, and would leave the pool with a dangling job
+      // on the caller's thread.
       out_of_memory.store(true, std::memory_order_relaxed);
       next.store(num_items, std::memory_order_relaxed);
     }
@@ -229,7 +231,7 @@ absl::Status CpuExecutor::MergeSelections(absl::Span<std::vector<Scored>> result
 absl::Status CpuExecutor::ScoreWave(const Shape& shape, absl::Span<const Query> queries,
                                     absl::Span<QueryStack> stacks) {
   uint32_t* const panels = panels_.Reserve(0);
-  std::vector<size_t> first_item(stacks.size() + 1, 0);  // items of stack s: first_item[s] .. first_item[s + 1]
+  std::vector<size_t> first_item(stacks.size() + 1, 0);  // stack s has items first_item[s] .. first_item[s + 1] - 1
   std::vector<size_t> item_candidates(stacks.size());
   double multiply_adds = 0;
   for (size_t idx = 0; idx < stacks.size(); ++idx) {
@@ -281,7 +283,7 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
       const size_t count = BlockRows(shape.feed, shape.in_place, shape.rows_per_block, end_token - token);
       RowBlock block = MakeRowBlock(shape.feed, view.type, RowPointer(view, token), count, view.dim, scratch);
       token += static_cast<int64_t>(count);
-      // The next block is this document's, or the next candidate's first.
+      // The next block is the next one of this document, or the first one of the next candidate.
       int64_t next_token = token;
       int64_t next_end = end_token;
       if (token == end_token && position + 1 < end) {
@@ -297,8 +299,8 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
     for (size_t member = 0; member < stack.query_indices.size(); ++member) {
       const size_t query = stack.query_indices[member];
       const float score = ScoreOf(stack, stack.first_lanes[member], queries[query], scale, maxima, terms);
-      // NaN comes only out of memory that changed, for which the call will fail; until then it would break the order
-      // that selection relies on.
+      // A score is NaN only when the documents' memory has changed. The call will fail for that, but until then a NaN
+      // would break the order that selection relies on.
       slot.selectors[query].Push(
           {std::isnan(score) ? -std::numeric_limits<float>::infinity() : score, static_cast<uint32_t>(position)});
     }
@@ -361,7 +363,7 @@ void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uin
       const auto document_token = static_cast<int32_t>(token - first_token + static_cast<int64_t>(row));
       const Similarity* const row_similarities = similarities + row * num_lanes;
       for (size_t idx = 0; idx < stack.num_tokens; ++idx) {
-        // Strictly greater: of equal tokens the first one stays.
+        // The comparison is strict, so that the first of equal tokens stays.
         if (row_similarities[idx] > best[idx]) {
           best[idx] = row_similarities[idx];
           matches[idx].document_token = document_token;

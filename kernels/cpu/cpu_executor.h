@@ -15,9 +15,10 @@
 
 namespace maxsim::cpu {
 
-// 64-byte aligned memory that grows and is kept. Contents are lost when it grows.
+// Memory, aligned to 64 bytes, that grows and is kept. Its contents are lost when it grows.
 class StepBuffer {
  public:
+  // Returns room for `num_steps` steps, valid until the next call. Throws std::bad_alloc when there is no memory.
   uint32_t* Reserve(size_t num_steps);
   // Reserves elements of another type of 32 bits.
   template <typename T>
@@ -34,14 +35,14 @@ class StepBuffer {
   size_t capacity_ = 0;
 };
 
-// Host memory: packed queries (16 MiB, or one query's where that is more) and some 100 KiB a thread for rows and
-// maxima, all kept between calls. Selection takes up to 16 * top_k bytes (rounded up to a power of two) for each thread
-// and query while a call runs: 64 threads, 64 queries and top_k 10,000 over a large collection come to 1 GiB. Of that,
-// 8 KiB for each thread and query are kept. A call that finds no memory fails with RESOURCE_EXHAUSTED and leaves the
-// executor usable.
+// An executor keeps host memory between calls: packed queries (16 MiB, or one query's where that is more) and some
+// 100 KiB a thread for rows and maxima. Selection takes up to 16 * top_k bytes (rounded up to a power of two) for each
+// thread and query while a call runs: 64 threads, 64 queries and top_k 10,000 over a large collection come to 1 GiB. Of
+// that, 8 KiB for each thread and query are kept. A call that finds no memory fails with RESOURCE_EXHAUSTED and leaves
+// the executor usable.
 class CpuExecutor final : public Executor {
  public:
-  // Both must outlive the executor.
+  // `isa` and `pool` must outlive the executor.
   CpuExecutor(const Isa& isa, ThreadPool& pool);
 
   absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
@@ -54,14 +55,14 @@ class CpuExecutor final : public Executor {
   // What one thread works with.
   struct Slot {
     StepBuffer rows;
-    StepBuffer partial;  // or the similarities of Align
+    StepBuffer partial;  // sums that a kernel keeps between column blocks; in Align the similarities
     StepBuffer maxima;
     StepBuffer terms;                     // a query's maxima as floats
-    std::vector<TopKSelector> selectors;  // one a query of the call
-    bool used = false;                    // selectors are reset for this call
+    std::vector<TopKSelector> selectors;  // [queries of the call]
+    bool used = false;                    // whether the selectors are reset for this call
   };
 
-  // One call's documents in terms of the instruction set.
+  // The documents of one call in terms of the instruction set.
   struct Shape {
     const DocumentsView& view;
     const Feed& feed;
@@ -69,30 +70,30 @@ class CpuExecutor final : public Executor {
     size_t rows_per_block;
     bool in_place;
 
-    // Rows of the largest block, and what scratch is to hold.
+    // Returns the rows of the largest block, for which scratch memory is to have room.
     size_t max_rows() const { return rows_per_block + (in_place ? feed.row_multiple : 0); }
   };
   Shape ShapeOf(const DocumentsView& view) const;
 
-  // The kernels for documents whose similarities are of this type: float, or int32_t for I8.
+  // Returns the kernels for documents of `type`, whose similarities are int32_t for I8 and float for others.
   template <typename Similarity>
   const Kernels<Similarity>& KernelsFor(ScalarType type) const;
 
-  // TopK and Align behind the checks of their arguments. They allocate, so they may throw std::bad_alloc.
+  // These do what TopK and Align do, for arguments that were checked. They allocate, so they may throw std::bad_alloc.
   absl::Status ScoreAndSelect(const DocumentsView& view, absl::Span<const Query> queries,
                               absl::Span<std::vector<Scored>> results);
   absl::Status AlignAll(const DocumentsView& view, const Query& query, absl::Span<const uint32_t> ordinals,
                         absl::Span<TokenMatch> matches);
 
   // Calls work(slot, item) for every item below `num_items`, on several threads where `multiply_adds` in all are worth
-  // it. RESOURCE_EXHAUSTED when an item throws std::bad_alloc, which may leave others undone.
+  // it. Returns RESOURCE_EXHAUSTED when an item throws std::bad_alloc, which may leave others undone.
   absl::Status ForEachItem(size_t num_items, double multiply_adds,
                            absl::FunctionRef<void(Slot& slot, size_t item)> work);
 
-  // Packs and scores a run of stacks.
+  // Packs and scores consecutive stacks whose packed queries fit in the panel buffer together.
   absl::Status ScoreWave(const Shape& shape, absl::Span<const Query> queries, absl::Span<QueryStack> stacks);
 
-  // Makes the slots' selections one for each query.
+  // Merges the slots' selections into one for each query.
   absl::Status MergeSelections(absl::Span<std::vector<Scored>> results);
 
   // Scores candidates `begin` .. `end` of a stack and pushes them to the slot's selectors.
@@ -100,6 +101,7 @@ class CpuExecutor final : public Executor {
   void ScoreCandidates(const Shape& shape, absl::Span<const Query> queries, const QueryStack& stack, size_t begin,
                        size_t end, Slot& slot);
 
+  // Finds the matches of one document; `matches` is [tokens of the stack's query].
   template <typename Similarity>
   void AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot, TokenMatch* matches);
 

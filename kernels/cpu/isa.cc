@@ -11,9 +11,9 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Whether processor and operating system have the tiles of AMX, with I8 and BF16. They are larger than all other
-// registers together, so that Linux wants to be asked before a process uses them; one that does not know the question
-// says no.
+// Returns whether processor and operating system have the tiles of AMX, with I8 and BF16. The tiles are larger than all
+// other registers together, so that Linux requires a process to ask for them before it uses them; a kernel that does
+// not know the request answers with an error.
 bool MayUseAmx() {
   constexpr uint32_t kBf16 = 1u << 22;
   constexpr uint32_t kTile = 1u << 24;
@@ -42,7 +42,7 @@ const std::vector<const Isa*>& AvailableIsas() {
   static const std::vector<const Isa*>* const isas = [] {
     auto* available = new std::vector<const Isa*>;
 #if defined(__x86_64__)
-    // These builtins ask the operating system too, whether it saves the wide registers.
+    // These builtins also ask the operating system whether it saves the wide registers.
     __builtin_cpu_init();
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -1,5 +1,5 @@
-// AMX: BF16 and I8 documents are multiplied in tiles of sixteen by sixteen tokens, where they are stored if rows are
-// whole tiles wide. FP32 and FP16 documents take the FP32 path of AVX-512.
+// AMX multiplies BF16 and I8 documents in tiles of sixteen by sixteen tokens, and reads them where they are stored if
+// rows are whole tiles wide. FP32 and FP16 documents take the FP32 path of AVX-512.
 #include "kernels/cpu/avx512.inl.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernel.inl.h"
@@ -8,7 +8,7 @@
 namespace maxsim::cpu {
 namespace {
 
-// As LDTILECFG reads it.
+// The operand of LDTILECFG.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -20,7 +20,7 @@ static_assert(sizeof(TileConfig) == 64);
 
 constexpr TileConfig kTileConfig;
 
-// The instructions by their names: GCC 12's intrinsics do not say that a load reads memory.
+// The instructions are written as assembler, since GCC 12's intrinsics do not say that a load reads memory.
 struct Amx {
   static void Configure() { asm volatile("ldtilecfg %0" : : "m"(kTileConfig)); }
   static void Release() { asm volatile("tilerelease"); }
@@ -46,8 +46,9 @@ struct AmxI8 : Amx, AmxI8Shape {
   }
 };
 
-// A tile's even columns are added one after the other, and its odd ones; then the two, and then that to the sum. Every
-// step rounds to nearest even; inputs and results below 2^-126 count as zero.
+// The instruction adds the products of a tile's even columns one after the other, and those of its odd columns; then it
+// adds the two sums, and their sum to the accumulator. Every addition rounds to nearest even; inputs and results below
+// 2^-126 count as zero.
 struct AmxBf16 : Amx, AmxBf16Shape {
   using Vector = Avx512;
   template <int kSums, int kRows, int kQueries>

@@ -1,4 +1,4 @@
-// AVX2 with FMA: 16 registers of eight floats.
+// AVX2 with FMA, which has 16 registers of eight floats.
 #include <immintrin.h>
 
 #include "kernels/cpu/isa.h"
@@ -18,7 +18,8 @@ struct Avx2 {
   static constexpr size_t kLanes = 8;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // Twelve sums leave four registers for the operands; two FMAs a cycle with four cycles of latency need eight.
+  // Twelve sums leave four of the 16 registers for the operands. At least eight are needed, since a processor begins
+  // two FMAs a cycle and each takes four cycles.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 3 : vectors == 3 ? 4 : 6; }
 
   static Step Broadcast(const char* step) {
@@ -36,8 +37,9 @@ struct Avx2 {
   static void Store(float* to, Total value) { _mm256_storeu_ps(to, value); }
 };
 
-// Integer columns in 16 bits: VPMADDWD adds two products exactly. VPMADDUBSW takes bytes, but its 16-bit sums have to
-// be widened by a second multiplication, and signs moved by a third instruction: no fewer in all.
+// Integer columns are widened to 16 bits, of which VPMADDWD adds two products exactly. VPMADDUBSW takes bytes, but its
+// 16-bit sums have to be widened by a second multiplication, and signs moved by a third instruction, so that it needs
+// as many instructions.
 struct Avx2I16 {
   using Element = int32_t;
   using Sum = __m256i;

@@ -1,4 +1,4 @@
-// AVX-512 as the first processors had it: F and BW.
+// AVX-512 with the extensions that its first servers had: F and BW.
 #include "kernels/cpu/avx512.inl.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernel.inl.h"

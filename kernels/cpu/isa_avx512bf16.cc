@@ -19,7 +19,7 @@ struct Avx512Bf16 : Avx512 {
     return _mm512_set1_epi32(value);
   }
   static Step LoadStep(const uint32_t* steps) { return _mm512_load_si512(steps); }
-  // Products are exact, sums round to nearest even; inputs and results below 2^-126 count as zero.
+  // Products are exact and sums round to nearest even; inputs and results below 2^-126 count as zero.
   static Sum MulAdd(Step a, Step b, Sum sum) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }

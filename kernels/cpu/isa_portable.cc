@@ -1,4 +1,5 @@
-// Vectors of four floats through the compiler's own vector types: SSE2 on x86-64, NEON on AArch64.
+// The portable instruction set: the compiler's own vector types of four floats, which become SSE2 on x86-64 and NEON on
+// AArch64.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernel.inl.h"
 
@@ -39,8 +40,8 @@ struct Portable {
   static void Store(float* to, Total value) { __builtin_memcpy(to, &value, sizeof(value)); }
 };
 
-// Integer columns as floats, the multiplication that every machine has. A block's sum is at most 512 x 127^2, below
-// 2^24, so that no addition rounds.
+// Integer columns are multiplied as floats, since every machine can do that. The sum of a column block is at most 512 x
+// 127^2, below 2^24, so that no addition rounds.
 struct PortableIntegers : Portable {
   typedef int32_t Total __attribute__((vector_size(16)));
   using Element = int32_t;

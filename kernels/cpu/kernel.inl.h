@@ -2,16 +2,16 @@
 //
 // `V` describes the instruction set and the kind of columns:
 //   Element                   float, or int32_t
-//   Sum, Step, Total          vector of sums of a block; vector of steps; vector of similarities, which Finish makes of
-//                             sums (the same type wherever a block's sums are similarities)
-//   kFeed                     what it is to be fed with
+//   Sum, Step, Total          vector of sums of a column block; vector of steps; vector of similarities, which Finish
+//                             makes of sums (Sum itself wherever a column block's sums are similarities)
+//   kFeed                     the form in which rows and panels come
 //   kLanes                    elements of a Sum
-//   kPanelVectors             widest panel
+//   kPanelVectors             vectors of the widest panel
 //   kBlockSteps               steps added up before they join the sum of the earlier blocks
 //   Rows(vectors)             height of the register tile for a panel of that many vectors
 //   Broadcast(const char*)    one step of a document row (any alignment) in every lane
 //   LoadStep(const uint32_t*) one step of kLanes query tokens
-//   MulAdd(Step, Step, Sum)   of a query's and a document's step
+//   MulAdd(Step, Step, Sum)   the sum plus the products of a query's and a document's step
 //   Zero(), Finish(Sum), Add(Total, Total), Max(Total, Total), Load(const Element*), Store(Element*, Total)
 // It must be a type of an unnamed namespace, so that code compiled with one file's flags can never be linked into
 // another's; for the same reason these files use no function or template of another header.
@@ -26,38 +26,39 @@ namespace maxsim::cpu {
 
 inline constexpr size_t kStepBytes = 4;
 
-// Asks for the memory that the next block comes from, a few lines at a time between the steps of this one. It arrives
-// in the second-level cache: one core waiting for memory and multiplying in turn loses a third of its time (1000
-// documents of 512 tokens in FP32).
+// Prefetches the memory that the next row block comes from into the second-level cache, a few cache lines at a time
+// between the steps of this row block. A core that waits for memory and multiplies in turn loses a third of its time
+// (1000 documents of 512 tokens in FP32).
 template <class V>
-struct Ahead {
-  // Steps between two requests. They go out evenly: a burst fills the line buffers, and loads wait behind it.
-  static constexpr size_t kChunkSteps = 16;
+struct Prefetcher {
+  // Steps between two calls of Fetch. Prefetches are spread evenly, because a burst of them fills the line buffers, and
+  // loads wait behind it.
+  static constexpr size_t kFetchSteps = 16;
   static constexpr size_t kLineBytes = 64;
 
-  [[gnu::always_inline]] Ahead(const RowBlock& block, size_t tile_rows)
+  [[gnu::always_inline]] Prefetcher(const RowBlock& block, size_t tile_rows)
       : at(block.next), end(block.next + block.next_bytes) {
     const size_t num_tiles = (block.num_rows + tile_rows - 1) / tile_rows;
-    const size_t num_chunks = num_tiles * ((block.num_steps + kChunkSteps - 1) / kChunkSteps);
+    const size_t num_fetches = num_tiles * ((block.num_steps + kFetchSteps - 1) / kFetchSteps);
     const size_t num_lines = (block.next_bytes + kLineBytes - 1) / kLineBytes;
-    chunk_bytes = (num_lines + num_chunks - 1) / num_chunks * kLineBytes;
+    fetch_bytes = (num_lines + num_fetches - 1) / num_fetches * kLineBytes;
   }
 
   [[gnu::always_inline]] void Fetch() {
-    const char* const stop = static_cast<size_t>(end - at) < chunk_bytes ? end : at + chunk_bytes;
+    const char* const stop = static_cast<size_t>(end - at) < fetch_bytes ? end : at + fetch_bytes;
     for (; at < stop; at += kLineBytes) __builtin_prefetch(at, 0, 2);
     at = stop;
   }
 
   const char* at;
   const char* end;
-  size_t chunk_bytes;
+  size_t fetch_bytes;
 };
 
-// One register tile: kRows document tokens by kVectors vectors of query tokens. Sums start at zero.
+// Multiplies one register tile: kRows document tokens by kVectors vectors of query tokens. Sums start at zero.
 template <class V, int kVectors, int kRows>
 [[gnu::always_inline]] inline void MultiplyTile(const char* rows, size_t row_bytes, const uint32_t* panel,
-                                                size_t num_steps, Ahead<V>& ahead,
+                                                size_t num_steps, Prefetcher<V>& prefetcher,
                                                 typename V::Sum (&sums)[kRows][kVectors]) {
 #pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row) {
@@ -66,11 +67,11 @@ template <class V, int kVectors, int kRows>
   }
   for (size_t step = 0; step < num_steps;) {
     const size_t left = num_steps - step;
-    const size_t stop = left < Ahead<V>::kChunkSteps ? num_steps : step + Ahead<V>::kChunkSteps;
-    ahead.Fetch();
+    const size_t stop = left < Prefetcher<V>::kFetchSteps ? num_steps : step + Prefetcher<V>::kFetchSteps;
+    prefetcher.Fetch();
     for (; step < stop; ++step) {
       if constexpr (kVectors > kRows) {
-        // Fewer rows than vectors: the broadcasts stay in registers, the query steps pass by.
+        // Where rows are fewer than vectors, the rows' steps stay in registers and each query step is loaded once.
         typename V::Step row_steps[kRows];
 #pragma GCC unroll 16
         for (int row = 0; row < kRows; ++row) row_steps[row] = V::Broadcast(rows + row * row_bytes + step * kStepBytes);
@@ -100,16 +101,16 @@ template <class V, int kVectors, int kRows>
   }
 }
 
-// All rows against one panel. Sums of all blocks but the last live in `partial`, `stride` elements from row to row;
-// kKeep leaves the finished similarities there, otherwise they go into `maxima`. `fetches` is whether this panel is the
-// one to ask for the next block's memory.
+// Multiplies all rows of a row block with one panel. The sums of all column blocks but the last are kept in `partial`,
+// `stride` elements from row to row. With kKeep the similarities are left there; otherwise they raise `maxima`. One
+// panel of a row block has `fetches` set: it prefetches the next row block's memory.
 template <class V, int kVectors, bool kKeep>
 void RunPanel(const RowBlock& block, bool fetches, const uint32_t* panel, typename V::Element* partial, size_t stride,
               typename V::Element* maxima) {
   constexpr int kRows = V::Rows(kVectors);
   const size_t row_bytes = block.num_steps * kStepBytes;
-  Ahead<V> ahead(block, kRows);
-  if (!fetches) ahead.at = ahead.end;
+  Prefetcher<V> prefetcher(block, kRows);
+  if (!fetches) prefetcher.at = prefetcher.end;
   for (size_t first = 0; first < block.num_steps; first += V::kBlockSteps) {
     const size_t left = block.num_steps - first;
     const bool last = left <= V::kBlockSteps;
@@ -117,7 +118,7 @@ void RunPanel(const RowBlock& block, bool fetches, const uint32_t* panel, typena
     for (size_t row_idx = 0; row_idx < block.num_rows; row_idx += kRows) {
       typename V::Sum sums[kRows][kVectors];
       MultiplyTile<V, kVectors, kRows>(static_cast<const char*>(block.rows) + row_idx * row_bytes + first * kStepBytes,
-                                       row_bytes, panel + first * kVectors * V::kLanes, num_steps, ahead, sums);
+                                       row_bytes, panel + first * kVectors * V::kLanes, num_steps, prefetcher, sums);
       typename V::Element* const tile = partial + row_idx * stride;
       typename V::Total totals[kRows][kVectors];
 #pragma GCC unroll 16

@@ -1,14 +1,15 @@
-// The loops of the CPU backend over the tiles of AMX: two by two products of sixteen document tokens by sixteen query
-// tokens, sixteen steps an instruction. Panels are those of kernels/cpu/pack.h: sixteen steps of a vector of query
-// tokens are a tile as they lie.
+// The loops of the CPU backend over the tiles of AMX. They hold two by two products of sixteen document tokens by
+// sixteen query tokens, and an instruction multiplies sixteen steps. Panels are laid out as kernels/cpu/pack.h says:
+// sixteen steps of a vector of query tokens are a tile as they lie.
 //
 // `T` describes the tiles:
-//   Vector                    as `V` of kernels/cpu/kernel.inl.h: Element, Total, Max, Load, Store, sixteen lanes
-//   kFeed                     what it is to be fed with
-//   Configure(), Release()    all eight tiles, 16 rows of 64 bytes
+//   Vector                    a `V` of kernels/cpu/kernel.inl.h: Element, Total, Max, Load, Store, sixteen lanes
+//   kFeed                     the form in which rows and panels come
+//   Configure(), Release()    set up and give back all eight tiles, of 16 rows of 64 bytes
 //   Zero<tile>(), Load<tile>(const void*, stride), Store<tile>(void*, stride), strides in bytes
 //   Multiply<sums, rows, queries>()
-// As there, it must be a type of an unnamed namespace.
+// It must be a type of an unnamed namespace, so that code compiled with one file's flags can never be linked into
+// another's.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,9 @@ inline constexpr size_t kTileRows = 16;
 inline constexpr size_t kTileSteps = 16;
 inline constexpr size_t kTileLanes = 16;
 
-// Tiles: sums of row group r and vector v in 2 * r + v, rows of group r in 4 + r, queries of vector v in 6 + v.
-// Similarities of kGroups row groups, which begin at `rows`, with kVectors vectors go to `sums`, `sums_bytes` from row
-// to row; the second group's to `second_sums`.
+// Multiplies kGroups groups of sixteen rows, which begin at rows[group], with kVectors vectors. The similarities of a
+// group are written to sums[group], `sums_bytes` from row to row. Tile 2 * r + v holds the sums of row group r and
+// vector v, tile 4 + r the rows of group r, and tile 6 + v the queries of vector v.
 template <class T, int kGroups, int kVectors>
 [[gnu::always_inline]] inline void MultiplyGroups(const char* const (&rows)[2], size_t row_bytes, const uint32_t* panel,
                                                   size_t panel_bytes, size_t num_steps,
@@ -56,8 +57,8 @@ template <class T, int kGroups, int kVectors>
   if constexpr (kGroups > 1 && kVectors > 1) T::template Store<3>(sums[1] + kTileLanes, sums_bytes);
 }
 
-// All rows against kVectors vectors of one panel, whose steps are `panel_bytes` apart. With kKeep similarities go to
-// `similarities`, `stride` elements from row to row; otherwise their maxima to `maxima`.
+// Multiplies all rows of a block with kVectors vectors of one panel, whose steps are `panel_bytes` apart. With kKeep
+// the similarities are written to `similarities`, `stride` elements from row to row; otherwise they raise `maxima`.
 template <class T, int kVectors, bool kKeep>
 void RunVectors(const RowBlock& block, bool fetches, const uint32_t* panel, size_t panel_bytes,
                 typename T::Vector::Element* similarities, size_t stride, typename T::Vector::Element* maxima) {
@@ -66,8 +67,9 @@ void RunVectors(const RowBlock& block, bool fetches, const uint32_t* panel, size
   alignas(64) Element products[2][kTileRows * kVectors * kTileLanes];
   const char* const rows = static_cast<const char*>(block.rows);
   const size_t row_bytes = block.num_steps * kStepBytes;
-  // The last group ends with the last row and repeats some of the group before it, so that rows can stay where they
-  // are stored; what is computed twice is the same twice. A block of fewer rows is filled up to one group.
+  // The last group ends with the last row and repeats some rows of the group before it, so that rows can stay where
+  // they are stored; a similarity that is computed twice has the same value twice. A block of fewer rows than a group
+  // is filled up to one group (RowBlock).
   const size_t last_group = block.num_rows < kTileRows ? 0 : block.num_rows - kTileRows;
   const size_t num_groups = (block.num_rows + kTileRows - 1) / kTileRows;
   const size_t ahead_bytes = (block.next_bytes + num_groups - 1) / num_groups;
@@ -84,7 +86,7 @@ void RunVectors(const RowBlock& block, bool fetches, const uint32_t* panel, size
     if (fetches) {
       const size_t begin = group * ahead_bytes;
       const size_t end = begin + (two ? 2 : 1) * ahead_bytes;
-      for (size_t byte = begin; byte < end && byte < block.next_bytes; byte += Ahead<V>::kLineBytes) {
+      for (size_t byte = begin; byte < end && byte < block.next_bytes; byte += Prefetcher<V>::kLineBytes) {
         __builtin_prefetch(block.next + byte, 0, 2);
       }
     }
@@ -122,7 +124,7 @@ void RunVectors(const RowBlock& block, bool fetches, const uint32_t* panel, size
   }
 }
 
-// All panels, two vectors at a time.
+// Multiplies all rows of a block with all panels, two vectors at a time.
 template <class T, bool kKeep>
 void RunPanels(const RowBlock& block, const QueryPanels& queries, typename T::Vector::Element* similarities,
                typename T::Vector::Element* maxima) {

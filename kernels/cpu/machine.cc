@@ -18,7 +18,8 @@
 namespace maxsim::cpu {
 namespace {
 
-// A word of a file, counted from 0, as a number; nullopt when there is no such file or the word is none ("max").
+// Returns a word of a file, counted from 0, as a number; nullopt when there is no such file or the word is no number
+// ("max").
 std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   std::ifstream file(path);
   std::string text;
@@ -30,7 +31,7 @@ std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   return value;
 }
 
-// The number behind `key` in a file of "key number" lines; 0 when it is not there.
+// Returns the number behind `key` in a file of "key number" lines; 0 when `key` is not there.
 int64_t ReadEntry(const std::string& path, absl::string_view key) {
   std::ifstream file(path);
   std::string name;
@@ -40,7 +41,7 @@ int64_t ReadEntry(const std::string& path, absl::string_view key) {
   return 0;
 }
 
-// A line "Key:   123 kB" of /proc/meminfo, in bytes.
+// Returns the bytes that a line "Key:   123 kB" of /proc/meminfo states.
 size_t ReadMeminfo(absl::string_view key) {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -81,8 +82,9 @@ void ReadCpus(std::optional<int64_t> quota, std::optional<int64_t> period, Cgrou
 
 // Calls read(folder) for the group `path` below the mount point `mount` and for every group it lies in.
 void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<void(const std::string&)> read) {
-  // A path with ".." lies outside of what this process sees of the hierarchy. One that its mount does not have is that
-  // of a container whose mount shows its own group as the root: reading nothing there does no harm.
+  // A path with ".." lies outside of what this process sees of the hierarchy. A path that does not exist below the
+  // mount is that of a container whose mount shows the container's own group as the root: reading nothing there does no
+  // harm.
   if (absl::StrContains(path, "..")) path.clear();
   while (true) {
     while (!path.empty() && path.back() == '/') path.pop_back();
@@ -105,7 +107,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   const auto read_cpu1 = [&](const std::string& folder) {
     ReadCpus(ReadNumber(folder + "/cpu.cfs_quota_us"), ReadNumber(folder + "/cpu.cfs_period_us"), &limits);
   };
-  // Lines "number:controllers:path"; version 2 has number 0 and no controllers. Without the file: the roots.
+  // Lines are "number:controllers:path"; version 2 has number 0 and no controllers. Where there is no such file, the
+  // root groups are read.
   std::ifstream file(root + "/proc/self/cgroup");
   std::string memory_path;
   std::string cpu_path;

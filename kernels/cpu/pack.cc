@@ -9,12 +9,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "a step's first column is its lowest part");
 
-// Lanes of the panel that starts at `first_lane`.
+// Returns the lanes of the panel that starts at `first_lane`.
 size_t PanelLanes(const PanelLayout& layout, size_t first_lane) {
   return std::min(layout.panel_vectors * layout.lanes, layout.num_lanes() - first_lane);
 }
 
-// Compilers turn these loops into vector code. Steps are read as such later, so they are written by copy.
+// Widens I8 columns to T, `count` of them, and writes them as steps. They are copied as bytes, since they are read as
+// steps later. Compilers turn the loop into vector code.
 template <typename T>
 void WidenI8(const void* columns, size_t count, uint32_t* steps) {
   const auto* const __restrict source = static_cast<const int8_t*>(columns);
@@ -29,7 +30,7 @@ void MakeUnsigned(const uint8_t* __restrict columns, size_t count, uint8_t* __re
   for (size_t idx = 0; idx < count; ++idx) target[idx] = static_cast<uint8_t>(columns[idx] ^ 0x80);
 }
 
-// Columns that follow one another, as steps that do.
+// Converts consecutive columns into consecutive steps.
 void ConvertColumns(StepForm form, ScalarType type, const void* columns, size_t count, uint32_t* steps) {
   switch (form) {
     case StepForm::kF32:
@@ -71,7 +72,7 @@ void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count,
   if (dim == num_steps * StepColumns(form)) return ConvertColumns(form, type, rows, count * dim, steps);
   for (size_t row = 0; row < count; ++row) {
     uint32_t* const target = steps + row * num_steps;
-    // The last column may share its step with zeros, so these come first.
+    // The step of the row's last column may have columns beyond it. It is zeroed before the elements are written.
     const size_t num_full = dim / StepColumns(form);
     std::fill(target + num_full, target + num_steps, 0);
     ConvertColumns(form, type, static_cast<const char*>(rows) + row * dim * SizeOf(type), dim, target);

@@ -14,7 +14,7 @@
 
 namespace maxsim::cpu {
 
-// Columns of one step.
+// Returns the columns of one step.
 constexpr size_t StepColumns(StepForm form) {
   switch (form) {
     case StepForm::kF32:
@@ -29,33 +29,33 @@ constexpr size_t StepColumns(StepForm form) {
   return 1;
 }
 
-// Steps of a row of `dim` columns.
+// Returns the steps of a row of `dim` columns.
 constexpr size_t NumSteps(const Feed& feed, size_t dim) {
   const size_t num_columns = StepColumns(feed.form) * feed.step_multiple;
   return (dim + num_columns - 1) / num_columns * feed.step_multiple;
 }
 
-// The form of the queries that documents of `form` are multiplied with.
+// Returns the form of the queries that documents of `form` are multiplied with.
 constexpr StepForm QueryForm(StepForm form) { return form == StepForm::kUnsignedI8Quads ? StepForm::kI8Quads : form; }
 
 struct PanelLayout {
-  size_t lanes = 0;          // of one vector
-  size_t panel_vectors = 0;  // of a full panel
-  size_t num_vectors = 0;    // in all
-  size_t num_steps = 0;
+  size_t lanes = 0;          // query tokens of one vector
+  size_t panel_vectors = 0;  // vectors of a full panel
+  size_t num_vectors = 0;    // vectors of all panels
+  size_t num_steps = 0;      // steps of a query token
 
   size_t num_lanes() const { return num_vectors * lanes; }
   size_t size() const { return num_lanes() * num_steps; }  // in steps
 };
 
-// Where the step `step` of the query token in lane `lane` lives.
+// Returns the place, in steps, of step `step` of the query token in lane `lane`.
 size_t PanelIndex(const PanelLayout& layout, size_t lane, size_t step);
 
 // Writes one query token (its steps in order) into its lane.
 void PackQueryToken(const PanelLayout& layout, size_t lane, absl::Span<const uint32_t> steps, uint32_t* panels);
 
-// Turns `count` stored rows of `dim` elements into steps: [count, num_steps]. What a row has beyond its last column is
-// zero. kBf16Pairs takes BF16, kF32 any type, the others I8.
+// Turns `count` stored rows of `dim` elements into steps: [count, num_steps]. The steps' columns beyond a row's last
+// one are zero. kBf16Pairs takes BF16, kF32 any type, the others I8.
 void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, size_t num_steps,
                  uint32_t* steps);
 

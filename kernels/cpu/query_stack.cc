@@ -15,12 +15,13 @@ bool SameCandidates(const Query& query, const QueryStack& stack) {
          std::equal(query.ordinals, query.ordinals + query.num_candidates, stack.ordinals);
 }
 
-// Rotates and quantises a query's tokens into `columns` [num_tokens, dim], and adds to the stack what comes with them.
+// Rotates and quantises a query's tokens into `columns` [num_tokens, dim], and appends their scales, factors and
+// corrections to the stack.
 void Quantise(const Query& query, const DocumentsView& documents, StepForm form, std::vector<int8_t>* columns,
               QueryStack* stack) {
   const auto num_tokens = static_cast<size_t>(query.num_tokens);
   const auto dim = static_cast<size_t>(documents.dim);
-  // Rows may lie at any even address.
+  // The rows are copied because they may lie at any even address.
   std::vector<float> rows(num_tokens * dim);
   std::memcpy(rows.data(), query.tokens, rows.size() * sizeof(float));
   columns->resize(rows.size());
@@ -84,8 +85,8 @@ void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsVi
       rows += quantised ? dim : row_bytes;
     }
   }
-  // Lanes that hold no token: their maxima are never read, but what they hold must not be leftovers that trap or slow
-  // the arithmetic down.
+  // Lanes without a token are zeroed. Their maxima are never read, but leftovers there could trap or slow the
+  // arithmetic down.
   steps.assign(stack->layout.num_steps, 0);
   for (size_t lane = stack->num_tokens; lane < stack->layout.num_lanes(); ++lane) {
     PackQueryToken(stack->layout, lane, steps, panels);
@@ -99,15 +100,15 @@ float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, fl
     const size_t count = std::min(kBlock, num_tokens - first);
     float terms[kBlock] = {};
     for (size_t idx = 0; idx < count; ++idx) {
-      // + 0 turns -0 into +0: which of the two a maximum keeps is the instruction set's choice and depends on the
-      // order.
+      // + 0 turns -0 into +0. Which of the two a maximum keeps depends on the instruction set and on the order of its
+      // operands.
       terms[idx] = maxima[first + idx] + 0.0f;
       if (weights != nullptr) terms[idx] *= weights[first + idx];
     }
     for (size_t distance = kBlock / 2; distance > 0; distance /= 2) {
       for (size_t idx = 0; idx < distance; ++idx) terms[idx] += terms[idx + distance];
     }
-    score += terms[0] * scale;  // from +0 on: -0 never comes out
+    score += terms[0] * scale;  // `score` begins as +0, so that it never becomes -0
   }
   return score;
 }

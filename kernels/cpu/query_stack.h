@@ -1,5 +1,5 @@
-// Queries of one call that have the same candidates, packed side by side, so that a document is read once for all of
-// them.
+// Stacks: queries of one call that have the same candidates and are packed side by side, so that a document is read
+// once for all of them.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,22 @@ namespace maxsim::cpu {
 
 struct QueryStack {
   std::vector<size_t> query_indices;   // into the call's queries
-  std::vector<size_t> first_lanes;     // of each of them
+  std::vector<size_t> first_lanes;     // [query_indices.size()]: each query's first lane
   const uint32_t* ordinals = nullptr;  // null: every document
   size_t num_candidates = 0;
   PanelLayout layout;
-  size_t panel_offset = 0;  // of this stack's panels in the wave's buffer, in steps
+  size_t panel_offset = 0;  // where this stack's panels begin in the executor's buffer, in steps
 
   size_t num_tokens = 0;  // lanes in use
 
-  // For I8 documents, by lane. What is added to an integer similarity (see StepForm::kUnsignedI8Quads); the query
-  // token's scale; and the scale times the weight.
+  // These are filled in for I8 documents only, and indexed by lane: what is added to an integer similarity
+  // (StepForm::kUnsignedI8Quads says why), the query token's scale, and that scale times the token's weight.
   std::vector<int32_t> corrections;
   std::vector<float> scales;
   std::vector<float> factors;
 };
 
-// Buffers of PackStack that are worth keeping.
+// Buffers that PackStack uses and that its caller keeps from call to call.
 struct PackScratch {
   std::vector<uint32_t> steps;
   std::vector<int8_t> columns;
@@ -40,14 +40,14 @@ struct PackScratch {
 std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t num_documents, const Isa& isa,
                                      size_t num_steps, size_t max_lanes);
 
-// Packs the queries of a stack into `panels`, which has stack.layout.size() steps, for kernels that are fed with
-// `form`. Queries against I8 documents are rotated and quantised on the way, which fills in the stack's last members.
+// Packs the queries of a stack into `panels`, which has stack.layout.size() steps, for kernels that take `form`.
+// Queries against I8 documents are rotated and quantised on the way, which fills in the stack's last members.
 void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsView& documents, PackScratch* scratch,
                QueryStack* stack, uint32_t* panels);
 
-// The score of a query from its tokens' maxima (sums[i] = max_j <q_i, d_j>): blocks of 32 weighted maxima, each added
-// by a fixed butterfly (absent tokens count zero) and multiplied by `scale`, blocks in order. `weights` may be null:
-// every weight is 1.
+// Returns the score of a query from its tokens' maxima (maxima[i] = max_j <q_i, d_j>). Each 32 weighted maxima are
+// added by a fixed butterfly, in which absent tokens count zero, and their sum is multiplied by `scale`; these sums are
+// added in order. `weights` may be null: then every weight is 1.
 float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, float scale = 1);
 
 }  // namespace maxsim::cpu

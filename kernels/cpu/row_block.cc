@@ -6,8 +6,8 @@
 namespace maxsim::cpu {
 namespace {
 
-// Rows of a block and the 16 KiB panel of a 32-token query fill the first-level cache. 8 to 24 KiB were equally fast on
-// Zen 3, 32 KiB a few percent slower.
+// The rows of a block and the 16 KiB panel of a 32-token query fill the first-level cache. On Zen 3, 8 to 24 KiB are
+// equally fast and 32 KiB a few percent slower.
 constexpr size_t kBlockBytes = 12 * 1024;
 
 }  // namespace

@@ -34,7 +34,7 @@ std::string Format(const char* format, int decimals, double value) {
 
 }  // namespace
 
-std::string Printable(std::string_view text) {
+std::string WithoutControls(std::string_view text) {
   std::string result;
   result.reserve(text.size());
   for (size_t i = 0; i < text.size();) {

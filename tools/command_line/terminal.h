@@ -1,5 +1,5 @@
-// Makes text for terminals: tables, widths, colours. Everything a server or a file supplied goes through Printable
-// before it is written, so that no payload can send control sequences to the terminal.
+// Makes text for terminals: tables, widths, colours. Everything a server or a file supplied goes through
+// WithoutControls before it is written, so that no payload can send control sequences to the terminal.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace maxsim::command_line {
 
-// `text` with control characters (and what is not UTF-8) replaced by spaces or '?'.
-std::string Printable(std::string_view text);
+// Returns `text` with a space for every control character and '?' for every byte that is not UTF-8.
+std::string WithoutControls(std::string_view text);
 
 // Returns the terminal cells that printable text takes: its code points. Wide characters are counted as one.
 int Width(std::string_view text);

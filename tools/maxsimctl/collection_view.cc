@@ -24,7 +24,7 @@ void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& co
     if (c.tiers_size() < 2) continue;
     any = true;
     for (const v1::TierInfo& tier : c.tiers()) {
-      table.AddRow({command_line::Printable(c.name()), command_line::Printable(tier.tier()),
+      table.AddRow({command_line::WithoutControls(c.name()), command_line::WithoutControls(tier.tier()),
                     std::to_string(tier.device()), std::to_string(tier.num_shards()), Bytes(tier.token_bytes()),
                     Bytes(tier.resident_bytes())});
     }
@@ -106,27 +106,27 @@ void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInf
                              {"residency"},
                              {"path"}});
   for (const v1::CollectionInfo& c : collections) {
-    table.AddRow({command_line::Printable(c.name()), StateName(c.state()), std::to_string(c.generation()),
+    table.AddRow({command_line::WithoutControls(c.name()), StateName(c.state()), std::to_string(c.generation()),
                   Count(c.num_documents()), Count(c.num_tokens()), std::to_string(c.dim()), StorageName(c.storage()),
                   IdTypeName(c.id_type()), std::to_string(c.num_shards()), Bytes(c.token_bytes()),
-                  command_line::Printable(c.residency()), command_line::Printable(c.path())});
+                  command_line::WithoutControls(c.residency()), command_line::WithoutControls(c.path())});
   }
   table.Print(context.out());
   PrintTiers(collections, context);
   for (const v1::CollectionInfo& c : collections) {
     if (c.unavailable_documents() > 0) {
-      context.err() << command_line::Printable(c.name()) << ": " << Count(c.unavailable_documents())
+      context.err() << command_line::WithoutControls(c.name()) << ": " << Count(c.unavailable_documents())
                     << " documents cannot be scored: their device is lost\n";
     }
-    if (!c.error().empty()) context.err() << command_line::Printable(c.name() + ": " + c.error()) << '\n';
+    if (!c.error().empty()) context.err() << command_line::WithoutControls(c.name() + ": " + c.error()) << '\n';
   }
 }
 
 std::string Summary(const v1::CollectionInfo& c) {
-  return command_line::Printable(Cat(c.name(), ": generation ", c.generation(), ", ", Count(c.num_documents()),
-                                     " documents, ", Count(c.num_tokens()), " tokens of dimension ", c.dim(), " in ",
-                                     StorageName(c.storage()), ", ", Bytes(c.token_bytes()), ", residency ",
-                                     c.residency()));
+  return command_line::WithoutControls(Cat(c.name(), ": generation ", c.generation(), ", ", Count(c.num_documents()),
+                                           " documents, ", Count(c.num_tokens()), " tokens of dimension ", c.dim(),
+                                           " in ", StorageName(c.storage()), ", ", Bytes(c.token_bytes()),
+                                           ", residency ", c.residency()));
 }
 
 }  // namespace maxsim::ctl

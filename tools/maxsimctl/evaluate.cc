@@ -113,12 +113,14 @@ void RemarkUnknown(const Inputs& inputs, const v1::CollectionInfo& collection, C
   const std::vector<std::string> ids = JudgedDocuments(inputs);
   const absl::StatusOr<int64_t> num_unknown = CountUnknown(ids, inputs, collection, context);
   if (!num_unknown.ok()) {
-    context.err() << command_line::Printable(Cat("cannot tell whether the judged documents are in the collection: ",
-                                                 num_unknown.status().message()))
+    context.err() << command_line::WithoutControls(
+                         Cat("cannot tell whether the judged documents are in the collection: ",
+                             num_unknown.status().message()))
                   << '\n';
   } else if (*num_unknown > 0) {
-    context.err() << command_line::Printable(Cat("warning: ", *num_unknown, " of ", ids.size(),
-                                                 " judged documents are not in the collection ", collection.name()))
+    context.err() << command_line::WithoutControls(Cat("warning: ", *num_unknown, " of ", ids.size(),
+                                                       " judged documents are not in the collection ",
+                                                       collection.name()))
                   << '\n';
   }
 }

@@ -29,7 +29,7 @@ std::string Bar(double share, bool color) {
 }
 
 std::string TokenName(const std::vector<std::string>& tokens, size_t i) {
-  return i < tokens.size() ? command_line::Printable(tokens[i]) : "#" + std::to_string(i);
+  return i < tokens.size() ? command_line::WithoutControls(tokens[i]) : "#" + std::to_string(i);
 }
 
 // Returns the largest similarity, which is the scale of bars and heat, or 1 where nothing is positive.
@@ -90,7 +90,7 @@ void RenderHeatMap(const Explanation& e, int columns, std::ostream& out) {
   const double largest = std::max(*std::max_element(won.begin(), won.end()), 1e-30);
   int used = 0;
   for (size_t t = 0; t < e.document_tokens.size(); ++t) {
-    std::string piece = command_line::Printable(e.document_tokens[t]);
+    std::string piece = command_line::WithoutControls(e.document_tokens[t]);
     const bool joined = piece.size() > 2 && piece.rfind("##", 0) == 0;
     if (joined) piece.erase(0, 2);
     const int width = command_line::Width(piece);
@@ -112,8 +112,8 @@ void RenderHeatMap(const Explanation& e, int columns, std::ostream& out) {
 
 std::string RenderExplanation(const Explanation& e, const ExplainStyle& style) {
   std::ostringstream out;
-  if (!e.query_label.empty()) out << "query     " << command_line::Printable(e.query_label) << '\n';
-  out << "document  " << command_line::Printable(e.document_label) << '\n';
+  if (!e.query_label.empty()) out << "query     " << command_line::WithoutControls(e.query_label) << '\n';
+  out << "document  " << command_line::WithoutControls(e.document_label) << '\n';
   out << "score     " << command_line::Fixed(e.score, 6) << ", the sum over " << e.matches.size() << " query tokens of "
       << (e.weights.empty() ? "their similarities\n\n" : "weight x similarity\n\n");
   RenderTable(e, style, out);

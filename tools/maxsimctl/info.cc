@@ -49,7 +49,8 @@ Json ServerJson(const v1::GetInfoResponse& info) {
 
 void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
   std::ostream& out = context.out();
-  out << command_line::Printable("maxsimd " + info.version() + " (" + info.commit() + ") at " + context.options.server)
+  out << command_line::WithoutControls("maxsimd " + info.version() + " (" + info.commit() + ") at " +
+                                       context.options.server)
       << "\n\n";
   command_line::Table devices({{"number", command_line::Align::kRight},
                                {"backend"},
@@ -59,13 +60,14 @@ void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
                                {"free", command_line::Align::kRight},
                                {"state"}});
   for (const v1::DeviceInfo& d : info.devices()) {
-    devices.AddRow({std::to_string(d.number()), command_line::Printable(d.backend()), command_line::Printable(d.name()),
-                    command_line::Printable(d.isa()), FormatBytes(static_cast<int64_t>(d.memory_bytes())),
+    devices.AddRow({std::to_string(d.number()), command_line::WithoutControls(d.backend()),
+                    command_line::WithoutControls(d.name()), command_line::WithoutControls(d.isa()),
+                    FormatBytes(static_cast<int64_t>(d.memory_bytes())),
                     FormatBytes(static_cast<int64_t>(d.free_bytes())), d.lost().empty() ? "ok" : "LOST"});
   }
   devices.Print(out);
   for (const v1::DeviceInfo& d : info.devices()) {
-    if (!d.lost().empty()) out << command_line::Printable("lost: " + d.lost()) << '\n';
+    if (!d.lost().empty()) out << command_line::WithoutControls("lost: " + d.lost()) << '\n';
   }
   out << '\n';
   PrintCollections(info.collections(), context);

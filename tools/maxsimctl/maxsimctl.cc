@@ -83,7 +83,7 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
 // One line, whatever the message holds.
 std::string OneLine(const absl::Status& status) {
   std::string code = absl::StatusCodeToString(status.code());
-  return command_line::Printable(code + ": " + std::string(status.message()));
+  return command_line::WithoutControls(code + ": " + std::string(status.message()));
 }
 
 }  // namespace
@@ -127,10 +127,11 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
     if (const std::vector<CLI::App*> commands = app.get_subcommands(); !commands.empty()) {
       help += " and maxsimctl " + commands.front()->get_name() + " --help";
     }
-    environment.err << "maxsimctl: " << command_line::Printable(UsageError(app, error)) << " (see " << help << ")\n";
+    environment.err << "maxsimctl: " << command_line::WithoutControls(UsageError(app, error)) << " (see " << help
+                    << ")\n";
     return kExitUsage;
   } catch (const std::exception& error) {  // of a library: nothing here throws
-    environment.err << "maxsimctl: " << command_line::Printable(error.what()) << '\n';
+    environment.err << "maxsimctl: " << command_line::WithoutControls(error.what()) << '\n';
     return kExitFailed;
   }
   environment.out.flush();

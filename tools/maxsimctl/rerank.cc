@@ -76,14 +76,14 @@ void PrintTable(const v1::QueryResult& result, const RerankOptions& options, con
   if (options.payload) columns.push_back({"title"});
   command_line::Table table(columns);
   for (int i = 0; i < NumHits(result); ++i) {
-    std::vector<std::string> row = {std::to_string(i + 1), command_line::Printable(IdText(result, i)),
+    std::vector<std::string> row = {std::to_string(i + 1), command_line::WithoutControls(IdText(result, i)),
                                     command_line::Fixed(result.scores(i), 6), std::to_string(result.positions(i))};
     if (options.alignments) row.push_back(AlignmentText(result.alignments(i)));
     if (options.payload) {
       const std::string payload = result.payloads_size() > 0 ? result.payloads(i) : "";
       std::string title = PayloadText(payload, "title");
       if (title.empty()) title = PayloadText(payload, "text");
-      row.push_back(command_line::Printable(title));
+      row.push_back(command_line::WithoutControls(title));
     }
     table.AddRow(std::move(row));
   }
@@ -96,8 +96,9 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
     const size_t count = missing.size();
     constexpr size_t kShown = 10;
     missing.resize(std::min(count, kShown));
-    context.err() << command_line::Printable(Cat(count, count == 1 ? " id is" : " ids are", " not in the collection: ",
-                                                 absl::StrJoin(missing, ", "), count > kShown ? ", ..." : ""))
+    context.err() << command_line::WithoutControls(Cat(count, count == 1 ? " id is" : " ids are",
+                                                       " not in the collection: ", absl::StrJoin(missing, ", "),
+                                                       count > kShown ? ", ..." : ""))
                   << '\n';
   }
   if (const uint64_t count = response.results(0).unavailable_documents(); count > 0) {
@@ -105,11 +106,11 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
                          " could not be scored: the server has lost a device\n");
   }
   const v1::Timings& timings = response.timings();
-  context.err() << command_line::Printable(Cat("collection ", collection, ", generation ", response.generation(), "; ",
-                                               command_line::Fixed(timings.total_us() / 1e3, 2),
-                                               " ms on the server (queue ",
-                                               command_line::Fixed(timings.queue_us() / 1e3, 2), ", scoring ",
-                                               command_line::Fixed(timings.kernel_us() / 1e3, 2), ")"))
+  context.err() << command_line::WithoutControls(Cat("collection ", collection, ", generation ", response.generation(),
+                                                     "; ", command_line::Fixed(timings.total_us() / 1e3, 2),
+                                                     " ms on the server (queue ",
+                                                     command_line::Fixed(timings.queue_us() / 1e3, 2), ", scoring ",
+                                                     command_line::Fixed(timings.kernel_us() / 1e3, 2), ")"))
                 << '\n';
 }
 

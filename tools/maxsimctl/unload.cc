@@ -14,7 +14,7 @@ absl::Status RunUnload(const std::string& name, Context& context) {
   if (context.options.json) {
     context.Print({{"unloaded", name}});
   } else {
-    context.out() << "unloaded " << command_line::Printable(name) << '\n';
+    context.out() << "unloaded " << command_line::WithoutControls(name) << '\n';
   }
   return absl::OkStatus();
 }

@@ -175,8 +175,8 @@ void Report(const std::string& name, const ScoreComparison& c, const VerifyOptio
   const std::string candidates =
       num_candidates == 0 ? "the whole collection" : FormatCount(num_candidates) + " random documents each";
   const std::string in_files =
-      manifest.name == name ? "" : Cat(" (", command_line::Printable(manifest.name), " in its files)");
-  context.out() << "collection    " << command_line::Printable(name) << in_files << ", generation "
+      manifest.name == name ? "" : Cat(" (", command_line::WithoutControls(manifest.name), " in its files)");
+  context.out() << "collection    " << command_line::WithoutControls(name) << in_files << ", generation "
                 << manifest.generation << ": " << FormatCount(manifest.num_documents) << " documents, "
                 << FormatCount(manifest.num_tokens) << " tokens of dimension " << manifest.dim << " in "
                 << std::string(Name(manifest.storage)) << '\n'

@@ -1,4 +1,4 @@
-"""Micro-batches: requests that come within a window are scored together."""
+"""Makes micro-batches: requests that come within a window are scored together."""
 
 import asyncio
 import concurrent.futures
@@ -32,7 +32,7 @@ class Batcher:
             torch.cuda.set_stream(torch.cuda.Stream(self._scorer.device))
 
     async def score(self, work):
-        """(answer, seconds in the queue, seconds of scoring)."""
+        """Returns (answer, seconds in the queue, seconds of scoring)."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((work, future, time.perf_counter()))
         self._queries += len(work.queries)

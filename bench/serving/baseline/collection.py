@@ -9,7 +9,7 @@ _DTYPES = {"F16": np.float16, "F32": np.float32, "BF16": np.uint16, "I8": np.int
 
 
 def _tensors(path):
-    """The arrays of a safetensors file, mapped."""
+    """Returns the arrays of a safetensors file, mapped."""
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
@@ -56,7 +56,7 @@ class Collection:
             self._first = first if counted else None
 
     def resolve(self, ids):
-        """Ids to ordinals, -1 for those that are not here."""
+        """Returns the ordinals of ids, with -1 for ids that are not in the collection."""
         if self.has_strings:
             find = self._ordinals.get
             return np.fromiter((find(document, -1) for document in ids), np.int64, len(ids))
@@ -77,7 +77,7 @@ def _splitmix(state):
 
 
 def rotation(seed, dim):
-    """The orthogonal matrix [dim, dim] of i8 storage: rows times it are rotated rows."""
+    """Returns the orthogonal matrix [dim, dim] of i8 storage: rows times the matrix are rotated rows."""
     size = 1 << (dim.bit_length() - 1)
     hadamard = np.ones((1, 1))
     while len(hadamard) < size:

@@ -19,7 +19,7 @@ try:
 except ImportError:
     flash_maxsim = None
 
-# Rows of candidates that are gathered at a time, where a kernel wants its documents side by side.
+# So many rows of candidates are gathered at a time where a kernel needs its documents side by side.
 MAX_GATHERED_BYTES = 2 << 30
 LOAD_ROWS = 1 << 20
 
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclasses.dataclass
 class Request:
-    """A Work on the device: parts of the batch's tensors."""
+    """A Work on the device, as parts of the batch's tensors."""
 
     queries: torch.Tensor  # [n, tokens, dim] f16, rotated where the collection is
     values: Optional[torch.Tensor]  # int8 on CUDA: the same quantised, and a scale a token
@@ -117,7 +117,7 @@ class Scorer:
                     self.score([Work(queries, ordinals, 10)] * (4 if number == 1 else 1))
 
     def score(self, batch: List[Work]) -> List[Answer]:
-        """Answers in order. Every query of a batch has its own top-k, all of them are selected at once."""
+        """Returns the answers in order. Every query of a batch has its own top-k; all are selected at once."""
         with torch.inference_mode():
             rows = []
             for request in self._to_device(batch):
@@ -149,8 +149,8 @@ class Scorer:
         return host.copy_(tensor, non_blocking=True)
 
     def _to_device(self, batch):
-        """What each request is scored with. Two uploads for the whole batch; rotation, quantisation and, where documents
-        are of one length and have to be gathered anyway, the gathering are one call for all requests too."""
+        """Returns what each request is scored with. The whole batch takes two uploads and one call for rotation and
+        quantisation, and one for gathering where documents have one length and have to be gathered anyway."""
         flat = np.concatenate([work.queries.reshape(-1, self.collection.dim) for work in batch])
         flat = torch.from_numpy(flat.astype(np.float16, copy=False))
         lists = [work.ordinals for work in batch if work.ordinals is not None]
@@ -189,7 +189,7 @@ class Scorer:
         return requests
 
     def _scores(self, request):
-        """[queries, candidates] scores of one request."""
+        """Returns the scores of one request, [queries, candidates]."""
         queries, ordinals = request.queries, request.ordinals
         if not self.on_gpu:
             return self._plain(request)
@@ -207,7 +207,7 @@ class Scorer:
                 )
         parts = []
         for documents, lengths, _ in self._gathered(request):
-            # Not padded to 128 query tokens, which would save tuning for lengths that warm_up covers.
+            # Queries are not padded to 128 tokens: that would only save tuning for lengths that warm_up covers.
             parts.append(
                 flash_maxsim.flash_maxsim_batched(queries, documents, doc_lengths=lengths, shared_docs=True, pad_lq=False)
             )
@@ -231,7 +231,7 @@ class Scorer:
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def _gathered(self, request):
-        """Documents side by side, [documents, tokens, dim], with their lengths (None: all full) and, for int8, scales."""
+        """Returns documents side by side, [documents, tokens, dim], lengths (None: all full) and int8's scales."""
         dim, longest, ordinals = self.collection.dim, self.max_length, request.ordinals
         if request.gathered is not None:
             yield request.gathered[0], None, request.gathered[1]
@@ -250,13 +250,13 @@ class Scorer:
                 yield documents[part], None, None if scales is None else scales[part]
                 continue
             lengths = self.lengths[part]
-            # Rows are as long as the collection's longest document: to ask for the part's longest is to wait for the
-            # device.
+            # Rows are as long as the collection's longest document, since asking for the part's longest would wait for
+            # the device.
             rows = self.offsets[part, None] + torch.minimum(self.ramp[None, :], lengths[:, None] - 1)
             yield self.tokens[rows], lengths.int(), None if self.scales is None else self.scales[rows]
 
     def _plain(self, request):
-        """Without flash-maxsim: gather, multiply, mask, reduce."""
+        """Scores without flash-maxsim: gathers, multiplies, masks and reduces."""
         queries, parts = request.queries, []
         for documents, lengths, scales in self._gathered(request):
             values = documents.float()

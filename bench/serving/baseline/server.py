@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 
 
 def import_stubs():
-    """The messages of proto/, generated into a folder of their own unless they are installed."""
+    """Imports the messages of proto/, generated into a folder of their own unless they are installed."""
     try:
         from maxsim.v1 import rerank_pb2, rerank_pb2_grpc
     except ImportError:
@@ -69,7 +69,7 @@ def parse(arguments):
 
 
 def to_work(pb, collection, request):
-    """One scorer's Work for each group of queries with the same candidates and length: [(query indices, Work, list)]."""
+    """Returns a Work for each group of queries with the same candidates and length: [(query indices, Work, list)]."""
     from scorer import Work
 
     top_k = request.top_k or 10
@@ -99,7 +99,7 @@ def to_work(pb, collection, request):
 
 
 def candidates_of(collection, candidates):
-    """(ordinals or None for all, their positions in the list or None for the same, missing ids)."""
+    """Returns (ordinals, or None for all; their positions in the list, or None for 0, 1, ..; missing ids)."""
     kind = candidates.WhichOneof("kind")
     if kind == "whole_collection":
         return None, None, []
@@ -148,7 +148,7 @@ def make_servicer(grpc, pb, pb_grpc, collections, batchers):
             results = [response.results.add() for _ in request.queries]
             batcher = batchers[request.collection]
             queued = scored = 0.0
-            # Nothing to score: no candidate is known.
+            # No candidate is known, so that there is nothing to score.
             waiting = [batcher.score(one) for _, one, _, _ in work if one.num_candidates(collection) > 0]
             answers = iter(await asyncio.gather(*waiting))
             for indices, one, positions, missing in work:
@@ -214,7 +214,7 @@ async def serve(options):
 
 
 def serve_processes(options, arguments):
-    """Starts the servers and stands for them: ready when all are, ended when one ends."""
+    """Starts the servers and stands for all of them: it is ready when all are, and ends when one ends."""
     with tempfile.TemporaryDirectory() as folder:
         files = [pathlib.Path(folder) / str(number) for number in range(options.processes)]
         clean = []

@@ -19,7 +19,7 @@ class Skip(Exception):
 
 
 def _shown(command):
-    """As a user types it: without the folder of the program."""
+    """Returns the command as a user types it, without the folder of the program."""
     return " ".join([pathlib.Path(command[0]).name, *command[1:]])
 
 
@@ -41,7 +41,7 @@ class Run:
         return "gpu" if self.gpu else "host"
 
     def server(self, name, collections, residency=None, **keys):
-        """A maxsimd over `collections`; the one that runs where it is the same."""
+        """Returns a maxsimd over `collections`: the one that runs, where it is the same."""
         keys = {"backend.kind": "cuda" if self.gpu else "cpu", "engine.lanes": 6 if self.gpu else 2, **keys}
         description = (tuple(collections), residency, tuple(sorted(keys.items())))
         if self._server is not None and self._server[0] == description and self._server[1].process.poll() is None:
@@ -95,7 +95,7 @@ class Run:
             if not isinstance(server, Baseline):  # whose work is done by processes of its own
                 pids["server"] = server.process.pid
             try:
-                # Half a second within what is measured, at both ends.
+                # The part begins and ends half a second inside the measured part.
                 with ThreadTimes(pids, warmup + 0.5, duration - 1) as threads:
                     output, errors = tester.communicate(timeout=warmup + duration + 60)
             except BaseException:
@@ -118,7 +118,7 @@ class Run:
 
     @staticmethod
     def _while_measuring(report, name):
-        """Mean over the seconds that the load tester measured, without the first and the last; None if they are few."""
+        """Returns the mean over the measured seconds, but the first and last; None where there are too few."""
         values = [second[name] for second in report.get("server_metrics", [])[1:-1] if name in second]
         return sum(values) / len(values) if len(values) >= 2 else None
 
@@ -133,7 +133,7 @@ class Run:
         return (after[series] - before.get(series, 0)) / wall
 
     def row(self, case, report, **more):
-        """`report` of the load tester as a row, with what else there is to say."""
+        """Returns a report of the load tester as a row, with further members."""
         latency = report.get("latency_us", {})
         row = {
             "case": case,
@@ -149,7 +149,7 @@ class Run:
             if name in report:
                 row[name] = report[name]
         if self.gpu and report.get("kernel_share") is not None:
-            # Lanes run at the same time: the sum of their kernel times may pass the wall clock.
+            # Lanes run at the same time, so that the sum of their kernel times may pass the wall clock.
             row["gpu_busy"] = round(report["kernel_share"], 3)
         if report.get("machine_busy") is not None:
             row["host_busy"] = round(report["machine_busy"], 3)
@@ -160,7 +160,7 @@ class Run:
         return row
 
     def link_gbs(self):
-        """The measured rate from host to device memory, GB/s; None where nothing measured it."""
+        """Returns the measured rate from host to device memory in GB/s, or None where nothing measured it."""
         if self.options.link_gbs:
             return self.options.link_gbs
         if "link_gbs" not in self.facts and self.gpu:
@@ -180,7 +180,7 @@ class Run:
 
 
 RESIDENT = ["passages-i8", "shard-f16"]
-# Documents like web passages, as in the kernels' rows of this name; and all as long as those of the other cases.
+# Documents with the lengths of web passages, as in the kernels' rows of this name, and documents of one length.
 ENGINE_CASES = {"engine:f16-1000of100000": "ragged-f16", "engine:f16-1000x180": "passages-f16"}
 
 
@@ -287,7 +287,7 @@ def baseline(run):
         name = f"baseline-{storage}"
         folders = {collection: run.data.collection(collection)}
         best, at = None, {}
-        # One process, and as many as it takes to get past the interpreter's lock, each with its own copy.
+        # One process is measured, and as many as get past the interpreter's lock, each with its own copy.
         for processes in sorted({1, run.scale.baseline_processes}):
             keys = ["--processes", processes, "--warm-query-tokens", run.scale.query_tokens,
                     "--warm-candidates", run.scale.candidates]  # fmt: skip
@@ -313,7 +313,7 @@ def _from_host(run, case, collection, candidates, queries):
     residency = "host"
     server = run.server("host", ["pages-f16", "pages-i8", "lists-f16"], residency)
     lists = candidates != "all"
-    # Enough in flight that the link never waits for a request.
+    # So many requests are in flight that the link never waits for one.
     with DeviceMemory() as memory:
         report = run.load(case, server, collection, candidates, mode="closed", concurrency=32 if lists else 4,
                           queries_per_request=queries, timeout="60s")  # fmt: skip
@@ -423,7 +423,7 @@ def soak(run):
             device_mib_most=memory.most)  # fmt: skip
 
 
-# In an order in which servers are reused. With the collections that each needs.
+# The cases in an order in which servers are reused, with the collections that each needs.
 CASES = {
     "engine": (engine, list(ENGINE_CASES.values())),
     "latency": (latency, RESIDENT),

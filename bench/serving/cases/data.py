@@ -74,14 +74,14 @@ def _equal_lengths(rows, tokens):
 
 
 def _passage_lengths(count, shortest, mean, longest, seed):
-    """Like those of web passages: lognormal."""
+    """Returns lengths like those of web passages, which are log-normal."""
     deviation = 0.62
     drawn = np.random.default_rng(seed).lognormal(np.log(mean) - deviation**2 / 2, deviation, count)
     return np.clip(np.rint(drawn), shortest, longest).astype(np.int64)
 
 
 class Data:
-    """Makes collections below a folder on first use; what is there already from the same scale is taken as it is."""
+    """Makes collections below a folder on first use; a collection of the same scale that is there already is used."""
 
     def __init__(self, folder, binaries, scale_name, seed=1, threads=None):
         self.scale = SCALES[scale_name]
@@ -105,7 +105,7 @@ class Data:
         return path
 
     def _lengths(self, kind):
-        """The tokens of each document."""
+        """Returns the number of tokens of each document."""
         scale = self.scale
         if kind == "ragged":
             return _passage_lengths(scale.passages, *scale.ragged_tokens, self.seed)
@@ -123,8 +123,8 @@ class Data:
         return len(self._lengths(name.partition("-")[0]))
 
     def collection(self, name):
-        """The folder of one of: passages-f16, passages-i8, ragged-f16, many-f16, shard-f16, pages-f16, pages-i8,
-        lists-f16."""
+        """Returns the folder of a collection: passages-f16, passages-i8, ragged-f16, many-f16, shard-f16, pages-f16,
+        pages-i8 or lists-f16."""
         folder = self.folder / name
         if (folder / "collection.json").exists():
             return folder
@@ -136,21 +136,21 @@ class Data:
             rows = int(lengths.sum())
             path = self.folder / f"{name}.lengths.npy"
             np.save(path, lengths)
-            # One shard, so that a request is one call; but for what is to be spread over threads and devices.
+            # A collection has one shard, so that a request is one call, unless it is to be spread over devices.
             most = rows * self.scale.dim * 2 // SHARDS if kind == "many" else 16 << 30
             self._run("build", "--tokens", self._tokens(rows), "--lengths", path, "--output", folder,
                       "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip
         return folder
 
     def publish_again(self, name):
-        """The next generation of a collection, of the same documents."""
+        """Makes the next generation of a collection, of the same documents."""
         lengths = self.folder / f"{name}.lengths.npy"
         rows = int(np.load(lengths).sum())
         self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", self.folder / name,
                   "--name", name, "--quiet")  # fmt: skip
 
     def make(self, names):
-        """Makes several at a time: each build is one thread that reads and hashes."""
+        """Makes several collections at a time, since each build is one thread that reads and hashes."""
         f16 = sorted({name.replace("-i8", "-f16") for name in names})
         for rows in {int(self._lengths(name.partition("-")[0]).sum()) for name in names}:
             self._tokens(rows)

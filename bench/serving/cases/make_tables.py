@@ -33,7 +33,8 @@ def meets_latency_goal(row):
     return row["p50_us"] <= 210 and row["p99_us"] <= 1000
 
 
-# Case, what it is, the goal as text, and the goal as a test of its row: None where a row cannot tell.
+# Each entry has a case, what it is, the goal as text, and the goal as a test of the case's row, which returns None
+# where the row cannot tell.
 GOALS = [
     ("engine:f16-1000of100000",
      "1,000 of 100,000 documents of 8 to 512 tokens, 121 in the mean, FP16, inside the engine: host memory to host memory",
@@ -84,7 +85,7 @@ HOST_BUSY = 0.75
 
 
 def host_is_the_bound(row):
-    """Its processors are taken, and most of that by threads of the server that are known."""
+    """Returns whether the processors are taken, and mostly by threads of the server that are known."""
     processes = {name: sum(threads.values()) for name, threads in row.get("processors", {}).items()}
     return row.get("host_busy", 0) >= HOST_BUSY and processes.get("server", 0) > sum(processes.values()) / 2
 
@@ -105,12 +106,12 @@ def outcome(row, test):
 
 
 def kernel_time(seconds):
-    """Of the batches, in a second of the run: lanes run at the same time, and so the sum may pass one."""
+    """Returns the kernel seconds of batches in a second of the run. Lanes overlap, so that it may pass one."""
     return f"kernel time {seconds:.2f} s a second{' (lanes overlap)' if seconds > 1 else ''}"
 
 
 def processors(profile):
-    """What the threads of each process take, the largest first; those that take next to nothing are left out."""
+    """Returns what the threads of each process take, the largest first, without those that take next to nothing."""
 
     def rounded(value):
         return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
@@ -124,7 +125,7 @@ def processors(profile):
 
 
 def more(row):
-    """What has no column of its own."""
+    """Returns the remarks on a row that have no column of their own."""
     shown = {
         "gpu_busy": kernel_time,
         "host_busy": lambda value: f"host {100 * value:.0f} % busy",

@@ -27,7 +27,7 @@ def has_gpu():
 
 
 def gpu_query(fields):
-    """Rows of nvidia-smi's answer for the GPUs that programs see, each a list of texts; none without a GPU."""
+    """Returns nvidia-smi's rows for the GPUs that programs see, each a list of texts; none without a GPU."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible == "":
@@ -60,7 +60,7 @@ class Watcher:
 
 
 class DeviceMemory(Watcher):
-    """Watches the device memory in use, over the GPUs that programs see, in MiB; least and most."""
+    """Watches the least and the most device memory in use, over the GPUs that programs see, in MiB."""
 
     def __init__(self, seconds=0.5):
         super().__init__()
@@ -79,7 +79,7 @@ class DeviceMemory(Watcher):
 
 
 def thread_seconds(pid):
-    """Processor seconds of a process's threads so far, by their names; threads of one name together."""
+    """Returns the processor seconds of a process's threads so far by name, summed over threads of one name."""
     seconds = collections.Counter()
     ticks = os.sysconf("SC_CLK_TCK")
     for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
@@ -93,7 +93,7 @@ def thread_seconds(pid):
 
 
 class ThreadTimes(Watcher):
-    """Processors that the threads of some processes take, by the threads' names, over a part of the block's time.
+    """Measures the processors that threads of some processes take, by their names, over a part of the block's time.
 
     Threads that begin or end meanwhile are not counted in full, and those that take less than a twentieth of a processor
     are left out. Empty where the block ends before that time.
@@ -120,7 +120,7 @@ class ThreadTimes(Watcher):
 
 
 class Process:
-    """A server process, its log in a file. Ended with the block."""
+    """A server process, whose log goes to a file. It is ended with the block."""
 
     def __init__(self, command, log, environment=None):
         self.command = [str(part) for part in command]
@@ -145,7 +145,7 @@ class Process:
         return self.process.returncode
 
     def wait_until(self, condition, seconds, what):
-        """Ends the process where it does not come to that."""
+        """Waits for condition(), and ends the process where it does not come true within `seconds`."""
         deadline = time.monotonic() + seconds
         while not condition():
             if self.process.poll() is not None:
@@ -160,7 +160,7 @@ class Process:
 
 
 def socket_path(owner):
-    """Of a Unix socket, in a folder that goes with `owner`: other folders' paths may be longer than a socket's may be."""
+    """Returns the path of a Unix socket in a folder that goes with `owner`: other paths may be too long for one."""
     owner.socket_folder = tempfile.TemporaryDirectory(prefix="maxsim-", dir="/tmp")
     return str(pathlib.Path(owner.socket_folder.name) / "grpc.sock")
 
@@ -202,7 +202,7 @@ class Maxsimd(Process):
         self.metrics_url = f"http://127.0.0.1:{ports['http_port']}/metrics"
 
     def metrics(self):
-        """Series (with their labels) to values."""
+        """Returns the values of all series, by their names with labels."""
         with urllib.request.urlopen(self.metrics_url, timeout=10) as answer:
             return parse_metrics(answer.read().decode())
 
@@ -247,7 +247,7 @@ class Wire(Process):
 
 
 def server_keys(binaries):
-    """The configuration keys that this maxsimd knows."""
+    """Returns the configuration keys that this maxsimd knows."""
     result = subprocess.run([str(pathlib.Path(binaries) / "maxsimd"), "--help"], capture_output=True, text=True)
     return set(re.findall(r"^  --([a-z_]+\.[a-z_]+) ", result.stdout, re.MULTILINE))
 

@@ -12,13 +12,14 @@ namespace maxsim::cuda {
 inline constexpr int kSelectWarps = kSelectThreads / 32;
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
 
-// Shared memory of the functions below: they leave it to be read, so a barrier of the block must lie between two calls.
+// Shared memory of the functions below. Threads still read it when a function returns, so a barrier of the thread block
+// must lie between two calls with the same space.
 struct ScanSpace {
   uint32_t first[kSelectWarps];
   uint32_t second[kSelectWarps];
 };
 
-// Sum of `value` over the threads before this one.
+// Returns the sum of `value` over the threads before this one. Contains a barrier: all threads of the block call it.
 __device__ __forceinline__ uint32_t SumBefore(uint32_t value, ScanSpace& space) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t inclusive = value;
@@ -29,11 +30,12 @@ __device__ __forceinline__ uint32_t SumBefore(uint32_t value, ScanSpace& space) 
   }
   if (lane == 31) space.first[warp] = inclusive;
   __syncthreads();
-  const uint32_t of_warp = space.first[lane];
-  return inclusive - value + __reduce_add_sync(kAllLanes, lane < warp ? of_warp : 0u);
+  const uint32_t warp_sum = space.first[lane];
+  return inclusive - value + __reduce_add_sync(kAllLanes, lane < warp ? warp_sum : 0u);
 }
 
-// The least `low` and the greatest `high`, for all threads.
+// Returns the least `low` and the greatest `high` of all threads, to all threads. Contains a barrier: all threads of
+// the block call it.
 __device__ __forceinline__ uint2 Extremes(uint32_t low, uint32_t high, ScanSpace& space) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   low = __reduce_min_sync(kAllLanes, low);

@@ -1,11 +1,12 @@
 // Selection by one thread block or a part of it, for a kernel whose last block selects: the best k of a few scores, in
 // rank order.
 //
-// A score's distance from the best one, with its position behind, is a number that is the smaller the better it ranks,
-// and no two are equal. Distances are counted into bins; those of a bin come to lie together, where its first rank
-// says; and one's rank is that plus the smaller ones in its bin. Hardly any bin holds several where scores are spread
-// like real ones; in the worst case, most scores nearly alike and some far above, all are compared with all: each
-// thread then has six times as many steps as there are scores.
+// A candidate's distance is the difference between the best score and its own (as OrderedBits), followed by its
+// position: the better a candidate ranks, the smaller its distance is, and no two distances are equal. Distances are
+// counted into bins, and those of a bin come to lie together, from the bin's first rank on. A candidate's rank is its
+// bin's first rank plus the number of smaller distances in the bin. Hardly any bin holds several distances where scores
+// are spread like real ones. In the worst case, where most scores are nearly alike and some are far above, all are
+// compared with all: each thread then makes six times as many comparisons as there are scores.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,14 +26,16 @@ inline constexpr int kBlockSelectBins = 1 << kBlockSelectBinBits;
 
 struct BlockSelectSpace {
   uint64_t distances[kBlockSelectCandidates];  // bin by bin
-  uint64_t ranked[kBlockSelectCandidates];     // those of the best k
-  uint32_t ends[kBlockSelectBins];  // distances of a bin; then where its next one goes, and so where they end
-  uint32_t highest[32];             // of each warp's scores
-  uint32_t lowest[32];
-  uint32_t sums[32];
+  uint64_t ranked[kBlockSelectCandidates];     // the best k distances, in rank order
+  // First the number of a bin's distances; then the place where the bin's next distance goes, which becomes the end of
+  // the bin.
+  uint32_t ends[kBlockSelectBins];
+  uint32_t highest[32];  // of each warp's scores
+  uint32_t lowest[32];   // of each warp's scores
+  uint32_t sums[32];     // of each warp's bins
 };
 
-// The scores of candidates thread, thread + kThreads, ... as OrderedBits; 0 past the last.
+// A thread's scores as OrderedBits: those of candidates thread, thread + kThreads, and so on, and 0 past the last.
 template <int kThreads>
 class OwnScores {
  public:
@@ -48,7 +51,7 @@ class OwnScores {
     for (int i = 0; i < kMost; ++i) bits_[i] = Position(i) < count ? OrderedBits(read[i]) : 0;
   }
 
-  // Calls visit(bits, position) for each that is `lowest` or more.
+  // Calls visit(bits, position) for each of the thread's scores whose bits are `lowest` or more.
   template <class Visit>
   __device__ __forceinline__ void ForEach(uint32_t lowest, Visit visit) const {
 #pragma unroll
@@ -63,8 +66,9 @@ class OwnScores {
   uint32_t bits_[kMost];
 };
 
-// Called by the block's first kThreads threads, which meet in sync(), with nothing of `space` in use. 1 <= k <= count
-// <= kBlockSelectCandidates.
+// Writes the best k of scores[0 .. count) to results[0 .. k) in rank order; positions are indices of `scores`. The
+// block's first kThreads threads call it, for which sync() is a barrier, while nothing of `space` is in use.
+// 1 <= k <= count <= kBlockSelectCandidates.
 template <int kThreads, class Sync>
 __device__ __forceinline__ void SelectInBlock(const float* scores, int count, int k, DeviceScored* results,
                                               BlockSelectSpace& space, Sync sync) {
@@ -78,8 +82,9 @@ __device__ __forceinline__ void SelectInBlock(const float* scores, int count, in
     highest = max(highest, bits);
     lowest = min(lowest, bits);
   });
-  // The k-th best is no lower than the lowest score, and, as every thread's best reaches the least of those, no lower
-  // than that where there are k such threads: a few scores far below do not widen the bins.
+  // The k-th best score is no lower than the lowest score. Where at least k threads have a score, it is no lower than
+  // the least of the threads' best scores either, since k scores reach that one; so a few scores far below do not widen
+  // the bins.
   if (highest != 0 && k <= min(count, kThreads)) lowest = highest;
   highest = __reduce_max_sync(0xffffffffu, highest);
   lowest = __reduce_min_sync(0xffffffffu, lowest);
@@ -101,12 +106,12 @@ __device__ __forceinline__ void SelectInBlock(const float* scores, int count, in
     atomicAdd(&space.ends[distance_of(bits, position) >> shift], 1u);
   });
   sync();
-  // From how many a bin has to where its first one goes. A thread has neighbouring bins.
-  constexpr int kEach = (kBlockSelectBins + kThreads - 1) / kThreads;
-  uint32_t sizes[kEach], before = 0, sum = 0;
+  // A prefix sum turns the bins' sizes into the places of their first distances. A thread has neighbouring bins.
+  constexpr int kBinsPerThread = (kBlockSelectBins + kThreads - 1) / kThreads;
+  uint32_t sizes[kBinsPerThread], before = 0, sum = 0;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    sizes[i] = thread * kEach + i < kBlockSelectBins ? space.ends[thread * kEach + i] : 0;
+  for (int i = 0; i < kBinsPerThread; ++i) {
+    sizes[i] = thread * kBinsPerThread + i < kBlockSelectBins ? space.ends[thread * kBinsPerThread + i] : 0;
     sum += sizes[i];
   }
   before = sum;
@@ -119,8 +124,8 @@ __device__ __forceinline__ void SelectInBlock(const float* scores, int count, in
   sync();
   before = before - sum + __reduce_add_sync(0xffffffffu, lane < warp ? space.sums[lane] : 0u);
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    if (thread * kEach + i < kBlockSelectBins) space.ends[thread * kEach + i] = before;
+  for (int i = 0; i < kBinsPerThread; ++i) {
+    if (thread * kBinsPerThread + i < kBlockSelectBins) space.ends[thread * kBinsPerThread + i] = before;
     before += sizes[i];
   }
   sync();
@@ -134,13 +139,13 @@ __device__ __forceinline__ void SelectInBlock(const float* scores, int count, in
     const uint64_t distance = space.distances[i];
     const int bin = static_cast<int>(distance >> shift);
     const int begin = bin == 0 ? 0 : static_cast<int>(space.ends[bin - 1]), end = static_cast<int>(space.ends[bin]);
-    if (begin >= k) break;  // and so are all behind
+    if (begin >= k) break;  // the bins of later distances begin even higher
     int rank = begin;
     for (int other = begin; other < end; ++other) rank += space.distances[other] < distance ? 1 : 0;
     if (rank < k) space.ranked[rank] = distance;
   }
   sync();
-  // Results that lie together go over the link together.
+  // Neighbouring threads write neighbouring results, which travel over the link together.
   for (int i = thread; i < k; i += kThreads) {
     const uint64_t distance = space.ranked[i];
     StoreResult(results + i, FromOrderedBits(highest - static_cast<uint32_t>(distance >> kBlockSelectPositionBits)),

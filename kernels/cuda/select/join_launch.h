@@ -1,4 +1,4 @@
-// Joining candidate lists on the device (kernels/plan/list_join.h).
+// Joining candidate lists on the device: kernels/plan/list_join.h says when and why.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,24 +9,28 @@
 
 namespace maxsim::cuda {
 
-// Device memory, but for the counts.
+// The pointers are to device memory.
 struct JoinCall {
   const JoinedList* lists;
   const JoinedUnion* unions;
-  uint32_t* ordinals;  // the lists; the unions are written from their ordinals_begin on
-  RowTile* row_tiles;  // of joined lists with num_candidates 0: becomes the union's size
-  JoinWord* words;     // [num_words], anything before
+  // Holds the lists, and takes the unions at their ordinals_begin.
+  uint32_t* ordinals;
+  // num_candidates of the unions' row tiles is 0 before, and the union's size after.
+  RowTile* row_tiles;
+  JoinWord* words;     // [num_words]; may hold anything before
   int64_t num_words;   // of all unions
-  int64_t most_words;  // of a union
-  int64_t longest;     // candidates of a list
+  int64_t most_words;  // of the largest union
+  int64_t longest;     // candidates of the longest list
   int num_lists;
   int num_unions;
 };
 
-// Makes the unions. What scores them and what picks scores from theirs may follow in the stream.
+// Makes the unions. The kernels that score them, and those that pick the lists' scores from the unions', may follow on
+// the CUDA stream.
 cudaError_t LaunchJoin(const JoinCall& call, cudaStream_t stream);
 
-// Loads the code of LaunchJoin, so that the first call that needs it does not.
+// Loads the code of LaunchJoin's kernels on the current device, so that the first call that joins lists does not wait
+// for it.
 cudaError_t PrepareJoin();
 
 }  // namespace maxsim::cuda

@@ -1,6 +1,6 @@
 // The union of joined candidate lists: every list marks its documents in a bitmap, and the bitmap is read off. Marks of
-// several lists fall together, so that the union has each document once; where it has it depends on the order in which
-// thread blocks come by, which no score depends on.
+// several lists fall together, so that the union has each document once. The order of the union depends on the order in
+// which thread blocks come by; no score depends on it.
 #include <algorithm>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -12,7 +12,7 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr int kMarkThreads = 256;
-constexpr int64_t kMaxMarkBlocks = 64;  // of a list
+constexpr int64_t kMaxMarkBlocks = 64;  // thread blocks that mark one list
 
 __global__ void __launch_bounds__(kMarkThreads) MarkDocuments(JoinCall call) {
   const JoinedList list = call.lists[blockIdx.y];

@@ -1,8 +1,9 @@
 // Orders the candidates of each list by the length of their documents, longest first, and cuts them into units.
 //
-// One thread block a list: a counting sort over bins of similar lengths (sixteen to an octave), then a prefix sum over
-// the ordered lengths, whose steps of `unit_octets` are the units. Which of two documents of one bin comes first
-// depends on the threads' order; no score does.
+// One thread block takes a list. It sorts the candidates by counting them into bins of similar lengths (sixteen to an
+// octave). Then a prefix sum over the ordered lengths is cut at the multiples of `unit_octets`: the candidates that
+// begin between two cuts are a work unit. Which of two documents of one bin comes first depends on the order of the
+// threads; no score depends on it.
 #include "kernels/cuda/select/order_candidates.h"
 
 #include "kernels/cuda/runtime/grid_order.cuh"
@@ -16,41 +17,42 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr int kThreads = kSelectThreads;
-constexpr int kBinsOfOctave = 16;
+constexpr int kBinsPerOctave = 16;
 constexpr int kOctaves = 14;  // up to 2^14 octets
-constexpr int kBins = kBinsOfOctave * kOctaves;
-constexpr int kCandidatesOfUnit = 32;  // at most: a warp looks them up
-constexpr int kAtOnce = 4;             // candidates that a thread looks up together
-constexpr int kRound = kAtOnce * kThreads;
+constexpr int kBins = kBinsPerOctave * kOctaves;
+constexpr int kMaxUnitCandidates = 32;  // each lane of a warp looks up one
+constexpr int kLookUps = 4;             // candidates that a thread looks up together
+constexpr int kBlockLookUps = kLookUps * kThreads;
 static_assert(kBins <= kThreads);
 static_assert((kMaxDocumentTokens + kOctetTokens - 1) / kOctetTokens < int64_t{1} << kOctaves);
 
-// The bin of a document of 1 .. 2^14 - 1 octets; long documents have the first bins.
+// Returns the bin of a document of 1 .. 2^14 - 1 octets; long documents have the first bins.
 __device__ __forceinline__ int BinOf(int32_t octets) {
   const int octave = 31 - __clz(octets);
-  const int place = ((octets << 4) >> octave) & (kBinsOfOctave - 1);
-  return kBins - 1 - (octave * kBinsOfOctave + place);
+  const int place = ((octets << 4) >> octave) & (kBinsPerOctave - 1);
+  return kBins - 1 - (octave * kBinsPerOctave + place);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_constant__ OrderCall call) {
-  __shared__ uint16_t groups_of[kMostOrderedCandidates];  // of the ordered documents
-  __shared__ uint32_t bins[kBins];                        // candidates; then where the next one of the bin goes
+  __shared__ uint16_t octets_at[kMostOrderedCandidates];  // lengths of the ordered documents, in octets
+  __shared__ uint32_t bins[kBins];                        // first a bin's candidates; then where its next one goes
   __shared__ ScanSpace scan;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kBins) bins[thread] = 0;
   WaitForEarlierGrids();
   const RowTile& tile = call.row_tiles[blockIdx.x];
   const int32_t begin = tile.order_begin;
-  if (blockIdx.x > 0 && call.row_tiles[blockIdx.x - 1].order_begin == begin) return;  // the same list once more
+  if (blockIdx.x > 0 && call.row_tiles[blockIdx.x - 1].order_begin == begin)
+    return;  // a list's first row tile orders it
   const int count = static_cast<int>(tile.num_candidates);
   const uint32_t* const ordinals = tile.ordinals_begin < 0 ? nullptr : call.ordinals + tile.ordinals_begin;
   __syncthreads();
 
-  // The thread's candidates, kAtOnce of which are looked up together; those of the last round stay.
-  PlacedCandidate candidates[kAtOnce];
+  // The thread's candidates that were looked up last. They need not be looked up again where they are all it has.
+  PlacedCandidate candidates[kLookUps];
   const auto look_up = [&](int first) {
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kLookUps; ++i) {
       const auto position = static_cast<uint32_t>(min(first + i * kThreads, count - 1));
       const uint32_t ordinal = ordinals == nullptr ? position : ordinals[position];
       const auto begin = static_cast<int32_t>(call.offsets[ordinal]);
@@ -60,41 +62,42 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
   };
   const auto for_each = [&](bool known, auto visit) {
 #pragma unroll 1
-    for (int first = thread; first < count; first += kRound) {
+    for (int first = thread; first < count; first += kBlockLookUps) {
       if (!known) look_up(first);
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
+      for (int i = 0; i < kLookUps; ++i) {
         if (first + i * kThreads < count) visit(candidates[i]);
       }
     }
   };
 
-  for_each(false, [&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(OctetsIn(candidate.tokens))], 1u); });
+  for_each(/*known=*/false,
+           [&](const PlacedCandidate& candidate) { atomicAdd(&bins[BinOf(OctetsIn(candidate.tokens))], 1u); });
   __syncthreads();
   const uint32_t first_of_bin = SumBefore(thread < kBins ? bins[thread] : 0, scan);
   if (thread < kBins) bins[thread] = first_of_bin;
   __syncthreads();
-  for_each(count <= kRound, [&](const PlacedCandidate& candidate) {
+  for_each(/*known=*/count <= kBlockLookUps, [&](const PlacedCandidate& candidate) {
     const int32_t octets = OctetsIn(candidate.tokens);
     const uint32_t place = atomicAdd(&bins[BinOf(octets)], 1u);
-    groups_of[place] = static_cast<uint16_t>(octets);
+    octets_at[place] = static_cast<uint16_t>(octets);
     call.order.placed[begin + place] = candidate;
   });
   __syncthreads();
 
-  // A work unit has what begins in a step of unit_octets. So that none has more than kCandidatesOfUnit, nor none at
-  // all, short documents count for more, and long ones for one step.
-  const uint32_t step = static_cast<uint32_t>(call.unit_octets), least = step / kCandidatesOfUnit;
-  const auto weight_of = [&](int place) { return min(max(uint32_t{groups_of[place]}, least), step); };
-  const int each = (count + kThreads - 1) / kThreads;
-  const int first = min(thread * each, count), end = min(first + each, count);
+  // A document's weight is its length, raised to `least`, so that no work unit has more than kMaxUnitCandidates, and
+  // lowered to that of a whole unit, so that none is empty.
+  const uint32_t unit_octets = static_cast<uint32_t>(call.unit_octets), least = unit_octets / kMaxUnitCandidates;
+  const auto weight_of = [&](int place) { return min(max(uint32_t{octets_at[place]}, least), unit_octets); };
+  const int per_thread = (count + kThreads - 1) / kThreads;
+  const int first = min(thread * per_thread, count), end = min(first + per_thread, count);
   uint32_t weight = 0;
   for (int i = first; i < end; ++i) weight += weight_of(i);
   uint32_t before = SumBefore(weight, scan);
   uint32_t* const units = call.order.units + begin;
   for (int i = first; i < end; ++i) {
-    const uint32_t unit = before / step;
-    if (i == 0 || (before - weight_of(i - 1)) / step != unit) units[1 + unit] = static_cast<uint32_t>(i);
+    const uint32_t unit = before / unit_octets;
+    if (i == 0 || (before - weight_of(i - 1)) / unit_octets != unit) units[1 + unit] = static_cast<uint32_t>(i);
     before += weight_of(i);
     if (i + 1 < count) continue;
     units[0] = unit + 1;

@@ -1,4 +1,4 @@
-// Ordering the candidates of a call for the wide and deep kernels (kernels/plan/score.h says when).
+// Ordering the candidates of a call for the wide and deep kernels: kernels/plan/order.h says when and why.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,21 +9,22 @@
 
 namespace maxsim::cuda {
 
-// Device memory, but for the numbers.
+// The pointers, those of `order` too, are to device memory.
 struct OrderCall {
-  const RowTile* row_tiles;  // [num_row_tiles], those of a list one after another
-  const uint32_t* ordinals;  // candidate lists
+  const RowTile* row_tiles;  // [num_row_tiles]; the row tiles of a list follow one another
+  const uint32_t* ordinals;  // the candidate lists
   const int64_t* offsets;    // of the documents
-  const float* scales;       // of quantised documents; else null
+  const float* scales;       // of INT8 documents; null for others
   CandidateOrder order;      // kMostPlacedCandidates elements of each array
   int32_t num_row_tiles = 0;
-  int32_t unit_octets = 0;  // an OrderPlan's
+  int32_t unit_octets = 0;  // OrderPlan::unit_octets
 };
 
-// Writes `order`. Every list has 1 to kMostOrderedCandidates candidates. On Hopper alone, as what reads the order.
+// Writes `call.order`. Every list has 1 to kMostOrderedCandidates candidates. Runs on Hopper only, as do the kernels
+// that read the order.
 cudaError_t LaunchOrderCandidates(const OrderCall& call, cudaStream_t stream);
 
-// Loads the code, so that the first call that needs it does not.
+// Loads the kernel's code on the current device, so that the first call that orders candidates does not wait for it.
 cudaError_t PrepareOrderCandidates();
 
 }  // namespace maxsim::cuda

@@ -1,5 +1,6 @@
-// Selection on the device: the best k of each query's scores, in rank order. Exact, and the same every time: candidates
-// are compared by 64-bit keys (score first, then the smaller position), no two of which are equal.
+// Selection on the device: the best k of each query's scores, in rank order. The result is exact and does not depend on
+// the order in which threads run: candidates are compared by 64-bit keys (the score, then the smaller position), no two
+// of which are equal.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,57 +12,57 @@
 
 namespace maxsim::cuda {
 
-// One query's part of the buffers. The fields of its plan are PlanSelect's.
+// One query's part of a SelectCall's buffers, and its plan (SelectPlan).
 struct SelectQuery {
-  int64_t scores_offset;   // its candidates' scores, by position; a multiple of kSelectAlignment
+  int64_t scores_offset;   // where the scores of its candidates begin; a multiple of kSelectAlignment
   int64_t num_candidates;  // 1 .. 2^32 - 1
-  int64_t results_offset;  // its results: k of them
-  int64_t keys_offset;     // large selections only: room for SelectPlan::keys()
+  int64_t results_offset;  // where its k results begin
+  int64_t keys_offset;     // large selections only: where the room for SelectPlan::keys() keys begins
   int32_t k;               // 1 .. num_candidates
-  int32_t splits;          // as planned; 0: a small selection
-  int32_t buckets;
-  int32_t list_keys;
+  int32_t splits;          // 0: a small selection
+  int32_t buckets;         // buckets of a split
+  int32_t list_keys;       // keys that the list of a split takes
 };
 
-// What the thread blocks of one query's large selection tell each other. Zero before the first launch; the parts marked
-// so are zero again after each.
+// What the thread blocks of one query's large selection tell each other. All of it is zero before the first launch; the
+// members marked "zero" are zero again after each launch.
 struct SelectWorkspace {
-  uint32_t num_done;                                // zero: splits that are done with a step, of all steps
-  uint32_t num_left;                                // zero: thread blocks that need nothing of this any more
-  uint32_t num_keys;                                // zero: candidates in the common list
-  uint32_t num_histograms;                          // zero: histograms that were used
-  uint32_t claimed[kMaxSelectSplits];               // zero: 1 for a split that a block has taken
+  uint32_t num_done;                   // zero: splits that have come to the end of a phase, summed over the phases
+  uint32_t num_left;                   // zero: thread blocks that have departed: they use nothing of this any more
+  uint32_t num_keys;                   // zero: candidates in the common list
+  uint32_t num_histograms;             // zero: histograms that were used
+  uint32_t claimed[kMaxSelectSplits];  // zero: 1 for a split that a block has taken
   uint32_t histograms[kSelectPasses][kSelectBins];  // zero
-  uint32_t list_sizes[kMaxSelectSplits];
-  uint32_t lowest[kMaxSelectSplits];  // scores of each split, in the order of key.cuh
-  uint32_t highest[kMaxSelectSplits];
-  uint64_t maxima[kMaxSelectBuckets];  // keys; 0: a bucket without scores
+  uint32_t list_sizes[kMaxSelectSplits];  // candidates of each split, also those that its list has no room for
+  uint32_t lowest[kMaxSelectSplits];      // OrderedBits of each split's lowest score
+  uint32_t highest[kMaxSelectSplits];     // OrderedBits of each split's highest score
+  uint64_t maxima[kMaxSelectBuckets];     // keys; 0: a bucket without scores
 };
 
-// The queries of a call: those with large selections first. All in device memory but the results, which may be pinned
-// host memory too.
+// The selections of all queries of a call. The pointers are to device memory; `results` may be to pinned host memory.
 struct SelectCall {
-  const SelectQuery* queries;
+  const SelectQuery* queries;  // [num_large + num_small], those with large selections first
   const float* scores;
-  SelectWorkspace* workspaces;  // one a large selection
+  SelectWorkspace* workspaces;  // [num_large]
   uint64_t* keys;
   DeviceScored* results;
   int32_t num_large;
   int32_t num_small;
-  int32_t most_splits;       // of a large selection
-  int32_t most_rank_blocks;  // of a small one
-  SelectQuery only;          // the query of a call that has only one, which saves a read
+  int32_t most_splits;       // the most splits of a large selection
+  int32_t most_rank_blocks;  // the most rank_blocks of a small selection
+  SelectQuery only;          // the query of a call that has only one: it comes with the launch, which saves a read
 };
 
-// Loads the code of the kernels on the current device. `overlap` stays true only if they order themselves
-// (FindGridOrder): then they may start while the kernel before them drains. Once a device, before the first launch.
+// Loads the code of the kernels on the current device; called once a device, before the first launch. `overlap` stays
+// true only if the kernels wait for earlier grids themselves (FindGridOrder): then they may start while the kernel
+// before them drains.
 cudaError_t PrepareSelect(bool& overlap);
 
-// Selects: one launch for the large selections, and one for the small ones where there are any. The last of them notes
-// its times in `times`, which may be null. `overlap` is what PrepareSelect has left.
+// Enqueues the selections: one launch for the large ones and one for the small ones, where there are any. The last
+// launch notes its times in `times`, which may be null. `overlap` is the value that PrepareSelect has left.
 cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
-// The two kernels.
+// The parts of the two functions above that concern one kernel: that of the large, or of the small selections.
 cudaError_t PrepareLargeSelect(bool& overlap);
 cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 cudaError_t PrepareRank(bool& overlap);

@@ -8,15 +8,15 @@
 namespace maxsim::command_line {
 namespace {
 
-TEST(PrintableTest, NothingReachesTheTerminalAsAControl) {
-  EXPECT_EQ(Printable("a\033[2Jb\r\n\tc\x7f"), "a [2Jb   c ");
-  EXPECT_EQ(Printable("caf\xc3\xa9 \xe2\x86\x92"), "caf\xc3\xa9 \xe2\x86\x92");
-  EXPECT_EQ(Printable("x\xc2\x9bJ"), "x J");  // CSI as one C1 character
-  EXPECT_EQ(Printable("\xff\xc3/\xe2\x86"),
+TEST(WithoutControlsTest, NothingReachesTheTerminalAsAControl) {
+  EXPECT_EQ(WithoutControls("a\033[2Jb\r\n\tc\x7f"), "a [2Jb   c ");
+  EXPECT_EQ(WithoutControls("caf\xc3\xa9 \xe2\x86\x92"), "caf\xc3\xa9 \xe2\x86\x92");
+  EXPECT_EQ(WithoutControls("x\xc2\x9bJ"), "x J");  // CSI as one C1 character
+  EXPECT_EQ(WithoutControls("\xff\xc3/\xe2\x86"),
             "?"
             "?/?"
-            "?");                                              // not UTF-8
-  EXPECT_EQ(Printable("\xc0\x8a\xf5\x80\x80\x80"), "??????");  // an overlong newline, and beyond Unicode
+            "?");                                                    // not UTF-8
+  EXPECT_EQ(WithoutControls("\xc0\x8a\xf5\x80\x80\x80"), "??????");  // an overlong newline, and beyond Unicode
 }
 
 TEST(WidthTest, CountsCodePoints) {

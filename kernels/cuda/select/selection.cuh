@@ -1,0 +1,218 @@
+// The large selection of one query in one launch. Each thread block has a split of the query's scores, and all blocks
+// pass three phases:
+//
+//   1. Scan: a block takes the maxima of its split's buckets (selection_scan.cuh). The k-th largest of all buckets'
+//      maxima is a lower bound of the k-th score (selection_bound.cuh).
+//   2. Gather: a block writes the candidates of its split that reach the bound to a list (selection_gather.cuh). All
+//      lists together hold a little more than k candidates.
+//   3. Rank: a block ranks its part of the gathered candidates and writes the results (selection_rank.cuh). Candidates
+//      are counted into bins, a bin's keys come to lie together, and a key's rank is that of its bin plus the number of
+//      larger keys in it. Where candidates are few, a key's rank is the number of all larger ones.
+//
+// Scores that are neighbours fall into different buckets and mostly into different splits, so that sorted scores stay
+// cheap; keys hold the position, so that equal scores stay cheap too. Where a split finds more candidates than its list
+// takes all the same, and where k is too large for buckets, histograms narrow a window of keys around the k-th one,
+// pass by pass; each pass is a phase of its own.
+//
+// Between the phases blocks wait for one another, through the query's workspace (selection_sync.cuh). NOTES:
+//  - No block waits for one that may not be running. A block waits for splits, and it takes a split that no block has
+//    taken itself: it does so after a while, as the split's block is usually about to start. So the grid needs no
+//    guarantee that all of its blocks run at once: kernels of other CUDA streams may hold any part of the device, and
+//    a single running block finishes the selection alone. A block whose split is taken when it starts has nothing to
+//    do. Splits are taken in the scan only, so that every split belongs to a running block afterwards.
+//  - What is written for a split depends on the split alone, so results do not depend on which block took it.
+//  - The scan begins to read scores while the claim of the split is still on its way.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/call/completion.cuh"
+#include "kernels/cuda/select/selection_state.cuh"
+
+namespace maxsim::cuda::selection {
+
+// One thread's part in a thread block's work. All threads of a block call every function together, except where a
+// function is said to be for thread 0.
+class Selection {
+ public:
+  // `shared.query` is set, and what it describes may be read, before Run is called.
+  __device__ __forceinline__ Selection(const float* all_scores, SelectWorkspace& workspace, Shared& shared)
+      : query_(shared.query),
+        scores_(all_scores + query_.scores_offset),
+        workspace_(workspace),
+        shared_(shared),
+        thread_(threadIdx.x),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32),
+        k_(static_cast<uint32_t>(query_.k)),
+        num_splits_(static_cast<uint32_t>(query_.splits)) {}
+
+  __device__ __forceinline__ void Run();
+
+ private:
+  // Scans the block's own split. Returns false when another block has taken it.
+  __device__ __forceinline__ bool ScanOwnSplit();
+  // Gathers and ranks.
+  __device__ __forceinline__ void GatherAndRank();
+
+  // Waiting for other blocks: selection_sync.cuh.
+
+  // Tells the blocks that wait for the phase that it is done for `count` more splits, and shows them all that this
+  // block has written for those.
+  __device__ __forceinline__ void Arrive(uint32_t count);
+  // Returns how many splits have arrived, summed over the phases so far.
+  __device__ __forceinline__ uint32_t NumDone() const;
+  // Returns when all splits have arrived at the end of the phase. With kHelp the block takes splits that no block has
+  // taken, and scans them.
+  template <bool kHelp>
+  __device__ __forceinline__ void WaitForPhase();
+  // Returns -1 when the phase is done. For thread 0.
+  __device__ __forceinline__ int32_t WaitOnly() const;
+  // Returns -1 when the phase is done, or a split that this block has just claimed. For thread 0.
+  __device__ __forceinline__ int32_t WaitOrClaim() const;
+  // Scans a split that another block would have scanned; it belongs to this block from then on.
+  __device__ __forceinline__ void ScanForAnother(int32_t split);
+  // Counts this block among those that need nothing of the workspace but the lists any more. A barrier lies between
+  // the last use of the workspace and this call. CleanUp alone reads the count, so that nothing waits for it here.
+  __device__ __forceinline__ void Depart();
+  // The block that departed last zeroes the workspace for the next launch; that of the launch's first query notes the
+  // time.
+  __device__ __forceinline__ void CleanUp();
+
+  // Reading scores: selection_scan.cuh. A thread reads four neighbouring scores (a quad), a warp 128; the next 128
+  // scores belong to the next split.
+
+  __device__ __forceinline__ uint32_t NumScores() const;
+  __device__ __forceinline__ uint32_t FirstQuad(uint32_t split) const;
+  __device__ __forceinline__ uint32_t QuadStride() const;
+  // Returns whether this thread reads one of the last one to three scores, which make no quad. They belong to the
+  // first split.
+  __device__ __forceinline__ bool HasLastScore(uint32_t split) const;
+  __device__ __forceinline__ ScanResult Scan(uint32_t split) const;
+  // Scan's loop; it finds the lowest score only with kLowest.
+  template <bool kLowest>
+  __device__ __forceinline__ ScanResult ScanScores(uint32_t split) const;
+  // Calls visit(key) for every score of a split that this thread reads. kLoads reads are under way together: two
+  // suffice where all threads read, but a thread that reads nearly alone waits for each of its reads.
+  template <int kLoads, class Visit>
+  __device__ __forceinline__ void ForEachKey(uint32_t split, Visit visit) const;
+  // Writes the maxima of a split's buckets, or its extremes where the plan has no buckets, to the workspace.
+  __device__ __forceinline__ void PublishScan(uint32_t split, const ScanResult& result);
+
+  // Lower bounds of the k-th key: selection_bound.cuh.
+
+  // Finds the bin of `histogram` that holds the need-th largest of the counted keys, and leaves it in shared_.bin,
+  // .above and .in_bin. Returns false when there are fewer keys.
+  __device__ __forceinline__ bool FindBin(const uint32_t* histogram, uint32_t need);
+  // Returns a key that the maxima of at least k buckets reach, and of hardly more; or 1, which every key reaches, when
+  // there are fewer than k buckets with scores. Every block finds the same key. Sets highest_score_.
+  __device__ __forceinline__ uint64_t FindBoundByBuckets();
+  // Returns the window of all keys, where the plan has no buckets. Sets highest_score_.
+  __device__ __forceinline__ KeyWindow WholeWindow();
+  // Narrows a window that holds the k best keys by histograms of all scores until the keys that reach its low end fit
+  // the common list. Returns that end.
+  __device__ __forceinline__ uint64_t NarrowByHistograms(KeyWindow window);
+  // Returns a key that no key exceeds.
+  __device__ __forceinline__ uint64_t Highest() const;
+
+  // Candidates: selection_gather.cuh.
+
+  // Writes the candidates of this block's splits that reach `bound` to the splits' lists as far as they fit, and their
+  // number to the workspace.
+  __device__ __forceinline__ void Gather(uint64_t bound);
+  // Looks up where each list begins when the candidates of all lists are numbered one list after the other. Returns
+  // false when a list could not take all of its candidates.
+  __device__ __forceinline__ bool LookUpLists();
+  // Writes the candidates of this block's splits that reach `bound` to the common list, which has room for them.
+  __device__ __forceinline__ void GatherInOneList(uint64_t bound);
+  // Returns the i-th candidate of all lists.
+  __device__ __forceinline__ uint64_t Candidate(uint32_t i) const;
+
+  // Ranking: selection_rank.cuh.
+
+  // Writes the results that are this block's to find. All candidates lie in `window`.
+  __device__ __forceinline__ void Rank(KeyWindow window);
+  // Ranks every num_splits_-th of `count` candidates, from the split's number on, by comparing it with all others.
+  __device__ __forceinline__ void RankAgainstAll(uint32_t split, uint32_t count);
+  // Counts the candidates into the window's bins, and finds the rank that each bin begins with. Returns false when a
+  // bin that has ranks below k is too full for RankByBins.
+  __device__ __forceinline__ bool CountBins(KeyWindow window, uint32_t count);
+  // Ranks the candidates of the bins that begin in the split's part of the ranks below k.
+  __device__ __forceinline__ void RankByBins(KeyWindow window, uint32_t split, uint32_t count);
+  // Writes a key's candidate to the results if its rank is below k.
+  __device__ __forceinline__ void Write(uint64_t key, uint32_t rank) const;
+
+  const SelectQuery& query_;
+  const float* const scores_;
+  SelectWorkspace& workspace_;
+  Shared& shared_;
+  const uint32_t thread_;
+  const uint32_t lane_;
+  const uint32_t warp_;
+  const uint32_t k_;
+  const uint32_t num_splits_;
+  uint32_t num_own_splits_ = 0;   // how many splits this block has, in shared_.splits
+  uint32_t num_lists_ = 0;        // how many lists the candidates are in
+  uint32_t awaited_done_ = 0;     // the value of num_done at which the phase is done
+  uint64_t own_maximum_ = 0;      // the largest key that this thread has read of the block's first split
+  uint32_t highest_score_ = 0;    // OrderedBits of the highest score
+  uint32_t departed_before_ = 0;  // in thread 0: blocks that had departed before this one
+};
+
+__device__ __forceinline__ void Selection::Run() {
+  if (ScanOwnSplit()) {
+    GatherAndRank();
+  } else {
+    Depart();
+  }
+  CleanUp();
+}
+
+__device__ __forceinline__ bool Selection::ScanOwnSplit() {
+  const uint32_t split = blockIdx.x;
+  uint32_t taken = 0;
+  if (thread_ == 0) taken = atomicExch(&workspace_.claimed[split], 1u);
+  const ScanResult result = Scan(split);
+  own_maximum_ = result.Key();
+  if (thread_ == 0) {
+    shared_.claim = taken == 0 ? 1 : 0;
+    shared_.splits[0] = static_cast<int32_t>(split);
+  }
+  num_own_splits_ = 1;
+  __syncthreads();
+  if (shared_.claim == 0) return false;
+  PublishScan(split, result);
+  Arrive(1);
+  return true;
+}
+
+__device__ __forceinline__ void Selection::GatherAndRank() {
+  WaitForPhase</*kHelp=*/true>();
+  uint64_t bound = 0;
+  bool gathered = false;
+  if (query_.buckets > 0) {
+    bound = FindBoundByBuckets();
+    Gather(bound);
+    Arrive(num_own_splits_);
+    WaitForPhase<false>();
+    gathered = LookUpLists();
+  }
+  if (!gathered) {
+    bound = NarrowByHistograms(query_.buckets > 0 ? KeyWindow::Over(bound, Highest()) : WholeWindow());
+    GatherInOneList(bound);
+    Arrive(num_own_splits_);
+    WaitForPhase<false>();
+    if (thread_ == 0) {
+      shared_.list_begins[0] = 0;
+      shared_.list_begins[1] = __ldcg(&workspace_.num_keys);
+    }
+    num_lists_ = 1;
+    __syncthreads();
+  }
+  Depart();
+  Rank(KeyWindow::Over(bound, Highest()));
+}
+
+}  // namespace maxsim::cuda::selection

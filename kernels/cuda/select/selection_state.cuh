@@ -1,0 +1,86 @@
+// What the thread blocks of a large selection (selection.cuh) compute with: constants, shared memory, windows of keys.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/cuda/call/completion.h"
+#include "kernels/cuda/select/block_scan.cuh"
+#include "kernels/cuda/select/key.cuh"
+#include "kernels/cuda/select/topk_launch.h"
+#include "kernels/plan/select.h"
+
+namespace maxsim::cuda::selection {
+
+static_assert(kSelectWarps == 32, "the lanes of one warp stand for the warps of a thread block");
+static_assert(kSelectBins == 2 * kSelectThreads, "a thread reads two bins of a histogram");
+inline constexpr int kBinBits = 11;
+static_assert(kSelectBins == 1 << kBinBits && kSelectPasses * kBinBits >= 64);
+
+inline constexpr int kSharedKeys = 4096;
+// A histogram is counted in copies, one for each lane number modulo 4, since a warp's atomics on one address are
+// carried out one by one.
+inline constexpr int kHistogramCopies = 4;
+static_assert(kHistogramCopies * kSelectBins * sizeof(uint32_t) <= kSharedKeys * sizeof(uint64_t));
+// A bin with more keys than this makes ranking within bins slow; then every key is ranked against all others.
+inline constexpr int kMaxKeysPerBin = 512;
+// RankByBins takes the bins that begin in a range of so many ranks together. The last of them may end up to a bin's
+// size beyond the range, and its keys must fit in shared memory too.
+inline constexpr int kRanksPerRound = kSharedKeys - kMaxKeysPerBin;
+// A warp ranks so many keys together against all others.
+inline constexpr int kKeysPerWarp = 4;
+// A thread block polls so many times, 0.7 us each, before it takes a split that is not its own.
+inline constexpr int kPollsBeforeHelping = 16;
+// A thread reads the maxima of so many buckets.
+inline constexpr int kBucketsPerThread = kMaxSelectBuckets / kSelectThreads;
+
+struct Shared {
+  uint64_t keys[kSharedKeys];
+  uint32_t histogram[kSelectBins];
+  uint32_t first_ranks[kSelectBins];  // the rank that each bin begins with
+  ScanSpace scan;
+  ScanSpace second_scan;  // lets two scans follow each other without a barrier between them
+  SelectQuery query;      // lies here because registers are scarce
+  uint64_t* lists;
+  DeviceScored* results;
+  CallTimes* times;
+  uint32_t list_begins[kMaxSelectSplits + 1];
+  int32_t splits[kMaxSelectSplits];  // the splits of this thread block
+  int32_t claim;                     // what thread 0 has found out and the other threads read
+  uint32_t list_size;
+  uint32_t bin;     // FindBin's results: the bin,
+  uint32_t above;   // how many keys lie in the bins above it,
+  uint32_t in_bin;  // and how many in it
+};
+
+// The `size` keys from `low` up, in bins of 2^shift keys.
+struct KeyWindow {
+  uint64_t low;
+  uint64_t size;
+  int shift;
+
+  // Returns the window of the keys low .. high, whose bins are as narrow as kSelectBins of them allow.
+  static __device__ __forceinline__ KeyWindow Over(uint64_t low, uint64_t high) {
+    return {low, high - low + 1, max(0, 64 - __clzll(static_cast<long long>(high - low)) - kBinBits)};
+  }
+  __device__ __forceinline__ bool Holds(uint64_t key) const { return key - low < size; }
+  __device__ __forceinline__ uint32_t BinOf(uint64_t key) const { return static_cast<uint32_t>((key - low) >> shift); }
+  // Returns the window of the keys of one bin.
+  __device__ __forceinline__ KeyWindow Narrowed(uint32_t bin) const {
+    return {low + (static_cast<uint64_t>(bin) << shift), uint64_t{1} << shift, max(0, shift - kBinBits)};
+  }
+};
+
+// What a thread knows of the scores that it has read.
+struct ScanResult {
+  float highest = -std::numeric_limits<float>::infinity();
+  uint32_t position = 0xffffffffu;  // of the first score that is the highest; 0xffffffff: no score was read
+  float lowest = std::numeric_limits<float>::infinity();
+
+  __device__ __forceinline__ bool any() const { return position != 0xffffffffu; }
+  __device__ __forceinline__ uint64_t Key() const { return any() ? MakeKey(highest, position) : 0; }
+};
+
+}  // namespace maxsim::cuda::selection
