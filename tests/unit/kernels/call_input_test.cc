@@ -121,21 +121,21 @@ TEST_F(CallInputTest, APassHasItsPart) {
   EXPECT_EQ(input_.Pattern(90, 30, 0).regular, 0u);
 }
 
-TEST_F(CallInputTest, OtherListsAreNot) {
+TEST_F(CallInputTest, OtherListsDoNot) {
   Add(200, 70);
   Add(200, 71);
-  EXPECT_EQ(Plan().Places(0, 71, 0).regular, 0u) << "of unequal length";
+  EXPECT_EQ(Plan().Pattern(0, 71, 0).regular, 0u) << "of unequal length";
   EXPECT_EQ(input_.Pattern(0, 70, 0).regular, 70u) << "as far as they are equal";
 
   Clear();
   Add(600, 70);  // three row tiles of one list, and then others
   Add(200, 70);
-  EXPECT_EQ(Plan().Places(0, 70, 0).regular, 0u) << "at unequal distances";
+  EXPECT_EQ(Plan().Pattern(0, 70, 0).regular, 0u) << "at unequal distances";
 
   Clear();
   Add(200, 0);
   Add(200, kNumDocuments);
-  EXPECT_EQ(Plan().Places(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
+  EXPECT_EQ(Plan().Pattern(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
 }
 
 // An order is made of all candidates of a call at once, and each list's order is a part of it.
