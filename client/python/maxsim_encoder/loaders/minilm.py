@@ -85,11 +85,10 @@ class MiniLm:
         self._tokenizer = Tokenizer.from_file(str(self._files["tokenizer.json"]))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._separator = self._tokenizer.token_to_id("[SEP]")
-        self._kept: List[bool] = [
-            not is_punctuation(self._tokenizer.id_to_token(i)) for i in range(self._tokenizer.get_vocab_size())
-        ]
-        self._kept[self._separator] = False
+        words = self._tokenizer.get_vocab()
+        self._separator = words["[SEP]"]
+        self._pieces = {token: piece for piece, token in words.items()}
+        self._dropped = {token for piece, token in words.items() if is_punctuation(piece)} | {self._separator}
         self.max_tokens = max_tokens
         self.num_cut = 0  # texts that were longer than they may be
         self.project: Optional[Callable[[Matrix], Matrix]] = None
@@ -127,11 +126,11 @@ class MiniLm:
                 ids.append(encoding.ids)
         result = []
         for text_ids, states in zip(ids, self._bert(ids)):
-            kept = [i for i, token in enumerate(text_ids) if self._kept[token]]
+            kept = [i for i, token in enumerate(text_ids) if token not in self._dropped]
             vectors = normalised(states[kept])
             if self.project is not None:
                 vectors = normalised(self.project(vectors))
-            result.append(Encoded(vectors, [self._tokenizer.id_to_token(text_ids[i]) for i in kept]))
+            result.append(Encoded(vectors, [self._pieces[text_ids[i]] for i in kept]))
         return result
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:
