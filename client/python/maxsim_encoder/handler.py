@@ -29,11 +29,12 @@ class Handler(BaseHTTPRequestHandler):
     """HTTP/1.1 with keep-alive. A body needs a Content-Length."""
 
     protocol_version = "HTTP/1.1"
-    server_version = f"maxsim-encoder/{__version__}"
-    sys_version = ""
     disable_nagle_algorithm = True
     wbufsize = 1 << 16  # the head and a small body leave in one write
     server: "Server"
+
+    def version_string(self) -> str:
+        return f"maxsim-encoder/{__version__}"
 
     def setup(self) -> None:
         super().setup()

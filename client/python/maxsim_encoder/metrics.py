@@ -106,7 +106,7 @@ class Metrics:
         self.requests = Counter("maxsim_encoder_requests_total", "Requests, by route and status.", ("route", "code"))
         self.seconds = Histogram(
             "maxsim_encoder_request_duration_seconds",
-            "From a request's head to the last byte of its answer.",
+            "From a request's head until its answer is ready to be sent.",
             SECONDS_BUCKETS,
             ("route",),
         )
