@@ -7,7 +7,14 @@ from typing import Any, Dict, List, Optional, Sequence
 from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo
 from maxsim_encoder.fingerprint import fingerprint
 from maxsim_encoder.loaders.sentence_transformers import as_matrix
-from maxsim_encoder.loaders.torch_models import files_of, first_line, import_or_explain, model_options, pick_device
+from maxsim_encoder.loaders.torch_models import (
+    files_of,
+    first_line,
+    import_or_explain,
+    model_options,
+    pick_device,
+    served_name,
+)
 
 
 class PyLate:
@@ -91,7 +98,7 @@ def _info(loaded: Any, model: str, name: str) -> EncoderInfo:
         "query_expansion": bool(loaded.do_query_expansion),
     }
     return EncoderInfo(
-        model=name or model,
+        model=served_name(model, name),
         fingerprint=fingerprint(files_of(model).items(), settings),
         dim=int(loaded.get_sentence_embedding_dimension()),
         **settings,

@@ -9,7 +9,14 @@ import numpy as np
 
 from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, Matrix, length_limit
 from maxsim_encoder.fingerprint import fingerprint
-from maxsim_encoder.loaders.torch_models import files_of, first_line, import_or_explain, model_options, pick_device
+from maxsim_encoder.loaders.torch_models import (
+    files_of,
+    first_line,
+    import_or_explain,
+    model_options,
+    pick_device,
+    served_name,
+)
 
 PACKAGE = "sentence-transformers>=6.0"
 
@@ -86,7 +93,7 @@ def _info(loaded: Any, model: str, name: str, max_tokens: Optional[int]) -> Enco
         "query_expansion": bool(expansion),
     }
     return EncoderInfo(
-        model=name or model,
+        model=served_name(model, name),
         fingerprint=fingerprint(files_of(model).items(), settings),
         dim=int(loaded.get_embedding_dimension() or _measured_dim(loaded)),
         **settings,

@@ -35,6 +35,13 @@ def model_options(torch: Any, dtype: Optional[str]) -> Dict[str, Any]:
     return {} if dtype is None else {"torch_dtype": getattr(torch, dtype)}
 
 
+def served_name(model: str, name: str) -> str:
+    """The name under which a checkpoint is served: `name`, else the Hub's, else its folder's without the path to it,
+    which differs between machines."""
+    folder = pathlib.Path(model)
+    return name or (folder.resolve().name if folder.is_dir() else model)
+
+
 def files_of(name: str) -> Dict[str, pathlib.Path]:
     """The checkpoint's files by name, for its fingerprint: of a folder, or of the snapshot in the Hub's cache that a
     name was loaded from. Raises EncoderError where there is neither."""
