@@ -25,6 +25,10 @@ unavailable() {
 # What the environment is made of decides whether one that is there will do.
 wanted=$("$python" -c 'import sys; print(sys.version)' 2>/dev/null && cat "$requirements") ||
   unavailable "there is no $python (MAXSIM_PYTHON names another)"
+# Tests that share the environment run side by side, and one of them makes it.
+mkdir -p "$(dirname "$venv")"
+exec 9>"$venv.lock"
+flock 9
 if [ "$(cat "$venv/made-of" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$venv"
   "$python" -m venv "$venv" >/dev/null 2>&1 || unavailable "$python cannot make a virtual environment (python3-venv)"
@@ -32,4 +36,5 @@ if [ "$(cat "$venv/made-of" 2>/dev/null)" != "$wanted" ]; then
     unavailable "pip cannot install $requirements: $(echo "$log" | tail -n 1)"
   echo "$wanted" >"$venv/made-of"
 fi
+exec 9>&-
 exec "$venv/bin/python" -B "$@"

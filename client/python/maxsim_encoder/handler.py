@@ -40,6 +40,17 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self.connection.settimeout(self.server.options.idle_timeout_s)
 
+    def parse_request(self) -> bool:
+        """Counts as busy from the first line on: a server that stops still reads the rest of the request."""
+        self.server.set_busy(self.connection, True)
+        return super().parse_request()
+
+    def handle_expect_100(self) -> bool:
+        """Asks for the body at once, before anything else is written."""
+        going_on = super().handle_expect_100()
+        self.wfile.flush()
+        return going_on
+
     def handle_one_request(self) -> None:
         try:
             super().handle_one_request()
@@ -56,7 +67,6 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = do_OPTIONS = do_GET
 
     def _handle(self) -> None:
-        self.server.set_busy(self.connection, True)
         began = time.monotonic()
         self._unread = -1  # bytes of the body that have not been read, -1 where that is unknown
         parts = urlsplit(self.path)
@@ -114,7 +124,8 @@ class Handler(BaseHTTPRequestHandler):
     def _client_is_there(self) -> bool:
         from maxsim_encoder.server import client_is_there
 
-        return client_is_there(self.connection)
+        # A server that stops has closed its own reading side, which looks as if the client had closed.
+        return self.server.stopping or client_is_there(self.connection)
 
     def _body_bytes(self) -> int:
         """The body's length. Raises RequestError where the request does not say it."""

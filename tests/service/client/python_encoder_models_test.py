@@ -1,4 +1,4 @@
-"""maxsim-encoder serving a MultiVectorEncoder of sentence-transformers: what comes over HTTP is what the library answers.
+"""maxsim-encoder serving a MultiVectorEncoder: what comes over HTTP is what sentence-transformers answers.
 
 python python_encoder_models_test.py      wants sentence-transformers 6.0 or later; downloads nothing
 """
@@ -46,9 +46,7 @@ def make_backbone(folder):
 
 def make_checkpoint(backbone, folder, prompts=None, **lengths):
     """A late-interaction checkpoint over the backbone."""
-    dense = Dense(
-        32, DIM, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
-    )
+    dense = Dense(32, DIM, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
     modules = [Transformer(str(backbone), **lengths), dense, MultiVectorMask(skiplist_words=[".", ",", "?"])]
     MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts).save_pretrained(str(folder))
 
@@ -91,10 +89,18 @@ class SentenceTransformersTest(unittest.TestCase):
     def test_info_has_the_settings_of_the_checkpoint(self):
         plain = json.loads(call(self.serve("plain"), "GET", "/info")[2])
         fingerprint = plain.pop("fingerprint")
-        self.assertEqual(plain, {
-            "model": "plain", "dim": DIM, "query_prefix": "query: ", "document_prefix": "passage: ",
-            "query_length": 64, "document_length": 20, "query_expansion": False,
-        })
+        self.assertEqual(
+            plain,
+            {
+                "model": "plain",
+                "dim": DIM,
+                "query_prefix": "query: ",
+                "document_prefix": "passage: ",
+                "query_length": 64,
+                "document_length": 20,
+                "query_expansion": False,
+            },
+        )
         expanded = json.loads(call(self.serve("expanded", "--name", "other"), "GET", "/info")[2])
         self.assertEqual((expanded["model"], expanded["query_length"]), ("other", 16))
         self.assertTrue(expanded["query_expansion"])

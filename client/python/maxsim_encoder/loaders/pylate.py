@@ -77,9 +77,7 @@ def load(
     torch = import_or_explain("torch", "torch")
     chosen = pick_device(torch, device)
     try:
-        loaded = models.ColBERT(
-            model_name_or_path=model, device=chosen, model_kwargs=model_options(torch, model_dtype)
-        )
+        loaded = models.ColBERT(model_name_or_path=model, device=chosen, model_kwargs=model_options(torch, model_dtype))
     except (OSError, ValueError, RuntimeError) as error:
         raise EncoderError(f"--model {model}: {first_line(error)}") from None
     if max_tokens is not None:
