@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
 import time
 import traceback
@@ -54,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         try:
             super().handle_one_request()
-        except (ConnectionError, TimeoutError, ValueError):
+        except (ConnectionError, socket.timeout, ValueError):
             self.close_connection = True  # the peer has gone, or its time is up
         finally:
             self.server.set_busy(self.connection, False)
@@ -77,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
             status, (content_type, body) = 200, self._answer(parts.path, dict(parse_qsl(parts.query)))
         except RequestError as error:
             status, content_type, body, headers = error.status, JSON, error.body(), error.headers
-        except (ConnectionError, TimeoutError):
+        except (ConnectionError, socket.timeout):
             raise
         except Exception:  # a bug must not take the connection's answer with it
             traceback.print_exc(file=sys.stderr)
@@ -146,14 +147,14 @@ class Handler(BaseHTTPRequestHandler):
             while self._unread:
                 left = limit - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError
+                    raise socket.timeout
                 self.connection.settimeout(left)
                 part = self.rfile.read1(min(self._unread, _READ_BYTES))
                 if not part:
                     raise ConnectionError("the body ends early")
                 parts.append(part)
                 self._unread -= len(part)
-        except TimeoutError:
+        except socket.timeout:
             seconds = self.server.options.body_timeout_s
             message = f"{num_bytes - self._unread} of {num_bytes} bytes of the body came in {seconds:g} s"
             raise RequestError(408, "body_timeout", message) from None
