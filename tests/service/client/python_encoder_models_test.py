@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import string
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -24,7 +25,7 @@ from sentence_transformers.multi_vector_encoder.modules.multi_vector_mask import
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from encoder_fixture import Program, call, error_of, read_safetensors, split_rows  # noqa: E402
+from encoder_fixture import ROOT, Program, call, error_of, read_safetensors, split_rows  # noqa: E402
 
 WORDS = "what is a volcano the mountain opens and rocks flow down query passage".split()
 TEXTS = ["what is a volcano?", "the mountain opens, and rocks flow down.", "rocks " * 40]
@@ -119,6 +120,12 @@ class SentenceTransformersTest(unittest.TestCase):
         status, code, message = error_of(port, "/embed_all", {"inputs": long, "truncate": False})
         self.assertEqual((status, code), (413, "text_too_long"))
         self.assertIn("more than the limit 12", message)
+
+    def test_a_backbone_alone_is_refused(self):
+        command = [sys.executable, "-B", "-m", "maxsim_encoder", "--model", self.folder / "backbone", "--print-info"]
+        result = subprocess.run(command, cwd=ROOT / "client" / "python", capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no late-interaction checkpoint, its projection would be random", result.stderr)
 
     def test_expanded_queries_keep_their_length(self):
         port = self.serve("expanded")

@@ -3,6 +3,7 @@
 python python_encoder_test.py      wants the packages of demo/requirements.txt
 """
 
+import contextlib
 import http.client
 import json
 import pathlib
@@ -32,8 +33,9 @@ from encoder_fixture import (  # noqa: E402
     split_rows,
 )
 from maxsim_encoder.cli import make_parser  # noqa: E402
+from maxsim_encoder.encoder import EncoderError  # noqa: E402
 from maxsim_encoder.fingerprint import checkpoint_files, fingerprint  # noqa: E402
-from maxsim_encoder.loaders import minilm, pylate, sentence_transformers  # noqa: E402
+from maxsim_encoder.loaders import minilm, pylate, sentence_transformers, torch_models  # noqa: E402
 
 DEMO = ROOT / "demo"
 TOLERANCE = 1e-3
@@ -281,6 +283,22 @@ class LoaderTest(unittest.TestCase):
         self.assertEqual([options["is_query"] for _, options, _, _ in library.calls], [True, False])
         self.assertEqual([call[2:] for call in library.calls], [(10, 10), (10, 5)])
         self.assertEqual(library.document_length, 10)
+
+    def test_a_checkpoint_without_a_projection_is_refused(self):
+        cases = [
+            ("config.json", {"architectures": ["BertModel"]}, False),
+            ("config.json", {"architectures": ["HF_ColBERT"]}, True),
+            ("config.json", {"architectures": ["ColPaliForRetrieval"]}, True),
+            ("config_sentence_transformers.json", {"model_type": "SentenceTransformer"}, False),
+            ("config_sentence_transformers.json", {"model_type": "MultiVectorEncoder"}, True),
+            ("config_sentence_transformers.json", {"query_length": 32, "document_length": 180}, True),
+        ]
+        for name, content, good in cases:
+            with self.subTest(content=content), tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / name
+                path.write_text(json.dumps(content))
+                with contextlib.nullcontext() if good else self.assertRaisesRegex(EncoderError, "would be random"):
+                    torch_models.check_trained(folder, {name: path})
 
     def test_the_fingerprint_is_of_contents_and_settings(self):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:

@@ -8,6 +8,7 @@ from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo
 from maxsim_encoder.fingerprint import fingerprint
 from maxsim_encoder.loaders.sentence_transformers import as_matrix
 from maxsim_encoder.loaders.torch_models import (
+    check_trained,
     files_of,
     first_line,
     import_or_explain,
@@ -95,9 +96,11 @@ def _info(loaded: Any, model: str, name: str) -> EncoderInfo:
         "document_length": int(loaded.document_length),
         "query_expansion": bool(loaded.do_query_expansion),
     }
+    files = files_of(model)
+    check_trained(model, files)
     return EncoderInfo(
         model=served_name(model, name),
-        fingerprint=fingerprint(files_of(model).items(), settings),
+        fingerprint=fingerprint(files.items(), settings),
         dim=int(loaded.get_sentence_embedding_dimension()),
         **settings,
     )

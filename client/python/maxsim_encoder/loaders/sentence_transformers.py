@@ -10,6 +10,7 @@ import numpy as np
 from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, Matrix, length_limit
 from maxsim_encoder.fingerprint import fingerprint
 from maxsim_encoder.loaders.torch_models import (
+    check_trained,
     files_of,
     first_line,
     import_or_explain,
@@ -92,9 +93,11 @@ def _info(loaded: Any, model: str, name: str, max_tokens: Optional[int]) -> Enco
         "document_length": int(document_length),
         "query_expansion": bool(expansion),
     }
+    files = files_of(model)
+    check_trained(model, files)
     return EncoderInfo(
         model=served_name(model, name),
-        fingerprint=fingerprint(files_of(model).items(), settings),
+        fingerprint=fingerprint(files.items(), settings),
         dim=int(loaded.get_embedding_dimension() or _measured_dim(loaded)),
         **settings,
     )

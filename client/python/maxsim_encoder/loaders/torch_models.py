@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pathlib
 from typing import Any, Dict, Optional
 
@@ -56,6 +57,25 @@ def files_of(name: str) -> Dict[str, pathlib.Path]:
     if not files:
         raise EncoderError(f"--model {name}: {folder} holds no weights")
     return files
+
+
+def check_trained(name: str, files: Dict[str, pathlib.Path]) -> None:
+    """Raises EncoderError for a checkpoint that no late-interaction model was saved as: libraries give it a projection of
+    random numbers and load it, another one in each process."""
+    architectures = _json_of(files, "config.json").get("architectures") or []
+    if any(one == "HF_ColBERT" or str(one).endswith("ForRetrieval") for one in architectures):
+        return
+    saved = _json_of(files, "config_sentence_transformers.json")
+    if saved.get("model_type") in ("MultiVectorEncoder", "ColBERT") or "document_length" in saved:
+        return
+    raise EncoderError(f"--model {name}: no late-interaction checkpoint, its projection would be random")
+
+
+def _json_of(files: Dict[str, pathlib.Path], name: str) -> Dict[str, Any]:
+    if name not in files:
+        return {}
+    value = json.loads(files[name].read_text(encoding="utf-8"))
+    return value if isinstance(value, dict) else {}
 
 
 def first_line(error: BaseException) -> str:
