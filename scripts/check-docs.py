@@ -45,7 +45,9 @@ PAGES_WITH_COMMANDS = [
 USERS_PAGES = ["docs/use/*.md", "docs/operate/*.md"]
 MONITORING = ["deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json"]
 # Names of libraries and programs that look like a metric's.
-NO_METRICS = {"maxsim_client", "maxsim_bench_front", "maxsim_bench_gpu"}
+NO_METRICS = {"maxsim_client", "maxsim_encoder", "maxsim_bench_front", "maxsim_bench_gpu"}
+ENCODER_METRICS = "client/python/maxsim_encoder/metrics.py"
+ENCODER_PAGE = "docs/use/encoder.md"
 NO_TEXTS = (".json", ".svg", ".html", ".npy", ".png")
 errors = []
 
@@ -265,12 +267,22 @@ def code_metrics():
     return metrics
 
 
+def encoder_metrics():
+    """The names of maxsim-encoder's metrics, which its page describes."""
+    names = set(re.findall(r'"(maxsim_encoder_[a-z_]+)"', (ROOT / ENCODER_METRICS).read_text()))
+    described = set(re.findall(r"^\| `(maxsim_encoder_[a-z_]+)` \|", (ROOT / ENCODER_PAGE).read_text(), re.MULTILINE))
+    for name in sorted(names ^ described):
+        fail(f"{ENCODER_PAGE}: {name} is not both in {ENCODER_METRICS} and in the table of metrics")
+    return names
+
+
 def check_metrics(fix):
     metrics = code_metrics()
+    known = metrics.keys() | encoder_metrics() | NO_METRICS
     for path in tracked(*MONITORING, *USERS_PAGES):
         for name in sorted(set(re.findall(r"\b(?:maxsim|process)_[a-z_]+\b", path.read_text()))):
-            if name not in NO_METRICS and not {name, re.sub(r"_(bucket|sum|count)$", "", name)} & metrics.keys():
-                fail(f"{path.relative_to(ROOT)}: no metric {name} in server/")
+            if not {name, re.sub(r"_(bucket|sum|count)$", "", name)} & known:
+                fail(f"{path.relative_to(ROOT)}: no metric {name} in the code")
     parts = between(METRICS, METRICS_BEGIN, METRICS_END)
     if parts is None:
         return

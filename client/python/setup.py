@@ -1,7 +1,8 @@
-"""Adds the generated messages to the wheel, and what they need of protobuf and grpcio; everything else is in
-pyproject.toml."""
+"""Adds to the wheel the generated messages, what they need of protobuf and grpcio, and the demo encoder's projection;
+everything else is in pyproject.toml."""
 
 import pathlib
+import shutil
 import sys
 
 from setuptools import setup
@@ -15,6 +16,9 @@ class GenerateAndBuild(build_py):
     def run(self):
         super().run()
         generate(pathlib.Path(self.build_lib))
+        projection = pathlib.Path(__file__).resolve().parents[2] / "demo" / "projection.npy"
+        if projection.exists():
+            shutil.copy(projection, pathlib.Path(self.build_lib) / "maxsim_encoder")
 
 
 setup(cmdclass={"build_py": GenerateAndBuild}, install_requires=["numpy>=1.24", *runtime_requirements()])

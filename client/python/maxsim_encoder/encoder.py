@@ -1,0 +1,65 @@
+"""What an encoder is: the interface between the server and a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, NamedTuple, Optional, Protocol, Sequence, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+QUERY = "query"
+DOCUMENT = "document"
+KINDS = (QUERY, DOCUMENT)
+
+Matrix = npt.NDArray[np.float32]
+
+
+class EncoderError(Exception):
+    """Something that the person who starts the program can mend, such as a missing package; one line of text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderInfo:
+    """What a collection must know of the encoder that made it, to refuse texts of another one."""
+
+    model: str  # the name under which the model is served
+    fingerprint: str  # 16 hexadecimal digits over weights, tokenizer and settings
+    dim: int  # values of a token vector
+    query_prefix: str  # what the model puts in front of a query, "" for nothing
+    document_prefix: str
+    query_length: int  # tokens after which a query is cut, marks included
+    document_length: int
+    query_expansion: bool  # whether short queries are filled up with mask tokens
+
+    def as_json(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class Encoded(NamedTuple):
+    """One text's token vectors."""
+
+    vectors: Matrix  # [tokens, dim], at least one row
+    pieces: Optional[List[str]]  # the word piece of each vector, None where the model does not tell
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A loaded model. All calls come from one thread."""
+
+    info: EncoderInfo
+
+    def encode(self, texts: Sequence[str], kind: str, max_tokens: Optional[int]) -> List[Encoded]:
+        """Encodes texts of one kind, QUERY or DOCUMENT; the answer is in their order. A text is cut after `max_tokens`
+        tokens, marks included, and after the model's own length where that is shorter or `max_tokens` is None."""
+        ...
+
+    def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:
+        """The tokens of each text, marks included, before it is cut."""
+        ...
+
+
+def length_limit(info: EncoderInfo, kind: str, max_tokens: Optional[int]) -> int:
+    """Tokens after which a text of this kind is cut."""
+    own = info.query_length if kind == QUERY else info.document_length
+    return own if max_tokens is None else min(own, max_tokens)

@@ -1,0 +1,37 @@
+"""Errors of a request, as the client sees them."""
+
+from __future__ import annotations
+
+import json
+from typing import Dict, Optional
+
+# How much of a client's value an error repeats.
+_SHOWN_CHARACTERS = 60
+
+
+class RequestError(Exception):
+    """An answer that is no success: an HTTP status, a word for programs and a sentence for people, which names the
+    field, its value and the limit."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Optional[Dict[str, str]] = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.headers = headers or {}
+
+    def body(self) -> bytes:
+        """The JSON that clients of OpenAI's API read: `type` says whose fault it is."""
+        kind = "invalid_request_error" if self.status < 500 and self.status != 429 else "server_error"
+        if self.status == 429:
+            kind = "rate_limit_error"
+        error = {"message": str(self), "type": kind, "code": self.code}
+        return json.dumps({"error": error}, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: JSON where it is that, cut where it is long."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

@@ -1,0 +1,196 @@
+"""One connection: reads requests, answers them, and counts."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import time
+import traceback
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+from urllib.parse import parse_qsl, urlsplit
+
+from maxsim_encoder import __version__
+from maxsim_encoder.dialects import DIALECTS, JSON
+from maxsim_encoder.errors import RequestError, shown
+
+if TYPE_CHECKING:
+    from maxsim_encoder.server import Server
+
+_GET_ROUTES = ("/health", "/info", "/metrics")
+# An error's body that is left unread up to this many bytes is read, so that the connection can go on.
+_MAX_DRAINED_BYTES = 1 << 16
+_READ_BYTES = 1 << 16
+
+
+class Handler(BaseHTTPRequestHandler):
+    """HTTP/1.1 with keep-alive. A body needs a Content-Length."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16  # the head and a small body leave in one write
+    server: "Server"
+
+    def version_string(self) -> str:
+        return f"maxsim-encoder/{__version__}"
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(self.server.options.idle_timeout_s)
+
+    def parse_request(self) -> bool:
+        """Counts as busy from the first line on: a server that stops still reads the rest of the request."""
+        self.server.set_busy(self.connection, True)
+        return super().parse_request()
+
+    def handle_expect_100(self) -> bool:
+        """Asks for the body at once, before anything else is written."""
+        going_on = super().handle_expect_100()
+        self.wfile.flush()
+        return going_on
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except (ConnectionError, socket.timeout, ValueError):
+            self.close_connection = True  # the peer has gone, or its time is up
+        finally:
+            self.server.set_busy(self.connection, False)
+        if self.server.stopping:
+            self.close_connection = True
+
+    def do_GET(self) -> None:
+        self._handle()
+
+    do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = do_OPTIONS = do_GET
+
+    def _handle(self) -> None:
+        began = time.monotonic()
+        self._unread = -1  # bytes of the body that have not been read, -1 where that is unknown
+        parts = urlsplit(self.path)
+        known = parts.path in DIALECTS or parts.path in _GET_ROUTES
+        route = parts.path if known else "other"
+        headers: Dict[str, str] = {}
+        try:
+            status, (content_type, body) = 200, self._answer(parts.path, dict(parse_qsl(parts.query)))
+        except RequestError as error:
+            status, content_type, body, headers = error.status, JSON, error.body(), error.headers
+        except (ConnectionError, socket.timeout):
+            raise
+        except Exception:  # a bug must not take the connection's answer with it
+            traceback.print_exc(file=sys.stderr)
+            status, content_type = 500, JSON
+            body = RequestError(500, "internal", "an error of the encoder, which its log describes").body()
+        # The caller may read the metrics right after its answer: they are counted before.
+        self.server.service.metrics.requests.add((route, str(status)))
+        self.server.service.metrics.seconds.observe(time.monotonic() - began, (route,))
+        if status == 499:
+            self.close_connection = True
+            return
+        self._send(status, content_type, body, headers)
+
+    def _answer(self, route: str, query: Dict[str, str]) -> Tuple[str, bytes]:
+        """Content type and body of a success. Raises RequestError."""
+        num_bytes = self._body_bytes()
+        self._unread = num_bytes
+        method = "GET" if route in _GET_ROUTES else "POST"
+        if route not in DIALECTS and route not in _GET_ROUTES:
+            served = ", ".join([*DIALECTS, *_GET_ROUTES])
+            raise RequestError(404, "not_found", f"no route {shown(route)}; there are {served}")
+        if self.command != method:
+            raise RequestError(
+                405, "method_not_allowed", f"{route} takes {method}, not {self.command}", {"Allow": method}
+            )
+        # Probes of an orchestrator have no token.
+        if route != "/health" and not self.server.authorized(self.headers.get("Authorization")):
+            message = "the header Authorization must hold the token: Bearer TOKEN"
+            raise RequestError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
+        service = self.server.service
+        if route == "/metrics":
+            return "text/plain; version=0.0.4; charset=utf-8", service.metrics.render().encode()
+        if method == "GET":
+            info = service.encoder().info  # both /health and /info are 503 while the model loads
+            return JSON, json.dumps({"status": "ok"} if route == "/health" else info.as_json()).encode()
+        limit = self.server.options.max_body_bytes
+        if num_bytes > limit:
+            message = f"the body has {num_bytes} bytes, more than the limit {limit}"
+            raise RequestError(413, "body_too_large", message)
+        service.encoder()
+        body = self._read_body(num_bytes)
+        return service.answer(route, body, query, self._client_is_there)
+
+    def _client_is_there(self) -> bool:
+        from maxsim_encoder.server import client_is_there
+
+        # A server that stops has closed its own reading side, which looks as if the client had closed.
+        return self.server.stopping or client_is_there(self.connection)
+
+    def _body_bytes(self) -> int:
+        """The body's length. Raises RequestError where the request does not say it."""
+        if self.headers.get("Transfer-Encoding") is not None:
+            raise RequestError(411, "length_required", "a body needs a Content-Length; Transfer-Encoding is not read")
+        lengths = self.headers.get_all("Content-Length", [])
+        if not lengths:
+            return 0
+        if len(set(lengths)) > 1 or not re.fullmatch(r"[0-9]{1,15}", lengths[0]):
+            raise RequestError(400, "invalid_length", f"Content-Length must be one number, is {shown(lengths)}")
+        return int(lengths[0])
+
+    def _read_body(self, num_bytes: int) -> bytes:
+        """Raises RequestError 408 where the body does not come in time, ConnectionError where the peer goes."""
+        limit = time.monotonic() + self.server.options.body_timeout_s
+        parts = []
+        try:
+            while self._unread:
+                left = limit - time.monotonic()
+                if left <= 0:
+                    raise socket.timeout
+                self.connection.settimeout(left)
+                part = self.rfile.read1(min(self._unread, _READ_BYTES))
+                if not part:
+                    raise ConnectionError("the body ends early")
+                parts.append(part)
+                self._unread -= len(part)
+        except socket.timeout:
+            seconds = self.server.options.body_timeout_s
+            message = f"{num_bytes - self._unread} of {num_bytes} bytes of the body came in {seconds:g} s"
+            raise RequestError(408, "body_timeout", message) from None
+        finally:
+            self.connection.settimeout(self.server.options.idle_timeout_s)
+        return b"".join(parts)
+
+    def _send(self, status: int, content_type: str, body: bytes, headers: Dict[str, str]) -> None:
+        """Sends an answer in one write. The connection ends after one whose request's body was not read."""
+        if 0 < self._unread <= _MAX_DRAINED_BYTES and status not in (408, 413):
+            self._read_body(self._unread)
+        if self._unread or self.server.stopping:
+            self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.wfile.flush()
+
+    def send_error(self, code: int, message: Optional[str] = None, explain: Optional[str] = None) -> None:
+        """Answers what is no HTTP in the form of all other errors, and ends the connection."""
+        phrase = message or HTTPStatus(code).phrase
+        error = RequestError(code, "invalid_http", phrase)
+        self.close_connection = True
+        self._unread = 0
+        self.server.service.metrics.requests.add(("other", str(code)))
+        self.request_version = getattr(self, "request_version", "HTTP/1.1") or "HTTP/1.1"
+        if not getattr(self, "command", None):
+            self.command = "GET"
+        self._send(code, JSON, error.body(), {})
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are counted, not logged."""

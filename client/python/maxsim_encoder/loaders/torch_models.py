@@ -1,0 +1,84 @@
+"""What the loaders of PyTorch models share."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+from typing import Any, Dict, Optional
+
+from maxsim_encoder.encoder import EncoderError
+from maxsim_encoder.fingerprint import checkpoint_files
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def import_or_explain(module: str, package: str) -> Any:
+    """The module. Raises EncoderError that says what to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        missing = error.name or module
+        raise EncoderError(f"the package {missing} is missing: pip install '{package}'") from None
+
+
+def pick_device(torch: Any, name: str) -> str:
+    """The device that `auto` stands for, or `name` where PyTorch has it. Raises EncoderError."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise EncoderError(f"--device {name}: PyTorch finds no CUDA device here")
+    return name
+
+
+def model_options(torch: Any, dtype: Optional[str]) -> Dict[str, Any]:
+    """What goes to the model's from_pretrained; None leaves the type to the checkpoint."""
+    return {} if dtype is None else {"torch_dtype": getattr(torch, dtype)}
+
+
+def served_name(model: str, name: str) -> str:
+    """The name under which a checkpoint is served: `name`, else the Hub's, else its folder's without the path to it,
+    which differs between machines."""
+    folder = pathlib.Path(model)
+    return name or (folder.resolve().name if folder.is_dir() else model)
+
+
+def files_of(name: str) -> Dict[str, pathlib.Path]:
+    """The checkpoint's files by name, for its fingerprint: of a folder, or of the snapshot in the Hub's cache that a
+    name was loaded from. Raises EncoderError where there is neither."""
+    folder = pathlib.Path(name)
+    if not folder.is_dir():
+        hub = import_or_explain("huggingface_hub", "huggingface_hub")
+        try:
+            folder = pathlib.Path(hub.snapshot_download(name, local_files_only=True))
+        except Exception as error:  # the Hub's own errors differ between its releases
+            raise EncoderError(f"--model {name}: no folder, and not in the Hub's cache: {first_line(error)}") from None
+    files = dict(checkpoint_files(folder))
+    if not files:
+        raise EncoderError(f"--model {name}: {folder} holds no weights")
+    return files
+
+
+def check_trained(name: str, files: Dict[str, pathlib.Path]) -> None:
+    """Raises EncoderError for a checkpoint that no late-interaction model was saved as: libraries give it a projection of
+    random numbers and load it, another one in each process."""
+    architectures = _json_of(files, "config.json").get("architectures") or []
+    if any(one == "HF_ColBERT" or str(one).endswith("ForRetrieval") for one in architectures):
+        return
+    saved = _json_of(files, "config_sentence_transformers.json")
+    if saved.get("model_type") in ("MultiVectorEncoder", "ColBERT") or "document_length" in saved:
+        return
+    raise EncoderError(f"--model {name}: no late-interaction checkpoint, its projection would be random")
+
+
+def _json_of(files: Dict[str, pathlib.Path], name: str) -> Dict[str, Any]:
+    if name not in files:
+        return {}
+    value = json.loads(files[name].read_text(encoding="utf-8"))
+    return value if isinstance(value, dict) else {}
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception of a library says, as one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

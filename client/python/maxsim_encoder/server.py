@@ -1,0 +1,208 @@
+"""The HTTP server: connections, limits, routes. A thread a connection, one thread that runs the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import hmac
+import select
+import socket
+import ssl
+import threading
+import time
+from http.server import ThreadingHTTPServer
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from maxsim_encoder.batcher import Batcher, BatchOptions, Job
+from maxsim_encoder.dialects import DIALECTS, Limits
+from maxsim_encoder.encoder import Encoder
+from maxsim_encoder.errors import RequestError
+from maxsim_encoder.handler import Handler
+from maxsim_encoder.metrics import Metrics
+
+# How often a request that waits for the model looks whether its client is still there.
+_CLIENT_CHECK_S = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """Where to listen, and the bounds of connections and bodies."""
+
+    host: str = "127.0.0.1"
+    port: int = 8090  # 0 takes a free one
+    max_body_bytes: int = 16 << 20
+    max_connections: int = 256
+    idle_timeout_s: float = 60.0  # of a connection without a request
+    body_timeout_s: float = 30.0  # from a request's head to the end of its body
+    token: Optional[bytes] = None  # what "Authorization: Bearer" must hold
+    tls: Optional[ssl.SSLContext] = None
+
+
+class Service:
+    """What the routes do, without HTTP: encodes texts of requests, says who it is and what it has done."""
+
+    def __init__(self, batch: BatchOptions, limits: Limits) -> None:
+        self.limits = limits
+        self._batch = batch
+        self._batcher = Batcher(batch)
+        self._encoder: Optional[Encoder] = None
+        self.metrics = Metrics(lambda: self._batcher.queued_texts, lambda: float(self.loaded))
+
+    @property
+    def loaded(self) -> bool:
+        return self._encoder is not None
+
+    def set_encoder(self, encoder: Encoder) -> None:
+        """Begins to serve; requests before are answered with 503."""
+        self._batcher.start(encoder, self.metrics)
+        self._encoder = encoder
+
+    def encoder(self) -> Encoder:
+        """The model. Raises RequestError 503 while it loads."""
+        if self._encoder is None:
+            raise RequestError(503, "loading", "the model is being loaded", {"Retry-After": "1"})
+        return self._encoder
+
+    def answer(
+        self, route: str, body: bytes, query: Dict[str, str], client_is_there: Callable[[], bool]
+    ) -> Tuple[str, bytes]:
+        """Content type and body of the answer to a dialect's request. Raises RequestError."""
+        info = self.encoder().info
+        parse, render = DIALECTS[route]
+        request = parse(body, query, self.limits, info)
+        job = Job(request.texts, request.kind, request.max_tokens, request.truncate)
+        self._batcher.submit(job)
+        limit = job.arrived + self._batch.queue_timeout_s
+        while not job.done.wait(_CLIENT_CHECK_S):
+            if job.begun:
+                continue
+            if not client_is_there():
+                self._batcher.abandon(job, RequestError(499, "client_gone", "the client has gone"))
+            elif time.monotonic() > limit:
+                message = f"no batch for {self._batch.queue_timeout_s:g} s: the encoder is overloaded"
+                self._batcher.abandon(job, RequestError(503, "overloaded", message, {"Retry-After": "1"}))
+        if job.error is not None:
+            raise job.error
+        return render(job.results, request, info, self.limits)
+
+    def stop(self) -> None:
+        """Encodes what has been accepted and ends the model's thread."""
+        self._batcher.stop()
+
+
+class Server(ThreadingHTTPServer):
+    """Listens from its construction on; `run` answers until `stop`."""
+
+    daemon_threads = True
+    request_queue_size = 256
+    allow_reuse_address = True
+
+    def __init__(self, options: ServerOptions, service: Service) -> None:
+        if ":" in options.host:
+            self.address_family = socket.AF_INET6
+        self.options = options
+        self.service = service
+        self.stopping = False
+        self._lock = threading.Lock()
+        self._connections: Dict[socket.socket, bool] = {}  # whether each has a request in progress
+        self._none_left = threading.Condition(self._lock)
+        super().__init__((options.host, options.port), Handler)
+
+    def server_bind(self) -> None:
+        """Binds without the look-up of the machine's name, which can take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return f"{'https' if self.options.tls else 'http'}://{host}:{self.server_port}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Starts the connection's thread; one beyond the limit is closed."""
+        with self._lock:
+            full = len(self._connections) >= self.options.max_connections
+            if not full:
+                self._connections[request] = False
+        if full:
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Runs in the connection's thread. The handshake of TLS is here, so that a slow one keeps nobody waiting."""
+        connection = request
+        try:
+            if self.options.tls is not None:
+                request.settimeout(self.options.body_timeout_s)
+                connection = self.options.tls.wrap_socket(request, server_side=True)
+                with self._lock:
+                    self._connections.pop(request, None)
+                    self._connections[connection] = False
+            self.finish_request(connection, client_address)
+        except (OSError, ssl.SSLError):
+            pass  # the peer has gone, or speaks no TLS
+        finally:
+            with self._none_left:
+                self._connections.pop(request, None)
+                self._connections.pop(connection, None)
+                self._none_left.notify_all()
+            self.shutdown_request(connection)
+
+    def set_busy(self, connection: socket.socket, busy: bool) -> None:
+        with self._lock:
+            self._connections[connection] = busy
+
+    def authorized(self, header: Optional[str]) -> bool:
+        """Whether an Authorization header holds the token; compares in constant time."""
+        if self.options.token is None:
+            return True
+        scheme, _, token = (header or "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.options.token)
+
+    def run(self) -> None:
+        self.serve_forever(poll_interval=0.05)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Answers what has been accepted, refuses what is new. False where that took longer than `timeout_s`."""
+        self.stopping = True
+        self.shutdown()
+        # What waits in the listener's backlog has been accepted as far as its client knows.
+        self.socket.setblocking(False)
+        while True:
+            try:
+                request, address = self.get_request()
+            except OSError:
+                break
+            request.setblocking(True)
+            self.process_request(request, address)
+        self.socket.close()
+        limit = time.monotonic() + timeout_s
+        with self._none_left:
+            while self._connections and time.monotonic() < limit:
+                for connection, busy in self._connections.items():
+                    if not busy:
+                        _end_input(connection)
+                self._none_left.wait(0.05)
+            return not self._connections
+
+
+def _end_input(connection: socket.socket) -> None:
+    """Makes the next read of an idle connection end; what has arrived already is still read."""
+    try:
+        socket.socket.shutdown(connection, socket.SHUT_RD)
+    except OSError:
+        pass
+
+
+def client_is_there(connection: socket.socket) -> bool:
+    """False when the peer has closed its side. Looks at the bytes below TLS, and takes none."""
+    try:
+        if not select.select([connection], [], [], 0)[0]:
+            return True
+        return bool(socket.socket.recv(connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except (BlockingIOError, InterruptedError):
+        return True
+    except (OSError, ValueError):
+        return False
