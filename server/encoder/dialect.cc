@@ -17,6 +17,9 @@ constexpr std::array<std::pair<Dialect, std::string_view>, 4> kNames = {{{Dialec
                                                                          {Dialect::kTei, "tei"},
                                                                          {Dialect::kMaxsim, "maxsim"}}};
 
+// Printable shows by so many bytes that it has cut a text.
+constexpr size_t kMoreBytes = 3;
+
 // A body of an error that is longer is not parsed.
 constexpr size_t kMaxErrorBytes = size_t{64} << 10;
 
@@ -114,7 +117,7 @@ std::string SaidInError(std::string_view body) {
   }
   if (message.empty()) message = std::string(body.substr(0, 2 * kMaxSaidBytes));
   absl::StripAsciiWhitespace(&message);
-  return Printable(message, kMaxSaidBytes);
+  return Printable(message, kMaxSaidBytes - kMoreBytes);
 }
 
 }  // namespace maxsim::encoder

@@ -21,14 +21,14 @@ enum class TextKind { kQuery, kDocument };
 struct EncodedText {
   int32_t num_tokens = 0;
   int32_t dim = 0;
-  std::vector<float> values;
+  std::vector<float> values = {};
 
   friend bool operator==(const EncodedText&, const EncodedText&) = default;
 };
 
 struct EncodeRequest {
   TextKind kind = TextKind::kQuery;
-  std::vector<std::string> texts;                   // UTF-8, without the encoder's prefix; at least one
+  std::vector<std::string> texts = {};                   // UTF-8, without the encoder's prefix; at least one
   absl::Time deadline = absl::InfiniteFuture();     // of MonotonicNow's clock
   int32_t max_tokens = 0;  // an answer with more for one text is an error; 0: the encoder's own bound alone
 };

@@ -2,8 +2,10 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include <boost/asio/connect.hpp>
@@ -146,6 +148,20 @@ void HttpConnection::Write() {
 void HttpConnection::Read() {
   parser_.emplace();
   parser_->header_limit(kMaxHeaderBytes);
+  // Beast 1.74 does not heed the limit where a header says the length, so that the length is looked at below.
+  parser_->body_limit(std::numeric_limits<uint64_t>::max());
+  WithStream([this](auto& stream) {
+    http::async_read_header(stream, buffer_, *parser_, [self = shared_from_this()](Error error, size_t) {
+      if (self->done_ == nullptr) return;
+      error ? self->OnAnswer(error) : self->ReadBody();
+    });
+  });
+}
+
+void HttpConnection::ReadBody() {
+  if (const auto length = parser_->content_length(); length && *length > max_answer_bytes_) {
+    return OnAnswer(http::error::body_limit);
+  }
   parser_->body_limit(max_answer_bytes_);
   WithStream([this](auto& stream) {
     http::async_read(stream, buffer_, *parser_, [self = shared_from_this()](Error error, size_t) {

@@ -77,6 +77,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Handshake();
   void Write();
   void Read();
+  void ReadBody();
   void OnAnswer(Error error);
   void Fail(std::string_view what, Error error);
   void Finish(HttpOutcome outcome);
