@@ -35,9 +35,9 @@ class IdentityEvents : public JsonEvents {
       if (!seen_[required]) return Invalid("key \"", kKeys[required], "\" is missing");
     }
     if (dim_ == 0) return Invalid("dim: 0 is not in ", kMinDim, " .. ", kMaxDim);
-    for (const auto& [key, value, high] : {std::tuple("dim", dim_, int64_t{kMaxDim}),
-                                           std::tuple("query_length", query_length_, kMaxEncoderLength),
-                                           std::tuple("document_length", document_length_, kMaxEncoderLength)}) {
+    for (const auto& [key, value, high] :
+         {std::tuple("dim", dim_, int64_t{kMaxDim}), std::tuple("query_length", query_length_, kMaxEncoderLength),
+          std::tuple("document_length", document_length_, kMaxEncoderLength)}) {
       if (absl::Status status = CheckNumber(key, value, 1, high); !status.ok()) return status;
     }
     identity_->dim = static_cast<int32_t>(dim_);
@@ -47,9 +47,9 @@ class IdentityEvents : public JsonEvents {
   }
 
  private:
-  static constexpr std::array<std::string_view, 8> kKeys = {
-      "model",        "fingerprint",     "dim",            "query_prefix", "document_prefix",
-      "query_length", "document_length", "query_expansion"};
+  static constexpr std::array<std::string_view, 8> kKeys = {"model",           "fingerprint",     "dim",
+                                                            "query_prefix",    "document_prefix", "query_length",
+                                                            "document_length", "query_expansion"};
 
   bool OnKey(std::string& key) override {
     for (key_ = 0; key_ < kKeys.size() && kKeys[key_] != key; ++key_) {
@@ -60,7 +60,10 @@ class IdentityEvents : public JsonEvents {
   bool Value(std::string_view kind) override {
     if (depth() == 0) return Fail(Cat("an object expected, not ", kind));
     const bool is_text = TextOf(key_) != nullptr, is_number = NumberOf(key_) != nullptr;
-    return Fail(Cat(kKeys[key_], ": ", is_text ? "a string" : is_number ? "an integer" : "true or false",
+    return Fail(Cat(kKeys[key_], ": ",
+                    is_text     ? "a string"
+                    : is_number ? "an integer"
+                                : "true or false",
                     " expected, not ", kind));
   }
   bool OnString(std::string& value) override {
@@ -128,10 +131,9 @@ absl::Status CheckEncoderIdentity(const EncoderIdentity& identity) {
         std::pair("query_prefix", &identity.query_prefix), std::pair("document_prefix", &identity.document_prefix)}) {
     if (absl::Status status = CheckText(key, *text); !status.ok()) return status;
   }
-  for (const auto& [key, value, high] :
-       {std::tuple("dim", identity.dim, int64_t{kMaxDim}),
-        std::tuple("query_length", identity.query_length, kMaxEncoderLength),
-        std::tuple("document_length", identity.document_length, kMaxEncoderLength)}) {
+  for (const auto& [key, value, high] : {std::tuple("dim", identity.dim, int64_t{kMaxDim}),
+                                         std::tuple("query_length", identity.query_length, kMaxEncoderLength),
+                                         std::tuple("document_length", identity.document_length, kMaxEncoderLength)}) {
     if (absl::Status status = CheckNumber(key, value, 1, high); !status.ok()) return status;
   }
   return absl::OkStatus();

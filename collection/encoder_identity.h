@@ -14,11 +14,11 @@ namespace maxsim::collection {
 struct EncoderIdentity {
   std::string model = {};        // its name, such as "lightonai/GTE-ModernColBERT-v1"
   std::string fingerprint = {};  // of its weights and settings; two encoders with one fingerprint give the same vectors
-  int32_t dim = 0;          // values of one token vector
+  int32_t dim = 0;               // values of one token vector
   std::string query_prefix = {};
   std::string document_prefix = {};
-  int32_t query_length = 0;     // tokens that a query is cut to
-  int32_t document_length = 0;  // tokens that a document is cut to
+  int32_t query_length = 0;      // tokens that a query is cut to
+  int32_t document_length = 0;   // tokens that a document is cut to
   bool query_expansion = false;  // whether a short query is filled up with mask tokens to query_length
 
   friend bool operator==(const EncoderIdentity&, const EncoderIdentity&) = default;

@@ -17,8 +17,8 @@ namespace {
 // The nesting of what is read is 5 at most; members that are not read may have some more.
 constexpr int kMaxDepth = 16;
 
-// The matrices of {"data": [{"index": I, "data": ROWS}, ...]}, where "data" may be "embedding" and ROWS base64, or those
-// of [ROWS, ...]. ROWS is [[value, ...], ...]. Members that are not named here are skipped.
+// The matrices of {"data": [{"index": I, "data": ROWS}, ...]}, where "data" may be "embedding" and ROWS base64, or
+// those of [ROWS, ...]. ROWS is [[value, ...], ...]. Members that are not named here are skipped.
 class MatrixEvents : public JsonEvents {
  public:
   MatrixEvents(bool is_list, size_t num_texts, int32_t dim)
@@ -205,8 +205,7 @@ absl::Status CheckText(const EncodedText& text, size_t idx, int32_t dim) {
   if (text.dim != dim) {
     return absl::InternalError(Cat(where, "vectors of ", text.dim, " values, and ", dim, " are expected"));
   }
-  const std::optional<size_t> unusable =
-      FindUnusableElement(ScalarType::kF32, text.values.data(), text.values.size());
+  const std::optional<size_t> unusable = FindUnusableElement(ScalarType::kF32, text.values.data(), text.values.size());
   if (!unusable.has_value()) return absl::OkStatus();
   return absl::InternalError(Cat(where, "value ", *unusable % static_cast<size_t>(dim), " of token ",
                                  *unusable / static_cast<size_t>(dim), " is ", text.values[*unusable],
@@ -216,8 +215,8 @@ absl::Status CheckText(const EncodedText& text, size_t idx, int32_t dim) {
 }  // namespace
 
 absl::StatusOr<Answer> ParseAnswer(Dialect dialect, std::string_view body, size_t num_texts, int32_t dim) {
-  absl::StatusOr<Answer> answer = dialect == Dialect::kMaxsim ? ParseTensors(body, num_texts)
-                                                              : ParseMatrices(dialect, body, num_texts, dim);
+  absl::StatusOr<Answer> answer =
+      dialect == Dialect::kMaxsim ? ParseTensors(body, num_texts) : ParseMatrices(dialect, body, num_texts, dim);
   if (!answer.ok()) return answer;
   for (size_t idx = 0; idx < answer->texts.size(); ++idx) {
     const int32_t expected = dim != 0 ? dim : answer->texts[0].dim;

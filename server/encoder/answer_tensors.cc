@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
     lengths[idx] = static_cast<int32_t>(length);
     rows_left -= length;
   }
-  if (rows_left != 0) return absl::InternalError(Cat("\"lengths\" leave ", rows_left, " rows of \"tokens\" to no text"));
+  if (rows_left != 0)
+    return absl::InternalError(Cat("\"lengths\" leave ", rows_left, " rows of \"tokens\" to no text"));
   return lengths;
 }
 

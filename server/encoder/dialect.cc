@@ -12,10 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<Dialect, std::string_view>, 4> kNames = {{{Dialect::kVllm, "vllm"},
-                                                                         {Dialect::kOpenAi, "openai"},
-                                                                         {Dialect::kTei, "tei"},
-                                                                         {Dialect::kMaxsim, "maxsim"}}};
+constexpr std::array<std::pair<Dialect, std::string_view>, 4> kNames = {
+    {{Dialect::kVllm, "vllm"}, {Dialect::kOpenAi, "openai"}, {Dialect::kTei, "tei"}, {Dialect::kMaxsim, "maxsim"}}};
 
 // Printable shows by so many bytes that it has cut a text.
 constexpr size_t kMoreBytes = 3;

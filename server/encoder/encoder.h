@@ -28,8 +28,8 @@ struct EncodedText {
 
 struct EncodeRequest {
   TextKind kind = TextKind::kQuery;
-  std::vector<std::string> texts = {};                   // UTF-8, without the encoder's prefix; at least one
-  absl::Time deadline = absl::InfiniteFuture();     // of MonotonicNow's clock
+  std::vector<std::string> texts = {};           // UTF-8, without the encoder's prefix; at least one
+  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow's clock
   int32_t max_tokens = 0;  // an answer with more for one text is an error; 0: the encoder's own bound alone
 };
 

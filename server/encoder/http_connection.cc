@@ -43,7 +43,7 @@ std::optional<absl::Duration> RetryAfterOf(const http::fields& header) {
 }  // namespace
 
 HttpConnection::HttpConnection(asio::io_context* loop, const HttpPeer* peer)
-    : loop_(*loop), peer_(*peer), resolver_(*loop), timer_(*loop) {
+    : peer_(*peer), resolver_(*loop), timer_(*loop) {
   if (peer->tls != nullptr) {
     tls_ = std::make_unique<asio::ssl::stream<Socket>>(*loop, *peer->tls);
   } else {
@@ -104,19 +104,18 @@ void HttpConnection::Close() {
 }
 
 void HttpConnection::Connect() {
-  resolver_.async_resolve(
-      peer_.url.host, peer_.url.port, Tcp::resolver::numeric_service,
-      [self = shared_from_this()](Error error, const Tcp::resolver::results_type& addresses) {
-        if (self->done_ == nullptr) return;
-        if (error) return self->Fail("cannot look up its host", error);
-        asio::async_connect(self->socket(), addresses, [self](Error failed, const Tcp::endpoint&) {
-          if (self->done_ == nullptr) return;
-          if (failed) return self->Fail("cannot connect", failed);
-          Error ignored;
-          self->socket().set_option(Tcp::no_delay(true), ignored);
-          self->tls_ != nullptr ? self->Handshake() : self->Write();
-        });
-      });
+  resolver_.async_resolve(peer_.url.host, peer_.url.port, Tcp::resolver::numeric_service,
+                          [self = shared_from_this()](Error error, const Tcp::resolver::results_type& addresses) {
+                            if (self->done_ == nullptr) return;
+                            if (error) return self->Fail("cannot look up its host", error);
+                            asio::async_connect(self->socket(), addresses, [self](Error failed, const Tcp::endpoint&) {
+                              if (self->done_ == nullptr) return;
+                              if (failed) return self->Fail("cannot connect", failed);
+                              Error ignored;
+                              self->socket().set_option(Tcp::no_delay(true), ignored);
+                              self->tls_ != nullptr ? self->Handshake() : self->Write();
+                            });
+                          });
 }
 
 void HttpConnection::Handshake() {

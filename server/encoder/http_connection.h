@@ -27,8 +27,8 @@ namespace maxsim::encoder {
 // What all connections to one encoder have alike.
 struct HttpPeer {
   EncoderUrl url;
-  std::string server_name;    // for TLS: in SNI and in the encoder's certificate
-  std::string authorization;  // the header's value; "": no header
+  std::string server_name;                         // for TLS: in SNI and in the encoder's certificate
+  std::string authorization;                       // the header's value; "": no header
   std::unique_ptr<boost::asio::ssl::context> tls;  // null: plain text
 };
 
@@ -54,7 +54,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Done = absl::AnyInvocable<void(HttpOutcome)>;
 
-  // Both must outlive it.
+  // `loop` and `peer` must outlive it.
   HttpConnection(boost::asio::io_context* loop, const HttpPeer* peer);
 
   // Connects unless it is connected, and makes the call. `done` runs once, later, on the loop's thread, and not at all
@@ -82,7 +82,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Fail(std::string_view what, Error error);
   void Finish(HttpOutcome outcome);
 
-  boost::asio::io_context& loop_;
   const HttpPeer& peer_;
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer timer_;

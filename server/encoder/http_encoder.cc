@@ -173,15 +173,14 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   absl::Status CheckRoom(const WaitingRequest& waiting) const {
     const auto count = static_cast<int64_t>(waiting.request.texts.size());
     if (static_cast<int64_t>(queue_.num_texts()) + count > options_.queue_texts) {
-      return absl::ResourceExhaustedError(Cat(count, " texts are more than the encoder's queue has room for: ",
-                                              queue_.num_texts(), " wait, the limit is ", options_.queue_texts,
-                                              " (encoder.queue_texts)"));
+      return absl::ResourceExhaustedError(
+          Cat(count, " texts are more than the encoder's queue has room for: ", queue_.num_texts(),
+              " wait, the limit is ", options_.queue_texts, " (encoder.queue_texts)"));
     }
     if (num_bytes_ > options_.queue_bytes) {
-      return absl::ResourceExhaustedError(Cat("texts of ", waiting.num_bytes,
-                                              " bytes are more than the encoder's queue has room for: ",
-                                              num_bytes_ - waiting.num_bytes, " are there, the limit is ",
-                                              options_.queue_bytes, " (encoder.queue_bytes)"));
+      return absl::ResourceExhaustedError(Cat(
+          "texts of ", waiting.num_bytes, " bytes are more than the encoder's queue has room for: ",
+          num_bytes_ - waiting.num_bytes, " are there, the limit is ", options_.queue_bytes, " (encoder.queue_bytes)"));
     }
     return absl::OkStatus();
   }
@@ -327,7 +326,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
     if (!answer.ok()) {
       return Fail(call, "garbage",
                   absl::Status(answer.status().code() == absl::StatusCode::kInternal ? absl::StatusCode::kInternal
-                                                                                      : absl::StatusCode::kUnavailable,
+                                                                                     : absl::StatusCode::kUnavailable,
                                Cat("its answer: ", answer.status().message())));
     }
     if (absl::Status status = CheckWho(*answer); !status.ok()) return Fail(call, "changed", status);
@@ -459,7 +458,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
       if (status.ok() && outcome.status != 200) {
         const std::string said = Cat("status ", outcome.status, ": ", SaidInError(outcome.body));
         status = outcome.status < 500 && outcome.status != 429 ? absl::FailedPreconditionError(said)
-                                                                : absl::UnavailableError(said);
+                                                               : absl::UnavailableError(said);
       }
       if (status.ok()) status = LearnWho(outcome.body);
       status.code() == absl::StatusCode::kUnavailable ? OnFailure(status) : breaker_.OnSuccess();
@@ -501,8 +500,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
     }
     if (identity_.dim == 0 && !answer.texts.empty()) identity_.dim = answer.texts.front().dim;
     if (!answer.texts.empty() && answer.texts.front().dim != identity_.dim) {
-      return absl::InternalError(Cat("its answer: vectors of ", answer.texts.front().dim, " values, and ",
-                                     identity_.dim, " are expected"));
+      return absl::InternalError(
+          Cat("its answer: vectors of ", answer.texts.front().dim, " values, and ", identity_.dim, " are expected"));
     }
     return absl::OkStatus();
   }
@@ -525,8 +524,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   uint64_t num_bytes_ = 0;  // of the texts in waiting_
   std::unordered_set<std::shared_ptr<HttpConnection>> connections_;
   std::vector<std::shared_ptr<HttpConnection>> kept_;  // those without a call
-  int num_calls_ = 0;  // in progress: one has its connection until its answer is read
-  bool is_known_;      // whether the encoder has said who it is, or need not
+  int num_calls_ = 0;                                  // in progress: one has its connection until its answer is read
+  bool is_known_;                                      // whether the encoder has said who it is, or need not
   bool is_asking_ = false;
   std::thread thread_;
 };

@@ -51,8 +51,8 @@ absl::StatusOr<EncoderUrl> ParseEncoderUrl(std::string_view text) {
     url.host = std::string(authority.substr(0, host_end));
     if (url.host.find(':') != std::string::npos) return Refuse(text);
   }
-  url.port = host_end == std::string_view::npos ? (url.is_tls ? "443" : "80")
-                                                 : std::string(authority.substr(host_end + 1));
+  url.port =
+      host_end == std::string_view::npos ? (url.is_tls ? "443" : "80") : std::string(authority.substr(host_end + 1));
   int port = 0;
   const bool is_number = !url.port.empty() && url.port.find_first_not_of("0123456789") == std::string::npos;
   if (url.host.empty() || !is_number || !absl::SimpleAtoi(url.port, &port) || port < 1 || port > 65535) {

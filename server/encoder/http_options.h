@@ -31,14 +31,14 @@ struct HttpEncoderOptions {
   // What is known of the encoder. The dialect `maxsim` asks it for the rest, and what is here must agree with that. The
   // prefixes stand before each text, except in the dialect `maxsim`, where the encoder adds its own.
   collection::EncoderIdentity identity;
-  absl::Duration timeout = absl::Seconds(10);      // of one call, from connecting to the last byte
-  absl::Duration window = absl::Milliseconds(2);   // for which a text waits for others that go into one call with it
-  int max_batch_texts = 32;                        // of one call
-  int connections = 4;                             // as many calls at a time
-  int64_t queue_texts = 4096;                      // that wait for a call
-  uint64_t queue_bytes = uint64_t{64} << 20;       // of all texts that have no answer yet
+  absl::Duration timeout = absl::Seconds(10);       // of one call, from connecting to the last byte
+  absl::Duration window = absl::Milliseconds(2);    // for which a text waits for others that go into one call with it
+  int max_batch_texts = 32;                         // of one call
+  int connections = 4;                              // as many calls at a time
+  int64_t queue_texts = 4096;                       // that wait for a call
+  uint64_t queue_bytes = uint64_t{64} << 20;        // of all texts that have no answer yet
   uint64_t max_answer_bytes = uint64_t{256} << 20;  // of one call
-  int breaker_failures = 5;                        // in a row, after which it is not called; 0: it always is
+  int breaker_failures = 5;                         // in a row, after which it is not called; 0: it always is
   absl::Duration breaker_cooldown = absl::Seconds(5);
   int32_t max_query_tokens = 4096;      // an answer with more for one query is an error
   int32_t max_document_tokens = 65536;  // an answer with more for one document is an error

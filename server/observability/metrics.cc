@@ -161,13 +161,14 @@ struct Metrics::Families {
       AddGauge(registry, "maxsim_encoder_queue_texts", "Texts that wait for a call to the encoder.").Add({});
   Gauge& encoder_queue_bytes =
       AddGauge(registry, "maxsim_encoder_queue_bytes", "Bytes of texts that the encoder has not answered.").Add({});
-  Gauge& encoder_breaker =
-      AddGauge(registry, "maxsim_encoder_breaker_state", "Circuit breaker of the encoder: 0 closed, 1 half open, 2 open.")
-          .Add({});
+  Gauge& encoder_breaker = AddGauge(registry, "maxsim_encoder_breaker_state",
+                                    "Circuit breaker of the encoder: 0 closed, 1 half open, 2 open.")
+                               .Add({});
   Counter& encoder_cache_hits =
       AddCounter(registry, "maxsim_encoder_cache_hits_total", "Query texts that the encoder's cache had.").Add({});
   Counter& encoder_cache_misses =
-      AddCounter(registry, "maxsim_encoder_cache_misses_total", "Query texts that the encoder's cache had not.").Add({});
+      AddCounter(registry, "maxsim_encoder_cache_misses_total", "Query texts that the encoder's cache had not.")
+          .Add({});
   Gauge& encoder_cache_bytes =
       AddGauge(registry, "maxsim_encoder_cache_bytes", "Memory of the encoder's cache.").Add({});
 
@@ -382,9 +383,7 @@ void Metrics::CountEncoderCacheLookup(bool hit) {
   (hit ? families_->encoder_cache_hits : families_->encoder_cache_misses).Increment();
 }
 
-void Metrics::SetEncoderCacheBytes(uint64_t bytes) {
-  families_->encoder_cache_bytes.Set(static_cast<double>(bytes));
-}
+void Metrics::SetEncoderCacheBytes(uint64_t bytes) { families_->encoder_cache_bytes.Set(static_cast<double>(bytes)); }
 
 void Metrics::SetReady(bool ready) { families_->ready.Set(ready ? 1 : 0); }
 

@@ -53,7 +53,8 @@ FakeCertificate MakeCertificate() {
   X509_gmtime_adj(X509_getm_notAfter(x509), 3600);
   X509_set_pubkey(x509, key.get());
   X509_NAME* const name = X509_get_subject_name(x509);
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("encoder.test"), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("encoder.test"), -1, -1,
+                             0);
   X509_set_issuer_name(x509, name);
   X509V3_CTX context;
   X509V3_set_ctx(&context, x509, x509, nullptr, nullptr, 0);
@@ -61,10 +62,9 @@ FakeCertificate MakeCertificate() {
   X509_add_ext(x509, names, -1);
   X509_EXTENSION_free(names);
   X509_sign(x509, key.get(), EVP_sha256());
-  return {.certificate = Pem([&](BIO* bio) { PEM_write_bio_X509(bio, x509); }),
-          .key = Pem([&](BIO* bio) {
-            PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-          })};
+  return {
+      .certificate = Pem([&](BIO* bio) { PEM_write_bio_X509(bio, x509); }),
+      .key = Pem([&](BIO* bio) { PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr); })};
 }
 
 class FakeEncoder::Impl {
@@ -256,7 +256,8 @@ namespace {
 json RowsOf(const std::string& text, int dim) {
   const std::vector<float> values = MatrixOf(text, dim);
   json rows = json::array();
-  for (auto next = values.begin(); next != values.end(); next += dim) rows.push_back(std::vector<float>(next, next + dim));
+  for (auto next = values.begin(); next != values.end(); next += dim)
+    rows.push_back(std::vector<float>(next, next + dim));
   return rows;
 }
 

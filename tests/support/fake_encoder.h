@@ -24,11 +24,11 @@ struct FakeCall {
 struct FakeReply {
   int status = 200;
   std::string body = {};
-  std::string retry_after = {};            // "": no such header
-  std::chrono::milliseconds delay{0};      // before the first byte; it ends early when the encoder stops
-  bool closes_unanswered = false;          // closes the connection in place of an answer
-  bool is_cut_off = false;                 // sends half of the body and closes
-  bool closes = false;                     // says "Connection: close" and does so
+  std::string retry_after = {};        // "": no such header
+  std::chrono::milliseconds delay{0};  // before the first byte; it ends early when the encoder stops
+  bool closes_unanswered = false;      // closes the connection in place of an answer
+  bool is_cut_off = false;             // sends half of the body and closes
+  bool closes = false;                 // says "Connection: close" and does so
 };
 
 // A certificate that signs itself, for the name "encoder.test", and its key, both PEM.

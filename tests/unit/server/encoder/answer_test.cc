@@ -80,7 +80,9 @@ struct Bad {
 
 TEST(AnswerTest, WhatIsNoAnswerIsRefusedWithItsReason) {
   const std::string row = Row("1");
-  const auto objects = [](const std::string& rows) { return absl::StrCat("{\"data\":[{\"index\":0,\"data\":", rows, "}]}"); };
+  const auto objects = [](const std::string& rows) {
+    return absl::StrCat("{\"data\":[{\"index\":0,\"data\":", rows, "}]}");
+  };
   constexpr auto kBroken = absl::StatusCode::kUnavailable;
   constexpr auto kUnusable = absl::StatusCode::kInternal;
   const std::vector<Bad> all = {
@@ -156,7 +158,8 @@ TEST(AnswerTest, SafetensorsAreReadInEveryFloatType) {
 TEST(AnswerTest, TensorsThatDoNotFitAreRefused) {
   const std::string rows(2 * kDim * 4, '\0');
   EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {2, kDim}, {1}), 1).message(), HasSubstr("leave 1 rows"));
-  EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {2, kDim}, {3}), 1).message(), HasSubstr("2 rows are left"));
+  EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {2, kDim}, {3}), 1).message(),
+              HasSubstr("2 rows are left"));
   EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {2, kDim}, {-1}), 1).message(), HasSubstr("is -1"));
   EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {2, kDim}, {0, 2}), 2).message(), HasSubstr("no token"));
   EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {2, kDim}, {1, 1}), 1).message(),
@@ -166,7 +169,8 @@ TEST(AnswerTest, TensorsThatDoNotFitAreRefused) {
   EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", rows, {1, 16}, {1}), 1).message(), HasSubstr("16 values"));
   EXPECT_EQ(StatusOf(Dialect::kMaxsim, "{}", 1).code(), absl::StatusCode::kUnavailable);
   const std::string nan(kDim * 4, '\xff');
-  EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", nan, {1, kDim}, {1}), 1).message(), HasSubstr("value 0 of token 0"));
+  EXPECT_THAT(StatusOf(Dialect::kMaxsim, Tensors("F32", nan, {1, kDim}, {1}), 1).message(),
+              HasSubstr("value 0 of token 0"));
 }
 
 TEST(DialectTest, WhatAnErrorSaysIsFoundAndBounded) {
@@ -183,9 +187,7 @@ TEST(DialectTest, WhatAnErrorSaysIsFoundAndBounded) {
 
 TEST(DialectTest, CallsHaveTheMembersOfTheirDialect) {
   using test::FakeCall;
-  const auto call = [](Dialect dialect, TextKind kind) {
-    return FormatCall(dialect, "m", kind, "p: ", {"a", "b"}, 7);
-  };
+  const auto call = [](Dialect dialect, TextKind kind) { return FormatCall(dialect, "m", kind, "p: ", {"a", "b"}, 7); };
   for (const Dialect dialect : {Dialect::kVllm, Dialect::kOpenAi, Dialect::kTei, Dialect::kMaxsim}) {
     EXPECT_THAT(test::TextsOf(FakeCall{.body = call(dialect, TextKind::kQuery)}), ElementsAre("p: a", "p: b"));
     EXPECT_EQ(DialectFromName(Name(dialect)), dialect);
@@ -208,8 +210,9 @@ TEST(EncoderUrlTest, AUrlIsTakenApart) {
   EXPECT_EQ(url->base, "/base");
   EXPECT_EQ(ParseEncoderUrl("http://[::1]:8080")->HostHeader(), "[::1]:8080");
   EXPECT_EQ(ParseEncoderUrl("http://[::1]")->HostHeader(), "[::1]:80");
-  for (const char* bad : {"", "encoder", "ftp://a", "http://", "http://a:0", "http://a:x", "http://a:70000", "http://a b",
-                          "http://u@a", "http://a?x", "http://a:1:2", "http://[::1", "http://[::1]x", "http://a:"}) {
+  for (const char* bad :
+       {"", "encoder", "ftp://a", "http://", "http://a:0", "http://a:x", "http://a:70000", "http://a b", "http://u@a",
+        "http://a?x", "http://a:1:2", "http://[::1", "http://[::1]x", "http://a:"}) {
     EXPECT_FALSE(ParseEncoderUrl(bad).ok()) << bad;
   }
 }

@@ -75,9 +75,8 @@ TEST(CachedEncoderTest, AQueryIsEncodedOnceAndADocumentEachTime) {
 }
 
 TEST(CachedEncoderTest, AnErrorIsNotKept) {
-  FakeEncoder fake([](const test::FakeCall& call) {
-    return call.number == 0 ? test::FakeReply{.status = 500} : Right(call);
-  });
+  FakeEncoder fake(
+      [](const test::FakeCall& call) { return call.number == 0 ? test::FakeReply{.status = 500} : Right(call); });
   CachedEncoder encoder(MakeEncoder(OptionsFor(fake)), 1 << 20, nullptr);
   EXPECT_FALSE(EncodeNow(encoder, Queries({"one"})).ok());
   ExpectMatrices(EncodeNow(encoder, Queries({"one"})), {"one"});

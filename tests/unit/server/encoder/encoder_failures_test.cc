@@ -8,11 +8,11 @@
 namespace maxsim::encoder {
 namespace {
 
+using std::chrono::milliseconds;
 using test::FakeCall;
 using test::FakeEncoder;
 using test::FakeReply;
 using ::testing::HasSubstr;
-using std::chrono::milliseconds;
 
 FakeEncoder::Handler Always(FakeReply reply) {
   return [reply](const FakeCall&) { return reply; };
@@ -38,9 +38,8 @@ TEST(EncoderFailuresTest, ADeadEncoderIsUnavailable) {
 }
 
 TEST(EncoderFailuresTest, ASlowEncoderIsUnavailableAfterTheTimeout) {
-  const absl::Status status = StatusWith({.delay = milliseconds(20000)}, [](HttpEncoderOptions& options) {
-    options.timeout = absl::Milliseconds(100);
-  });
+  const absl::Status status = StatusWith(
+      {.delay = milliseconds(20000)}, [](HttpEncoderOptions& options) { options.timeout = absl::Milliseconds(100); });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("no answer within 100ms"));
 }
@@ -110,8 +109,8 @@ TEST(EncoderFailuresTest, AnswersThatAreNoneAreNamed) {
 }
 
 TEST(EncoderFailuresTest, AnAnswerThatIsTooLargeIsNotRead) {
-  const absl::Status status =
-      StatusWith({.body = std::string(100000, ' ')}, [](HttpEncoderOptions& options) { options.max_answer_bytes = 5000; });
+  const absl::Status status = StatusWith({.body = std::string(100000, ' ')},
+                                         [](HttpEncoderOptions& options) { options.max_answer_bytes = 5000; });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.ToString(), HasSubstr("more than 5000 bytes"));
 }
@@ -171,12 +170,14 @@ TEST(EncoderFailuresTest, AFreshConnectionThatIsClosedIsNotTriedAgain) {
 TEST(EncoderFailuresTest, TheBreakerOpensAndAProbeClosesIt) {
   Metrics metrics;
   std::atomic<bool> works{false};
-  FakeEncoder fake([&](const FakeCall& call) { return works ? Right(call) : FakeReply{.status = 500, .body = "sick"}; });
+  FakeEncoder fake(
+      [&](const FakeCall& call) { return works ? Right(call) : FakeReply{.status = 500, .body = "sick"}; });
   HttpEncoderOptions options = OptionsFor(fake);
   options.breaker_failures = 3;
   options.breaker_cooldown = absl::Milliseconds(300);
   const auto encoder = MakeEncoder(options, &metrics);
-  for (int idx = 0; idx < 3; ++idx) EXPECT_THAT(EncodeNow(*encoder, Queries({"a"})).status().message(), HasSubstr("sick"));
+  for (int idx = 0; idx < 3; ++idx)
+    EXPECT_THAT(EncodeNow(*encoder, Queries({"a"})).status().message(), HasSubstr("sick"));
   const absl::Status open = EncodeNow(*encoder, Queries({"a"})).status();
   EXPECT_EQ(open.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(open.message(), HasSubstr("after 3 failures in a row"));

@@ -26,8 +26,8 @@ class PendingEncode {
     auto promise = std::make_shared<std::promise<EncodeResult>>();
     result_ = promise->get_future();
     // A second call of `done` would throw.
-    cancellation_ = encoder.Encode(std::move(request),
-                                   [promise](EncodeResult result) { promise->set_value(std::move(result)); });
+    cancellation_ =
+        encoder.Encode(std::move(request), [promise](EncodeResult result) { promise->set_value(std::move(result)); });
   }
 
   EncodeResult Wait() {

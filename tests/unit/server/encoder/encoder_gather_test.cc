@@ -11,11 +11,11 @@
 namespace maxsim::encoder {
 namespace {
 
+using std::chrono::milliseconds;
 using test::FakeCall;
 using test::FakeEncoder;
 using test::FakeReply;
 using ::testing::HasSubstr;
-using std::chrono::milliseconds;
 
 TEST(EncoderGatherTest, TextsOfOneWindowAndKindGoTogether) {
   FakeEncoder fake(Right);

@@ -61,8 +61,12 @@ std::string Sidecar(const std::vector<std::string>& texts, const std::string& fi
 }
 
 std::string Info(const std::string& fingerprint) {
-  return nlohmann::json({{"model", "demo"}, {"fingerprint", fingerprint}, {"dim", kTestDim}, {"query_prefix", "[Q] "},
-                         {"document_length", 300}, {"query_expansion", true}})
+  return nlohmann::json({{"model", "demo"},
+                         {"fingerprint", fingerprint},
+                         {"dim", kTestDim},
+                         {"query_prefix", "[Q] "},
+                         {"document_length", 300},
+                         {"query_expansion", true}})
       .dump();
 }
 
@@ -116,9 +120,8 @@ TEST(EncoderTest, ASidecarWithAnotherModelThanConfiguredIsRefused) {
 
 TEST(EncoderTest, ADimensionThatIsNotConfiguredIsThatOfTheFirstAnswer) {
   std::atomic<int> dim{16};
-  FakeEncoder fake([&](const FakeCall& call) {
-    return FakeReply{.body = test::AnswerObjects(test::TextsOf(call), dim, "data")};
-  });
+  FakeEncoder fake(
+      [&](const FakeCall& call) { return FakeReply{.body = test::AnswerObjects(test::TextsOf(call), dim, "data")}; });
   HttpEncoderOptions options = OptionsFor(fake);
   options.identity.dim = 0;
   const auto encoder = MakeEncoder(options);
@@ -178,8 +181,15 @@ TEST(EncoderTest, WhatCannotWorkIsRefusedAtTheStart) {
   EXPECT_THAT(error([](auto& o) { o.token_file = WriteFile("encoder_blank", "a b\n"); }), HasSubstr(":1: a token"));
   EXPECT_THAT(error([](auto& o) { o.tls_ca_file = "/ca"; }), HasSubstr("https://"));
   EXPECT_THAT(error([](auto& o) { o.tls_key_file = "/key"; }), HasSubstr("given together"));
-  EXPECT_THAT(error([](auto& o) { o.url = "https://a"; o.tls_ca_file = "/nowhere/ca"; }), HasSubstr("encoder.tls_ca_file"));
-  EXPECT_THAT(error([](auto& o) { o.url = "https://a"; o.tls_ca_file = WriteFile("encoder_no_ca", "x"); }),
+  EXPECT_THAT(error([](auto& o) {
+                o.url = "https://a";
+                o.tls_ca_file = "/nowhere/ca";
+              }),
+              HasSubstr("encoder.tls_ca_file"));
+  EXPECT_THAT(error([](auto& o) {
+                o.url = "https://a";
+                o.tls_ca_file = WriteFile("encoder_no_ca", "x");
+              }),
               HasSubstr("encoder.tls_ca_file"));
   EXPECT_THAT(error([](auto& o) { o.identity.dim = 5000; }), HasSubstr("encoder.dim: 5000"));
 }
