@@ -14,7 +14,7 @@ namespace maxsim::encoder {
 
 struct Answer {
   std::vector<EncodedText> texts;
-  // Of the dialect `maxsim`, where the answer says them; else "".
+  // Who the encoder is, where an answer of the dialect `maxsim` says so; else "".
   std::string model;
   std::string fingerprint;
 };
