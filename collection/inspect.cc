@@ -76,6 +76,7 @@ std::string FormatTable(const CollectionSummary& summary) {
                      ? Cat(Name(manifest.storage), " (one scale per document, ", kRotationKind, " rotation of seed ",
                            manifest.rotation_seed, ")")
                      : std::string(Name(manifest.storage)));
+  if (manifest.encoder.has_value()) row("encoder", DescribeEncoder(*manifest.encoder));
   row("ids", std::string(Name(manifest.id_type)));
   row("payloads", manifest.has_payloads ? "yes" : "no");
   row("bytes", Cat(FormatBytes(summary.num_bytes), " (token vectors: ", FormatBytes(summary.token_bytes), ")"));

@@ -40,8 +40,8 @@ struct Field {
   bool seen = false;
 };
 
-// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of "rotation", level 3 an object of
-// "shards"; everything else is skipped.
+// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of "rotation" or "encoder", level 3
+// an object of "shards"; everything else is skipped.
 class ManifestEvents : public JsonEvents {
  public:
   explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth, Text::kSecret), manifest_(manifest) {
@@ -57,6 +57,14 @@ class ManifestEvents : public JsonEvents {
              {.key = "num_tokens", .integer = &manifest->num_tokens},
              {.key = "created_by", .text = &manifest->created_by},
              {.key = "created_at", .text = &manifest->created_at}}};
+    encoder_fields_ = {{{.key = "model", .text = &encoder_.model},
+                        {.key = "dim", .integer = &encoder_dim_},
+                        {.key = "fingerprint", .text = &encoder_.fingerprint},
+                        {.key = "query_prefix", .text = &encoder_.query_prefix},
+                        {.key = "document_prefix", .text = &encoder_.document_prefix},
+                        {.key = "query_length", .integer = &query_length_},
+                        {.key = "document_length", .integer = &document_length_},
+                        {.key = "query_expansion", .boolean = &encoder_.query_expansion}}};
     rotation_fields_ = {{{.key = "kind", .text = &rotation_kind_}, {.key = "seed", .integer = &rotation_seed_}}};
   }
 
@@ -66,16 +74,20 @@ class ManifestEvents : public JsonEvents {
  private:
   absl::Status CheckStorage();
   absl::Status CheckShards() const;
+  absl::Status CheckEncoder();
 
   bool OnKey(std::string& key) override {
     field_ = nullptr;
     if (depth() == 1) {
       at_shards_ = key == "shards";
       if (at_shards_ && std::exchange(shards_seen_, true)) return Fail("key \"shards\" appears twice");
+      at_encoder_ = key == "encoder";
+      if (at_encoder_ && std::exchange(encoder_seen_, true)) return Fail("key \"encoder\" appears twice");
       at_rotation_ = key == "rotation";
       if (at_rotation_ && std::exchange(rotation_seen_, true)) return Fail("key \"rotation\" appears twice");
       return Select(top_, key, "");
     }
+    if (depth() == 2 && in_encoder_) return Select(encoder_fields_, key, Where());
     if (depth() == 2 && in_rotation_) return Select(rotation_fields_, key, Where());
     if (depth() == 3 && in_shards_) return Select(entry_fields_, key, Where());
     return true;
@@ -94,6 +106,7 @@ class ManifestEvents : public JsonEvents {
   bool Value(std::string_view kind) override {
     if (depth() == 0) return Fail("not a JSON object");
     if (depth() == 1 && std::exchange(at_shards_, false)) return Fail(Cat("shards: an array expected, not ", kind));
+    if (depth() == 1 && std::exchange(at_encoder_, false)) return Fail(Cat("encoder: an object expected, not ", kind));
     if (depth() == 1 && std::exchange(at_rotation_, false))
       return Fail(Cat("rotation: an object expected, not ", kind));
     if (depth() == 2 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
@@ -123,6 +136,10 @@ class ManifestEvents : public JsonEvents {
   }
   bool OnStartObject() override {
     if (depth() == 1) return true;
+    if (depth() == 2 && std::exchange(at_encoder_, false)) {
+      in_encoder_ = true;
+      return true;
+    }
     if (depth() == 2 && std::exchange(at_rotation_, false)) {
       in_rotation_ = true;
       return true;
@@ -139,6 +156,7 @@ class ManifestEvents : public JsonEvents {
     return RefuseContainer("an object");
   }
   bool OnEndObject() override {
+    if (depth() == 1) in_encoder_ = false;
     if (depth() == 1 && in_rotation_) {
       for (const Field& field : rotation_fields_) {
         if (!field.seen) return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
@@ -168,6 +186,7 @@ class ManifestEvents : public JsonEvents {
   bool RefuseContainer(std::string_view kind) {
     if (depth() == 1) return Fail("not a JSON object");
     if (depth() == 2 && at_shards_) return Fail(Cat("shards: an array expected, not ", kind));
+    if (depth() == 2 && at_encoder_) return Fail(Cat("encoder: an object expected, not ", kind));
     if (depth() == 2 && at_rotation_) return Fail(Cat("rotation: an object expected, not ", kind));
     if (depth() == 3 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
     return field_ == nullptr || Value(kind);
@@ -175,6 +194,7 @@ class ManifestEvents : public JsonEvents {
 
   Field* TakeField() { return std::exchange(field_, nullptr); }
   std::string Where() const {
+    if (in_encoder_) return "encoder: ";
     if (in_rotation_) return "rotation: ";
     return in_shards_ ? Cat("shards[", manifest_->shards.size(), "]: ") : std::string();
   }
@@ -183,11 +203,19 @@ class ManifestEvents : public JsonEvents {
   std::array<Field, 12> top_;
   std::array<Field, 5> entry_fields_;
   std::array<Field, 2> rotation_fields_;
+  std::array<Field, 8> encoder_fields_;
   ShardEntry entry_;
   Field* field_ = nullptr;  // the known key whose value comes next
   bool at_shards_ = false;
   bool in_shards_ = false;
   bool shards_seen_ = false;
+  bool at_encoder_ = false;
+  bool in_encoder_ = false;
+  bool encoder_seen_ = false;
+  EncoderIdentity encoder_;
+  int64_t encoder_dim_ = 0;
+  int64_t query_length_ = 0;
+  int64_t document_length_ = 0;
   bool at_rotation_ = false;
   bool in_rotation_ = false;
   bool rotation_seen_ = false;
@@ -226,7 +254,27 @@ absl::Status ManifestEvents::Finish() {
     return Invalid("id_type: ", Quote(id_type_), ", expected \"string\" or \"int64\"");
   }
   manifest_->id_type = id_type_ == Name(IdType::kString) ? IdType::kString : IdType::kInt64;
+  if (absl::Status status = CheckEncoder(); !status.ok()) return status;
   return CheckShards();
+}
+
+absl::Status ManifestEvents::CheckEncoder() {
+  if (!encoder_seen_) return absl::OkStatus();
+  for (const Field& field : encoder_fields_) {
+    const bool is_required = field.key == "model" || field.key == "dim";
+    if (is_required && !field.seen) return Invalid("encoder: key \"", field.key, "\" is missing");
+  }
+  if (encoder_dim_ != manifest_->dim) {
+    return Invalid("encoder: dim: ", encoder_dim_, ", and the collection's dim is ", manifest_->dim);
+  }
+  if (absl::Status s = Range("encoder: query_length", query_length_, 0, kMaxEncoderLength); !s.ok()) return s;
+  if (absl::Status s = Range("encoder: document_length", document_length_, 0, kMaxEncoderLength); !s.ok()) return s;
+  encoder_.dim = static_cast<int32_t>(encoder_dim_);
+  encoder_.query_length = static_cast<int32_t>(query_length_);
+  encoder_.document_length = static_cast<int32_t>(document_length_);
+  if (absl::Status status = CheckEncoderIdentity(encoder_); !status.ok()) return Prefix("encoder: ", status);
+  manifest_->encoder = std::move(encoder_);
+  return absl::OkStatus();
 }
 
 absl::Status ManifestEvents::CheckStorage() {
@@ -323,6 +371,17 @@ std::string FormatManifest(const Manifest& manifest) {
   json["has_payloads"] = manifest.has_payloads;
   json["num_documents"] = manifest.num_documents;
   json["num_tokens"] = manifest.num_tokens;
+  if (manifest.encoder.has_value()) {
+    const EncoderIdentity& encoder = *manifest.encoder;
+    json["encoder"] = {{"model", encoder.model},
+                       {"fingerprint", encoder.fingerprint},
+                       {"dim", encoder.dim},
+                       {"query_prefix", encoder.query_prefix},
+                       {"document_prefix", encoder.document_prefix},
+                       {"query_length", encoder.query_length},
+                       {"document_length", encoder.document_length},
+                       {"query_expansion", encoder.query_expansion}};
+  }
   json["created_by"] = manifest.created_by;
   json["created_at"] = manifest.created_at;
   nlohmann::ordered_json shards = nlohmann::ordered_json::array();

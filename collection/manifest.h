@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collection/encoder_identity.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim {
@@ -56,6 +58,7 @@ struct Manifest {
   std::string created_by;  // program and version
   std::string created_at;  // RFC 3339, UTC
   std::vector<ShardEntry> shards;
+  std::optional<EncoderIdentity> encoder = {};  // that made the vectors, where whoever built the collection said so
 };
 
 // Returns the bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. Returns 0

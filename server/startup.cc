@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/monotonic_clock.h"
+#include "server/encoder/encoder_cache.h"
+#include "server/encoder/http_encoder.h"
 #include "server/observability/logging.h"
 
 namespace maxsim {
@@ -120,6 +122,19 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   const bool has_device = CountCudaDevices().ok();
   log::Write(has_device ? spdlog::level::warn : spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
+}
+
+absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics) {
+  if (config.encoder.http.url.empty()) return nullptr;
+  encoder::HttpEncoderOptions options = config.encoder.http;
+  // Token vectors that the service would refuse need not be kept.
+  const service::RequestLimits& limits = config.limits;
+  options.max_query_tokens = static_cast<int32_t>(std::min<int64_t>(options.max_query_tokens, limits.max_query_tokens));
+  options.max_document_tokens =
+      static_cast<int32_t>(std::min<int64_t>(options.max_document_tokens, limits.max_document_tokens));
+  absl::StatusOr<std::unique_ptr<encoder::HttpEncoder>> http = encoder::HttpEncoder::Create(options, metrics);
+  if (!http.ok()) return http.status();
+  return std::make_unique<encoder::CachedEncoder>(*std::move(http), config.encoder.cache_bytes, metrics);
 }
 
 absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,

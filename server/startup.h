@@ -11,6 +11,8 @@
 #include "kernels/maxsim.h"
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
+#include "server/encoder/encoder.h"
+#include "server/observability/metrics.h"
 #include "server/store/collection.h"
 
 namespace maxsim {
@@ -24,6 +26,10 @@ struct NumberedBackend {
 // Returns the backends that the configuration asks for, one a device; auto takes CUDA where its first device works, and
 // says in one log line why not.
 absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config);
+
+// Returns the encoder of texts that the configuration names, with its cache; null where it names none. `metrics` must
+// outlive it. Reads its token and certificates, and does not wait for it to answer. Errors name the key.
+absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics);
 
 // Scores a small query against documents of every shard, on every device that has copies, so that what is done once
 // (loading kernels, touching memory, starting threads) is done before a client waits for it. `max_query_tokens` is the

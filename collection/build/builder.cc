@@ -273,6 +273,9 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
   absl::StatusOr<std::string> name = ChooseName(options, *published);
   if (!name.ok()) return name.status();
   if (absl::Status status = CheckShape(options, catalog, tokens.dim(), *published); !status.ok()) return status;
+  if (options.encoder.has_value() && options.encoder->dim != tokens.dim()) {
+    return Invalid("encoder: dim: ", options.encoder->dim, ", and the token vectors' dim is ", tokens.dim());
+  }
   const int64_t generation = options.generation == 0 ? published->generation + 1 : options.generation;
   if (generation <= published->generation) {
     return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,
@@ -301,7 +304,8 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
                     .num_tokens = tokens.num_tokens(),
                     .created_by = options.created_by,
                     .created_at = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
-                    .shards = {}};
+                    .shards = {},
+                    .encoder = options.encoder};
   const TokenEncoding encoding{options.storage, manifest.rotation_seed, NumThreads(options)};
   UnpublishedFiles files(options.folder);
   int64_t bytes_before = 0;

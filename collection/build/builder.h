@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct BuildOptions {
   // This bounds a shard file's size. A document that is larger by itself gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
+  // Goes into the manifest; its dim must be that of the token vectors.
+  std::optional<EncoderIdentity> encoder = {};
 };
 
 struct BuildProgress {

@@ -166,6 +166,7 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   build.allow_other_shape = options.allow_other_shape;
   build.max_shard_bytes = options.max_shard_bytes;
   build.created_by = options.created_by;
+  build.encoder = source->encoder;
   ShardTokens tokens(options.source, *source);
   ShardPayloads payloads(options.source, *source);
   return BuildCollection(build, **catalog, tokens, source->has_payloads ? &payloads : nullptr, observer);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/batching/scheduler.h"
+#include "server/encoder/http_options.h"
 #include "server/engine/engine.h"
 #include "server/service/limits.h"
 #include "server/store/collection_store.h"
@@ -105,6 +106,11 @@ struct Config {
   struct {
     bool enabled = true;
   } admin;
+
+  struct {
+    encoder::HttpEncoderOptions http;           // its url "": texts cannot be encoded
+    uint64_t cache_bytes = uint64_t{64} << 20;  // of token vectors of query texts; 0: none are kept
+  } encoder;
 
   std::vector<CollectionConfig> collections;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/limits.h"
 #include "server/config/collections.h"
 #include "server/config/config.h"
 #include "server/config/values.h"
@@ -27,6 +28,33 @@ absl::Status ValidateTls(const Config& config) {
   }
   if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
     return absl::InvalidArgumentError("tls.client_ca_file wants tls.cert_file and tls.key_file");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateEncoder(const Config& config) {
+  const encoder::HttpEncoderOptions& http = config.encoder.http;
+  if (http.url.empty()) return absl::OkStatus();
+  if (http.tls_cert_file.empty() != http.tls_key_file.empty()) {
+    return absl::InvalidArgumentError("encoder.tls_cert_file and encoder.tls_key_file must be given together");
+  }
+  const bool has_tls = !http.tls_ca_file.empty() || !http.tls_cert_file.empty() || !http.tls_server_name.empty();
+  if (has_tls && !absl::StartsWith(http.url, "https://")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("encoder.tls_ca_file, encoder.tls_cert_file and encoder.tls_server_name want an encoder.url of "
+                     "https://, and it is ",
+                     http.url));
+  }
+  if (http.dialect == encoder::Dialect::kMaxsim &&
+      (!http.identity.query_prefix.empty() || !http.identity.document_prefix.empty())) {
+    return absl::InvalidArgumentError(
+        "encoder.query_prefix and encoder.document_prefix want another encoder.dialect than maxsim, whose encoder adds "
+        "its own");
+  }
+  if (http.timeout == absl::ZeroDuration()) return absl::InvalidArgumentError("encoder.timeout: \"0\" is no time");
+  if (http.identity.dim != 0 && http.identity.dim < kMinDim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("encoder.dim: \"", http.identity.dim, "\" is neither 0 nor ", kMinDim, " to ", kMaxDim));
   }
   return absl::OkStatus();
 }
@@ -101,7 +129,8 @@ absl::Status Validate(const Config& config) {
             ? absl::OkStatus()
             : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
                       config.grpc.max_unread_answer_bytes),
-        ValidateTls(config), ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
+        ValidateTls(config), ValidateEncoder(config), ValidateSocket(config.grpc.unix_socket),
+        ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }
   std::set<std::string> names;

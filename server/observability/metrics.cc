@@ -151,6 +151,28 @@ struct Metrics::Families {
           .Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
 
+  Family<Counter>& encoder_calls =
+      AddCounter(registry, "maxsim_encoder_calls_total", "Calls to the encoder of texts, by result.");
+  Histogram& encoder_duration =
+      AddHistogram(registry, "maxsim_encoder_call_duration_seconds", "Duration of calls to the encoder.")
+          .Add({}, DurationBuckets());
+  Histogram& encoder_texts = AddHistogram(registry, "maxsim_encoder_call_texts", "Texts of one call to the encoder.")
+                                 .Add({}, BatchQueryBuckets());
+  Gauge& encoder_queue_texts =
+      AddGauge(registry, "maxsim_encoder_queue_texts", "Texts that wait for a call to the encoder.").Add({});
+  Gauge& encoder_queue_bytes =
+      AddGauge(registry, "maxsim_encoder_queue_bytes", "Bytes of texts that the encoder has not answered.").Add({});
+  Gauge& encoder_breaker = AddGauge(registry, "maxsim_encoder_breaker_state",
+                                    "Circuit breaker of the encoder: 0 closed, 1 half open, 2 open.")
+                               .Add({});
+  Counter& encoder_cache_hits =
+      AddCounter(registry, "maxsim_encoder_cache_hits_total", "Query texts that the encoder's cache had.").Add({});
+  Counter& encoder_cache_misses =
+      AddCounter(registry, "maxsim_encoder_cache_misses_total", "Query texts that the encoder's cache had not.")
+          .Add({});
+  Gauge& encoder_cache_bytes =
+      AddGauge(registry, "maxsim_encoder_cache_bytes", "Memory of the encoder's cache.").Add({});
+
   Family<Gauge>& grpc_connections =
       AddGauge(registry, "maxsim_grpc_connections", "Connections of the gRPC port, by state.");
   Family<Counter>& ended_connections = AddCounter(registry, "maxsim_grpc_connections_ended_total",
@@ -344,6 +366,25 @@ void Metrics::CountEndedConnection(std::string_view reason) {
 void Metrics::SetUnreadAnswerBytes(uint64_t bytes) { families_->unread_answer_bytes.Set(static_cast<double>(bytes)); }
 
 void Metrics::CountUnreadAnswersEnded() { families_->unread_answers_ended.Increment(); }
+
+void Metrics::CountEncoderCall(std::string_view result, size_t num_texts, absl::Duration duration) {
+  families_->encoder_calls.Add({{"result", std::string(result)}}).Increment();
+  families_->encoder_duration.Observe(absl::ToDoubleSeconds(duration));
+  families_->encoder_texts.Observe(static_cast<double>(num_texts));
+}
+
+void Metrics::SetEncoderQueue(size_t num_texts, uint64_t num_bytes) {
+  families_->encoder_queue_texts.Set(static_cast<double>(num_texts));
+  families_->encoder_queue_bytes.Set(static_cast<double>(num_bytes));
+}
+
+void Metrics::SetEncoderBreaker(int state) { families_->encoder_breaker.Set(state); }
+
+void Metrics::CountEncoderCacheLookup(bool hit) {
+  (hit ? families_->encoder_cache_hits : families_->encoder_cache_misses).Increment();
+}
+
+void Metrics::SetEncoderCacheBytes(uint64_t bytes) { families_->encoder_cache_bytes.Set(static_cast<double>(bytes)); }
 
 void Metrics::SetReady(bool ready) { families_->ready.Set(ready ? 1 : 0); }
 

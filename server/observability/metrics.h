@@ -95,6 +95,15 @@ class Metrics {
   // Counts a connection of the gRPC port that the gate has ended. `reason` is one of few.
   void CountEndedConnection(std::string_view reason);
 
+  // Counts a call to the encoder. `result` is one of few (docs/reference/metrics.md).
+  void CountEncoderCall(std::string_view result, size_t num_texts, absl::Duration duration);
+  // Sets the texts that wait for a call, and the bytes of all texts without an answer.
+  void SetEncoderQueue(size_t num_texts, uint64_t num_bytes);
+  // Sets the state of the encoder's circuit breaker: 0 closed, 1 half open, 2 open.
+  void SetEncoderBreaker(int state);
+  void CountEncoderCacheLookup(bool hit);
+  void SetEncoderCacheBytes(uint64_t bytes);
+
   // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 

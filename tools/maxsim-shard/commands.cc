@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
+#include "base/file.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -35,6 +36,7 @@ struct BuildArguments {
   std::string output;
   std::string name;
   std::string storage;
+  std::string encoder;  // path of its identity
   int64_t seed = 0;
   int threads = 0;
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
@@ -80,6 +82,18 @@ absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, Prog
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
   options.allow_other_shape = arguments.allow_other_shape;
+  if (!arguments.encoder.empty()) {
+    // An identity is some texts and numbers.
+    constexpr int64_t kMaxIdentityBytes = int64_t{64} << 10;
+    const absl::StatusOr<std::string> text = ReadSmallFile(arguments.encoder, kMaxIdentityBytes);
+    if (!text.ok()) return Prefix("--encoder: ", text.status());
+    options.encoder.emplace();
+    if (absl::Status status =
+            collection::ParseEncoderIdentity(*text, Cat("--encoder: ", arguments.encoder), &*options.encoder);
+        !status.ok()) {
+      return status;
+    }
+  }
   collection::ImportOptions import_options = arguments.import;
   if (!arguments.id_type.empty()) {
     import_options.id_type = arguments.id_type == "int64" ? collection::IdType::kInt64 : collection::IdType::kString;
@@ -173,6 +187,11 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
          "--name", arguments.name,
          "Name of the collection: A-Z a-z 0-9 . _ -\n(default: that of the collection there, or the folder's name)")
       ->type_name("NAME");
+  app.add_option(
+         "--encoder", arguments.encoder,
+         "What made the vectors, {\"model\": ..., \"dim\": ...} and more\n(docs/reference/formats.md): texts are "
+         "encoded by no other encoder")
+      ->type_name("FILE.json");
   app.add_option("--storage", arguments.storage,
                  "How values are stored: f16, bf16 or f32, rounded to nearest, or\ni8, rotated and with a scale per "
                  "document (default: that of the\ncollection there; else f16, or bf16 for BF16 input)")

@@ -40,6 +40,40 @@ absl::Status ParseChanged(const std::function<void(nlohmann::json&)>& change) {
   return ParseManifest(json.dump(), "m.json").status();
 }
 
+TEST(ManifestTest, TheEncoderReturns) {
+  Manifest manifest = Example();
+  manifest.encoder = EncoderIdentity{.model = "m",
+                                     .fingerprint = "f",
+                                     .dim = 128,
+                                     .query_prefix = "[Q] ",
+                                     .document_prefix = "[D] ",
+                                     .query_length = 32,
+                                     .document_length = 300,
+                                     .query_expansion = true};
+  const auto parsed = ParseManifest(FormatManifest(manifest), "x");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->encoder, manifest.encoder);
+  EXPECT_EQ(ParseManifest(FormatManifest(Example()), "x")->encoder, std::nullopt);
+  EXPECT_TRUE(ParseChanged([](auto& json) {
+                json["encoder"] = {{"model", "m"}, {"dim", 128}, {"later", {{"dim", {1}}}}};
+              }).ok())
+      << "keys of later versions";
+}
+
+TEST(ManifestTest, AnEncoderThatDoesNotFitIsRefused) {
+  const auto error = [](const nlohmann::json& encoder) {
+    return std::string(ParseChanged([&](auto& json) { json["encoder"] = encoder; }).message());
+  };
+  EXPECT_THAT(error(3), HasSubstr("encoder: an object expected"));
+  EXPECT_THAT(error(nlohmann::json::array()), HasSubstr("encoder: an object expected"));
+  EXPECT_THAT(error({{"dim", 128}}), HasSubstr("encoder: key \"model\" is missing"));
+  EXPECT_THAT(error({{"model", "m"}}), HasSubstr("encoder: key \"dim\" is missing"));
+  EXPECT_THAT(error({{"model", "m"}, {"dim", 64}}), HasSubstr("encoder: dim: 64, and the collection's dim is 128"));
+  EXPECT_THAT(error({{"model", 1}, {"dim", 128}}), HasSubstr("encoder: model: a string expected"));
+  EXPECT_THAT(error({{"model", "m"}, {"dim", 128}, {"query_length", 70000}}), HasSubstr("query_length: 70000"));
+  EXPECT_THAT(error({{"model", std::string(2000, 'm')}, {"dim", 128}}), HasSubstr("2000 bytes, the limit is 1024"));
+}
+
 nlohmann::json Rotation(int64_t seed) { return {{"kind", "hadamard"}, {"seed", seed}}; }
 
 TEST(ManifestTest, TheRotationOfI8Returns) {

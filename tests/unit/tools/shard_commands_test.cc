@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/manifest.h"
 #include "collection/npy.h"
 #include "collection/shard.h"
 #include "gmock/gmock.h"
@@ -74,6 +75,27 @@ TEST_F(CliTest, BuildsInspectsAndVerifies) {
   const Outcome verify = RunShard({"verify", folder_.Path("out")});
   EXPECT_EQ(verify.code, 0);
   EXPECT_THAT(verify.out, AllOf(HasSubstr("no problem found"), Not(HasSubstr("read in 0"))));
+}
+
+TEST_F(CliTest, TheEncoderIsNamedInTheManifest) {
+  std::vector<std::string> arguments = BuildArguments();
+  arguments.insert(arguments.end(), {"--encoder", folder_.Path("encoder.json")});
+  EXPECT_THAT(RunShard(arguments).err, HasSubstr("--encoder: "));
+  collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":16})");
+  EXPECT_THAT(RunShard(arguments).err, HasSubstr("encoder: dim: 16, and the token vectors' dim is 8"));
+  collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8,"modle":1})");
+  EXPECT_THAT(RunShard(arguments).err, HasSubstr("unknown key \"modle\""));
+  collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8,"fingerprint":"f"})");
+  const Outcome build = RunShard(arguments);
+  ASSERT_EQ(build.code, 0) << build.err;
+  const auto manifest = collection::ReadManifest(folder_.Path("out"));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  ASSERT_TRUE(manifest->encoder.has_value());
+  EXPECT_EQ(manifest->encoder->fingerprint, "f");
+  EXPECT_THAT(RunShard({"inspect", folder_.Path("out")}).out, HasSubstr("m (fingerprint f)"));
+  const Outcome quantize = RunShard({"quantize", folder_.Path("out"), folder_.Path("i8")});
+  ASSERT_EQ(quantize.code, 0) << quantize.err;
+  EXPECT_EQ(collection::ReadManifest(folder_.Path("i8"))->encoder, manifest->encoder);
 }
 
 TEST_F(CliTest, TheNextGenerationKeepsNameAndStorage) {

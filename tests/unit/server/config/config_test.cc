@@ -390,5 +390,26 @@ TEST(ConfigTest, TheOtherExamplesAreValid) {
   }
 }
 
+TEST(ConfigTest, AnEncoderIsCheckedAsAWhole) {
+  const auto error = [](std::vector<std::string> more) {
+    std::vector<std::string> args = {"--encoder.url", "https://encoder.test:8443/base"};
+    args.insert(args.end(), more.begin(), more.end());
+    return ErrorOf(LoadWith(args));
+  };
+  EXPECT_EQ(error({}), "");
+  EXPECT_THAT(error({"--encoder.url", "encoder:80"}), HasSubstr("encoder.url: \"encoder:80\" is not http://host"));
+  EXPECT_THAT(error({"--encoder.dialect", "x"}), HasSubstr("encoder.dialect: \"x\" is not one of maxsim, vllm"));
+  EXPECT_THAT(error({"--encoder.max_batch_texts", "0"}), HasSubstr("encoder.max_batch_texts: \"0\" is less than"));
+  EXPECT_THAT(error({"--encoder.window", "2s"}), HasSubstr("encoder.window: \"2s\" is more than the limit 1s"));
+  EXPECT_THAT(error({"--encoder.timeout", "0"}), HasSubstr("encoder.timeout"));
+  EXPECT_THAT(error({"--encoder.dim", "4"}), HasSubstr("encoder.dim: \"4\" is neither 0 nor 8 to 4096"));
+  EXPECT_THAT(error({"--encoder.dim", "5000"}), HasSubstr("encoder.dim: \"5000\" is more than"));
+  EXPECT_THAT(error({"--encoder.model", std::string(2000, 'm')}), HasSubstr("2000 bytes is more than the limit 1024"));
+  EXPECT_THAT(error({"--encoder.query_prefix", "q: "}), HasSubstr("another encoder.dialect than maxsim"));
+  EXPECT_EQ(error({"--encoder.query_prefix", "q: ", "--encoder.dialect", "vllm"}), "");
+  EXPECT_THAT(error({"--encoder.tls_cert_file", "c"}), HasSubstr("must be given together"));
+  EXPECT_THAT(error({"--encoder.url", "http://a:80", "--encoder.tls_ca_file", "ca"}), HasSubstr("it is http://a:80"));
+}
+
 }  // namespace
 }  // namespace maxsim::config

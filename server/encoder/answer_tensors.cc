@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "collection/element_type.h"
+#include "collection/safetensors.h"
+#include "kernels/scalar_type.h"
+#include "server/encoder/answer.h"
+
+namespace maxsim::encoder {
+namespace {
+
+using collection::ElementType;
+using collection::SafetensorsTensor;
+
+// Names of an encoder longer than this are cut.
+constexpr size_t kMaxNameBytes = 1024;
+
+// Where the rows of each text are.
+absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor, std::string_view body,
+                                                 size_t num_texts, int64_t num_rows) {
+  const std::optional<ElementType> type = collection::ElementTypeFromSafetensors(tensor.dtype);
+  if (type != ElementType::kI64 && type != ElementType::kI32) {
+    return absl::UnavailableError(Cat("\"lengths\" is ", Quote(tensor.dtype), ", not I64 or I32"));
+  }
+  if (tensor.shape.size() != 1) return absl::UnavailableError("\"lengths\" has not one dimension");
+  if (tensor.shape[0] != static_cast<int64_t>(num_texts)) {
+    return absl::InternalError(Cat("it has ", tensor.shape[0], " matrices for ", num_texts, " texts"));
+  }
+  std::vector<int32_t> lengths(num_texts);
+  int64_t rows_left = num_rows;
+  for (size_t idx = 0; idx < num_texts; ++idx) {
+    const int64_t length = *collection::LoadInteger(*type, body.data() + tensor.begin, idx);
+    if (length < 0 || length > rows_left || length > INT32_MAX) {
+      return absl::InternalError(Cat("\"lengths\"[", idx, "] is ", length, ", and ", rows_left, " rows are left"));
+    }
+    lengths[idx] = static_cast<int32_t>(length);
+    rows_left -= length;
+  }
+  if (rows_left != 0)
+    return absl::InternalError(Cat("\"lengths\" leave ", rows_left, " rows of \"tokens\" to no text"));
+  return lengths;
+}
+
+}  // namespace
+
+absl::StatusOr<Answer> ParseTensors(std::string_view body, size_t num_texts) {
+  const auto header = collection::ParseSafetensorsHeader(body, static_cast<int64_t>(body.size()));
+  if (!header.ok()) return absl::UnavailableError(header.status().message());
+  const SafetensorsTensor* const tokens = header->Find("tokens");
+  const SafetensorsTensor* const lengths = header->Find("lengths");
+  if (tokens == nullptr || lengths == nullptr) {
+    return absl::UnavailableError("it has not the tensors \"tokens\" and \"lengths\"");
+  }
+  const std::optional<ElementType> element = collection::ElementTypeFromSafetensors(tokens->dtype);
+  const std::optional<ScalarType> type =
+      element.has_value() ? collection::ToScalarType(*element) : std::optional<ScalarType>();
+  if (!type.has_value() || *type == ScalarType::kI8) {
+    return absl::UnavailableError(Cat("\"tokens\" is ", Quote(tokens->dtype), ", not F16, BF16 or F32"));
+  }
+  if (tokens->shape.size() != 2) return absl::UnavailableError("\"tokens\" has not two dimensions");
+  const int64_t dim = tokens->shape[1];
+  if (dim < 1 || dim > INT32_MAX) return absl::InternalError(Cat("vectors of ", dim, " values"));
+  const auto counts = ReadLengths(*lengths, body, num_texts, tokens->shape[0]);
+  if (!counts.ok()) return counts.status();
+  Answer answer;
+  const char* next = body.data() + tokens->begin;
+  for (const int32_t count : *counts) {
+    EncodedText& text = answer.texts.emplace_back();
+    text.num_tokens = count;
+    text.dim = static_cast<int32_t>(dim);
+    text.values.resize(static_cast<size_t>(count) * static_cast<size_t>(dim));
+    if (!text.values.empty()) {
+      ConvertElements(*type, next, ScalarType::kF32, text.values.data(), text.values.size());
+    }
+    next += text.values.size() * SizeOf(*type);
+  }
+  answer.model = std::string(header->FindMetadata("model").value_or("").substr(0, kMaxNameBytes));
+  answer.fingerprint = std::string(header->FindMetadata("fingerprint").value_or("").substr(0, kMaxNameBytes));
+  return answer;
+}
+
+}  // namespace maxsim::encoder

@@ -1,0 +1,121 @@
+#include "server/encoder/dialect.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "base/text.h"
+#include "nlohmann/json.hpp"
+
+namespace maxsim::encoder {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<Dialect, std::string_view>, 4> kNames = {
+    {{Dialect::kVllm, "vllm"}, {Dialect::kOpenAi, "openai"}, {Dialect::kTei, "tei"}, {Dialect::kMaxsim, "maxsim"}}};
+
+// Printable shows by so many bytes that it has cut a text.
+constexpr size_t kMoreBytes = 3;
+
+// A body of an error that is longer is not parsed.
+constexpr size_t kMaxErrorBytes = size_t{64} << 10;
+
+// Returns the member of that name where it is a text, else "".
+std::string TextMember(const json& object, const char* name) {
+  const auto member = object.find(name);
+  return member != object.end() && member->is_string() ? member->get<std::string>() : std::string();
+}
+
+std::string MessageIn(const json& body) {
+  if (!body.is_object()) return {};
+  // {"error": {"message": "..."}} of vLLM and OpenAI.
+  if (const auto error = body.find("error"); error != body.end() && error->is_object()) {
+    if (std::string text = TextMember(*error, "message"); !text.empty()) return text;
+  }
+  // {"error": "..."} of TEI, {"message": "..."} of older vLLM, {"detail": "..."} of FastAPI.
+  for (const char* name : {"error", "message", "detail"}) {
+    if (std::string text = TextMember(body, name); !text.empty()) return text;
+  }
+  // {"detail": [{"msg": "..."}, ...]} of FastAPI's validation.
+  if (const auto detail = body.find("detail"); detail != body.end() && detail->is_array() && !detail->empty()) {
+    if (detail->front().is_object()) return TextMember(detail->front(), "msg");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view Name(Dialect dialect) {
+  for (const auto& [known, name] : kNames) {
+    if (known == dialect) return name;
+  }
+  return "";
+}
+
+std::optional<Dialect> DialectFromName(std::string_view name) {
+  for (const auto& [dialect, known] : kNames) {
+    if (known == name) return dialect;
+  }
+  return std::nullopt;
+}
+
+std::string_view EncodePath(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kVllm:
+      return "/pooling";
+    case Dialect::kOpenAi:
+      return "/v1/embeddings";
+    case Dialect::kTei:
+      return "/embed_all";
+    case Dialect::kMaxsim:
+      return "/encode";
+  }
+  return "";
+}
+
+std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind, std::string_view prefix,
+                       const std::vector<std::string_view>& texts, int32_t max_tokens) {
+  const bool is_query = kind == TextKind::kQuery;
+  json list = json::array();
+  for (const std::string_view text : texts) list.push_back(Cat(prefix, text));
+  json body;
+  if (!model.empty() && (dialect == Dialect::kVllm || dialect == Dialect::kOpenAi)) body["model"] = model;
+  switch (dialect) {
+    case Dialect::kVllm:
+      body["task"] = "token_embed";
+      if (max_tokens > 0) body["truncate_prompt_tokens"] = max_tokens;
+      body["input"] = std::move(list);
+      break;
+    case Dialect::kOpenAi:
+      body["encoding_format"] = "float";
+      // Servers that tell queries from documents know one of the two: input_type, or PyLate's is_query.
+      body["input_type"] = is_query ? "query" : "document";
+      body["is_query"] = is_query;
+      body["input"] = std::move(list);
+      break;
+    case Dialect::kTei:
+      body["truncate"] = true;
+      body["inputs"] = std::move(list);
+      break;
+    case Dialect::kMaxsim:
+      body["kind"] = is_query ? "query" : "document";
+      if (max_tokens > 0) body["max_tokens"] = max_tokens;
+      body["texts"] = std::move(list);
+      break;
+  }
+  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string SaidInError(std::string_view body) {
+  std::string message;
+  if (body.size() <= kMaxErrorBytes) {
+    const json parsed = json::parse(body, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_discarded()) message = MessageIn(parsed);
+  }
+  if (message.empty()) message = std::string(body.substr(0, 2 * kMaxSaidBytes));
+  absl::StripAsciiWhitespace(&message);
+  return Printable(message, kMaxSaidBytes - kMoreBytes);
+}
+
+}  // namespace maxsim::encoder

@@ -1,0 +1,40 @@
+// How encoders are spoken to over HTTP: where a request goes, its body, and what an error says. Pure.
+//
+//   vllm    POST /pooling        {"model", "task": "token_embed", "input": [...]}
+//           {"data": [{"index": I, "data": [[...], ...]}, ...]}
+//   openai  POST /v1/embeddings  {"model", "input": [...], "encoding_format": "float", "input_type", "is_query"}
+//           {"data": [{"index": I, "embedding": [[...], ...]}, ...]}, as PyLate's server answers
+//   tei     POST /embed_all      {"inputs": [...], "truncate": true}
+//           [[[...], ...], ...]
+//   maxsim  POST /encode         {"kind": "query"|"document", "texts": [...], "max_tokens": N}
+//           safetensors: "tokens" F16, BF16 or F32 [total, dim], "lengths" I32 or I64 [texts], metadata "model" and
+//           "fingerprint"; GET /info gives its identity (collection/encoder_identity.h)
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/encoder/encoder.h"
+
+namespace maxsim::encoder {
+
+enum class Dialect { kVllm, kOpenAi, kTei, kMaxsim };
+
+std::string_view Name(Dialect dialect);
+std::optional<Dialect> DialectFromName(std::string_view name);
+
+// The path of the URL that follows the encoder's base path.
+std::string_view EncodePath(Dialect dialect);
+
+// Returns the body of a call. `prefix` stands before each text; `texts` are UTF-8. `max_tokens` 0: no bound is sent.
+std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind, std::string_view prefix,
+                       const std::vector<std::string_view>& texts, int32_t max_tokens);
+
+// Returns what the body of an error says, in printable UTF-8 of at most kMaxSaidBytes: the message where the body is
+// JSON as one of these services writes it, else the body.
+inline constexpr size_t kMaxSaidBytes = 512;
+std::string SaidInError(std::string_view body);
+
+}  // namespace maxsim::encoder

@@ -1,0 +1,65 @@
+// Remembers the token vectors of query texts that are asked again, bounded in bytes; the least recently used go first.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/mutex.h"
+#include "server/encoder/encoder.h"
+#include "server/observability/metrics.h"
+
+namespace maxsim::encoder {
+
+// Thread-safe.
+class EncoderCache {
+ public:
+  // `max_bytes` 0 keeps nothing. `metrics` may be null and must outlive it.
+  EncoderCache(uint64_t max_bytes, Metrics* metrics) : max_bytes_(max_bytes), metrics_(metrics) {}
+
+  // Returns null where the text is not known for this encoder and bound on tokens. Counts a hit or a miss.
+  std::shared_ptr<const EncodedText> Find(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text);
+
+  // Keeps the matrix unless it alone is larger than the cache.
+  void Add(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text, EncodedText encoded);
+
+  // Returns the memory that entries take, with a flat allowance for what holds them.
+  uint64_t num_bytes() const;
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const EncodedText> encoded;
+    uint64_t num_bytes = 0;
+  };
+
+  void Drop(std::list<Entry>::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t max_bytes_;
+  Metrics* const metrics_;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
+  // The keys are those of the entries, which do not move.
+  std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// An encoder that answers requests for one query text out of a cache where it can, within Encode. Other requests go
+// through: those for documents, and those for several queries, whose texts are rarely asked again together.
+class CachedEncoder final : public Encoder {
+ public:
+  CachedEncoder(std::unique_ptr<Encoder> encoder, uint64_t max_bytes, Metrics* metrics)
+      : cache_(std::make_shared<EncoderCache>(max_bytes, metrics)), encoder_(std::move(encoder)) {}
+
+  EncoderIdentity identity() const override { return encoder_->identity(); }
+  std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done) override;
+
+ private:
+  const std::shared_ptr<EncoderCache> cache_;
+  const std::unique_ptr<Encoder> encoder_;
+};
+
+}  // namespace maxsim::encoder

@@ -1,0 +1,99 @@
+// One HTTP/1.1 connection to an encoder, in plain text or TLS, that makes one call at a time and stays open between
+// calls. Internal to server/encoder. Not thread-safe: it lives on the thread of its loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/encoder/http_options.h"
+
+namespace maxsim::encoder {
+
+// What all connections to one encoder have alike.
+struct HttpPeer {
+  EncoderUrl url;
+  std::string server_name;                         // for TLS: in SNI and in the encoder's certificate
+  std::string authorization;                       // the header's value; "": no header
+  std::unique_ptr<boost::asio::ssl::context> tls;  // null: plain text
+};
+
+struct HttpCall {
+  bool is_post = true;
+  std::string path;  // the base path included
+  std::string body;
+};
+
+struct HttpOutcome {
+  absl::Status error;  // UNAVAILABLE where no whole answer came
+  bool timed_out = false;
+  // The connection had been kept alive, and was closed before a byte of the answer came: the encoder has probably not
+  // seen the call.
+  bool was_stale = false;
+  // Without an error.
+  unsigned status = 0;
+  std::string body;
+  std::optional<absl::Duration> retry_after;
+};
+
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  using Done = absl::AnyInvocable<void(HttpOutcome)>;
+
+  // `loop` and `peer` must outlive it.
+  HttpConnection(boost::asio::io_context* loop, const HttpPeer* peer);
+
+  // Connects unless it is connected, and makes the call. `done` runs once, later, on the loop's thread, and not at all
+  // after Close. One call at a time.
+  void Send(const HttpCall& call, absl::Duration timeout, uint64_t max_answer_bytes, Done done);
+
+  // Says whether another call can be made, between calls: the encoder keeps the connection and has sent nothing more.
+  bool IsUsable();
+
+  void Close();
+
+ private:
+  using Error = boost::system::error_code;
+  using Socket = boost::asio::ip::tcp::socket;
+
+  template <typename Work>
+  void WithStream(Work work);
+  Socket& socket() { return tls_ != nullptr ? tls_->next_layer() : *plain_; }
+  void Connect();
+  void Handshake();
+  void Write();
+  void Read();
+  void ReadBody();
+  void OnAnswer(Error error);
+  void Fail(std::string_view what, Error error);
+  void Finish(HttpOutcome outcome);
+
+  const HttpPeer& peer_;
+  boost::asio::ip::tcp::resolver resolver_;
+  boost::asio::steady_timer timer_;
+  std::unique_ptr<Socket> plain_;
+  std::unique_ptr<boost::asio::ssl::stream<Socket>> tls_;
+  boost::beast::flat_buffer buffer_;
+  boost::beast::http::request<boost::beast::http::string_body> request_;
+  std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser_;
+  uint64_t max_answer_bytes_ = 0;
+  bool is_connected_ = false;
+  bool was_used_ = false;  // the call in progress is not the connection's first one
+  Done done_;              // null: no call in progress
+};
+
+}  // namespace maxsim::encoder

@@ -1,0 +1,37 @@
+// An encoder that is asked over HTTP, in one of the dialects of dialect.h.
+//
+// One thread owns the queue, the breaker and the connections, so that none of them has a lock; a second one reads big
+// answers, so that small ones do not wait for them. Texts of concurrent requests go into one call; a call whose texts
+// the encoder refuses is sent again request by request, so that only the guilty one fails. A call that nobody waits for
+// any more runs to its end, because its outcome says whether the encoder works.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/encoder/encoder.h"
+#include "server/encoder/http_options.h"
+#include "server/observability/metrics.h"
+
+namespace maxsim::encoder {
+
+class HttpEncoder final : public Encoder {
+ public:
+  // Reads the token and the certificates; calls nothing, so that an encoder may come up later. `metrics` may be null
+  // and must outlive it. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED naming the key of the configuration.
+  static absl::StatusOr<std::unique_ptr<HttpEncoder>> Create(HttpEncoderOptions options, Metrics* metrics);
+
+  // Ends every request.
+  ~HttpEncoder() override;
+
+  EncoderIdentity identity() const override;
+  std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done) override;
+
+ private:
+  class Impl;
+  explicit HttpEncoder(std::shared_ptr<Impl> impl);
+
+  const std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace maxsim::encoder

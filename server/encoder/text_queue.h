@@ -1,0 +1,88 @@
+// Texts that wait for a call to the encoder, and what goes into one call together. Internal to server/encoder. Not
+// thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "absl/time/time.h"
+#include "server/encoder/encoder.h"
+
+namespace maxsim::encoder {
+
+// A request that has no answer yet.
+struct WaitingRequest {
+  WaitingRequest(boost::asio::io_context* loop, EncodeRequest from, Encoder::Done call_done)
+      : request(std::move(from)), done(std::move(call_done)), results(request.texts.size()), deadline(*loop) {
+    for (const std::string& text : request.texts) num_bytes += text.size();
+  }
+
+  bool is_over() const { return done == nullptr; }
+
+  EncodeRequest request;
+  Encoder::Done done;  // null once it has been called
+  std::vector<EncodedText> results;
+  size_t num_sent = 0;      // texts before this one are in a call or have been
+  size_t num_answered = 0;  // texts that have a result
+  uint64_t num_bytes = 0;   // of its texts
+  boost::asio::steady_timer deadline;
+};
+
+// Consecutive texts of one request.
+struct TextRange {
+  std::shared_ptr<WaitingRequest> request;
+  size_t begin = 0;
+  size_t count = 0;
+};
+
+class TextQueue {
+ public:
+  // A call has up to `max_texts`; a text waits for `window` for others to join it.
+  TextQueue(size_t max_texts, absl::Duration window) : max_texts_(max_texts), window_(window) {}
+
+  void Add(std::shared_ptr<WaitingRequest> request, absl::Time now);
+
+  // Queues a part of a call that was refused, so that it is sent without the others.
+  void AddAlone(TextRange range) { alone_.push_back(std::move(range)); }
+
+  // Takes out everything that AddAlone has queued.
+  std::deque<TextRange> TakeAlone() { return std::exchange(alone_, {}); }
+
+  // To be called once for a request that is over, so that its texts are not counted any more.
+  void Forget(const WaitingRequest& request);
+
+  // When the next call may begin: InfinitePast for at once, InfiniteFuture without texts.
+  absl::Time NextCall() const;
+
+  // Returns the texts of the call that may begin now, of one kind and one bound on tokens; none where there is none.
+  // Kinds take turns, and so do requests that are longer than a call.
+  std::vector<TextRange> Take(absl::Time now);
+
+  size_t num_texts() const { return num_texts_; }
+
+ private:
+  struct Line {
+    std::deque<std::shared_ptr<WaitingRequest>> requests;
+    size_t num_texts = 0;  // of requests that are not over, and not yet taken
+    absl::Time since;      // from when the window counts
+  };
+
+  static size_t IndexOf(TextKind kind) { return kind == TextKind::kQuery ? 0 : 1; }
+  absl::Time ReadyAt(const Line& line) const;
+
+  const size_t max_texts_;
+  const absl::Duration window_;
+  std::array<Line, 2> lines_;
+  std::deque<TextRange> alone_;
+  size_t next_line_ = 0;  // the kind whose turn it is
+  size_t num_texts_ = 0;
+};
+
+}  // namespace maxsim::encoder

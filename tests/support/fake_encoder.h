@@ -1,0 +1,77 @@
+// Stands in for an encoder: listens on a free port, speaks HTTP/1.1 in plain text or TLS, and answers what a test tells
+// it to, late or cut off where it is told so.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace maxsim::test {
+
+struct FakeCall {
+  std::string method = {};
+  std::string target = {};
+  std::string authorization = {};
+  std::string body = {};
+  int connection = 0;  // from 0, in the order in which they were accepted
+  int number = 0;      // from 0, of all calls
+};
+
+struct FakeReply {
+  int status = 200;
+  std::string body = {};
+  std::string retry_after = {};        // "": no such header
+  std::chrono::milliseconds delay{0};  // before the first byte; it ends early when the encoder stops
+  bool closes_unanswered = false;      // closes the connection in place of an answer
+  bool is_cut_off = false;             // sends half of the body and closes
+  bool closes = false;                 // says "Connection: close" and does so
+};
+
+// A certificate that signs itself, for the name "encoder.test", and its key, both PEM.
+struct FakeCertificate {
+  std::string certificate;
+  std::string key;
+};
+FakeCertificate MakeCertificate();
+
+class FakeEncoder {
+ public:
+  // Runs on a thread of each connection and must be thread-safe.
+  using Handler = std::function<FakeReply(const FakeCall&)>;
+
+  // Without a certificate it speaks plain text.
+  explicit FakeEncoder(Handler handler, const FakeCertificate* certificate = nullptr);
+  ~FakeEncoder();
+
+  int port() const;
+  std::string url() const;
+  int num_calls() const;
+  int num_connections() const;
+  // The largest number of calls at a time.
+  int max_concurrent_calls() const;
+  std::vector<FakeCall> calls() const;
+
+  // Waits until that many calls have come; false after ten seconds.
+  bool WaitForCalls(int count) const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+// Returns the texts of a call in the dialects vllm, openai, tei and maxsim.
+std::vector<std::string> TextsOf(const FakeCall& call);
+
+// The matrix that the helpers below make of a text: one row a word, and one for "" alone; value i of row r is
+// length of the word + i / 16 + r. Row-major.
+std::vector<float> MatrixOf(const std::string& text, int dim);
+
+// Answers in the dialects vllm ("data"), openai ("embedding") and tei.
+std::string AnswerObjects(const std::vector<std::string>& texts, int dim, const std::string& member);
+std::string AnswerList(const std::vector<std::string>& texts, int dim);
+
+}  // namespace maxsim::test
