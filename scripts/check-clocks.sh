@@ -9,8 +9,7 @@ wall_clock='absl::Now\(|system_clock|ToChronoTime|CLOCK_REALTIME|gettimeofday|\b
 # FILE:a text that stands in each allowed line of it.
 allowed=(
   'base/monotonic_clock.h:kZero'          # where the monotonic clock begins
-  'bench/kernels/bench_cpu.cc:std::time'     # the date of a report
-  'bench/kernels/bench_gpu.cc:std::time'
+  'bench/program.cc:std::time'            # the date of a report
   'loadtest/loadtest.cc:report_.started'
   'collection/build/builder.cc:created_at'
   'server/store/collection_loader.cc:loaded_at'

@@ -23,7 +23,7 @@ namespace maxsim::config::key_kinds {
 inline constexpr uint64_t kKi = uint64_t{1} << 10;
 inline constexpr uint64_t kMi = uint64_t{1} << 20;
 inline constexpr uint64_t kGi = uint64_t{1} << 30;
-// No bound but the sign bit of the 64-bit numbers these become.
+// This value is no bound but the sign bit of the 64-bit numbers these become.
 inline constexpr uint64_t kHuge = uint64_t{1} << 62;
 
 // A field of Config, as a function, so that a key can both read and write it.
@@ -137,7 +137,7 @@ inline Key AddressKey(std::string name, Field<std::string> field, bool may_be_em
   return key;
 }
 
-// What gRPC accepts as a key of metadata that is text.
+// Makes the key of a name that gRPC accepts as a key of metadata whose value is text.
 inline Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "name", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {
@@ -156,7 +156,7 @@ inline Key MetadataKey(std::string name, Field<std::string> field, std::string h
 // What the CPU backend knows (kernels/cpu/isa.cc), whether this machine has it or not.
 inline constexpr std::array<const char*, 6> kIsas = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
 
-// One of kIsas; empty for the best.
+// Makes the key of one of kIsas; an empty value takes the best.
 inline Key IsaKey(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "name", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {
@@ -170,7 +170,7 @@ inline Key IsaKey(std::string name, Field<std::string> field, std::string help) 
   return key;
 }
 
-// One of `names`; `values[i]` is what names[i] stands for.
+// Makes the key of one of `names`; `values[i]` is what names[i] stands for.
 template <typename T>
 Key Choice(std::string name, const std::vector<std::string>& names, const std::vector<T>& values, Field<T> field,
            std::string help) {
