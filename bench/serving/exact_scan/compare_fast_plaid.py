@@ -4,8 +4,8 @@
     compare_fast_plaid.py --bin build/release/bin --pool demo --documents 100000 --out results.json
 
 Every document is made of real token vectors: four spans of the pool's rows, with 5 % noise, normalised again. The exact
-FP32 ranking, computed by PyTorch, is what recall is counted against. maxsimd is asked through its Python client over a
-Unix socket; fast-plaid in process, as its users do.
+FP32 ranking, computed by PyTorch, is what recall is counted against. maxsimd is asked from Python over a Unix socket,
+with messages that are made before the clock starts; fast-plaid in process, as its users do.
 """
 
 import argparse
@@ -26,7 +26,9 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
 sys.path.insert(0, str(REPOSITORY / "client/python"))
 
+from maxsim.v1 import rerank_pb2  # noqa: E402
 from maxsim_client import Client  # noqa: E402
+from maxsim_client.client import token_matrix  # noqa: E402
 from servers import gpu_query, server_commit  # noqa: E402
 
 TOP_K = 100
@@ -104,6 +106,14 @@ def summary(seconds, rankings, truth, batched_qps):
     }
 
 
+def request(storage, queries):
+    message = rerank_pb2.RerankRequest(collection=storage, top_k=TOP_K)
+    message.candidates.whole_collection.SetInParent()
+    for query in queries:
+        message.queries.add(tokens=token_matrix(query))
+    return message
+
+
 def timed(function, *arguments, **options):
     begin = time.perf_counter()
     answer = function(*arguments, **options)
@@ -152,19 +162,21 @@ class Maxsimd:
             server.wait()
 
     def _ask(self, address, storage, queries, truth):
+        single = [request(storage, [query]) for query in queries]
         with Client(address) as client:
-            rankings = [[d.position for d in client.rerank(storage, query, top_k=TOP_K)] for query in queries]
-            seconds = [timed(client.rerank, storage, q, top_k=TOP_K)[1] for _ in range(3) for q in queries]
+            rankings = [list(client.reranker.Rerank(message).results[0].positions) for message in single]
+            seconds = [timed(client.reranker.Rerank, message)[1] for _ in range(3) for message in single]
+        firsts = range(0, len(queries), QUERIES_PER_REQUEST)
+        batches = [request(storage, (queries * 2)[first : first + QUERIES_PER_REQUEST]) for first in firsts]
         answered, done = [0] * CLIENTS, threading.Event()
 
         def ask_batches(number):
             with Client(address) as own:
-                at = number * 7
+                turn = number
                 while not done.is_set():
-                    batch = [queries[(at + offset) % len(queries)] for offset in range(QUERIES_PER_REQUEST)]
-                    own.rerank_many(storage, batch, top_k=TOP_K)
-                    answered[number] += len(batch)
-                    at += len(batch)
+                    own.reranker.Rerank(batches[turn % len(batches)])
+                    answered[number] += QUERIES_PER_REQUEST
+                    turn += 1
 
         begin = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
@@ -186,7 +198,11 @@ def measure_fast_plaid(folder, corpus, queries, truth, nbits):
 
         def ask(batch):
             return index.search(
-                queries_embeddings=batch, top_k=TOP_K, n_ivf_probe=probes, n_full_scores=full_scores, show_progress=False
+                queries_embeddings=batch,
+                top_k=TOP_K,
+                n_ivf_probe=probes,
+                n_full_scores=full_scores,
+                show_progress=False,
             )
 
         ask(tensors[:1])
@@ -220,7 +236,7 @@ def main():
                         help="folder with tokens.npy, query_tokens.npy and query_lengths.npy (default: demo)")  # fmt: skip
     parser.add_argument("--documents", type=int, default=100_000, help="documents to make (default: 100000)")
     parser.add_argument("--nbits", type=int, nargs="*", default=[4], help="bits of fast-plaid's codes (default: 4)")
-    parser.add_argument("--work", type=pathlib.Path, help="folder for collections and indexes (default: a temporary one)")
+    parser.add_argument("--work", type=pathlib.Path, help="folder for collections and indexes (default: the system's)")
     parser.add_argument("--tokens-in", type=pathlib.Path, help="folder for the vectors' file (default: --work)")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
