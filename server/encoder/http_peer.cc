@@ -3,11 +3,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/token_file.h"
 
 namespace maxsim::encoder {
 namespace {
@@ -22,23 +24,6 @@ absl::Status CheckReadable(std::string_view key, const std::string& path) {
   if (std::ifstream(path)) return absl::OkStatus();
   const std::string message = Cat(key, ": cannot read ", path, ": ", std::strerror(errno));
   return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
-}
-
-// Returns the value of the header for the first line of the file that holds a token.
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  if (absl::Status status = CheckReadable("encoder.token_file", path); !status.ok()) return status;
-  std::ifstream file(path);
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    const std::string token(absl::StripAsciiWhitespace(line));
-    if (token.empty() || token.front() == '#') continue;
-    for (const char c : token) {
-      if (c >= 0x21 && c <= 0x7e) continue;
-      return Invalid("encoder.token_file: ", path, ":", number, ": a token holds only visible ASCII, and no spaces");
-    }
-    return Cat("Bearer ", token);
-  }
-  return Invalid("encoder.token_file: ", path, " holds no token");
 }
 
 absl::Status Say(std::string_view key, const std::string& path, const boost::system::error_code& error) {
@@ -78,9 +63,10 @@ absl::StatusOr<HttpPeer> MakePeer(const HttpEncoderOptions& options) {
   if (!url.ok()) return Prefix("encoder.url: ", url.status());
   peer.url = *std::move(url);
   if (!options.token_file.empty()) {
-    absl::StatusOr<std::string> authorization = ReadToken(options.token_file);
-    if (!authorization.ok()) return authorization.status();
-    peer.authorization = *std::move(authorization);
+    // The first token is taken, as several are those that a server accepts.
+    absl::StatusOr<std::vector<std::string>> tokens = ReadTokenFile("encoder.token_file", options.token_file);
+    if (!tokens.ok()) return tokens.status();
+    peer.authorization = Cat("Bearer ", tokens->front());
   }
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError("encoder.tls_cert_file and encoder.tls_key_file must be given together");

@@ -1,15 +1,11 @@
 #include "server/service/auth.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
+#include "base/token_file.h"
 
 namespace maxsim::service {
 namespace {
@@ -36,33 +32,10 @@ bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
 absl::Status Authenticator::Load(Scope scope) {
   const TokenFile& wanted = file_of(scope);
   if (wanted.path.empty()) return absl::OkStatus();
-  if (const std::string_view kind = OtherKind(wanted.path); !kind.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": it is ", std::string(kind), ", not a file"));
-  }
-  errno = 0;
-  std::ifstream file(wanted.path);
-  const auto unreadable = [&] {
-    const std::string message = absl::StrCat(wanted.key, ": cannot read ", wanted.path, ": ", std::strerror(errno));
-    return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
-  };
-  if (!file) return unreadable();
-  std::vector<std::string> tokens;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    std::string token(absl::StripAsciiWhitespace(line));
-    if (token.empty() || token.front() == '#') continue;
-    // What no client could send: a header is visible ASCII.
-    if (std::any_of(token.begin(), token.end(), [](char c) { return c < 0x21 || c > 0x7e; })) {
-      return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, ":", number,
-                                                     ": a token holds only visible ASCII, and no spaces"));
-    }
-    tokens.push_back(std::move(token));
-  }
-  if (file.bad()) return unreadable();  // a folder, say
-  if (tokens.empty()) return absl::InvalidArgumentError(absl::StrCat(wanted.key, ": ", wanted.path, " holds no token"));
+  absl::StatusOr<std::vector<std::string>> tokens = ReadTokenFile(wanted.key, wanted.path);
+  if (!tokens.ok()) return tokens.status();
   MutexLock lock(&mutex_);
-  (scope == Scope::kAdmin ? admin_tokens_ : search_tokens_) = std::move(tokens);
+  (scope == Scope::kAdmin ? admin_tokens_ : search_tokens_) = *std::move(tokens);
   return absl::OkStatus();
 }
 

@@ -103,6 +103,12 @@ def build_sparse_collection(folder):
     return True
 
 
+def become_unused_user():
+    os.setgroups([])
+    os.setgid(UNUSED_UID)
+    os.setuid(UNUSED_UID)
+
+
 class Limits:
     """Says what the process may take; None: what this process may. Only root can limit threads, and gives the server a
     user of its own."""
@@ -116,9 +122,7 @@ class Limits:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
         if self.threads is not None:
             resource.setrlimit(resource.RLIMIT_NPROC, (self.threads, self.threads))
-            os.setgroups([])
-            os.setgid(UNUSED_UID)
-            os.setuid(UNUSED_UID)
+            become_unused_user()
 
 
 class Usage:
@@ -171,7 +175,7 @@ class Maxsimd:
         while not ports.exists() or not ports.read_text():
             if self.process.poll() is not None or time.monotonic() > until:
                 self.kill()
-                raise RuntimeError(f"maxsimd did not become ready:\n{self.log()[-3000:]}")
+                raise RuntimeError(f"maxsimd did not become ready:\n{self.log_end(3000)}")
             time.sleep(0.02)
         written = json.loads(ports.read_text())
         self.grpc_port, self.http_port = written["grpc_port"], written["http_port"]
@@ -184,6 +188,12 @@ class Maxsimd:
 
     def alive(self):
         return self.process.poll() is None
+
+    def limit_threads(self, threads):
+        """Lets the running server have no more threads than that. It must have been started with a limit."""
+        # The server's own user may do that, and root in a container may not.
+        command = ["prlimit", f"--pid={self.process.pid}", f"--nproc={threads}"]
+        subprocess.run(command, check=True, preexec_fn=become_unused_user, cwd="/")
 
     def kill(self):
         if self.alive():

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence
 
 from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo
-from maxsim_encoder.fingerprint import fingerprint
-from maxsim_encoder.loaders.sentence_transformers import as_matrix
 from maxsim_encoder.loaders.torch_models import (
-    check_trained,
-    files_of,
+    as_matrix,
+    describe,
     first_line,
     import_or_explain,
     model_options,
     pick_device,
-    served_name,
 )
 
 
@@ -96,11 +93,4 @@ def _info(loaded: Any, model: str, name: str) -> EncoderInfo:
         "document_length": int(loaded.document_length),
         "query_expansion": bool(loaded.do_query_expansion),
     }
-    files = files_of(model)
-    check_trained(model, files)
-    return EncoderInfo(
-        model=served_name(model, name),
-        fingerprint=fingerprint(files.items(), settings),
-        dim=int(loaded.get_sentence_embedding_dimension()),
-        **settings,
-    )
+    return describe(model, name, int(loaded.get_sentence_embedding_dimension()), settings)

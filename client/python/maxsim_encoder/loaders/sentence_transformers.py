@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-import numpy as np
-
-from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, Matrix, length_limit
-from maxsim_encoder.fingerprint import fingerprint
+from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, length_limit
 from maxsim_encoder.loaders.torch_models import (
-    check_trained,
-    files_of,
+    as_matrix,
+    describe,
     first_line,
     import_or_explain,
     model_options,
     pick_device,
-    served_name,
 )
 
 PACKAGE = "sentence-transformers>=6.0"
@@ -47,11 +43,6 @@ class MultiVector:
         prefix = self.info.query_prefix if kind == QUERY else self.info.document_prefix
         rows = self._model.tokenizer([prefix + text for text in texts], truncation=False, padding=False)["input_ids"]
         return [len(row) for row in rows]
-
-
-def as_matrix(values: Any) -> Matrix:
-    """float32 [tokens, dim], in C order, of what a library answers."""
-    return np.ascontiguousarray(values, dtype=np.float32)
 
 
 def load(
@@ -93,14 +84,8 @@ def _info(loaded: Any, model: str, name: str, max_tokens: Optional[int]) -> Enco
         "document_length": int(document_length),
         "query_expansion": bool(expansion),
     }
-    files = files_of(model)
-    check_trained(model, files)
-    return EncoderInfo(
-        model=served_name(model, name),
-        fingerprint=fingerprint(files.items(), settings),
-        dim=int(loaded.get_embedding_dimension() or _measured_dim(loaded)),
-        **settings,
-    )
+    dim = int(loaded.get_embedding_dimension() or _measured_dim(loaded))
+    return describe(model, name, dim, settings)
 
 
 def _measured_dim(loaded: Any) -> int:

@@ -7,8 +7,10 @@ import json
 import pathlib
 from typing import Any, Dict, Optional
 
-from maxsim_encoder.encoder import EncoderError
-from maxsim_encoder.fingerprint import checkpoint_files
+import numpy as np
+
+from maxsim_encoder.encoder import EncoderError, EncoderInfo, Matrix
+from maxsim_encoder.fingerprint import checkpoint_files, fingerprint
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -41,6 +43,21 @@ def served_name(model: str, name: str) -> str:
     which differs between machines."""
     folder = pathlib.Path(model)
     return name or (folder.resolve().name if folder.is_dir() else model)
+
+
+def as_matrix(values: Any) -> Matrix:
+    """float32 [tokens, dim], in C order, of what a library answers."""
+    return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def describe(model: str, name: str, dim: int, settings: Dict[str, Any]) -> EncoderInfo:
+    """What is said of a loaded checkpoint; `settings` are the members of EncoderInfo that the library knows. Raises
+    EncoderError for a checkpoint without files or with a random projection."""
+    files = files_of(model)
+    check_trained(model, files)
+    return EncoderInfo(
+        model=served_name(model, name), fingerprint=fingerprint(files.items(), settings), dim=dim, **settings
+    )
 
 
 def files_of(name: str) -> Dict[str, pathlib.Path]:
