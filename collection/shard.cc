@@ -1,6 +1,9 @@
 #include "collection/shard.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,12 +16,37 @@
 
 namespace maxsim::collection {
 
+namespace {
+
+// Tells a file from one that took its name, or that was written to since.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size = 0;
+  time_t modified_seconds = 0;
+  long modified_nanoseconds = 0;
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+// Returns nullopt where the system does not say.
+std::optional<FileIdentity> IdentityOf(const InputFile& file) {
+  struct stat status = {};
+  if (fstat(file.fd(), &status) != 0) return std::nullopt;
+  return FileIdentity{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
 struct Shard::State {
   std::string path;
   FileBytes bytes;
   ShardContents contents;
-  DocumentsView documents;
-  std::optional<InputFile> file;  // while it is mapped
+  DocumentsView documents = {};
+  std::optional<InputFile> file = {};  // while it is mapped
+  // Of a file that was closed by ReleaseTokens: which it was, and where in it the tokens begin.
+  std::optional<FileIdentity> released = {};
+  int64_t tokens_begin = 0;
   int64_t host_bytes = 0;
 };
 
@@ -169,8 +197,11 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const M
   if (access == Access::kMapped && !AreTokens(mapped, *bytes, *contents)) {
     return DataLoss(path, "changed while it was in use: its header is not the one that it had");
   }
-  auto state =
-      std::make_unique<State>(State{std::move(path), *std::move(bytes), *std::move(contents), {}, {}, entry.num_bytes});
+  auto state = std::make_unique<State>(State{.path = std::move(path),
+                                             .bytes = *std::move(bytes),
+                                             .contents = *std::move(contents),
+                                             .tokens_begin = mapped.begin,
+                                             .host_bytes = entry.num_bytes});
   state->documents = state->contents.documents();
   if (access == Access::kMapped) {
     state->file = *std::move(file);
@@ -203,8 +234,33 @@ absl::Status Shard::Read(const void* from, size_t num_bytes, void* to) const {
   return AsDataLoss(state_->file->ReadAt(static_cast<const uint8_t*>(from) - state_->bytes.data(), to, num_bytes));
 }
 
+absl::StatusOr<std::vector<std::byte>> Shard::ReadDocument(int64_t ordinal) const {
+  const DocumentsView& view = documents();
+  const size_t row_bytes = static_cast<size_t>(view.dim) * SizeOf(view.type);
+  const size_t begin = static_cast<size_t>(view.offsets[ordinal]) * row_bytes;
+  std::vector<std::byte> rows(static_cast<size_t>(view.offsets[ordinal + 1]) * row_bytes - begin);
+  if (view.tokens != nullptr) {
+    absl::Status status = Read(static_cast<const std::byte*>(view.tokens) + begin, rows.size(), rows.data());
+    if (status.ok()) status = Check();
+    if (!status.ok()) return status;
+    return rows;
+  }
+  absl::StatusOr<InputFile> file = InputFile::Open(path());
+  if (absl::IsNotFound(file.status())) return absl::FailedPreconditionError(file.status().message());
+  if (!file.ok()) return file.status();
+  if (!state_->released.has_value() || IdentityOf(*file) != state_->released) {
+    return absl::FailedPreconditionError(
+        Cat(path(), ": is not the file any more that the collection was loaded from; reload the collection"));
+  }
+  absl::Status status = file->ReadAt(state_->tokens_begin + static_cast<int64_t>(begin), rows.data(), rows.size());
+  if (status.ok()) status = file->CheckUnchanged();
+  if (!status.ok()) return AsDataLoss(status);
+  return rows;
+}
+
 void Shard::ReleaseTokens() {
   if (!state_->file.has_value()) return;
+  state_->released = IdentityOf(*state_->file);
   state_->documents.tokens = nullptr;
   state_->documents.source = nullptr;
   state_->contents.tokens = nullptr;

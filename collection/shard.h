@@ -1,10 +1,12 @@
 // Opens one shard file for reading.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -77,6 +79,11 @@ class Shard final : public MemorySource {
 
   // Reads token bytes, out of the file where they are mapped from it. DATA_LOSS, naming it, when it cannot be read.
   absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
+
+  // Returns the rows of one document as they are stored, [tokens, dim]. After ReleaseTokens they come from the file at
+  // path(), which is opened for it: FAILED_PRECONDITION where that is not the file that was opened first, or is gone.
+  // DATA_LOSS where it cannot be read, or where Check() would say so. `ordinal` < documents().num_documents.
+  absl::StatusOr<std::vector<std::byte>> ReadDocument(int64_t ordinal) const;
 
   // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null
   // then, and Check() is OK. Before the shard is shared between threads.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the bundled collection, named "demo", with maxsim-shard, unless the folder holds it already.
+# Builds the bundled collection, named "demo", with maxsim-shard, unless the folder holds it already. Beside it, in the
+# file DIR.questions.jsonl, are the bundled questions with their vectors, for maxsimd --http.console_questions.
 #
 #   demo/build.sh [--bin DIR] [--output DIR]
 #
@@ -34,12 +35,33 @@ while [ $# -gt 0 ]; do
 done
 [ -x "$bin/maxsim-shard" ] || die "$bin/maxsim-shard is not there: run 'make build', or name the folder with --bin"
 
+# write_questions FILE: each line of queries.jsonl with a member "query", the vectors as /v1/rerank takes them.
+write_questions() {
+  local tokens=$demo/query_tokens.npy lengths dim=128 row_bytes position line length
+  # An array's bytes begin behind its header, whose length is the two bytes at 8 (NumPy's format 1.0).
+  data_offset() { echo $((10 + $(od -An -tu2 -j8 -N2 "$1"))); }
+  row_bytes=$((dim * 2)) # float16
+  position=$(($(data_offset "$tokens") + 1))
+  lengths=$(od -An -v -td4 -w4 -j"$(data_offset "$demo/query_lengths.npy")" "$demo/query_lengths.npy")
+  while IFS= read -r line && read -r length <&3; do
+    printf '%s, "query": {"dtype": "f16", "shape": [%d, %d], "data": "%s"}}\n' "${line%\}}" "$length" "$dim" \
+      "$(tail -c "+$position" "$tokens" | head -c $((length * row_bytes)) | base64 -w 0)"
+    position=$((position + length * row_bytes))
+  done <"$demo/queries.jsonl" 3<<<"$lengths" >"$1.partial"
+  mv "$1.partial" "$1"
+}
+
+questions=$output.questions.jsonl
+mkdir -p "$(dirname "$output")"
+if [ "$demo/queries.jsonl" -nt "$questions" ] || [ "${BASH_SOURCE[0]}" -nt "$questions" ]; then
+  write_questions "$questions"
+fi
+
 fresh=1
 for input in "$demo/tokens.npy" "$demo/lengths.npy" "$demo/passages.jsonl" "$bin/maxsim-shard"; do
   [ "$output/collection.json" -nt "$input" ] || fresh=0
 done
 [ $fresh = 0 ] || exit 0
 
-mkdir -p "$(dirname "$output")"
 "$bin/maxsim-shard" build --quiet --name demo --output "$output" \
   --tokens "$demo/tokens.npy" --lengths "$demo/lengths.npy" --ids "$demo/passages.jsonl"

@@ -92,6 +92,9 @@ if [ $serve = 1 ]; then
   # Only this machine can reach it, unless the flags say otherwise.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
+  # The console asks these where the server has no encoder.
+  [[ " ${flags[*]-} " == *" --http.console_questions"* ]] ||
+    flags+=(--http.console_questions "$collection.questions.jsonl")
   [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # nobody to tell
   address=$(grpc_address "${flags[@]}")
   host=${address%:*} port=${address##*:}

@@ -177,6 +177,24 @@ std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const
   return matches;
 }
 
+std::vector<double> ReferenceSimilarities(const DocumentsView& documents, const Query& query, uint32_t ordinal) {
+  const TransposedQuery transposed(documents, query);
+  const int64_t begin = documents.offsets[ordinal];
+  const int64_t num_tokens = documents.offsets[ordinal + 1] - begin;
+  const double scale = ScaleOf(documents, ordinal);
+  std::vector<double> result(static_cast<size_t>(query.num_tokens) * num_tokens);
+  std::vector<double> row(documents.dim);
+  Similarities similarities(transposed);
+  for (int64_t token = 0; token < num_tokens; ++token) {
+    WidenToDouble(documents.type, TokenRow(documents, begin + token), row.size(), row.data());
+    similarities.Compute(transposed, row);
+    for (int64_t i = 0; i < query.num_tokens; ++i) {
+      result[static_cast<size_t>(i * num_tokens + token)] = similarities.products[i] * scale;
+    }
+  }
+  return result;
+}
+
 std::vector<ReferenceHit> ReferenceTopK(absl::Span<const ReferenceScore> scores, int32_t k) {
   std::vector<ReferenceHit> hits(scores.size());
   for (size_t idx = 0; idx < scores.size(); ++idx) hits[idx] = {scores[idx].score, static_cast<uint32_t>(idx)};

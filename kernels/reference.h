@@ -26,6 +26,11 @@ struct ReferenceMatch {
 // Returns the matches of the query's tokens, [query.num_tokens], in document `ordinal`.
 std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const Query& query, uint32_t ordinal);
 
+// Returns every similarity <q_i, d_j>, before the weight, of the query's tokens with those of document `ordinal`:
+// [query.num_tokens, the document's tokens] row-major. A row's maximum is the similarity of ReferenceAlign. Takes one
+// thread.
+std::vector<double> ReferenceSimilarities(const DocumentsView& documents, const Query& query, uint32_t ordinal);
+
 struct ReferenceHit {
   double score = 0;
   uint32_t position = 0;

@@ -17,6 +17,7 @@
 #include "server/config/values.h"
 #include "server/descriptors.h"
 #include "server/observability/logging.h"
+#include "server/service/activity.h"
 #include "server/startup.h"
 
 namespace maxsim {
@@ -24,7 +25,8 @@ namespace {
 
 // A lost device is noticed by the next request anyway; this is for servers that get none.
 constexpr std::chrono::milliseconds kHealthInterval(250);
-constexpr int kTicksPerPoll = 20;  // GPU state and memory gauges every 5 s, below the usual scrape interval
+constexpr int kTicksPerPoll = 20;  // GPU state, memory gauges and activity every 5 s, below the usual scrape interval
+static_assert(absl::FromChrono(kTicksPerPoll * kHealthInterval) == Activity::kInterval);
 
 constexpr int kTicksPerTrim = 240;  // a minute
 
@@ -157,6 +159,7 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       certificates_(config_),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
       rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
+      explain_(store_.get(), &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
       reranker_(
           RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),
@@ -198,11 +201,15 @@ absl::Status Server::OpenPorts() {
                           .max_idle_connections = config_.http.max_idle_connections,
                           .idle_timeout = config_.http.idle_timeout,
                           .body_timeout = config_.http.body_timeout,
-                          .client_header = config_.client_key},
+                          .client_header = config_.client_key,
+                          .console = config_.http.console,
+                          .console_questions = config_.http.console_questions},
         http::HttpDependencies{.rerank = &rerank_,
+                               .explain = &explain_,
                                .collections = &collections_,
                                .authenticator = &authenticator_,
                                .metrics = &metrics_,
+                               .activity = &activity_,
                                .readiness = [this] { return Readiness(); },
                                .losses = [this] { return Losses(); }});
     auto port = http_->Start();
@@ -369,6 +376,8 @@ void Server::Monitor() {
     reflection_.EndIdleStreams();
     if (tick % kTicksPerPoll == 0) {
       collections_.UpdateMetrics();
+      activity_.Add(service::ReadActivity(metrics_, *devices_, *store_, config_.store.memory_budget_bytes),
+                    MonotonicNow());
       if (nvml_ != nullptr) {
         for (const GpuState& gpu : nvml_->Read()) {
           metrics_.SetGpu(gpu.device, gpu.utilization_ratio, gpu.temperature_celsius, gpu.power_watts);

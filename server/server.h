@@ -23,11 +23,13 @@
 #include "server/grpc/tls_certificates.h"
 #include "server/grpc/worker.h"
 #include "server/http/http_server.h"
+#include "server/observability/activity.h"
 #include "server/observability/metrics.h"
 #include "server/observability/nvml.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
 #include "server/service/collection_admin.h"
+#include "server/service/explain.h"
 #include "server/service/rerank_service.h"
 #include "server/startup.h"
 #include "server/store/collection_store.h"
@@ -104,6 +106,7 @@ class Server {
 
   const config::Config config_;
   Metrics metrics_;
+  Activity activity_;
   // The members stand in order of dependence: what is below uses what is above.
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
@@ -114,6 +117,7 @@ class Server {
   TlsCertificates certificates_;
   service::CollectionAdmin collections_;
   service::RerankService rerank_;
+  service::ExplainService explain_;
   std::unique_ptr<rpc::Worker> worker_;
   service::CallTracker calls_;
   rpc::GrpcReranker reranker_;

@@ -61,6 +61,8 @@ struct Config {
     int max_idle_connections_per_peer = 256;             // ... and of one address
     absl::Duration idle_timeout = absl::Seconds(60);     // until such a connection is closed
     absl::Duration body_timeout = absl::Seconds(30);     // for a body to come
+    bool console = true;                                 // serve the console at /
+    std::string console_questions;                       // file of recorded questions for it; "": none
   } http;
 
   struct {

@@ -59,7 +59,7 @@ void AddNetworkKeys(std::vector<Key>& keys) {
       "Serve reflection, by which tools such as grpcurl learn the services without proto files."));
   keys.push_back(AddressKey(
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
-      "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank); empty switches it off."));
+      "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank, the console); empty switches it off."));
   keys.push_back(Count(
       "http.threads", +[](Config& c) -> int& { return c.http.threads; }, 1, 256,
       "Threads that read and write the JSON of /v1/rerank."));
@@ -86,6 +86,12 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "http.body_timeout", +[](Config& c) -> absl::Duration& { return c.http.body_timeout; }, absl::Hours(1),
       "Time that a body has to come in; 0 is none."));
+  keys.push_back(Bool(
+      "http.console", +[](Config& c) -> bool& { return c.http.console; },
+      "Serve the console, a page for people, at /."));
+  keys.push_back(Text(
+      "http.console_questions", "path", +[](Config& c) -> std::string& { return c.http.console_questions; },
+      "Recorded questions that the console offers, JSON Lines (docs/operate/console.md); empty: none."));
 }
 
 void AddBackendKeys(std::vector<Key>& keys) {

@@ -287,10 +287,16 @@ void Connection::Answer(Response response, bool more_to_come) {
   message_.version(reader_.version());
   message_.result(static_cast<unsigned>(response.status));
   if (response.status == 499) message_.reason("Client Closed Request");
-  message_.set(field::content_type, response.content_type);
+  if (response.status != 304) message_.set(field::content_type, response.content_type);
   if (response.retry_after_s > 0) message_.set(field::retry_after, std::to_string(response.retry_after_s));
   if (!response.allow.empty()) message_.set(field::allow, response.allow);
-  message_.content_length(response.body.size());
+  if (!response.etag.empty()) message_.set(field::etag, response.etag);
+  for (const ResponseHeader& header : response.headers) {
+    message_.set(beast::string_view(header.name.data(), header.name.size()),
+                 beast::string_view(header.value.data(), header.value.size()));
+  }
+  // An answer without a body by its status has no length of its own (RFC 9110, 8.6).
+  if (response.status != 304) message_.content_length(response.body.size());
   if (!is_head) message_.body() = std::move(response.body);
   keep_alive_ = keep_alive_ && !more_to_come && !connections_.draining;
   message_.keep_alive(keep_alive_);

@@ -20,8 +20,11 @@
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "server/http/call_end.h"
+#include "server/http/console.h"
+#include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/rerank_json.h"
+#include "server/http/stats_json.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
 #include "server/service/client_of.h"
@@ -31,7 +34,13 @@ namespace maxsim::http {
 namespace {
 
 constexpr char kRerankPath[] = "/v1/rerank";
+// As the metrics name the calls.
+constexpr char kRerankMethod[] = "http";
+constexpr char kExplainMethod[] = "explain";
+
+constexpr char kExplainPath[] = "/v1/explain";
 constexpr char kCollectionsPath[] = "/v1/collections";
+constexpr char kStatsPath[] = "/v1/stats";
 constexpr char kLivePath[] = "/livez";
 constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsPath[] = "/metrics";
@@ -40,8 +49,10 @@ struct KnownPath {
   const char* path;
   const char* methods;
 };
-constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
+constexpr std::array<KnownPath, 7> kKnownPaths = {{{kRerankPath, "POST"},
+                                                   {kExplainPath, "POST"},
                                                    {kCollectionsPath, "GET, HEAD"},
+                                                   {kStatsPath, "GET, HEAD"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
@@ -98,6 +109,8 @@ class HttpServer::Impl final : private Application {
  public:
   Impl(const HttpOptions& options, HttpDependencies dependencies)
       : request_timeout_(OrNone(options.request_timeout)),
+        has_console_(options.console),
+        console_questions_(options.console_questions),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
@@ -114,6 +127,11 @@ class HttpServer::Impl final : private Application {
   ~Impl() override { Stop(absl::ZeroDuration()); }
 
   absl::StatusOr<int> Start() {
+    if (has_console_) {
+      absl::StatusOr<Console> console = Console::Open(console_questions_);
+      if (!console.ok()) return console.status();
+      console_ = *std::move(console);
+    }
     absl::StatusOr<int> port = transport_.Start();
     if (port.ok()) return port;
     return absl::Status(port.status().code(), absl::StrCat("http.address: ", port.status().message()));
@@ -126,7 +144,9 @@ class HttpServer::Impl final : private Application {
 
  private:
   std::optional<Response> Begin(const Request& request) override {
-    if (request.method == "POST" && request.path == kRerankPath) return BeginRerank(request);
+    if (request.method == "POST" && (request.path == kRerankPath || request.path == kExplainPath)) {
+      return BeginCall(request);
+    }
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
@@ -137,45 +157,72 @@ class HttpServer::Impl final : private Application {
       if (request.path == kMetricsPath) {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = MetricsText()};
       }
-      if (request.path == kCollectionsPath) {
+      if (request.path == kCollectionsPath || request.path == kStatsPath) {
         if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
             !status.ok()) {
           return Error(status);
         }
-        return Json(200, FormatCollections(deps_.collections->List()));
+        return Json(200, request.path == kStatsPath ? StatsText() : FormatCollections(deps_.collections->List()));
       }
+      if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
     }
     return NotThere(request);
   }
 
-  // The transport's thread has everything else to do as well: at most a tenth of its time goes into this, however often
-  // it is asked.
-  std::string MetricsText() {
-    const CallEnd::Clock::time_point begin = CallEnd::Clock::now();
-    if (begin >= metrics_end_) {
-      metrics_text_ = deps_.metrics->Expose();
-      const CallEnd::Clock::time_point end = CallEnd::Clock::now();
-      metrics_end_ = end + 9 * (end - begin);
+  Response AnswerConsole(const Request& request) {
+    if (request.path == kQuestionsPath) {
+      if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
+          !status.ok()) {
+        return Error(status);
+      }
     }
-    return metrics_text_;
+    return console_->Answer(request);
   }
 
-  static Response NotThere(const Request& request) {
-    const std::string asked = absl::StrCat(request.method, " ", request.path);
-    for (const KnownPath& known : kKnownPaths) {
-      if (request.path != known.path) continue;
-      Response response = Error(405, absl::UnimplementedError(absl::StrCat(known.methods, " is wanted, not ", asked)));
-      response.allow = known.methods;
-      return response;
+  // A text that is made on the transport's thread, which has everything else to do as well.
+  struct SparingText {
+    std::string text;
+    CallEnd::Clock::time_point end{};  // until when it is not too old
+
+    // Returns the text, made by `make`. At most a tenth of the thread's time goes into that, however often it is asked.
+    template <typename Make>
+    const std::string& Get(Make make) {
+      const CallEnd::Clock::time_point begin = CallEnd::Clock::now();
+      if (begin >= end) {
+        text = make();
+        const CallEnd::Clock::time_point made = CallEnd::Clock::now();
+        end = made + 9 * (made - begin);
+      }
+      return text;
     }
+  };
+
+  std::string MetricsText() {
+    return metrics_text_.Get([this] { return deps_.metrics->Expose(); });
+  }
+  std::string StatsText() {
+    return stats_text_.Get([this] { return FormatStats(deps_.activity->history(), MonotonicNow()); });
+  }
+
+  Response NotThere(const Request& request) const {
+    const std::string asked = absl::StrCat(request.method, " ", request.path);
+    const auto wants = [&](const char* methods) {
+      Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
+      response.allow = methods;
+      return response;
+    };
+    for (const KnownPath& known : kKnownPaths) {
+      if (request.path == known.path) return wants(known.methods);
+    }
+    if (console_.has_value() && console_->Knows(request.path)) return wants("GET, HEAD");
     return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
   }
 
   // What can be refused is, before the body is received.
-  std::optional<Response> BeginRerank(const Request& request) {
+  std::optional<Response> BeginCall(const Request& request) {
     if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
         !status.ok()) {
-      return CountedError(ToHttpCode(status.code()), status, MonotonicNow());
+      return CountedError(request.path, ToHttpCode(status.code()), status, MonotonicNow());
     }
     const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
     if (std::all_of(codings.begin(), codings.end(), [](const std::string& coding) {
@@ -184,7 +231,8 @@ class HttpServer::Impl final : private Application {
       return std::nullopt;
     }
     // A compressed body could unfold to any size.
-    return CountedError(415, absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
+    return CountedError(request.path, 415,
+                        absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
                         MonotonicNow());
   }
 
@@ -197,7 +245,8 @@ class HttpServer::Impl final : private Application {
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
       // What it throws has been answered by `once` going away.
       Guarded<absl::Status>([&] {
-        Rerank(std::move(request), std::move(once), end);
+        request.path == kExplainPath ? Explain(std::move(request), std::move(once), end)
+                                     : Rerank(std::move(request), std::move(once), end);
         return absl::OkStatus();
       }).IgnoreError();
     });
@@ -215,12 +264,17 @@ class HttpServer::Impl final : private Application {
     if (http_status == 413) {
       status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
     }
-    return request.path == kRerankPath ? CountedError(http_status, status, MonotonicNow()) : Error(http_status, status);
+    return request.path == kRerankPath || request.path == kExplainPath
+               ? CountedError(request.path, http_status, status, MonotonicNow())
+               : Error(http_status, status);
   }
 
   // For calls that never came to the service, which would have counted them.
-  Response CountedError(int http_status, const absl::Status& status, absl::Time arrival) {
-    deps_.metrics->CountRequest("http", status.code(), MonotonicNow() - arrival);
+  Response CountedError(std::string_view path, int http_status, const absl::Status& status, absl::Time arrival) {
+    deps_.metrics->CountRequest(path == kExplainPath ? kExplainMethod : kRerankMethod, status.code(),
+                                MonotonicNow() - arrival);
+    // Rejections are those of rerank requests.
+    if (path == kExplainPath) return Error(http_status, status);
     switch (status.code()) {
       case absl::StatusCode::kInvalidArgument:
         deps_.metrics->CountRejection(Rejection::kInvalid);
@@ -249,13 +303,38 @@ class HttpServer::Impl final : private Application {
     return status.code() == absl::StatusCode::kResourceExhausted ? 503 : ToHttpCode(status.code());
   }
 
+  void Explain(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
+    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
+        [&] { return ParseExplainRequest(request.body, deps_.explain->limits(), [&end] { return end.Check(); }); });
+    if (!parsed.ok()) {
+      return (*reply)(CountedError(kExplainPath, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+    }
+    const v1::RerankRequest asked = *parsed;
+    deps_.explain->Explain(*std::move(parsed),
+                           {.method = kExplainMethod,
+                            .arrival = request.arrival,
+                            .deadline = request.arrival + request_timeout_,
+                            .client = service::ClientOf(request.client_id, request.peer),
+                            .cancelled = std::move(request.cancelled)},
+                           [asked, reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
+                             Guarded<absl::Status>([&] {
+                               (*reply)(explanation.ok()
+                                            ? Json(200, FormatExplanation(asked, *explanation))
+                                            : Error(ToHttpCode(explanation.status().code()), explanation.status(),
+                                                    FormatExplainError(explanation.status())));
+                               return absl::OkStatus();
+                             }).IgnoreError();
+                           });
+  }
+
   void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
     auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
         [&] { return ParseRerankRequest(request.body, deps_.rerank->limits(), [&end] { return end.Check(); }); });
-    if (!parsed.ok()) return (*reply)(CountedError(HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+    if (!parsed.ok())
+      return (*reply)(CountedError(kRerankPath, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     request.body = std::string();
     deps_.rerank->Rerank(*parsed,
-                         {.method = "http",
+                         {.method = kRerankMethod,
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = service::ClientOf(request.client_id, request.peer),
@@ -285,11 +364,14 @@ class HttpServer::Impl final : private Application {
   }
 
   const absl::Duration request_timeout_;
+  const bool has_console_;
+  const std::string console_questions_;
+  std::optional<Console> console_;  // set before the first request, where there is one
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
-  // The metrics' text, and until when it is not too old. Only the transport's thread uses them.
-  std::string metrics_text_;
-  CallEnd::Clock::time_point metrics_end_{};
+  // Only the transport's thread uses these texts.
+  SparingText metrics_text_;
+  SparingText stats_text_;
   boost::asio::thread_pool pool_;
   Transport transport_;
 };

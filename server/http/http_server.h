@@ -1,4 +1,4 @@
-// Has the HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections.
+// Has the HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections, and the console at /.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/observability/activity.h"
 #include "server/observability/metrics.h"
 #include "server/service/auth.h"
 #include "server/service/collection_admin.h"
+#include "server/service/explain.h"
 #include "server/service/rerank_service.h"
 
 namespace maxsim::http {
@@ -28,27 +30,32 @@ struct HttpOptions {
   int max_idle_connections = 1024;
   absl::Duration idle_timeout = absl::Seconds(60);
   absl::Duration body_timeout = absl::Seconds(30);
-  std::string client_header;  // by which a client names itself, as in gRPC's metadata; "": none
+  std::string client_header;      // by which a client names itself, as in gRPC's metadata; "": none
+  bool console = false;           // serve the console at /
+  std::string console_questions;  // file of recorded questions for it; "": none
 };
 
 // Holds what the handlers use. Everything must outlive the server.
 struct HttpDependencies {
   service::RerankService* rerank = nullptr;
+  service::ExplainService* explain = nullptr;
   const service::CollectionAdmin* collections = nullptr;
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
+  const Activity* activity = nullptr;
   std::function<absl::Status()> readiness;  // OK, or why the server is not ready; thread-safe
   std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
 };
 
 // Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the
-// server has tokens. The probes wait for no rerank call.
+// server has tokens, and so do the console's recorded questions, but not its files. The probes wait for no rerank call.
 class HttpServer {
  public:
   HttpServer(const HttpOptions& options, HttpDependencies dependencies);
   ~HttpServer();  // stops, without grace
 
-  // Binds and begins to serve; returns the port. UNAVAILABLE when the address cannot be had, with the system's reason.
+  // Binds and begins to serve; returns the port. UNAVAILABLE when the address cannot be had, with the system's reason;
+  // the errors of ReadQuestions for a file of questions that is none.
   absl::StatusOr<int> Start();
 
   // Closes the port, answers the requests that have arrived, cuts off those whose clients have not read their answers

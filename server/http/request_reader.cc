@@ -150,6 +150,7 @@ RequestReader::Progress RequestReader::TakeHeader() {
   wants_continue_ = version_ >= 11 && beast::iequals(header[field::expect], "100-continue");
   request_.method = Text(header.method_string());
   request_.authorization = Text(header[field::authorization]);
+  request_.if_none_match = AllLines(header, field::if_none_match);
   request_.content_encoding = AllLines(header, field::content_encoding);
   if (!client_header_.empty()) request_.client_id = Text(header[client_header_]);
   absl::Status status = TakeTarget();

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -22,6 +24,7 @@ struct Request {
   std::string authorization;     // the header's value, "" without one
   std::string content_encoding;  // the values of all its lines, between commas
   std::string client_id;         // the value of TransportOptions::client_header
+  std::string if_none_match;     // the header's value, "" without one
   std::string peer;              // the client's address, without its port
   std::string body;
   absl::Time arrival;  // of its last byte
@@ -29,12 +32,20 @@ struct Request {
   std::shared_ptr<std::atomic<bool>> cancelled;
 };
 
+// A header of an answer. The text lives as long as the program, since it is used after the handler has returned.
+struct ResponseHeader {
+  std::string_view name;
+  std::string_view value;
+};
+
 struct Response {
   int status = 200;
   std::string content_type;
-  std::string body;
+  std::string body = {};       // must be empty with status 304
   uint32_t retry_after_s = 0;  // 0: no Retry-After
   std::string allow = {};      // methods, of a 405; "": no Allow
+  std::string etag = {};       // with its quotes; "": no ETag
+  std::vector<ResponseHeader> headers = {};
 };
 
 // An application says what the paths mean. All but Handle's work run on the transport's thread and must not block. An

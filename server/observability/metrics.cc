@@ -55,6 +55,28 @@ const Buckets& TokenPairBuckets() {
   return *buckets;
 }
 
+constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
+                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
+                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
+                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory};
+
+static_assert(kRejections.size() == kNumRejections);
+
+Family<Counter>& AddCounter(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+Family<Gauge>& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+Family<Histogram>& AddHistogram(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+// What counts as a rerank call among the methods of CountRequest.
+bool Reranks(std::string_view method) { return method == "Rerank" || method == "RerankStream" || method == "http"; }
+
+}  // namespace
+
 std::string_view Name(Rejection reason) {
   switch (reason) {
     case Rejection::kQueueFull:
@@ -84,25 +106,6 @@ std::string_view Name(Rejection reason) {
   }
   return "other";
 }
-
-constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
-                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
-                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
-                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory};
-
-constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
-
-Family<Counter>& AddCounter(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-Family<Gauge>& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-}
-Family<Histogram>& AddHistogram(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-}
-
-}  // namespace
 
 struct Metrics::Families {
   prometheus::Registry registry;
@@ -219,7 +222,7 @@ struct Metrics::Families {
   // The series of the hot path are kept: Family::Add takes a lock and hashes its labels.
   struct MethodSeries {
     Histogram* duration = nullptr;
-    std::array<Counter*, kNumCodes> by_code{};
+    std::array<Counter*, kNumStatusCodes> by_code{};
   };
   Mutex mutex;
   absl::flat_hash_map<std::string, MethodSeries> methods ABSL_GUARDED_BY(mutex);
@@ -284,8 +287,8 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
 Metrics::~Metrics() = default;
 
 void Metrics::CountRequest(std::string_view method, absl::StatusCode code, absl::Duration duration) {
-  const auto code_idx = static_cast<size_t>(code) < kNumCodes ? static_cast<size_t>(code)
-                                                              : static_cast<size_t>(absl::StatusCode::kUnknown);
+  const auto code_idx = static_cast<size_t>(code) < kNumStatusCodes ? static_cast<size_t>(code)
+                                                                    : static_cast<size_t>(absl::StatusCode::kUnknown);
   Histogram* histogram = nullptr;
   Counter* counter = nullptr;
   {
@@ -477,6 +480,18 @@ void Metrics::SetGpu(int device, double utilization_ratio, double temperature_ce
 
 namespace {
 
+uint64_t CountOf(const Counter& counter) { return static_cast<uint64_t>(counter.Value()); }
+
+// Adds a histogram's values by bucket; what it collects counts those of lower buckets too.
+void AddBuckets(const Histogram& histogram, std::vector<uint64_t>& counts) {
+  uint64_t below = 0;
+  size_t idx = 0;
+  for (const prometheus::ClientMetric::Bucket& bucket : histogram.Collect().histogram.bucket) {
+    if (idx < counts.size()) counts[idx++] += bucket.cumulative_count - below;
+    below = bucket.cumulative_count;
+  }
+}
+
 // Counted where lines are dropped, below everything that knows of metrics.
 prometheus::MetricFamily DroppedLogLines() {
   prometheus::MetricFamily family;
@@ -493,6 +508,39 @@ prometheus::MetricFamily DroppedLogLines() {
 }
 
 }  // namespace
+
+MetricsTotals Metrics::Totals() const {
+  MetricsTotals totals;
+  totals.duration_bounds = DurationBuckets();
+  totals.duration_counts.assign(totals.duration_bounds.size() + 1, 0);
+  {
+    const MutexLock lock(&families_->mutex);
+    for (const auto& [method, series] : families_->methods) {
+      if (!Reranks(method)) continue;
+      for (size_t code = 0; code < kNumStatusCodes; ++code) {
+        if (series.by_code[code] != nullptr) totals.answers[code] += CountOf(*series.by_code[code]);
+      }
+      if (series.duration != nullptr) AddBuckets(*series.duration, totals.duration_counts);
+    }
+  }
+  for (size_t reason = 0; reason < kNumRejections; ++reason) {
+    totals.rejections[reason] = CountOf(*families_->by_reason[reason]);
+  }
+  const prometheus::ClientMetric::Histogram batches = families_->batch_queries.Collect().histogram;
+  totals.batches = batches.sample_count;
+  totals.batch_queries = batches.sample_sum;
+  totals.queue_jobs = families_->queue_jobs.Value();
+  totals.encoder_calls = families_->encoder_duration.Collect().histogram.sample_count;
+  totals.encoder_cache_hits = CountOf(families_->encoder_cache_hits);
+  totals.encoder_cache_misses = CountOf(families_->encoder_cache_misses);
+  return totals;
+}
+
+double Metrics::KernelSeconds(int device) const {
+  const MutexLock lock(&families_->mutex);
+  const auto it = families_->devices.find(device);
+  return it == families_->devices.end() || it->second.kernel == nullptr ? 0.0 : it->second.kernel->Value();
+}
 
 std::string Metrics::Expose() const {
   std::vector<prometheus::MetricFamily> all = families_->registry.Collect();

@@ -2,6 +2,7 @@
 // documented in docs/reference/metrics.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,29 @@ enum class Rejection {
   kLoading,    // the server is loading, or the collection is, or could not be loaded
   kMemory,     // there was no memory for it
   kHttpFull,   // http.max_concurrent_requests were in progress
+};
+
+inline constexpr size_t kNumRejections = 12;
+
+// Returns "queue_full" and so on, as the metrics' label has it.
+std::string_view Name(Rejection reason);
+
+// Calls are counted by status code, OK .. UNAUTHENTICATED.
+inline constexpr size_t kNumStatusCodes = 17;
+
+// What the metrics have counted since the server began, summed over all that rerank (gRPC's calls, streams, HTTP's).
+struct MetricsTotals {
+  std::array<uint64_t, kNumStatusCodes> answers{};
+  std::array<uint64_t, kNumRejections> rejections{};
+  // The calls' times by bucket; the last one has no limit.
+  std::vector<double> duration_bounds;  // upper limits in seconds
+  std::vector<uint64_t> duration_counts;
+  uint64_t batches = 0;
+  double batch_queries = 0;  // of all batches
+  double queue_jobs = 0;     // now
+  uint64_t encoder_calls = 0;
+  uint64_t encoder_cache_hits = 0;
+  uint64_t encoder_cache_misses = 0;
 };
 
 // The class is thread-safe; every call is cheap enough for the hot path.
@@ -109,6 +133,12 @@ class Metrics {
 
   // Sets a GPU's state, which the caller reads from NVML.
   void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
+
+  // Reads the totals. It takes the time of one scrape's share of these series: not for the hot path.
+  MetricsTotals Totals() const;
+
+  // Returns the time that a device's kernels have taken since the server began, summed over lanes.
+  double KernelSeconds(int device) const;
 
   // Returns the Prometheus text exposition of all series.
   std::string Expose() const;

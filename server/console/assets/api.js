@@ -1,0 +1,72 @@
+// Asks the server that the page came from.
+import { askForToken, token } from "./token.js";
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+// An int64 id may pass what a number holds exactly; then its digits are kept as a text.
+function exactIds(key, value, context) {
+  if (key === "id" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
+    return context.source;
+  }
+  return value;
+}
+
+async function call(path, options) {
+  const headers = { ...options.headers };
+  if (token() !== "") headers.Authorization = `Bearer ${token()}`;
+  let response = null;
+  let text = "";
+  try {
+    response = await fetch(path, { ...options, headers, cache: "no-store" });
+    text = await response.text();
+  } catch {
+    throw new ApiError(0, "UNAVAILABLE", "The server does not answer.");
+  }
+  let body = null;
+  try {
+    body = JSON.parse(text, exactIds);
+  } catch {
+    throw new ApiError(response.status, "UNKNOWN", text.trim() || `HTTP status ${response.status}`);
+  }
+  if (response.ok) return body;
+  // An answer without an error object comes from something between here and the server.
+  const error = body?.error ?? {};
+  throw new ApiError(response.status, error.code ?? "UNKNOWN", error.message ?? `HTTP status ${response.status}`);
+}
+
+// Once a token was refused to the page's own calls, only what the person does asks for it again.
+let declined = false;
+
+async function callWithToken(path, options, is_own) {
+  for (;;) {
+    const used = token();
+    try {
+      return await call(path, options);
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      // Somebody may have given the token while this call was on its way.
+      if (token() !== used) continue;
+      if (is_own && declined) throw error;
+      const reason = used === "" ? "This server asks for a token." : "The server does not know this token.";
+      declined = !(await askForToken(reason));
+      if (declined) throw error;
+    }
+  }
+}
+
+// For what the page asks by itself, now and again.
+export function get(path) {
+  return callWithToken(path, { method: "GET" }, true);
+}
+
+// For what a person asks.
+export function post(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  return callWithToken(path, { method: "POST", headers, body: JSON.stringify(body) }, false);
+}

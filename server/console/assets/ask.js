@@ -1,0 +1,171 @@
+// The question: in words where the server has an encoder, else a recorded one.
+import { post } from "./api.js";
+import { byId, h } from "./dom.js";
+import { count, duration, plural } from "./format.js";
+import { loadQuestions, questionsOf } from "./questions.js";
+import { resultItems } from "./results.js";
+import { timingsBar } from "./timings.js";
+
+let collections = [];
+let encoder = null; // of the server, or null
+let asked = 0; // answers of earlier questions than the last are dropped
+
+function selected() {
+  return collections.find((collection) => collection.name === byId("collection").value);
+}
+
+// A text can be asked where the server's encoder makes vectors of the collection's dimension.
+function takesTexts(collection) {
+  return encoder !== null && (!encoder.dim || encoder.dim === collection?.dim);
+}
+
+function note(collection, questions) {
+  if (collection === undefined) return "No collection is ready.";
+  const parts = [];
+  if (encoder === null) {
+    parts.push("This server has no encoder (encoder.url): it takes questions that come with their vectors.");
+  } else if (!takesTexts(collection)) {
+    parts.push(`The encoder makes vectors of ${encoder.dim} dimensions, and this collection has ${collection.dim}.`);
+  } else {
+    return "";
+  }
+  if (questions.length === 0) {
+    parts.push(`Load a file of recorded questions (dimension ${collection.dim}) below.`);
+  }
+  return parts.join(" ");
+}
+
+export function refreshForm() {
+  const collection = selected();
+  const questions = collection === undefined ? [] : questionsOf(collection.dim);
+  const texts = takesTexts(collection);
+  byId("text-field").hidden = !texts;
+  byId("recorded-field").hidden = questions.length === 0;
+  byId("ask-note").textContent = note(collection, questions);
+  byId("ask-note").hidden = byId("ask-note").textContent === "";
+  const recorded = byId("recorded");
+  const before = recorded.value;
+  recorded.replaceChildren(
+    ...(texts ? [h("option", { value: "" }, "Choose one, or ask in words above")] : []),
+    ...questions.map((question, idx) => h("option", { value: String(idx) }, question.text)),
+  );
+  if ([...recorded.options].some((option) => option.value === before)) recorded.value = before;
+  byId("ask-button").disabled = collection === undefined || (!texts && questions.length === 0);
+}
+
+// Takes the list of /v1/collections.
+export function setCollections(list, serverEncoder) {
+  const ready = list.filter((collection) => collection.generation !== undefined);
+  const known = JSON.stringify([ready.map((one) => [one.name, one.dim, one.id_type]), serverEncoder]);
+  if (known === setCollections.known) return;
+  setCollections.known = known;
+  collections = ready;
+  encoder = serverEncoder ?? null;
+  const select = byId("collection");
+  const before = select.value;
+  select.replaceChildren(...ready.map((collection) => h("option", { value: collection.name }, collection.name)));
+  if (ready.some((collection) => collection.name === before)) select.value = before;
+  refreshForm();
+}
+
+// The ids of the field, as numbers where the collection's are and they are exact.
+function candidates(collection) {
+  const lines = byId("candidates").value.split("\n").map((line) => line.trim());
+  const ids = lines.filter((line) => line !== "");
+  if (ids.length === 0) return "*";
+  return collection.id_type === "int64" ? ids.map((id) => (Number.isSafeInteger(Number(id)) ? Number(id) : id)) : ids;
+}
+
+// Returns {model, query, tokens, text}, or null where there is nothing to ask.
+function question(collection) {
+  const recorded = questionsOf(collection.dim)[Number(byId("recorded").value)];
+  const text = byId("text").value.trim();
+  if (takesTexts(collection) && text !== "") return { model: collection.name, query: text, text };
+  if (recorded === undefined || byId("recorded").value === "") return null;
+  return { model: collection.name, query: recorded.query, tokens: recorded.tokens, text: recorded.text };
+}
+
+function showAnswer(answer, what, seen_us) {
+  const documents = answer.results.length;
+  const parts = [`${plural(documents, "document")} for “${what.text}”`, `generation ${answer.generation}`];
+  parts.push(`answered in ${duration(answer.timings.total_us)}`);
+  if (answer.missing?.length > 0) parts.push(`${plural(answer.missing.length, "unknown id")}`);
+  if (answer.unavailable_documents > 0) parts.push(`${count(answer.unavailable_documents)} on lost devices`);
+  byId("answer-status").textContent = `${parts.join(" · ")}.`;
+  byId("timings").replaceChildren(timingsBar(answer.timings, seen_us));
+  byId("results").replaceChildren(...resultItems(answer.results, { ...what, tokens: answer.query_tokens ?? what.tokens }));
+}
+
+function showError(message) {
+  byId("answer-status").textContent = message;
+  byId("answer-status").classList.add("error");
+  byId("timings").replaceChildren();
+  byId("results").replaceChildren();
+}
+
+async function ask() {
+  const collection = selected();
+  const what = collection === undefined ? null : question(collection);
+  if (what === null) {
+    (takesTexts(collection) ? byId("text") : byId("recorded")).focus();
+    return;
+  }
+  const turn = ++asked;
+  const status = byId("answer-status");
+  byId("answer").setAttribute("aria-busy", "true");
+  status.classList.remove("error");
+  status.textContent = "Asking…";
+  const begin = performance.now();
+  try {
+    const answer = await post("/v1/rerank", {
+      model: what.model,
+      query: what.query,
+      documents: candidates(collection),
+      top_n: Math.min(100, Math.max(1, Number(byId("top").value) || 10)),
+      return_documents: true,
+    });
+    if (turn === asked) showAnswer(answer, what, (performance.now() - begin) * 1000);
+  } catch (error) {
+    if (turn === asked) showError(error.message);
+  } finally {
+    if (turn === asked) byId("answer").setAttribute("aria-busy", "false");
+  }
+}
+
+async function loadFile(event) {
+  const file = event.target.files[0];
+  if (file === undefined) return;
+  const status = byId("questions-note");
+  status.classList.remove("error");
+  try {
+    loadQuestions(await file.text());
+    const fitting = questionsOf(selected()?.dim).length;
+    status.textContent = `${plural(fitting, "question")} of ${file.name} can be asked of this collection.`;
+    refreshForm();
+  } catch (error) {
+    status.classList.add("error");
+    status.textContent = error.message;
+  }
+}
+
+export function startAsk() {
+  byId("ask-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask();
+  });
+  byId("text").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    ask();
+  });
+  // What was chosen is asked in words too, so that the form shows one question.
+  byId("recorded").addEventListener("change", () => {
+    const recorded = questionsOf(selected()?.dim)[Number(byId("recorded").value)];
+    if (recorded !== undefined && byId("recorded").value !== "") byId("text").value = recorded.text;
+  });
+  byId("text").addEventListener("input", () => {
+    if (!byId("text-field").hidden) byId("recorded").value = "";
+  });
+  byId("collection").addEventListener("change", refreshForm);
+  byId("questions-file").addEventListener("change", loadFile);
+}

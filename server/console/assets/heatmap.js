@@ -1,0 +1,225 @@
+// The heat map of why a document has its score: the similarity of every query token with every document token. The best
+// document token of each query token is marked; their sum, weighted, is the score.
+import { h } from "./dom.js";
+import { score as scoreText, similarity } from "./format.js";
+
+// More cells than a page can hold with ease are shown in part.
+const MAX_COLUMNS = 512;
+const MAX_ROWS = 128;
+
+// Similarities below the median say little: the scale runs from there to the largest.
+function scaleOf(rows) {
+  const sorted = rows.flat().sort((a, b) => a - b);
+  const low = sorted[Math.floor(sorted.length / 2)];
+  const high = sorted[sorted.length - 1];
+  return { low, high: high > low ? high : low + 1 };
+}
+
+function levelOf(value, scale) {
+  const level = (value - scale.low) / (scale.high - scale.low);
+  return Math.min(1, Math.max(0, level)) ** 1.3;
+}
+
+function bestOf(row) {
+  let best = 0;
+  for (let idx = 1; idx < row.length; ++idx) if (row[idx] > row[best]) best = idx;
+  return best;
+}
+
+function names(given, size, kind) {
+  if (Array.isArray(given) && given.length === size) return given;
+  return Array.from({ length: size }, (_, idx) => `${kind}${idx + 1}`);
+}
+
+// The document's tokens as running text: WordPiece's "##" and SentencePiece's "▁" say where words begin.
+function runningText(tokens) {
+  const marked = tokens.some((token) => token.startsWith("▁"));
+  return tokens.map((token) => {
+    if (marked) return { begins: token.startsWith("▁"), text: token.replaceAll("▁", "") };
+    return { begins: !token.startsWith("##"), text: token.replace(/^##/, "") };
+  });
+}
+
+function legend(scale) {
+  const steps = [0, 0.25, 0.5, 0.75, 1];
+  return h(
+    "p",
+    { class: "legend" },
+    h(
+      "span",
+      { class: "scale" },
+      `≤ ${similarity(scale.low)}`,
+      h("span", {}, steps.map((level) => h("i", { "--level": String(level) }))),
+      similarity(scale.high),
+    ),
+    h("span", { class: "scale" }, h("i", { class: "best" }), "best document token of the query token"),
+    h("span", {}, "The sum of the best is the score."),
+  );
+}
+
+class HeatMap {
+  constructor(explanation) {
+    this.rows = explanation.similarities.slice(0, MAX_ROWS);
+    this.num_query = explanation.similarities.length;
+    this.num_document = this.rows[0].length;
+    this.query = names(explanation.query_tokens, this.num_query, "q");
+    this.document = names(explanation.document_tokens, this.num_document, "d");
+    this.named = Array.isArray(explanation.document_tokens) && this.document === explanation.document_tokens;
+    this.columns = Math.min(this.num_document, MAX_COLUMNS);
+    this.scale = scaleOf(this.rows);
+    this.best = this.rows.map(bestOf);
+    this.score = explanation.score;
+    this.readout = h("p", { class: "readout mono", "aria-live": "off" });
+    this.cells = [];
+    this.words = [];
+    this.focused = [0, Math.min(this.best[0], this.columns - 1)];
+  }
+
+  build() {
+    const parts = [this.readout, h("div", { class: "scroll" }, this.table()), legend(this.scale)];
+    const cut = [];
+    if (this.columns < this.num_document) cut.push(`the first ${this.columns} of ${this.num_document} document tokens`);
+    if (this.rows.length < this.num_query) cut.push(`the first ${this.rows.length} of ${this.num_query} query tokens`);
+    if (cut.length > 0) parts.push(h("p", { class: "note" }, `Shown are ${cut.join(" and ")}.`));
+    if (this.named) parts.push(this.text());
+    this.describe(null);
+    return parts;
+  }
+
+  table() {
+    const head = h(
+      "tr",
+      {},
+      h("th", { class: "corner", scope: "col" }, h("span", { class: "visually-hidden" }, "Query token")),
+      this.document.slice(0, this.columns).map((token) => h("th", { scope: "col" }, h("span", {}, token))),
+      h("th", { class: "corner", scope: "col" }, "best"),
+    );
+    this.columnHeads = [...head.children].slice(1, -1);
+    const body = this.rows.map((row, i) => this.row(row, i));
+    const foot = h(
+      "tr",
+      {},
+      h("th", { scope: "row", colspan: this.columns + 1 }, "score"),
+      h("td", { class: "sum" }, scoreText(this.score)),
+    );
+    return h(
+      "table",
+      {
+        class: "heat",
+        role: "grid",
+        "aria-label": "Similarities of query tokens (rows) with document tokens (columns)",
+        "--columns": String(this.columns),
+        onkeydown: (event) => this.onKey(event),
+        onmouseleave: () => this.describe(null),
+      },
+      h("colgroup", {}, h("col", { class: "names" }), h("col", { span: this.columns }), h("col", { class: "bests" })),
+      h("thead", {}, head),
+      h("tbody", {}, body),
+      h("tfoot", {}, foot),
+    );
+  }
+
+  row(row, i) {
+    const cells = [];
+    for (let j = 0; j < this.columns; ++j) {
+      const best = this.best[i] === j;
+      const label = `${this.query[i]}, ${this.document[j]}: ${similarity(row[j])}${best ? ", best" : ""}`;
+      cells.push(
+        h("td", {
+          role: "gridcell",
+          class: best ? "best" : null,
+          "aria-label": label,
+          tabindex: i === this.focused[0] && j === this.focused[1] ? "0" : "-1",
+          "--level": levelOf(row[j], this.scale).toFixed(3),
+          onmouseenter: () => this.describe([i, j]),
+          onfocus: () => this.moveTo(i, j),
+        }),
+      );
+    }
+    this.cells.push(cells);
+    const best = row[this.best[i]];
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row", title: this.query[i] }, this.query[i]),
+      cells,
+      h("td", { class: "sum", role: "gridcell" }, similarity(best)),
+    );
+  }
+
+  text() {
+    const paragraph = h("p", { class: "shaded", "aria-label": "The document's tokens" });
+    runningText(this.document).forEach((word, j) => {
+      if (word.begins && j > 0) paragraph.append(" ");
+      const span = h("span", { "--level": "0" }, word.text);
+      this.words.push(span);
+      paragraph.append(span);
+    });
+    return paragraph;
+  }
+
+  // Shows a cell's numbers, or without one what the picture shows.
+  describe(cell) {
+    this.cells.forEach((cells, i) => cells[0].parentElement.classList.toggle("on", cell !== null && cell[0] === i));
+    this.columnHeads?.forEach((head, j) => head.classList.toggle("on", cell !== null && cell[1] === j));
+    this.shade(cell === null ? null : cell[0]);
+    if (cell === null) {
+      this.readout.textContent = this.named
+        ? "The lines below the text show what each token adds to the score. Point at a cell, or use the arrow keys."
+        : "Point at a cell, or use the arrow keys.";
+      return;
+    }
+    const [i, j] = cell;
+    const best = this.best[i];
+    this.readout.textContent =
+      `${this.query[i]} × ${this.document[j]} = ${this.rows[i][j].toFixed(4)}` +
+      (best === j ? " (best)" : `; best: ${this.document[best]}, ${this.rows[i][best].toFixed(4)}`);
+  }
+
+  // Shades the text by one query token's similarities, or by what each document token adds to the score.
+  shade(row) {
+    if (this.words.length === 0) return;
+    let levels = null;
+    if (row !== null) {
+      levels = this.rows[row].map((value) => levelOf(value, this.scale));
+    } else {
+      levels = new Array(this.num_document).fill(0);
+      this.best.forEach((j, i) => {
+        levels[j] += Math.max(0, this.rows[i][j]);
+      });
+      const most = Math.max(...levels, 1e-9);
+      levels = levels.map((value) => value / most);
+    }
+    this.words.forEach((word, j) => word.style.setProperty("--level", levels[j].toFixed(3)));
+  }
+
+  moveTo(i, j) {
+    this.cells[this.focused[0]][this.focused[1]].tabIndex = -1;
+    this.focused = [i, j];
+    this.cells[i][j].tabIndex = 0;
+    this.describe([i, j]);
+  }
+
+  onKey(event) {
+    const steps = {
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      Home: [0, -Infinity],
+      End: [0, Infinity],
+    };
+    const step = steps[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const clamp = (value, size) => Math.min(size - 1, Math.max(0, value));
+    const i = clamp(this.focused[0] + step[0], this.cells.length);
+    const j = clamp(this.focused[1] + step[1], this.columns);
+    this.cells[i][j].focus();
+  }
+}
+
+// `explanation` is the answer of /v1/explain.
+export function heatMap(explanation) {
+  return new HeatMap(explanation).build();
+}

@@ -1,0 +1,17 @@
+// Has the bytes of server/console/assets, which the build puts into the program. Internal to server/console.
+#pragma once
+
+#include <string_view>
+
+#include "absl/types/span.h"
+
+namespace maxsim::console {
+
+struct EmbeddedFile {
+  std::string_view name;  // "index.html"
+  std::string_view bytes;
+};
+
+absl::Span<const EmbeddedFile> EmbeddedFiles();
+
+}  // namespace maxsim::console

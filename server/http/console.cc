@@ -1,0 +1,81 @@
+#include "server/http/console.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/console/assets.h"
+#include "server/console/questions.h"
+
+namespace maxsim::http {
+namespace {
+
+constexpr std::string_view kPrefix = "/console/";
+
+// What the page may do: its own files and its own server, in nobody's frame. Were a text of a document to become
+// markup, it could run and fetch nothing.
+constexpr ResponseHeader kPolicy = {
+    "Content-Security-Policy",
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"};
+constexpr ResponseHeader kNoSniff = {"X-Content-Type-Options", "nosniff"};
+constexpr ResponseHeader kNoReferrer = {"Referrer-Policy", "no-referrer"};
+// A file may be kept, and is asked for again by its ETag, so that a new server's page never meets an old script.
+constexpr ResponseHeader kRevalidate = {"Cache-Control", "no-cache"};
+constexpr ResponseHeader kKeepNothing = {"Cache-Control", "no-store"};
+
+// Returns the asset's name for a path, or "" for one that is none's.
+std::string_view AssetName(std::string_view path) {
+  if (path == "/") return "index.html";
+  return path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : std::string_view();
+}
+
+// Whether If-None-Match names the tag. It may be a list, and tags may be marked as weak, which makes no difference here
+// (RFC 9110, 13.1.2).
+bool Matches(const std::string& if_none_match, const std::string& etag) {
+  for (absl::string_view one : absl::StrSplit(if_none_match, ',', absl::SkipWhitespace())) {
+    one = absl::StripAsciiWhitespace(one);
+    if (one == "*" || one == etag || one == absl::StrCat("W/", etag)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<Console> Console::Open(const std::string& questions_file) {
+  Console console;
+  if (questions_file.empty()) {
+    console.questions_ = R"({"questions":[]})";
+    return console;
+  }
+  absl::StatusOr<std::string> questions = console::ReadQuestions(questions_file);
+  if (!questions.ok()) {
+    return absl::Status(questions.status().code(),
+                        absl::StrCat("http.console_questions: ", questions.status().message()));
+  }
+  console.questions_ = *std::move(questions);
+  return console;
+}
+
+bool Console::Knows(std::string_view path) const {
+  return path == kQuestionsPath || console::FindAsset(AssetName(path)) != nullptr;
+}
+
+Response Console::Answer(const Request& request) const {
+  if (request.path == kQuestionsPath) {
+    return {.content_type = "application/json", .body = questions_ + "\n", .headers = {kKeepNothing, kNoSniff}};
+  }
+  const console::Asset& asset = *console::FindAsset(AssetName(request.path));
+  Response response{.content_type = std::string(asset.content_type),
+                    .etag = asset.etag,
+                    .headers = {kPolicy, kNoSniff, kNoReferrer, kRevalidate}};
+  if (Matches(request.if_none_match, asset.etag)) {
+    response.status = 304;
+  } else {
+    response.body = std::string(asset.bytes);
+  }
+  return response;
+}
+
+}  // namespace maxsim::http

@@ -1,0 +1,33 @@
+// Serves the console: the page at /, its files and its recorded questions below /console/. It is internal to
+// server/http.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/http/transport.h"
+
+namespace maxsim::http {
+
+inline constexpr char kQuestionsPath[] = "/console/questions.json";
+
+// The class is thread-safe once it is constructed.
+class Console {
+ public:
+  // Reads the file of recorded questions ("": none), once. Errors name the key http.console_questions.
+  static absl::StatusOr<Console> Open(const std::string& questions_file);
+
+  // Returns whether a GET of the path has an answer here.
+  bool Knows(std::string_view path) const;
+
+  // Answers a GET or HEAD of a path that is known. Whoever asks for kQuestionsPath must have been authenticated; the
+  // files hold no data.
+  Response Answer(const Request& request) const;
+
+ private:
+  std::string questions_;  // the answer's body
+};
+
+}  // namespace maxsim::http

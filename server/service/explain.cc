@@ -1,0 +1,146 @@
+#include "server/service/explain.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "client/status.h"
+#include "kernels/reference.h"
+#include "nlohmann/json.hpp"
+#include "server/service/status.h"
+#include "server/service/translate.h"
+
+namespace maxsim::service {
+namespace {
+
+// More at a time would take the threads that read and write the bodies of Rerank's calls.
+constexpr int kMaxRunning = 2;
+constexpr absl::Duration kRetryDelay = absl::Seconds(1);
+
+// Holds one of the places for those who compute, while there is one.
+class Place {
+ public:
+  explicit Place(std::atomic<int>* num_running) : num_running_(num_running), is_held_(++*num_running <= kMaxRunning) {}
+  ~Place() { --*num_running_; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  bool is_held() const { return is_held_; }
+
+ private:
+  std::atomic<int>* const num_running_;
+  const bool is_held_;
+};
+
+absl::Status Busy() {
+  absl::Status status =
+      absl::ResourceExhaustedError(absl::StrCat(kMaxRunning, " explanations are being computed, as many as may be"));
+  client::SetRetryAfter(kRetryDelay, status);
+  return status;
+}
+
+// The texts of a payload's list `tokens`, if there are `size`; else none.
+std::vector<std::string> TokensOfPayload(std::string_view payload, int64_t size) {
+  std::vector<std::string> tokens;
+  const nlohmann::json parsed =
+      nlohmann::json::parse(payload.begin(), payload.end(), nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object() || !parsed.contains("tokens")) return tokens;
+  const nlohmann::json& list = parsed["tokens"];
+  if (!list.is_array() || static_cast<int64_t>(list.size()) != size) return tokens;
+  for (const nlohmann::json& entry : list) {
+    if (!entry.is_string()) return {};
+    tokens.push_back(entry.get<std::string>());
+  }
+  return tokens;
+}
+
+absl::Status CheckSingle(const v1::RerankRequest& request) {
+  if (request.queries_size() != 1) {
+    return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries, and one is explained"));
+  }
+  const v1::Candidates& candidates =
+      request.queries(0).has_candidates() ? request.queries(0).candidates() : request.candidates();
+  if (candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1) return absl::OkStatus();
+  return InvalidField("candidates", "must be one id");
+}
+
+double ScoreOf(const Explanation& explanation, const std::vector<float>& weights) {
+  double score = 0;
+  const double* row = explanation.similarities.data();
+  for (int64_t i = 0; i < explanation.num_query_tokens; ++i, row += explanation.num_document_tokens) {
+    const double best = *std::max_element(row, row + explanation.num_document_tokens);
+    score += (weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<size_t>(i)])) * best;
+  }
+  return score;
+}
+
+// Computes the similarities of a translated query with a document that the collection holds.
+absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, const store::Collection& collection,
+                                            uint64_t ordinal) {
+  const int64_t num_tokens = collection.num_document_tokens(ordinal);
+  if (num_tokens * job_query.num_tokens > kMaxExplainedPairs) {
+    return InvalidField("queries", absl::StrCat("ask for ", num_tokens * job_query.num_tokens,
+                                                " token pairs (query tokens x document tokens), and at most ",
+                                                kMaxExplainedPairs, " are explained"));
+  }
+  const store::Collection::Location location = collection.Locate(ordinal);
+  const collection::Shard& shard = *collection.parts()[location.part].shard;
+  absl::StatusOr<std::vector<std::byte>> rows = shard.ReadDocument(location.ordinal);
+  if (!rows.ok()) return rows.status();
+  // The document alone, as a set of one.
+  const std::array<int64_t, 2> offsets = {0, num_tokens};
+  DocumentsView document = shard.documents();
+  document.num_documents = 1;
+  document.tokens = rows->data();
+  document.offsets = offsets.data();
+  document.scales = document.scales == nullptr ? nullptr : document.scales + location.ordinal;
+  document.source = nullptr;
+  document.document_tokens = num_tokens;
+  Query query;
+  query.tokens = job_query.tokens.data();
+  query.num_tokens = job_query.num_tokens;
+  Explanation explanation;
+  explanation.generation = static_cast<uint64_t>(collection.manifest().generation);
+  explanation.num_query_tokens = job_query.num_tokens;
+  explanation.num_document_tokens = num_tokens;
+  explanation.similarities = ReferenceSimilarities(document, query, 0);
+  explanation.score = ScoreOf(explanation, job_query.weights);
+  explanation.document_tokens = TokensOfPayload(collection.payload(ordinal), num_tokens);
+  return explanation;
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& request, const CallContext& context) {
+  if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
+  if (absl::Status status = CheckSingle(request); !status.ok()) return status;
+  auto collection = store_->Find(request.collection());
+  if (!collection.ok()) return collection.status();
+  v1::RerankRequest strict = request;
+  strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  const absl::StatusOr<Translated> translated = Translate(strict, *collection, limits_);
+  if (absl::IsNotFound(translated.status())) {
+    return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
+  }
+  if (!translated.ok()) return translated.status();
+  const Place place(&num_running_);
+  if (!place.is_held()) return Busy();
+  if (MonotonicNow() >= context.deadline) return absl::DeadlineExceededError("the deadline passed before the start");
+  const engine::JobQuery& query = translated->job->queries.front();
+  return ExplainDocument(query, **collection, query.candidates->ordinals.front());
+}
+
+void ExplainService::Explain(const v1::RerankRequest& request, const CallContext& context, Done done) {
+  absl::StatusOr<Explanation> explanation = Guarded([&] { return Compute(request, context); });
+  metrics_->CountRequest(context.method, explanation.status().code(), MonotonicNow() - context.arrival);
+  done(std::move(explanation));
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,62 @@
+// Explains a score: every similarity of one query's tokens with the tokens of one stored document, of which the score
+// takes the best of each row. It is for a person who looks at one answer, and runs on the CPU, beside the queue.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/observability/metrics.h"
+#include "server/service/limits.h"
+#include "server/service/rerank_service.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::service {
+
+// So many similarities are computed at most: their JSON has about ten megabytes, and they take a second at most.
+inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
+
+struct Explanation {
+  uint64_t generation = 0;
+  // In FP64, as kernels/reference.h computes it: that of Rerank differs by 1e-5 of its magnitude at most. So do the
+  // similarities, which are of the query as the collection's storage has it: rounded, and for I8 rotated and quantised.
+  double score = 0;
+  int64_t num_query_tokens = 0;
+  int64_t num_document_tokens = 0;
+  std::vector<double> similarities;          // [num_query_tokens, num_document_tokens], before the weights
+  std::vector<std::string> query_tokens;     // texts of the query's tokens, where it is known, else empty
+  std::vector<std::string> document_tokens;  // the payload's list `tokens` where it has one text a token, else empty
+};
+
+// The class is thread-safe.
+class ExplainService {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
+
+  // All must outlive the service and every call.
+  ExplainService(const store::CollectionStore* store, Metrics* metrics, const RequestLimits& limits)
+      : store_(store), metrics_(metrics), limits_(limits) {}
+
+  const RequestLimits& limits() const { return limits_; }
+
+  // Explains the score of the request's only query with its only candidate, which is a listed id; top_k and what the
+  // answer is to hold do not count. Calls `done` exactly once, before it returns: it computes on the calling thread.
+  // Errors as in rerank.proto, NOT_FOUND for an unknown id too; INVALID_ARGUMENT beyond kMaxExplainedPairs;
+  // RESOURCE_EXHAUSTED with RetryInfo while others are computed; FAILED_PRECONDITION where the document's vectors are
+  // on a device alone and their file was replaced. Every call is counted and timed.
+  void Explain(const v1::RerankRequest& request, const CallContext& context, Done done);
+
+ private:
+  absl::StatusOr<Explanation> Compute(const v1::RerankRequest& request, const CallContext& context);
+
+  const store::CollectionStore* const store_;
+  Metrics* const metrics_;
+  const RequestLimits limits_;
+  std::atomic<int> num_running_{0};
+};
+
+}  // namespace maxsim::service
