@@ -75,13 +75,14 @@ rerank_command() {
     "--query $(shown "$demo/query_tokens.npy") --query-lengths $(shown "$demo/query_lengths.npy") --query-index 8"
 }
 
-# grpc_address FLAG...: the last of the --grpc.address among flags of maxsimd, which is the one in force.
-grpc_address() {
-  local address=
+# last_value NAME FLAG...: the last value of --NAME among flags of maxsimd, which is the one in force.
+last_value() {
+  local name=$1 address=
+  shift
   while [ $# -gt 0 ]; do
     case "$1" in
-      --grpc.address) address=${2-} ;;
-      --grpc.address=*) address=${1#*=} ;;
+      "--$name") address=${2-} ;;
+      "--$name="*) address=${1#*=} ;;
     esac
     shift
   done
@@ -96,7 +97,9 @@ if [ $serve = 1 ]; then
   [[ " ${flags[*]-} " == *" --http.console_questions"* ]] ||
     flags+=(--http.console_questions "$collection.questions.jsonl")
   [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # nobody to tell
-  address=$(grpc_address "${flags[@]}")
+  address=$(last_value grpc.address "${flags[@]}")
+  http=$(last_value http.address "${flags[@]}")
+  http_host=${http%:*} http_port=${http##*:}
   host=${address%:*} port=${address##*:}
   case "$host" in 0.0.0.0 | '[::]' | '*') host=localhost ;; esac # it listens everywhere
   case "$host:$port" in
@@ -106,7 +109,13 @@ if [ $serve = 1 ]; then
   esac
   printf 'Serving the collection "demo" until Ctrl-C. In another terminal, "%s":\n  %s\n' \
     "$(question_text 8)" "$(rerank_command "${server[@]}")"
-  [ "$port" != 0 ] || printf 'PORT is the grpc_port of the line "listening" below.\n'
+  case "$http_host" in 0.0.0.0 | '[::]' | '*') http_host=localhost ;; esac
+  if [ -n "$http" ] && [ "$http_port" != 0 ]; then
+    printf 'Or in a browser: http://%s:%s/\n' "$http_host" "$http_port"
+  elif [ -n "$http" ]; then
+    printf 'Or in a browser: http://%s:PORT/, PORT being the http_port of the line "listening" below.\n' "$http_host"
+  fi
+  [ "$port" != 0 ] || printf 'PORT of maxsimctl is the grpc_port of the line "listening" below.\n'
   echo
   exec "$bin/maxsimd" --collection "demo=$collection" "${flags[@]}"
 fi

@@ -22,17 +22,17 @@ struct ActivityTotals {
   struct Device {
     int number = 0;
     bool up = false;
-    double kernel_seconds = 0;           // summed over lanes
-    uint64_t memory_bytes = 0;           // of the device; the CPU's is the host's
-    std::optional<uint64_t> free_bytes;  // of it
-    uint64_t collection_bytes = 0;       // of it, that collections take
-    uint64_t budget_bytes = 0;           // memory.budget; 0: none
-    std::string backend;                 // "cpu" or "cuda"
-    std::string name;                    // as its maker names it
+    double kernel_seconds = 0;                // summed over lanes
+    uint64_t memory_bytes = 0;                // of the device; the CPU's is the host's
+    std::optional<uint64_t> free_bytes = {};  // of it
+    uint64_t collection_bytes = 0;            // of it, that collections take
+    uint64_t budget_bytes = 0;                // memory.budget; 0: none
+    std::string backend = {};                 // "cpu" or "cuda"
+    std::string name = {};                    // as its maker names it
   };
 
   MetricsTotals metrics;
-  std::vector<Device> devices;
+  std::vector<Device> devices = {};
 };
 
 // What happened between two readings.
@@ -46,13 +46,13 @@ struct ActivitySample {
   double seconds = 0;                                 // its length
   std::array<uint32_t, kNumStatusCodes> answers{};    // rerank calls by status code
   std::array<uint32_t, kNumRejections> rejections{};  // by Rejection
-  std::optional<double> p50_us, p99_us;               // of the time of those calls; none where there was none
-  std::optional<double> mean_batch_queries;           // none where there was no batch
+  std::optional<double> p50_us = {}, p99_us = {};     // of the time of those calls; none where there was none
+  std::optional<double> mean_batch_queries = {};      // none where there was no batch
   double queue_jobs = 0;                              // at the end
   uint32_t encoder_calls = 0;
   uint32_t encoder_cache_hits = 0;
   uint32_t encoder_cache_misses = 0;
-  std::vector<Device> devices;
+  std::vector<Device> devices = {};
 };
 
 // Estimates a percentile of values that fell into buckets between two readings. `bounds` are the buckets' upper limits,
@@ -69,9 +69,9 @@ class Activity {
   static constexpr absl::Duration kInterval = absl::Seconds(5);
 
   struct History {
-    std::vector<ActivitySample> samples;          // oldest first, each beginning where the one before ended
-    std::vector<ActivityTotals::Device> devices;  // as they were read last
-    absl::Time end = absl::InfinitePast();        // of the last reading, as MonotonicNow() has it
+    std::vector<ActivitySample> samples = {};          // oldest first, each beginning where the one before ended
+    std::vector<ActivityTotals::Device> devices = {};  // as they were read last
+    absl::Time end = absl::InfinitePast();             // of the last reading, as MonotonicNow() has it
   };
 
   // Takes a reading at `now`, a time of MonotonicNow(). The first one begins the first sample. One that comes sooner

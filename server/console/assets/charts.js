@@ -12,11 +12,13 @@ function ago(seconds) {
 
 // A chart of series over the samples' times. It is made once and given new values by update().
 export class Chart {
-  // `name` is the caption; `format` writes a value; `series` are the names of one or two lines.
-  constructor(name, format, series = [""]) {
+  // `name` is the caption; `format` writes a value; `series` are the names of one or two lines. The axis ends at
+  // `top`, or without one at the largest value.
+  constructor(name, format, series, top) {
     this.name = name;
     this.format = format;
     this.series = series;
+    this.fixed_top = top;
     this.value = h("p", { class: "value" });
     this.peak = h("span", {});
     this.keys = h("p", { class: "keys" });
@@ -50,13 +52,14 @@ export class Chart {
     this.times = times;
     this.span = span;
     const known = columns.flat().filter((value) => value !== null && value !== undefined);
-    this.top = Math.max(...known, 0);
+    const largest = Math.max(...known, 0);
+    this.top = this.fixed_top ?? largest;
     this.lines.forEach((line, idx) => line.setAttribute("d", this.path(columns[idx] ?? [])));
-    this.peak.textContent = known.length > 0 ? `max ${this.format(this.top)}` : "";
+    this.peak.textContent = largest > 0 ? `max ${this.format(largest)}` : "";
     this.unpoint();
     const now = this.latest();
     const said = this.series.map((name, idx) => `${name} ${now[idx]}`.trim()).join(", ");
-    this.picture.setAttribute("aria-label", `${this.name}: now ${said}. Largest in ten minutes ${this.format(this.top)}.`);
+    this.picture.setAttribute("aria-label", `${this.name}: now ${said}. Largest in ten minutes ${this.format(largest)}.`);
   }
 
   x(age) {

@@ -52,7 +52,7 @@ function legend(scale) {
       h("span", {}, steps.map((level) => h("i", { "--level": String(level) }))),
       similarity(scale.high),
     ),
-    h("span", { class: "scale" }, h("i", { class: "best" }), "best document token of the query token"),
+    h("span", { class: "scale" }, h("i", { class: "top" }), "best document token of the query token"),
     h("span", {}, "The sum of the best is the score."),
   );
 }
@@ -90,17 +90,18 @@ class HeatMap {
     const head = h(
       "tr",
       {},
-      h("th", { class: "corner", scope: "col" }, h("span", { class: "visually-hidden" }, "Query token")),
+      h("th", { class: "corner name", scope: "col" }, h("span", { class: "visually-hidden" }, "Query token")),
+      h("th", { class: "corner best", scope: "col" }, "best"),
       this.document.slice(0, this.columns).map((token) => h("th", { scope: "col" }, h("span", {}, token))),
-      h("th", { class: "corner", scope: "col" }, "best"),
     );
-    this.columnHeads = [...head.children].slice(1, -1);
+    this.columnHeads = [...head.children].slice(2);
     const body = this.rows.map((row, i) => this.row(row, i));
     const foot = h(
       "tr",
       {},
-      h("th", { scope: "row", colspan: this.columns + 1 }, "score"),
-      h("td", { class: "sum" }, scoreText(this.score)),
+      h("th", { class: "name", scope: "row" }, "score"),
+      h("td", { class: "best sum", role: "gridcell" }, scoreText(this.score)),
+      h("td", { colspan: this.columns, role: "gridcell" }),
     );
     return h(
       "table",
@@ -109,10 +110,12 @@ class HeatMap {
         role: "grid",
         "aria-label": "Similarities of query tokens (rows) with document tokens (columns)",
         "--columns": String(this.columns),
+        // A letter of the upright names is about six pixels.
+        "--head": `${Math.min(84, 12 + 6 * Math.max(...this.document.map((token) => token.length)))}px`,
         onkeydown: (event) => this.onKey(event),
         onmouseleave: () => this.describe(null),
       },
-      h("colgroup", {}, h("col", { class: "names" }), h("col", { span: this.columns }), h("col", { class: "bests" })),
+      h("colgroup", {}, h("col", { class: "names" }), h("col", { class: "bests" }), h("col", { span: this.columns })),
       h("thead", {}, head),
       h("tbody", {}, body),
       h("tfoot", {}, foot),
@@ -127,7 +130,7 @@ class HeatMap {
       cells.push(
         h("td", {
           role: "gridcell",
-          class: best ? "best" : null,
+          class: best ? "cell top" : "cell",
           "aria-label": label,
           tabindex: i === this.focused[0] && j === this.focused[1] ? "0" : "-1",
           "--level": levelOf(row[j], this.scale).toFixed(3),
@@ -141,9 +144,9 @@ class HeatMap {
     return h(
       "tr",
       {},
-      h("th", { scope: "row", title: this.query[i] }, this.query[i]),
+      h("th", { class: "name", scope: "row", title: this.query[i] }, this.query[i]),
+      h("td", { class: "best", role: "gridcell" }, similarity(best)),
       cells,
-      h("td", { class: "sum", role: "gridcell" }, similarity(best)),
     );
   }
 

@@ -26,21 +26,21 @@ function withoutOk(requests) {
 // What is drawn: a name, how a value is written, the lines' names, and their columns.
 function figures(stats) {
   const list = [
-    ["Requests a second", rate, ["answered", "failed"], [stats.requests.OK, sum(withoutOk(stats.requests)) ?? zeros(stats)]],
-    ["Time of a request", duration, ["p50", "p99"], [stats.p50_us, stats.p99_us]],
-    ["Queries of a batch", rate, [""], [stats.batch_queries]],
-    ["Rejections a second", rate, [""], [sum(Object.values(stats.rejections)) ?? zeros(stats)]],
-    ["Requests in the queue", rate, [""], [stats.queue_jobs]],
+    ["Requests / s", rate, ["answered", "failed"], [stats.requests.OK, sum(withoutOk(stats.requests)) ?? zeros(stats)]],
+    ["Request time", duration, ["p50", "p99"], [stats.p50_us, stats.p99_us]],
+    ["Queries a batch", rate, [""], [stats.batch_queries]],
+    ["Rejections / s", rate, [""], [sum(Object.values(stats.rejections)) ?? zeros(stats)]],
+    ["Queued requests", rate, [""], [stats.queue_jobs]],
   ];
   for (const device of stats.devices) {
     const name = device.backend === "cpu" ? "CPU busy" : `GPU ${device.number} busy`;
     list.push([name, percent, [""], [device.busy]]);
   }
   if (stats.encoder_calls.some((calls) => calls > 0)) {
-    list.push(["Encoder calls a second", rate, [""], [stats.encoder_calls]]);
+    list.push(["Encoder calls / s", rate, [""], [stats.encoder_calls]]);
   }
   if (stats.encoder_cache_hit_ratio.some((ratio) => ratio !== null)) {
-    list.push(["Texts that the cache had", percent, [""], [stats.encoder_cache_hit_ratio]]);
+    list.push(["Encoder cache hits", percent, [""], [stats.encoder_cache_hit_ratio]]);
   }
   return list;
 }
@@ -117,7 +117,7 @@ export function showStats(stats) {
   for (const [name, format, lines, columns] of list) {
     seen.add(name);
     if (!charts.has(name)) {
-      const chart = new Chart(name, format, lines);
+      const chart = new Chart(name, format, lines, format === percent ? 1 : undefined);
       charts.set(name, chart);
       byId("charts").append(chart.element);
     }

@@ -8,7 +8,7 @@ function isQuestion(value) {
   const shape = value?.query?.shape;
   return (
     typeof value?.text === "string" &&
-    typeof value.query.dtype === "string" &&
+    typeof value?.query?.dtype === "string" &&
     typeof value.query.data === "string" &&
     Array.isArray(shape) &&
     shape.length === 2 &&

@@ -147,6 +147,53 @@ TEST_P(MappedShardTest, CopiesDoNotDependOnTheFile) {
   ExpectOwnIdsOffsetsAndPayloads(*released);
 }
 
+std::string Text(const std::vector<std::byte>& bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+TEST_P(MappedShardTest, ADocumentIsReadWhereverItsTokensAre) {
+  const std::shared_ptr<Shard> mapped = Open(Access::kMapped);
+  const std::shared_ptr<Shard> copied = Open(Access::kCopied);
+  const std::shared_ptr<Shard> released = Open(Access::kMapped);
+  ASSERT_TRUE(mapped != nullptr && copied != nullptr && released != nullptr);
+  released->ReleaseTokens();
+  const std::string tokens = Tokens(*copied);
+  const DocumentsView& documents = copied->documents();
+  const size_t row_bytes = static_cast<size_t>(documents.dim) * SizeOf(documents.type);
+  for (int64_t document = 0; document < documents.num_documents; ++document) {
+    const auto begin = static_cast<size_t>(documents.offsets[document]) * row_bytes;
+    const auto end = static_cast<size_t>(documents.offsets[document + 1]) * row_bytes;
+    for (const auto& shard : {mapped, copied, released}) {
+      const auto rows = shard->ReadDocument(document);
+      ASSERT_TRUE(rows.ok()) << rows.status();
+      EXPECT_EQ(Text(*rows), tokens.substr(begin, end - begin));
+    }
+  }
+}
+
+// Vectors of a file that took the name would explain scores that they did not make.
+TEST_P(MappedShardTest, AfterTheirReleaseTokensAreReadFromTheFileThatWasLoadedAlone) {
+  const std::shared_ptr<Shard> shard = Open(Access::kMapped);
+  ASSERT_NE(shard, nullptr);
+  shard->ReleaseTokens();
+  ASSERT_TRUE(shard->ReadDocument(1).ok());
+  std::filesystem::copy_file(path_, folder_.Path("copy"));
+  std::filesystem::rename(folder_.Path("copy"), path_);
+  absl::Status status = shard->ReadDocument(1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr("is not the file any more")));
+  std::filesystem::remove(path_);
+  status = shard->ReadDocument(1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+}
+
+TEST_P(MappedShardTest, ADocumentOfAChangedFileIsDataLoss) {
+  const std::shared_ptr<Shard> shard = Open(Access::kMapped);
+  ASSERT_NE(shard, nullptr);
+  ASSERT_EQ(::truncate(path_.c_str(), 100), 0);
+  EXPECT_EQ(shard->ReadDocument(3).status().code(), absl::StatusCode::kDataLoss);
+}
+
 // The status is not UNAVAILABLE, which would say of a device that it is lost.
 TEST_P(MappedShardTest, AReadThatFailsIsDataLossThatNamesTheFile) {
   const std::shared_ptr<Shard> shard = Open(Access::kMapped);

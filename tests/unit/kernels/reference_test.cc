@@ -78,6 +78,25 @@ TEST(ReferenceTest, AlignTakesTheFirstOfEqualTokens) {
   EXPECT_EQ(ReferenceAlign(documents.view(), query.view(1), 0)[0].document_token, 1);
 }
 
+TEST(ReferenceTest, SimilaritiesHaveTheMatchesAsTheMaximaOfTheirRows) {
+  for (const ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8}) {
+    const test::RandomDocuments documents = test::MakeDocuments(7, type, 40, {3, 1, 17});
+    const test::RandomQuery query = test::MakeQuery(8, type, 40, 6);
+    for (uint32_t document = 0; document < 3; ++document) {
+      const auto num_tokens = static_cast<size_t>(documents.length(document));
+      const std::vector<double> all = ReferenceSimilarities(documents.view(), query.view(1), document);
+      ASSERT_EQ(all.size(), 6 * num_tokens);
+      const std::vector<ReferenceMatch> matches = ReferenceAlign(documents.view(), query.view(1), document);
+      for (size_t i = 0; i < 6; ++i) {
+        const auto row = all.begin() + static_cast<std::ptrdiff_t>(i * num_tokens);
+        const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(num_tokens));
+        EXPECT_EQ(best - row, matches[i].document_token);
+        EXPECT_EQ(*best, matches[i].similarity);
+      }
+    }
+  }
+}
+
 TEST(ReferenceTest, TopKSortsByScoreThenPosition) {
   const std::vector<ReferenceScore> scores = {{1, 0}, {3, 0}, {2, 0}, {3, 0}};
   const std::vector<ReferenceHit> hits = ReferenceTopK(scores, 3);

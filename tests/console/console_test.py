@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+"""Tests the console in headless Chromium, as a person meets it: a question in words and a recorded one, the heat map, the
+live figures, a server that wants a token, both themes, a narrow window, the keyboard.
+
+  console_test.py --bin FOLDER [--encoder-python PYTHON] [--output FOLDER] [NAME...]
+
+  --bin FOLDER              of maxsimd and maxsim-shard
+  --encoder-python PYTHON   has what maxsim-encoder --demo wants; without it questions in words are left out
+  --output FOLDER           where screenshots are kept (default: build/console)
+  NAME                      only these tests, as unittest names them (ConsoleTest.test_...)
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import accessibility
+from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+from servers import ROOT, Encoder, Load, Server
+
+QUESTION = "Why do some volcanoes explode while others only pour out lava?"
+ANSWER = "volcano-1"
+ANSWER_TITLE = "Why some eruptions are violent"
+TOKEN = "a-token-of-the-test"
+WAIT_S = 20
+
+arguments = None
+
+
+def make_driver():
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
+                 "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+
+
+def build_collection(folder, name, lines):
+    """A collection of two tokens of dimension 128 a document, the first axes, from these lines of JSON."""
+    import numpy as np
+
+    tokens = np.zeros((2 * len(lines), 128), dtype=np.float16)
+    for row in range(len(tokens)):
+        tokens[row, row % 7] = 1
+    np.save(folder / f"{name}.npy", tokens)
+    np.save(folder / f"{name}-lengths.npy", np.full(len(lines), 2, dtype=np.int32))
+    (folder / f"{name}.jsonl").write_text("".join(line + "\n" for line in lines))
+    subprocess.run([arguments.bin / "maxsim-shard", "build", "--quiet", "--name", name, "--output", folder / name,
+                    "--tokens", folder / f"{name}.npy", "--lengths", folder / f"{name}-lengths.npy", "--ids",
+                    folder / f"{name}.jsonl"], check=True)
+    return ["--collection", f"{name}={folder / name}"]
+
+
+class ConsoleTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="console-test-")
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.collection = cls.folder / "demo"
+        subprocess.run([ROOT / "demo" / "build.sh", "--bin", arguments.bin, "--output", cls.collection], check=True)
+        cls.questions_file = cls.folder / "demo.questions.jsonl"
+        cls.questions = [json.loads(line) for line in cls.questions_file.read_text().splitlines()]
+        cls.demo = ["--collection", f"demo={cls.collection}"]
+        cls.with_questions = [*cls.demo, "--http.console_questions", cls.questions_file]
+        cls.driver = make_driver()
+        arguments.output.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.driver.quit()
+        cls.scratch.cleanup()
+
+    def setUp(self):
+        self.resize(1280)
+        self.emulate("light")
+        self.driver.get_log("browser")  # of the test before
+        # What the browser may complain of, beside nothing.
+        self.accepted_log = []
+
+    def tearDown(self):
+        log = [entry["message"] for entry in self.driver.get_log("browser")]
+        self.driver.get("about:blank")
+        unexpected = [line for line in log if not any(text in line for text in self.accepted_log)]
+        self.assertEqual(unexpected, [], "the browser's console, which has what the policy refused too")
+
+    # What a person does and sees.
+
+    def serve(self, flags):
+        server = Server(arguments.bin, flags)
+        self.addCleanup(server.stop)
+        return server
+
+    def open(self, server):
+        self.driver.get(server.url)
+        self.driver.execute_script("localStorage.clear()")
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def find_all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text_of(self, selector):
+        return self.find(selector).text
+
+    def wait(self, what, condition, seconds=WAIT_S):
+        try:
+            return WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda _: condition())
+        except TimeoutException:
+            self.screenshot("failed")
+            self.fail(f"{what} did not come about; the answer says: {self.text_of('#answer-status')!r}")
+
+    def wait_for_answer(self):
+        self.wait("an answer", lambda: self.find_all(".result"))
+        return self.find_all(".result")
+
+    def resize(self, width, height=900):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def emulate(self, theme):
+        features = [{"name": "prefers-color-scheme", "value": theme}, {"name": "prefers-reduced-motion", "value": "reduce"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def screenshot(self, name, width=1280):
+        self.resize(width)
+        height = self.driver.execute_script("return document.documentElement.scrollHeight")
+        self.resize(width, min(height, 2400))
+        self.driver.save_screenshot(str(arguments.output / f"{name}.png"))
+        self.resize(width)
+
+    def choose(self, selector, text):
+        self.wait(f"{text!r} in {selector}",
+                  lambda: any(option.text == text for option in Select(self.find(selector)).options))
+        Select(self.find(selector)).select_by_visible_text(text)
+
+    def ask_recorded(self, text=QUESTION):
+        self.choose("#recorded", text)
+        self.find("#ask-button").click()
+        return self.wait_for_answer()
+
+    def why(self, result):
+        result.find_element(By.CSS_SELECTOR, ".why").click()
+        self.wait("the heat map", lambda: result.find_elements(By.CSS_SELECTOR, ".heat"))
+        return result.find_element(By.CSS_SELECTOR, ".heat")
+
+    def check_answer(self, results):
+        self.assertEqual(results[0].find_element(By.TAG_NAME, "h3").text, ANSWER_TITLE)
+        self.assertIn(ANSWER, results[0].find_element(By.CSS_SELECTOR, ".meta").text)
+        self.assertIn("sticky its magma is", results[0].find_element(By.CSS_SELECTOR, ".text").text)
+        scores = [float(one.text) for one in self.find_all(".result output")]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+        self.assertIn("generation 1", self.text_of("#answer-status"))
+        stages = [one.text for one in self.find_all(".timings dt")]
+        for stage in ("queue", "copy", "kernel", "rest", "total"):
+            self.assertIn(stage, stages)
+
+    def check_heat_map(self, heat, result):
+        """The picture says what the score is made of, to the mouse, to the keyboard and to a screen reader."""
+        question = next(one for one in self.questions if one["text"] == QUESTION)
+        rows = heat.find_elements(By.CSS_SELECTOR, "tbody tr")
+        self.assertEqual([row.find_element(By.CSS_SELECTOR, ".name").text for row in rows], question["tokens"])
+        self.assertEqual(len(heat.find_elements(By.CSS_SELECTOR, ".cell.top")), len(rows))
+        best = sum(float(row.find_element(By.CSS_SELECTOR, ".best").text) for row in rows)
+        score = float(result.find_element(By.CSS_SELECTOR, "output").text)
+        self.assertAlmostEqual(best, score, delta=0.005 * len(rows))
+        self.assertEqual(heat.find_element(By.CSS_SELECTOR, ".sum").text, f"{score:.4f}")
+        readout = result.find_element(By.CSS_SELECTOR, ".readout")
+        # "volcanoes" of the question matches "volcano" of the passage.
+        row = rows[question["tokens"].index("volcanoes")]
+        top = row.find_element(By.CSS_SELECTOR, ".cell.top")
+        self.assertRegex(top.get_attribute("aria-label"), r"^volcanoes, volcano: 0\.\d\d, best$")
+        ActionChains(self.driver).move_to_element(top).perform()
+        self.assertRegex(readout.text, r"^volcanoes × volcano = 0\.\d{4} \(best\)$")
+        start = heat.find_element(By.CSS_SELECTOR, "[tabindex='0']")
+        start.send_keys(Keys.ARROW_DOWN, Keys.END, Keys.ARROW_LEFT)
+        focused = self.driver.switch_to.active_element
+        self.assertRegex(focused.get_attribute("aria-label"), r"^why, mountain: ")
+        self.assertRegex(readout.text, r"^why × mountain = ")
+        self.assertEqual(len(heat.find_elements(By.CSS_SELECTOR, "[tabindex='0']")), 1)
+        words = [one.text for one in result.find_elements(By.CSS_SELECTOR, ".shaded span")]
+        self.assertIn("volcano", words)
+
+    def chart(self, name):
+        for figure in self.find_all(".chart"):
+            if figure.find_element(By.CSS_SELECTOR, "figcaption span").text == name:
+                return figure
+        return None
+
+    # Tests.
+
+    def test_without_an_encoder_a_recorded_question_is_asked(self):
+        self.open(self.serve(self.with_questions))
+        self.wait("the questions", lambda: len(Select(self.find("#recorded")).options) == len(self.questions))
+        self.assertFalse(self.find("#text").is_displayed())
+        self.assertIn("has no encoder", self.text_of("#ask-note"))
+        results = self.ask_recorded()
+        self.check_answer(results)
+        self.assertEqual(len(results), 10)
+        self.assertNotIn("encode", [one.text for one in self.find_all(".timings dt")])
+        heat = self.why(results[0])
+        self.check_heat_map(heat, results[0])
+        button = results[0].find_element(By.CSS_SELECTOR, ".why")
+        self.assertEqual(button.get_attribute("aria-expanded"), "true")
+        button.click()
+        self.assertFalse(heat.is_displayed())
+
+    def test_with_an_encoder_a_question_is_asked_in_words(self):
+        if arguments.encoder_python is None:
+            self.skipTest("there is no --encoder-python")
+        encoder = Encoder(arguments.encoder_python)
+        self.addCleanup(encoder.stop)
+        self.open(self.serve([*self.with_questions, "--encoder.url", encoder.url]))
+        self.wait("the field", lambda: self.find("#text").is_displayed())
+        self.find("#text").send_keys(QUESTION, Keys.ENTER)
+        results = self.wait_for_answer()
+        self.check_answer(results)
+        self.assertIn("encode", [one.text for one in self.find_all(".timings dt")])
+        self.check_heat_map(self.why(results[0]), results[0])
+        self.screenshot("words-light-1280")
+        # Other words, and a line break that does not ask.
+        self.find("#text").clear()
+        self.find("#text").send_keys("How do bees", Keys.SHIFT, Keys.ENTER)
+        self.find("#text").send_keys(Keys.NULL, "find their way home?", Keys.ENTER)
+        self.wait("the second answer", lambda: "find their way home?" in self.text_of("#answer-status"))
+
+    def test_the_figures_move_under_load(self):
+        server = self.serve(self.with_questions)
+        self.open(server)
+        load = Load(server, self.questions, "demo")
+        self.addCleanup(load.stop)
+
+        def value(name):
+            chart = self.chart(name)
+            text = "" if chart is None else chart.find_element(By.CSS_SELECTOR, ".value").text
+            return text if text and not text.startswith(("–", "0", "\n")) else None
+
+        for name in ("Requests / s", "Request time", "Queries a batch", "Rejections / s", "CPU busy"):
+            self.wait(f"a value of {name}", lambda name=name: value(name), 30)
+        lines = self.chart("Requests / s").find_elements(By.CSS_SELECTOR, ".line")
+        self.wait("a line", lambda: "L" in (lines[0].get_attribute("d") or ""), 30)
+        self.assertRegex(self.chart("Requests / s").find_element(By.TAG_NAME, "svg").get_attribute("aria-label"),
+                         r"^Requests / s: now answered [\d.]+, failed [\d.]+\. Largest in ten minutes [\d.]+\.$")
+        # Someone who opens the page now sees what came before.
+        self.driver.refresh()
+        self.wait("the past", lambda: value("Requests / s"), 4)
+        self.find("#live-table").find_element(By.XPATH, "..").find_element(By.TAG_NAME, "summary").click()
+        self.assertIn("Request time, p99", self.text_of("#live-table"))
+        ActionChains(self.driver).move_to_element(self.chart("Request time").find_element(By.TAG_NAME, "svg")).perform()
+        self.wait("the time", lambda: " ago" in self.chart("Request time").text)
+
+    def test_collections_and_memory_are_shown(self):
+        self.open(self.serve([*self.demo, "--memory.budget", "64MiB"]))
+        self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
+        for text in ("demo", "ready", "150", "128 × f16", "1 shard in host"):
+            self.assertIn(text, self.text_of("#collections"))
+        self.wait("the memory", lambda: "of its budget 64.0 MiB" in self.text_of("#devices"))
+        self.wait("the state", lambda: self.text_of("#state") == "ready")
+
+    def test_a_server_that_wants_a_token_is_given_one(self):
+        self.accepted_log = ["401 (Unauthorized)"]
+        tokens = self.folder / "tokens"
+        tokens.write_text(TOKEN + "\n")
+        server = self.serve([*self.with_questions, "--auth.tokens_file", tokens])
+        self.open(server)
+        dialog = self.find("#token-dialog")
+        self.wait("the dialog", dialog.is_displayed)
+        self.assertEqual(self.driver.switch_to.active_element.get_attribute("id"), "token")
+        self.assertIn("asks for a token", self.text_of("#token-reason"))
+        self.assertEqual(accessibility.contrast(self.driver), [])
+        self.screenshot("token-light-1280")
+        self.find("#token").send_keys("wrong", Keys.ENTER)
+        self.wait("the refusal", lambda: "does not know this token" in self.text_of("#token-reason"))
+        self.find("#token").send_keys(TOKEN, Keys.ENTER)
+        self.wait("the collection", lambda: not dialog.is_displayed() and "9,038" in self.text_of("#collections"))
+        self.check_answer(self.ask_recorded())
+        self.assertEqual(self.driver.execute_script("return localStorage.length + document.cookie.length"), 0)
+        self.driver.refresh()
+        self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
+        self.assertFalse(self.find("#token-dialog").is_displayed())
+        self.find("#token-button").click()
+        self.find("#token-forget").click()
+        self.wait("the dialog", self.find("#token-dialog").is_displayed)
+        self.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+        self.wait("the state", lambda: self.text_of("#state") == "token wanted")
+        time.sleep(3)  # a turn of the page's own calls, which must not ask again
+        self.assertFalse(self.find("#token-dialog").is_displayed())
+
+    def test_questions_are_loaded_from_a_file(self):
+        self.open(self.serve(self.demo))
+        self.wait("the note", lambda: "Load a file" in self.text_of("#ask-note"))
+        self.assertFalse(self.find("#ask-button").is_enabled())
+        self.find(".ask summary").click()
+        wrong = self.folder / "wrong.jsonl"
+        wrong.write_text('{"text": "Why?"}\n')
+        self.find("#questions-file").send_keys(str(wrong))
+        self.wait("the refusal", lambda: "Line 1 is not" in self.text_of("#questions-note"))
+        self.find("#questions-file").send_keys(str(self.questions_file))
+        self.wait("the questions", lambda: "15 questions" in self.text_of("#questions-note"))
+        self.check_answer(self.ask_recorded())
+
+    def test_errors_are_said_and_nothing_of_a_document_is_markup(self):
+        markup = '<img src="/nothing" onerror="document.title = \'broken\'"><b>bold</b>'
+        large = 9007199254740993
+        lines = [json.dumps({"id": large, "title": markup, "text": markup, "tokens": [markup, "b"]}),
+                 json.dumps({"id": -5, "note": "neither a title nor a text", "rank": 3}),
+                 json.dumps({"id": 7})]
+        server = self.serve([*build_collection(self.folder, "odd", lines), "--http.console_questions", self.questions_file])
+        self.open(server)
+        results = self.ask_recorded()
+        self.assertEqual(len(results), 3)
+        shown = self.text_of("#results")
+        for text in (str(large), markup, "note: neither a title nor a text", "rank: 3"):
+            self.assertIn(text, shown)
+        self.assertEqual(self.find_all("#results img, #results b"), [])
+        for result in results:
+            self.assertEqual(len(self.why(result).find_elements(By.CSS_SELECTOR, "thead th")), 4)
+        self.assertNotEqual(self.driver.title, "broken")
+        self.find(".ask summary").click()
+        self.find("#candidates").send_keys(f"7\n{large}\n8")
+        self.find("#ask-button").click()
+        self.wait("the unknown id", lambda: "1 unknown id" in self.text_of("#answer-status"))
+        self.assertEqual(len(self.find_all(".result")), 2)
+        self.accepted_log = ["400 (Bad Request)", "ERR_CONNECTION_REFUSED"]
+        self.find("#candidates").clear()
+        self.find("#candidates").send_keys("not-a-number\n7")
+        self.find("#ask-button").click()
+        self.wait("the error", lambda: "documents" in self.text_of("#answer-status"))
+        self.assertIn("error", self.find("#answer-status").get_attribute("class"))
+        self.assertEqual(self.find_all(".result"), [])
+        server.process.terminate()
+        self.wait("the state", lambda: self.text_of("#state") == "no answer")
+
+    def test_everyone_can_use_it(self):
+        server = self.serve(self.with_questions)
+        load = Load(server, self.questions, "demo")
+        self.addCleanup(load.stop)
+        self.open(server)
+        results = self.ask_recorded()
+        self.why(results[0])
+        self.wait("a line", lambda: "L" in (self.find(".chart .line").get_attribute("d") or ""), 30)
+        for theme in ("light", "dark"):
+            self.emulate(theme)
+            for width in (1280, 400):
+                self.screenshot(f"console-{theme}-{width}", width)
+        for element in self.find_all("details"):
+            self.driver.execute_script("arguments[0].open = true", element)
+        self.assertEqual(accessibility.names(self.driver), [])
+        for theme in ("light", "dark"):
+            self.emulate(theme)
+            for width in (1280, 400):
+                with self.subTest(theme=theme, width=width):
+                    self.resize(width)
+                    self.assertEqual(accessibility.contrast(self.driver), [])
+                    self.assertEqual(accessibility.overflow(self.driver), [])
+        self.resize(1280)
+        self.assertEqual(accessibility.keyboard(self.driver), [])
+        # A person's choice stands over the system's.
+        ground = lambda: self.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+        dark = ground()
+        Select(self.find("#theme")).select_by_visible_text("Light")
+        self.assertNotEqual(ground(), dark)
+        self.driver.refresh()
+        self.assertNotEqual(ground(), dark)
+        self.driver.execute_script("localStorage.clear()")
+
+
+def main():
+    global arguments
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--encoder-python")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "console")
+    arguments, names = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *names], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+// Tests the bodies of /v1/explain.
+#include "server/http/explain_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace maxsim::http {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const service::RequestLimits kLimits;
+
+json Body() { return {{"model", "docs"}, {"query", {{0.5, -1.25}, {1e-3, 2}}}, {"id", "a"}}; }
+
+std::string ErrorOf(const std::string& body) {
+  const auto parsed = ParseExplainRequest(body, kLimits);
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << body;
+  return std::string(parsed.status().message());
+}
+
+TEST(ExplainJsonTest, ABodyIsARequestOfOneQueryAndOneCandidate) {
+  json body = Body();
+  body["query_weights"] = {1, 0.5};
+  const auto request = ParseExplainRequest(body.dump(), kLimits);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->collection(), "docs");
+  ASSERT_EQ(request->candidates().string_ids().ids_size(), 1);
+  EXPECT_EQ(request->candidates().string_ids().ids(0), "a");
+  ASSERT_EQ(request->queries_size(), 1);
+  EXPECT_EQ(request->queries(0).tokens().num_tokens(), 2u);
+  EXPECT_EQ(request->queries(0).weights(1), 0.5F);
+  const auto* values = reinterpret_cast<const float*>(request->queries(0).tokens().data().data());
+  EXPECT_EQ(values[1], -1.25F);
+  EXPECT_EQ(values[2], 1e-3F) << "the value is read as /v1/rerank reads it";
+  body["id"] = 9007199254740993;
+  EXPECT_EQ(ParseExplainRequest(body.dump(), kLimits)->candidates().int_ids().ids(0), 9007199254740993);
+}
+
+TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
+  EXPECT_THAT(ErrorOf("{"), HasSubstr("the body is not JSON"));
+  EXPECT_THAT(ErrorOf("[]"), HasSubstr("the body is not a JSON object"));
+  json body = Body();
+  body.erase("id");
+  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: is missing"));
+  for (const json& id : {json(1.5), json::array({"a"}), json(), json(true)}) {
+    body["id"] = id;
+    EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: is neither a text nor")) << id;
+  }
+  body["id"] = uint64_t{1} << 63;
+  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: "));
+  for (const char* member : {"documents", "top_n", "return_documents"}) {
+    body = Body();
+    body[member] = 1;
+    EXPECT_THAT(ErrorOf(body.dump()), HasSubstr(std::string(member) + ": is not a member"));
+  }
+  body = Body();
+  body["query"] = {{"dtype", "f9"}, {"shape", {1, 2}}, {"data", ""}};
+  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("query.dtype"));
+  body.erase("query");
+  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("query: is missing"));
+  EXPECT_THAT(ErrorOf(std::string(kMaxExplainBodyBytes + 1, ' ')), HasSubstr("bytes, and at most 1048576"));
+  EXPECT_THAT(ErrorOf(std::string(100'000, '[')), HasSubstr("the body is not JSON"));
+}
+
+TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
+  v1::RerankRequest request;
+  request.set_collection("docs");
+  request.mutable_candidates()->mutable_string_ids()->add_ids("a\"b");
+  service::Explanation explanation;
+  explanation.generation = 3;
+  explanation.score = 1.25;
+  explanation.num_query_tokens = 2;
+  explanation.num_document_tokens = 3;
+  explanation.similarities = {0.5, -0.25, 0, 1e-9, 0.75, 0.125};
+  json answer = json::parse(FormatExplanation(request, explanation));
+  EXPECT_EQ(answer["id"], "a\"b");
+  EXPECT_EQ(answer["model"], "docs");
+  EXPECT_EQ(answer["generation"], 3);
+  EXPECT_EQ(answer["score"], 1.25);
+  EXPECT_EQ(answer["similarities"], json({{0.5, -0.25, 0}, {1e-9, 0.75, 0.125}}));
+  EXPECT_FALSE(answer.contains("query_tokens"));
+  EXPECT_FALSE(answer.contains("document_tokens"));
+  explanation.query_tokens = {"x", "y"};
+  explanation.document_tokens = {"a", "b", "c"};
+  request.mutable_candidates()->mutable_int_ids()->add_ids(9007199254740993);
+  answer = json::parse(FormatExplanation(request, explanation));
+  EXPECT_EQ(answer["query_tokens"], json({"x", "y"}));
+  EXPECT_EQ(answer["document_tokens"], json({"a", "b", "c"}));
+  EXPECT_EQ(answer["id"], 9007199254740993);
+}
+
+TEST(ExplainJsonTest, AnErrorOfTheServiceNamesTheId) {
+  const json error =
+      json::parse(FormatExplainError(absl::InvalidArgumentError("candidates.int_ids: the ids are texts")));
+  EXPECT_EQ(error["error"]["message"], "id: the ids are texts");
+}
+
+}  // namespace
+}  // namespace maxsim::http
