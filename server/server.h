@@ -116,6 +116,7 @@ class Server {
   service::Authenticator authenticator_;
   TlsCertificates certificates_;
   service::CollectionAdmin collections_;
+  service::TextEncoding texts_;
   service::RerankService rerank_;
   service::ExplainService explain_;
   std::unique_ptr<rpc::Worker> worker_;

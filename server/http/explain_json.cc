@@ -1,7 +1,9 @@
 #include "server/http/explain_json.h"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,7 +11,9 @@
 #include "absl/strings/str_replace.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
+#include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
+#include "server/http/rerank_path.h"
 
 namespace maxsim::http {
 namespace {
@@ -21,7 +25,9 @@ constexpr size_t kLongestQuote = 300;
 // A body is an object, a matrix, its rows and their numbers.
 constexpr int kMaxDepth = 4;
 
-absl::Status Wrong(const char* member, std::string_view what) {
+constexpr std::array<std::string_view, 5> kMembers = {"model", "query", "id", "query_weights", "request_id"};
+
+absl::Status Wrong(std::string_view member, std::string_view what) {
   return absl::InvalidArgumentError(Cat(member, ": ", what));
 }
 
@@ -51,7 +57,7 @@ absl::Status Renamed(const absl::Status& status) {
   return renamed;
 }
 
-// Appends a number with four decimals less than FP32 has: nine digits would make the answer twice as long.
+// Appends six digits, which are what a picture shows: all of FP64's would make the answer three times as long.
 void AppendSimilarity(double value, std::string& text) { absl::StrAppend(&text, static_cast<float>(value)); }
 
 }  // namespace
@@ -65,8 +71,10 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
   absl::StatusOr<json> parsed = ParseBody(body);
   if (!parsed.ok()) return parsed.status();
   if (!parsed->is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
-  for (const char* member : {"documents", "top_n", "return_documents"}) {
-    if (parsed->contains(member)) return Wrong(member, "is not a member; model, query and id are");
+  for (const auto& [name, value] : parsed->items()) {
+    if (std::find(kMembers.begin(), kMembers.end(), name) != kMembers.end()) continue;
+    return Wrong(Printable(name, kLongestQuote),
+                 "is not a member (model, query, id, query_weights and request_id are)");
   }
   const auto id = parsed->find("id");
   if (id == parsed->end()) return Wrong("id", "is missing");
@@ -75,16 +83,16 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
   json rerank = *std::move(parsed);
   rerank["documents"] = json::array({rerank["id"]});
   rerank.erase("id");
-  absl::StatusOr<v1::RerankRequest> request = ParseRerankRequest(rerank.dump(), limits, stop);
-  if (!request.ok()) return Renamed(request.status());
-  return request;
+  absl::StatusOr<RerankBody> read = ParseRerankBody(rerank.dump(), *FindRerankPath("/v1/rerank"), limits, stop);
+  if (!read.ok()) return Renamed(read.status());
+  return std::move(read->request);
 }
 
-std::string FormatExplanation(const v1::RerankRequest& request, const service::Explanation& explanation) {
-  const v1::Candidates& candidates = request.candidates();
-  json head = {{"model", request.collection()}, {"generation", explanation.generation}, {"score", explanation.score}};
-  if (candidates.string_ids().ids_size() == 1) head["id"] = candidates.string_ids().ids(0);
-  if (candidates.int_ids().ids_size() == 1) head["id"] = candidates.int_ids().ids(0);
+std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
+                              const service::Explanation& explanation) {
+  json head = {{"model", collection}, {"generation", explanation.generation}, {"score", explanation.score}};
+  if (document.string_ids().ids_size() == 1) head["id"] = document.string_ids().ids(0);
+  if (document.int_ids().ids_size() == 1) head["id"] = document.int_ids().ids(0);
   if (!explanation.query_tokens.empty()) head["query_tokens"] = explanation.query_tokens;
   if (!explanation.document_tokens.empty()) head["document_tokens"] = explanation.document_tokens;
   std::string text = head.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -104,7 +112,7 @@ std::string FormatExplanation(const v1::RerankRequest& request, const service::E
 }
 
 std::string FormatExplainError(const absl::Status& status) {
-  return absl::StrReplaceAll(FormatServiceError(status), {{"\"message\":\"documents: ", "\"message\":\"id: "}});
+  return absl::StrReplaceAll(FormatServiceError(status), {{":\"documents: ", ":\"id: "}});
 }
 
 }  // namespace maxsim::http

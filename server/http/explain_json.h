@@ -23,13 +23,14 @@ namespace maxsim::http {
 // A body has at most so many bytes: it holds one query. It is taken apart as a whole, for a hundred times its memory.
 inline constexpr size_t kMaxExplainBodyBytes = size_t{1} << 20;
 
-// Returns a request with one query and one candidate. INVALID_ARGUMENT as ParseRerankRequest has it, by whose rules all
+// Returns a request with one query and one candidate. INVALID_ARGUMENT as ParseRerankBody has it, by whose rules all
 // members but "id" are read.
 absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, const service::RequestLimits& limits,
                                                       const StopCheck& stop = nullptr);
 
-// `request` is what was explained.
-std::string FormatExplanation(const v1::RerankRequest& request, const service::Explanation& explanation);
+// `collection` and `document`, which has one id, are what was explained.
+std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
+                              const service::Explanation& explanation);
 
 // Formats an error of ExplainService: a field is named as in the body.
 std::string FormatExplainError(const absl::Status& status);

@@ -23,7 +23,9 @@
 #include "server/http/console.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
+#include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
+#include "server/http/rerank_path.h"
 #include "server/http/stats_json.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
@@ -33,14 +35,13 @@
 namespace maxsim::http {
 namespace {
 
-constexpr char kRerankPath[] = "/v1/rerank";
 // As the metrics name the calls.
 constexpr char kRerankMethod[] = "http";
 constexpr char kExplainMethod[] = "explain";
 
 constexpr char kExplainPath[] = "/v1/explain";
-constexpr char kCollectionsPath[] = "/v1/collections";
 constexpr char kStatsPath[] = "/v1/stats";
+constexpr char kCollectionsPath[] = "/v1/collections";
 constexpr char kLivePath[] = "/livez";
 constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsPath[] = "/metrics";
@@ -49,13 +50,15 @@ struct KnownPath {
   const char* path;
   const char* methods;
 };
-constexpr std::array<KnownPath, 7> kKnownPaths = {{{kRerankPath, "POST"},
-                                                   {kExplainPath, "POST"},
+constexpr std::array<KnownPath, 6> kKnownPaths = {{{kExplainPath, "POST"},
                                                    {kCollectionsPath, "GET, HEAD"},
                                                    {kStatsPath, "GET, HEAD"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
+
+// Whether a POST of the path is a call, which has a body, a token, a place among http.max_concurrent_requests.
+bool IsCall(std::string_view path) { return path == kExplainPath || FindRerankPath(path) != nullptr; }
 
 // Returns the limit, or an infinite one for zero, which switches a limit off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
@@ -86,6 +89,10 @@ Response ServiceError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
 }
 
+Response ExplainError(const absl::Status& status) {
+  return Error(ToHttpCode(status.code()), status, FormatExplainError(status));
+}
+
 // What an exception was: for want of memory a client may come again.
 absl::Status NoMemory() { return absl::ResourceExhaustedError("no memory for the request"); }
 
@@ -95,10 +102,10 @@ Result Guarded(Work work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", "no memory"}});
+    log::Write(spdlog::level::err, "http_exception", {{"error", "no memory"}});
     return NoMemory();
   } catch (const std::exception& exception) {
-    log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", exception.what()}});
+    log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
     return absl::InternalError("internal error");
   }
 }
@@ -144,9 +151,7 @@ class HttpServer::Impl final : private Application {
 
  private:
   std::optional<Response> Begin(const Request& request) override {
-    if (request.method == "POST" && (request.path == kRerankPath || request.path == kExplainPath)) {
-      return BeginCall(request);
-    }
+    if (request.method == "POST" && IsCall(request.path)) return BeginCall(request);
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
@@ -162,7 +167,7 @@ class HttpServer::Impl final : private Application {
             !status.ok()) {
           return Error(status);
         }
-        return Json(200, request.path == kStatsPath ? StatsText() : FormatCollections(deps_.collections->List()));
+        return Json(200, request.path == kStatsPath ? StatsText() : CollectionsText());
       }
       if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
     }
@@ -203,19 +208,21 @@ class HttpServer::Impl final : private Application {
   std::string StatsText() {
     return stats_text_.Get([this] { return FormatStats(deps_.activity->history(), MonotonicNow()); });
   }
+  std::string CollectionsText() const {
+    return FormatCollections(deps_.collections->List(), deps_.rerank->encoder().get());
+  }
 
   Response NotThere(const Request& request) const {
     const std::string asked = absl::StrCat(request.method, " ", request.path);
-    const auto wants = [&](const char* methods) {
-      Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
-      response.allow = methods;
-      return response;
-    };
+    const char* methods = FindRerankPath(request.path) == nullptr ? nullptr : "POST";
     for (const KnownPath& known : kKnownPaths) {
-      if (request.path == known.path) return wants(known.methods);
+      if (request.path == known.path) methods = known.methods;
     }
-    if (console_.has_value() && console_->Knows(request.path)) return wants("GET, HEAD");
-    return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
+    if (console_.has_value() && console_->Knows(request.path)) methods = "GET, HEAD";
+    if (methods == nullptr) return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
+    Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
+    response.allow = methods;
+    return response;
   }
 
   // What can be refused is, before the body is received.
@@ -264,17 +271,15 @@ class HttpServer::Impl final : private Application {
     if (http_status == 413) {
       status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
     }
-    return request.path == kRerankPath || request.path == kExplainPath
-               ? CountedError(request.path, http_status, status, MonotonicNow())
-               : Error(http_status, status);
+    if (!IsCall(request.path)) return Error(http_status, status);
+    return CountedError(request.path, http_status, status, MonotonicNow());
   }
 
   // For calls that never came to the service, which would have counted them.
   Response CountedError(std::string_view path, int http_status, const absl::Status& status, absl::Time arrival) {
-    deps_.metrics->CountRequest(path == kExplainPath ? kExplainMethod : kRerankMethod, status.code(),
-                                MonotonicNow() - arrival);
-    // Rejections are those of rerank requests.
-    if (path == kExplainPath) return Error(http_status, status);
+    const bool is_explain = path == kExplainPath;
+    deps_.metrics->CountRequest(is_explain ? kExplainMethod : kRerankMethod, status.code(), MonotonicNow() - arrival);
+    if (is_explain) return Error(http_status, status);  // rejections are those of rerank requests
     switch (status.code()) {
       case absl::StatusCode::kInvalidArgument:
         deps_.metrics->CountRejection(Rejection::kInvalid);
@@ -307,60 +312,68 @@ class HttpServer::Impl final : private Application {
     auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
         [&] { return ParseExplainRequest(request.body, deps_.explain->limits(), [&end] { return end.Check(); }); });
     if (!parsed.ok()) {
-      return (*reply)(CountedError(kExplainPath, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+      return (*reply)(CountedError(request.path, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     }
-    const v1::RerankRequest asked = *parsed;
+    request.body = std::string();
+    deps_.rerank->ChooseCollection(&*parsed);
+    std::string collection = parsed->collection();
+    v1::Candidates document = parsed->candidates();
     deps_.explain->Explain(*std::move(parsed),
                            {.method = kExplainMethod,
                             .arrival = request.arrival,
                             .deadline = request.arrival + request_timeout_,
                             .client = service::ClientOf(request.client_id, request.peer),
                             .cancelled = std::move(request.cancelled)},
-                           [asked, reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
+                           [collection = std::move(collection), document = std::move(document),
+                            reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
                              Guarded<absl::Status>([&] {
                                (*reply)(explanation.ok()
-                                            ? Json(200, FormatExplanation(asked, *explanation))
-                                            : Error(ToHttpCode(explanation.status().code()), explanation.status(),
-                                                    FormatExplainError(explanation.status())));
+                                            ? Json(200, FormatExplanation(collection, document, *explanation))
+                                            : ExplainError(explanation.status()));
                                return absl::OkStatus();
                              }).IgnoreError();
                            });
   }
 
   void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
-    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
-        [&] { return ParseRerankRequest(request.body, deps_.rerank->limits(), [&end] { return end.Check(); }); });
-    if (!parsed.ok())
-      return (*reply)(CountedError(kRerankPath, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+    const RerankPath& path = *FindRerankPath(request.path);
+    auto parsed = Guarded<absl::StatusOr<RerankBody>>(
+        [&] { return ParseRerankBody(request.body, path, deps_.rerank->limits(), [&end] { return end.Check(); }); });
+    if (!parsed.ok()) {
+      return (*reply)(CountedError(request.path, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+    }
     request.body = std::string();
-    deps_.rerank->Rerank(*parsed,
+    parsed->form.model = parsed->request.collection();
+    deps_.rerank->ChooseCollection(&parsed->request);
+    if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
+    deps_.rerank->Rerank(std::move(parsed->request),
                          {.method = kRerankMethod,
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = service::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
-                         [this, collection = parsed->collection(), reply = std::move(reply),
+                         [this, form = std::move(parsed->form), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {
                            Guarded<absl::Status>([&] {
-                             Answer(std::move(collection), std::move(response), std::move(reply), end);
+                             Answer(std::move(form), std::move(response), std::move(reply), end);
                              return absl::OkStatus();
                            }).IgnoreError();
                          });
   }
 
-  void Answer(std::string collection, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
+  void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end) {
     if (!response.ok()) return (*reply)(ServiceError(response.status()));
     // The answer is not written on the scheduler's thread, since long answers take long to write.
-    boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
-                              response = *std::move(response), end]() mutable {
-      auto body = Guarded<absl::StatusOr<std::string>>(
-          [&] { return FormatRerankResponse(collection, response, [&end] { return end.Check(); }); });
-      Guarded<absl::Status>([&] {
-        (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status()));
-        return absl::OkStatus();
-      }).IgnoreError();
-    });
+    boost::asio::post(
+        pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {
+          auto body = Guarded<absl::StatusOr<std::string>>(
+              [&] { return FormatRerankResponse(form, response, [&end] { return end.Check(); }); });
+          Guarded<absl::Status>([&] {
+            (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status()));
+            return absl::OkStatus();
+          }).IgnoreError();
+        });
   }
 
   const absl::Duration request_timeout_;

@@ -55,10 +55,10 @@ const Buckets& TokenPairBuckets() {
   return *buckets;
 }
 
-constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
-                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
-                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
-                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory};
+constexpr std::array kRejections = {
+    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
+    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading,
+    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder};
 
 static_assert(kRejections.size() == kNumRejections);
 
@@ -103,6 +103,8 @@ std::string_view Name(Rejection reason) {
       return "http_full";
     case Rejection::kMemory:
       return "memory";
+    case Rejection::kEncoder:
+      return "encoder";
   }
   return "other";
 }

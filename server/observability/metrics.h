@@ -29,9 +29,10 @@ enum class Rejection {
   kLoading,    // the server is loading, or the collection is, or could not be loaded
   kMemory,     // there was no memory for it
   kHttpFull,   // http.max_concurrent_requests were in progress
+  kEncoder,    // its texts could not be encoded
 };
 
-inline constexpr size_t kNumRejections = 12;
+inline constexpr size_t kNumRejections = 13;
 
 // Returns "queue_full" and so on, as the metrics' label has it.
 std::string_view Name(Rejection reason);

@@ -118,10 +118,30 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
 
 }  // namespace
 
-absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& request, const CallContext& context) {
+struct ExplainService::Call {
+  // A call is answered in any case: one that was lost for want of memory, here.
+  ~Call() {
+    if (done != nullptr) done(NoMemory());
+  }
+
+  CallContext context;
+  Done done;
+};
+
+absl::StatusOr<std::shared_ptr<const store::Collection>> ExplainService::CollectionOf(
+    const v1::RerankRequest& request) const {
   if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
   if (absl::Status status = CheckSingle(request); !status.ok()) return status;
-  auto collection = store_->Find(request.collection());
+  return store_->Find(request.collection());
+}
+
+absl::Status ExplainService::CheckTexts(const v1::RerankRequest& request) const {
+  const auto collection = CollectionOf(request);
+  return collection.ok() ? texts_->Check(request, collection->get(), limits_) : collection.status();
+}
+
+absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& request, const CallContext& context) {
+  auto collection = CollectionOf(request);
   if (!collection.ok()) return collection.status();
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
@@ -137,10 +157,34 @@ absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& req
   return ExplainDocument(query, **collection, query.candidates->ordinals.front());
 }
 
-void ExplainService::Explain(const v1::RerankRequest& request, const CallContext& context, Done done) {
-  absl::StatusOr<Explanation> explanation = Guarded([&] { return Compute(request, context); });
-  metrics_->CountRequest(context.method, explanation.status().code(), MonotonicNow() - context.arrival);
-  done(std::move(explanation));
+void ExplainService::Explain(v1::RerankRequest request, CallContext context, Done done) {
+  auto call = std::make_unique<Call>();
+  call->context = std::move(context);
+  call->done = std::move(done);
+  if (!HasTexts(request)) {
+    absl::StatusOr<Explanation> explanation = Guarded([&] { return Compute(request, call->context); });
+    return Finish(std::move(call), std::move(explanation));
+  }
+  if (absl::Status status = Guarded([&] { return CheckTexts(request); }); !status.ok()) {
+    return Finish(std::move(call), std::move(status));
+  }
+  const absl::Time deadline = call->context.deadline;
+  texts_->Encode(std::move(request), deadline,
+                 [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
+                   if (!encoded.ok()) return Finish(std::move(call), encoded.status());
+                   absl::StatusOr<Explanation> explanation = Guarded([&]() -> absl::StatusOr<Explanation> {
+                     // By its first answer the encoder has said who it is.
+                     if (absl::Status status = CheckTexts(encoded->request); !status.ok()) return status;
+                     return Compute(encoded->request, call->context);
+                   });
+                   if (explanation.ok()) explanation->query_tokens = std::move(encoded->query_pieces.front());
+                   Finish(std::move(call), std::move(explanation));
+                 });
+}
+
+void ExplainService::Finish(std::unique_ptr<Call> call, absl::StatusOr<Explanation> explanation) {
+  metrics_->CountRequest(call->context.method, explanation.status().code(), MonotonicNow() - call->context.arrival);
+  std::exchange(call->done, nullptr)(std::move(explanation));
 }
 
 }  // namespace maxsim::service

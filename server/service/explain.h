@@ -4,15 +4,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/limits.h"
 #include "server/service/rerank_service.h"
+#include "server/service/text_encoding.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::service {
@@ -28,7 +31,7 @@ struct Explanation {
   int64_t num_query_tokens = 0;
   int64_t num_document_tokens = 0;
   std::vector<double> similarities;          // [num_query_tokens, num_document_tokens], before the weights
-  std::vector<std::string> query_tokens;     // texts of the query's tokens, where it is known, else empty
+  std::vector<std::string> query_tokens;     // texts of a text's tokens, where the encoder names them, else empty
   std::vector<std::string> document_tokens;  // the payload's list `tokens` where it has one text a token, else empty
 };
 
@@ -38,22 +41,29 @@ class ExplainService {
   using Done = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
 
   // All must outlive the service and every call.
-  ExplainService(const store::CollectionStore* store, Metrics* metrics, const RequestLimits& limits)
-      : store_(store), metrics_(metrics), limits_(limits) {}
+  ExplainService(const store::CollectionStore* store, TextEncoding* texts, Metrics* metrics,
+                 const RequestLimits& limits)
+      : store_(store), texts_(texts), metrics_(metrics), limits_(limits) {}
 
   const RequestLimits& limits() const { return limits_; }
 
   // Explains the score of the request's only query with its only candidate, which is a listed id; top_k and what the
-  // answer is to hold do not count. Calls `done` exactly once, before it returns: it computes on the calling thread.
-  // Errors as in rerank.proto, NOT_FOUND for an unknown id too; INVALID_ARGUMENT beyond kMaxExplainedPairs;
-  // RESOURCE_EXHAUSTED with RetryInfo while others are computed; FAILED_PRECONDITION where the document's vectors are
-  // on a device alone and their file was replaced. Every call is counted and timed.
-  void Explain(const v1::RerankRequest& request, const CallContext& context, Done done);
+  // answer is to hold do not count. Calls `done` exactly once: before it returns, since it computes on the calling
+  // thread, or from a thread of TextEncoding for a text. Errors as in rerank.proto, NOT_FOUND for an unknown id too;
+  // INVALID_ARGUMENT beyond kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while others are computed;
+  // FAILED_PRECONDITION where the document's vectors are on a device alone and their file was replaced. Every call is
+  // counted and timed.
+  void Explain(v1::RerankRequest request, CallContext context, Done done);
 
  private:
+  struct Call;
+  absl::StatusOr<std::shared_ptr<const store::Collection>> CollectionOf(const v1::RerankRequest& request) const;
+  absl::Status CheckTexts(const v1::RerankRequest& request) const;
   absl::StatusOr<Explanation> Compute(const v1::RerankRequest& request, const CallContext& context);
+  void Finish(std::unique_ptr<Call> call, absl::StatusOr<Explanation> explanation);
 
   const store::CollectionStore* const store_;
+  TextEncoding* const texts_;
   Metrics* const metrics_;
   const RequestLimits limits_;
   std::atomic<int> num_running_{0};

@@ -38,6 +38,8 @@ TEST(ExplainJsonTest, ABodyIsARequestOfOneQueryAndOneCandidate) {
   const auto* values = reinterpret_cast<const float*>(request->queries(0).tokens().data().data());
   EXPECT_EQ(values[1], -1.25F);
   EXPECT_EQ(values[2], 1e-3F) << "the value is read as /v1/rerank reads it";
+  body["query"] = "in words";
+  EXPECT_EQ(ParseExplainRequest(body.dump(), kLimits)->queries(0).text(), "in words");
   body["id"] = 9007199254740993;
   EXPECT_EQ(ParseExplainRequest(body.dump(), kLimits)->candidates().int_ids().ids(0), 9007199254740993);
 }
@@ -54,7 +56,7 @@ TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
   }
   body["id"] = uint64_t{1} << 63;
   EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: "));
-  for (const char* member : {"documents", "top_n", "return_documents"}) {
+  for (const char* member : {"documents", "top_n", "texts", "user"}) {
     body = Body();
     body[member] = 1;
     EXPECT_THAT(ErrorOf(body.dump()), HasSubstr(std::string(member) + ": is not a member"));
@@ -69,16 +71,15 @@ TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
 }
 
 TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
-  v1::RerankRequest request;
-  request.set_collection("docs");
-  request.mutable_candidates()->mutable_string_ids()->add_ids("a\"b");
+  v1::Candidates document;
+  document.mutable_string_ids()->add_ids("a\"b");
   service::Explanation explanation;
   explanation.generation = 3;
   explanation.score = 1.25;
   explanation.num_query_tokens = 2;
   explanation.num_document_tokens = 3;
   explanation.similarities = {0.5, -0.25, 0, 1e-9, 0.75, 0.125};
-  json answer = json::parse(FormatExplanation(request, explanation));
+  json answer = json::parse(FormatExplanation("docs", document, explanation));
   EXPECT_EQ(answer["id"], "a\"b");
   EXPECT_EQ(answer["model"], "docs");
   EXPECT_EQ(answer["generation"], 3);
@@ -88,8 +89,8 @@ TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
   EXPECT_FALSE(answer.contains("document_tokens"));
   explanation.query_tokens = {"x", "y"};
   explanation.document_tokens = {"a", "b", "c"};
-  request.mutable_candidates()->mutable_int_ids()->add_ids(9007199254740993);
-  answer = json::parse(FormatExplanation(request, explanation));
+  document.mutable_int_ids()->add_ids(9007199254740993);
+  answer = json::parse(FormatExplanation("docs", document, explanation));
   EXPECT_EQ(answer["query_tokens"], json({"x", "y"}));
   EXPECT_EQ(answer["document_tokens"], json({"a", "b", "c"}));
   EXPECT_EQ(answer["id"], 9007199254740993);
