@@ -86,9 +86,9 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
                                             uint64_t ordinal) {
   const int64_t num_tokens = collection.num_document_tokens(ordinal);
   if (num_tokens * job_query.num_tokens > kMaxExplainedPairs) {
-    return InvalidField("queries", absl::StrCat("ask for ", num_tokens * job_query.num_tokens,
-                                                " token pairs (query tokens x document tokens), and at most ",
-                                                kMaxExplainedPairs, " are explained"));
+    return InvalidField("queries[0].tokens", absl::StrCat("asks for ", num_tokens * job_query.num_tokens,
+                                                          " token pairs (query tokens x document tokens), and at most ",
+                                                          kMaxExplainedPairs, " are explained"));
   }
   const store::Collection::Location location = collection.Locate(ordinal);
   const collection::Shard& shard = *collection.parts()[location.part].shard;

@@ -17,6 +17,15 @@ function exactIds(key, value, context) {
   return value;
 }
 
+// Returns an id of a collection whose ids are 64-bit integers as JSON.stringify writes it with all its digits.
+export function integerId(id) {
+  const number = Number(id);
+  if (Number.isSafeInteger(number) || JSON.rawJSON === undefined || !/^-?[1-9]\d*$/.test(id)) {
+    return Number.isNaN(number) ? id : number;
+  }
+  return JSON.rawJSON(id);
+}
+
 async function call(path, options) {
   const headers = { ...options.headers };
   if (token() !== "") headers.Authorization = `Bearer ${token()}`;

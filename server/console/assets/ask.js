@@ -1,5 +1,5 @@
 // The question: in words where the server has an encoder, else a recorded one.
-import { post } from "./api.js";
+import { integerId, post } from "./api.js";
 import { byId, h } from "./dom.js";
 import { count, duration, plural } from "./format.js";
 import { loadQuestions, questionsOf } from "./questions.js";
@@ -68,21 +68,22 @@ export function setCollections(list, serverEncoder) {
   refreshForm();
 }
 
-// The ids of the field, as numbers where the collection's are and they are exact.
+// The ids of the field, in the type of the collection's.
 function candidates(collection) {
   const lines = byId("candidates").value.split("\n").map((line) => line.trim());
   const ids = lines.filter((line) => line !== "");
   if (ids.length === 0) return "*";
-  return collection.id_type === "int64" ? ids.map((id) => (Number.isSafeInteger(Number(id)) ? Number(id) : id)) : ids;
+  return collection.id_type === "int64" ? ids.map(integerId) : ids;
 }
 
-// Returns {model, query, tokens, text}, or null where there is nothing to ask.
+// Returns {model, id_type, query, tokens, text}, or null where there is nothing to ask.
 function question(collection) {
   const recorded = questionsOf(collection.dim)[Number(byId("recorded").value)];
   const text = byId("text").value.trim();
-  if (takesTexts(collection) && text !== "") return { model: collection.name, query: text, text };
+  const where = { model: collection.name, id_type: collection.id_type };
+  if (takesTexts(collection) && text !== "") return { ...where, query: text, text };
   if (recorded === undefined || byId("recorded").value === "") return null;
-  return { model: collection.name, query: recorded.query, tokens: recorded.tokens, text: recorded.text };
+  return { ...where, query: recorded.query, tokens: recorded.tokens, text: recorded.text };
 }
 
 function showAnswer(answer, what, seen_us) {

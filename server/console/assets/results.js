@@ -1,5 +1,5 @@
 // Ranked documents, each with its score and, when it is asked for, the heat map of why.
-import { post } from "./api.js";
+import { integerId, post } from "./api.js";
 import { h } from "./dom.js";
 import { score as scoreText } from "./format.js";
 import { heatMap } from "./heatmap.js";
@@ -83,7 +83,7 @@ class Result {
       this.explanation = await post("/v1/explain", {
         model: this.question.model,
         query: this.question.query,
-        id: this.entry.id,
+        id: this.question.id_type === "int64" ? integerId(String(this.entry.id)) : this.entry.id,
       });
       this.explanation.query_tokens ??= this.question.tokens;
       this.panel.replaceChildren(...heatMap(this.explanation));
@@ -93,7 +93,7 @@ class Result {
   }
 }
 
-// `question` is {model, query, tokens}: what was asked, and the names of its tokens where they are known.
+// `question` is {model, id_type, query, tokens}: what was asked, and the names of its tokens where they are known.
 export function resultItems(results, question) {
   const best = results.length > 0 ? results[0].relevance_score : 0;
   return results.map((entry, idx) => new Result(entry, idx + 1, best, question).build());
