@@ -44,7 +44,7 @@ struct Shard::State {
   ShardContents contents;
   DocumentsView documents = {};
   std::optional<InputFile> file = {};  // while it is mapped
-  // Of a file that was closed by ReleaseTokens: which it was, and where in it the tokens begin.
+  // A file that ReleaseTokens closed: which one it is, and where in it the tokens begin.
   std::optional<FileIdentity> released = {};
   int64_t tokens_begin = 0;
   int64_t host_bytes = 0;

@@ -267,7 +267,7 @@ class ConsoleTest(unittest.TestCase):
         self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
         for text in ("demo", "ready", "150", "128 × f16", "1 shard in host"):
             self.assertIn(text, self.text_of("#collections"))
-        self.wait("the memory", lambda: "of its budget 64.0 MiB" in self.text_of("#devices"))
+        self.wait("the memory", lambda: "of its budget of 64.0 MiB in collections" in self.text_of("#devices"))
         self.wait("the state", lambda: self.text_of("#state") == "ready")
 
     def test_a_server_that_wants_a_token_is_given_one(self):

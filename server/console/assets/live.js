@@ -85,7 +85,7 @@ function memoryCard(device) {
   const other = device.budget_bytes === undefined ? Math.max(0, used - device.collection_bytes) : 0;
   const width = (value) => `${whole > 0 ? Math.min(100, (100 * value) / whole) : 0}%`;
   const title = device.backend === "cpu" ? "Host" : `GPU ${device.number}`;
-  const against = device.budget_bytes === undefined ? "of memory" : "of its budget";
+  const limit = device.budget_bytes === undefined ? bytes(whole) : `its budget of ${bytes(whole)}`;
   return h(
     "div",
     { class: "card" },
@@ -104,8 +104,8 @@ function memoryCard(device) {
     h(
       "p",
       { class: "note" },
-      `Collections ${bytes(device.collection_bytes)} ${against} ${bytes(whole)}` +
-        (device.free_bytes === undefined ? "" : ` · free ${bytes(device.free_bytes)}`),
+      `${bytes(device.collection_bytes)} of ${limit} in collections` +
+        (device.free_bytes === undefined ? "" : ` · ${bytes(device.free_bytes)} free`),
     ),
   );
 }
