@@ -55,7 +55,7 @@ def read_data(folder: pathlib.Path) -> Data:
         grades.setdefault(question, {})[document] = int(grade)
     return Data(
         ids=[document["id"] for document in documents],
-        texts=[f"{document.get('title', '')} {document['text']}" for document in documents],
+        texts=[". ".join(filter(None, (document.get("title"), document["text"]))) for document in documents],
         tokens=tokens,
         pooled=np.stack([pool(matrix) for matrix in tokens]),
         questions=[Question(line["id"], line["text"], matrix, pool(matrix)) for line, matrix in questions],

@@ -3,63 +3,44 @@
 python first_stage_test.py FOLDER_OF_THE_PROGRAMS
 """
 
-import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import numpy as np
 
+from programs import ROOT, Maxsimd, run
+
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "first_stage"
 sys.path.insert(0, str(EXAMPLES))
 
 import first_stage  # noqa: E402
 
-READY_LIMIT_S = 60
-PROGRAM_LIMIT_S = 120
 TIE = 0.0001  # of nDCG, which is printed with four digits
 
 
 class FirstStageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="first-stage-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        run(sys.executable, ROOT / "client" / "python" / "generate.py", cls.folder / "stubs")
-        run(ROOT / "demo" / "build.sh", "--bin", PROGRAMS, "--output", cls.folder / "demo")
-        ports = cls.folder / "ports.json"
-        command = [PROGRAMS / "maxsimd", "--collection", f"demo={cls.folder / 'demo'}", "--backend", "cpu"]
-        command += ["--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0"]
-        command += ["--server.shutdown_delay", "0s", "--server.port_file", ports]
-        log = open(cls.folder / "maxsimd.log", "w+b")
-        cls.addClassCleanup(log.close)
-        cls.server = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
-        cls.addClassCleanup(cls.server.wait)
-        cls.addClassCleanup(cls.server.terminate)
-        limit = time.monotonic() + READY_LIMIT_S
-        while not ports.exists():
-            if cls.server.poll() is not None or time.monotonic() > limit:
-                raise AssertionError("maxsimd is not ready: " + (cls.folder / "maxsimd.log").read_text())
-            time.sleep(0.05)
-        cls.port = json.loads(ports.read_text())["grpc_port"]
+        stubs = tempfile.TemporaryDirectory(prefix="first-stage-")
+        cls.addClassCleanup(stubs.cleanup)
+        run(sys.executable, ROOT / "client" / "python" / "generate.py", stubs.name)
+        cls.path = os.pathsep.join([stubs.name, str(ROOT / "client" / "python")])
+        cls.server = Maxsimd(PROGRAMS)
+        cls.addClassCleanup(cls.server.stop)
 
     def table(self, program, *options):
         """Runs a program; returns nDCG@10 and the median milliseconds by the name of their line."""
-        paths = [str(self.folder / "stubs"), str(ROOT / "client" / "python")]
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
-        command = [sys.executable, EXAMPLES / program, "--server", f"127.0.0.1:{self.port}", "--data", ROOT / "demo"]
-        done = run(*command, *options, env=environment)
-        print(f"{program}\n{done.stdout}", flush=True)
-        lines = re.findall(r"^(\S.*?) +(\d\.\d{4}) +(\d+\.\d\d)$", done.stdout, re.MULTILINE)
-        self.assertIsNone(self.server.poll(), "maxsimd has ended")
+        environment = dict(os.environ, PYTHONPATH=self.path, PYTHONDONTWRITEBYTECODE="1")
+        command = [sys.executable, EXAMPLES / program, "--server", f"127.0.0.1:{self.server.ports['grpc_port']}"]
+        printed = run(*command, "--data", ROOT / "demo", *options, env=environment)
+        print(f"{program}\n{printed}", flush=True)
+        self.assertIsNone(self.server.process.poll(), "maxsimd has ended")
+        lines = re.findall(r"^(\S.*?) +(\d\.\d{4}) +(\d+\.\d\d)$", printed, re.MULTILINE)
         return {name: (float(quality), float(milliseconds)) for name, quality, milliseconds in lines}
 
     def check(self, program, first, own=None, options=()):
@@ -86,7 +67,8 @@ class FirstStageTest(unittest.TestCase):
         self.check("ask_lancedb.py", "lancedb, full text", "then LanceDB's MaxSim")
 
     def test_all_documents_as_candidates_give_the_demos_ndcg(self):
-        table = self.check("ask_qdrant_edge.py", "qdrant edge, pooled vectors", "then Qdrant's MaxSim", ["--candidates", 150])
+        options = ["--candidates", 150]
+        table = self.check("ask_qdrant_edge.py", "qdrant edge, pooled vectors", "then Qdrant's MaxSim", options)
         self.assertAlmostEqual(table["then maxsimd"][0], 0.93, delta=TIE)  # demo/README.md
 
 
@@ -106,13 +88,6 @@ class NdcgTest(unittest.TestCase):
     def test_pooled_vectors_have_length_one_and_the_direction_of_the_mean(self):
         pooled = first_stage.pool(np.array([[3, 0], [0, 4]], np.float16))
         np.testing.assert_allclose(pooled, [0.6, 0.8], atol=1e-6)
-
-
-def run(*command, **options):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=PROGRAM_LIMIT_S, **options)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} failed:\n{done.stdout}{done.stderr}")
-    return done
 
 
 if __name__ == "__main__":

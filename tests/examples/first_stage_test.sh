@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs first_stage_test.py in a virtual environment of its own, where its packages may be downloaded: with
-# MAXSIM_INSTALL_EXAMPLES=1 or MAXSIM_REQUIRE_PYTHON_PACKAGES=1. Exits with 77, which CTest takes as "skipped", elsewhere.
+# Runs first_stage_test.py in a virtual environment of its own, with MAXSIM_INSTALL_EXAMPLES=1 or
+# MAXSIM_REQUIRE_PYTHON_PACKAGES=1. Without both it downloads nothing and exits with 77, which CTest takes as "skipped".
 #
 #   first_stage_test.sh VENV FOLDER_OF_THE_PROGRAMS
 set -eu
