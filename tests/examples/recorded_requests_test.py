@@ -74,6 +74,8 @@ CASES = {
     "elasticsearch_texts.json": ("/text/v1/rerank", "documents", elasticsearch),
     "milvus_cohere_ids.json": ("/v2/rerank", "documents", milvus),
     "milvus_cohere_texts.json": ("/text/v2/rerank", "documents", milvus),
+    "milvus_vllm_ids.json": ("/rerank", "documents", milvus),
+    "milvus_tei_ids.json": ("/rerank", "texts", milvus_tei),
     "milvus_vllm_texts.json": ("/text/rerank", "documents", milvus),
     "milvus_tei_texts.json": ("/text/rerank", "texts", milvus_tei),
     "vespa_ids.json": ("/v1/rerank", "documents", elasticsearch),
