@@ -21,11 +21,13 @@
 #include "client/status.h"
 #include "server/http/call_end.h"
 #include "server/http/console.h"
+#include "server/http/embedded_files.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
+#include "server/http/sparing_text.h"
 #include "server/http/stats_json.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
@@ -42,6 +44,7 @@ constexpr char kExplainMethod[] = "explain";
 constexpr char kExplainPath[] = "/v1/explain";
 constexpr char kStatsPath[] = "/v1/stats";
 constexpr char kCollectionsPath[] = "/v1/collections";
+constexpr char kOpenApiPath[] = "/openapi.json";
 constexpr char kLivePath[] = "/livez";
 constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsPath[] = "/metrics";
@@ -50,9 +53,10 @@ struct KnownPath {
   const char* path;
   const char* methods;
 };
-constexpr std::array<KnownPath, 6> kKnownPaths = {{{kExplainPath, "POST"},
+constexpr std::array<KnownPath, 7> kKnownPaths = {{{kExplainPath, "POST"},
                                                    {kCollectionsPath, "GET, HEAD"},
                                                    {kStatsPath, "GET, HEAD"},
+                                                   {kOpenApiPath, "GET, HEAD"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
@@ -162,6 +166,9 @@ class HttpServer::Impl final : private Application {
       if (request.path == kMetricsPath) {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = MetricsText()};
       }
+      if (request.path == kOpenApiPath) {
+        return Response{.content_type = "application/json", .body = std::string(EmbeddedFiles().front().bytes)};
+      }
       if (request.path == kCollectionsPath || request.path == kStatsPath) {
         if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
             !status.ok()) {
@@ -183,24 +190,6 @@ class HttpServer::Impl final : private Application {
     }
     return console_->Answer(request);
   }
-
-  // A text that is made on the transport's thread, which has everything else to do as well.
-  struct SparingText {
-    std::string text;
-    CallEnd::Clock::time_point end{};  // until when it is not too old
-
-    // Returns the text, made by `make`. At most a tenth of the thread's time goes into that, however often it is asked.
-    template <typename Make>
-    const std::string& Get(Make make) {
-      const CallEnd::Clock::time_point begin = CallEnd::Clock::now();
-      if (begin >= end) {
-        text = make();
-        const CallEnd::Clock::time_point made = CallEnd::Clock::now();
-        end = made + 9 * (made - begin);
-      }
-      return text;
-    }
-  };
 
   std::string MetricsText() {
     return metrics_text_.Get([this] { return deps_.metrics->Expose(); });

@@ -1,4 +1,5 @@
-// Has the HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections, and the console at /.
+// Has the HTTP port: rerank calls in the shapes of several services, /v1/explain, /v1/collections, /v1/stats, /metrics,
+// /livez, /readyz, /openapi.json, and the console at /.
 #pragma once
 
 #include <cstdint>
