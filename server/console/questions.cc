@@ -59,7 +59,9 @@ absl::StatusOr<std::string> QuestionsJson(std::string_view lines) {
     if (const std::string wrong = WrongQuestion(question); !wrong.empty()) {
       return absl::InvalidArgumentError(Cat("line ", number, ": ", wrong));
     }
-    json kept = {{"text", question["text"]}, {"query", question["query"]}};
+    const json& query = question["query"];
+    json kept = {{"text", question["text"]},
+                 {"query", {{"dtype", query["dtype"]}, {"shape", query["shape"]}, {"data", query["data"]}}}};
     if (question.contains("tokens")) kept["tokens"] = question["tokens"];
     questions.push_back(std::move(kept));
   }

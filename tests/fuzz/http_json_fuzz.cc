@@ -11,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "nlohmann/json.hpp"
+#include "server/console/questions.h"
+#include "server/http/explain_json.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_members.h"
 #include "tests/fuzz/target.h"
@@ -172,9 +174,33 @@ void CheckAnswers(const std::string& text) {
   Require(json::accept(http::FormatCollections({info}, nullptr)), "a list of collections is JSON");
 }
 
+// The other bodies that come to the port, or from a file for it.
+void CheckOthers(const std::string& body) {
+  const absl::StatusOr<v1::RerankRequest> explain = http::ParseExplainRequest(body, {});
+  if (explain.ok()) {
+    const v1::Candidates& candidates = explain->candidates();
+    Require(explain->queries_size() == 1, "one query is explained");
+    Require(candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1, "one document is explained");
+    service::Explanation explanation;
+    explanation.num_query_tokens = explanation.num_document_tokens = 1;
+    explanation.similarities = {0.5};
+    explanation.document_tokens = {body};
+    Require(json::accept(http::FormatExplanation(body, candidates, explanation)), "an explanation is JSON");
+  } else {
+    RequireRefusal(explain.status());
+    Require(json::accept(http::FormatExplainError(explain.status())), "its error is JSON");
+  }
+  if (const absl::StatusOr<std::string> questions = console::QuestionsJson(body); questions.ok()) {
+    Require(json::accept(*questions), "recorded questions are JSON");
+  } else {
+    RequireRefusal(questions.status());
+  }
+}
+
 void FuzzHttpJson(std::string_view input) {
   const std::string body(input);
   CheckAnswers(body);
+  CheckOthers(body);
   const http::RerankPath& path = http::kRerankPaths[body.size() % http::kRerankPaths.size()];
   const absl::StatusOr<http::RerankBody> parsed = http::ParseRerankBody(body, path, {});
   if (!parsed.ok()) return RequireRefusal(parsed.status());

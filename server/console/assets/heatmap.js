@@ -69,7 +69,7 @@ class HeatMap {
     this.scale = scaleOf(this.rows);
     this.best = this.rows.map(bestOf);
     this.score = explanation.score;
-    this.readout = h("p", { class: "readout mono", "aria-live": "off" });
+    this.readout = h("p", { class: "readout", "aria-live": "off" });
     this.cells = [];
     this.words = [];
     this.focused = [0, Math.min(this.best[0], this.columns - 1)];
@@ -166,9 +166,11 @@ class HeatMap {
     this.cells.forEach((cells, i) => cells[0].parentElement.classList.toggle("on", cell !== null && cell[0] === i));
     this.columnHeads?.forEach((head, j) => head.classList.toggle("on", cell !== null && cell[1] === j));
     this.shade(cell === null ? null : cell[0]);
+    this.readout.classList.toggle("muted", cell === null);
+    this.readout.classList.toggle("mono", cell !== null);
     if (cell === null) {
       this.readout.textContent = this.named
-        ? "The lines below the text show what each token adds to the score. Point at a cell, or use the arrow keys."
+        ? "Point at a cell, or use the arrow keys. The lines below the text show what each token adds to the score."
         : "Point at a cell, or use the arrow keys.";
       return;
     }
