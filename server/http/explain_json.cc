@@ -37,7 +37,7 @@ absl::StatusOr<json> ParseBody(const std::string& body) {
   const auto is_shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMaxDepth; };
   try {
     return json::parse(body, is_shallow);
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
     return absl::InvalidArgumentError(Cat("the body is not JSON: ", Printable(what, kLongestQuote)));

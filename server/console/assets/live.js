@@ -40,7 +40,7 @@ function figures(stats) {
     list.push(["Encoder calls / s", rate, [""], [stats.encoder_calls]]);
   }
   if (stats.encoder_cache_hit_ratio.some((ratio) => ratio !== null)) {
-    list.push(["Encoder cache hits", percent, [""], [stats.encoder_cache_hit_ratio]]);
+    list.push(["Encoder cache", percent, [""], [stats.encoder_cache_hit_ratio]]);
   }
   return list;
 }

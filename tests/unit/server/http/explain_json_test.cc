@@ -47,6 +47,7 @@ TEST(ExplainJsonTest, ABodyIsARequestOfOneQueryAndOneCandidate) {
 TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
   EXPECT_THAT(ErrorOf("{"), HasSubstr("the body is not JSON"));
   EXPECT_THAT(ErrorOf("[]"), HasSubstr("the body is not a JSON object"));
+  EXPECT_THAT(ErrorOf(R"({"query": [[1e400]]})"), HasSubstr("the body is not JSON: number overflow"));
   json body = Body();
   body.erase("id");
   EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: is missing"));
