@@ -133,6 +133,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   config.store.max_dim = config.engine.executor.max_dim;
   config.store.free_host_bytes = cpu::AvailableMemoryBytes;
   config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
+  config.limits.max_dim = config.engine.executor.max_dim;
   FitDescriptors(config);
   std::unique_ptr<store::DeviceSet> devices = MakeDeviceSet(config, backends);
   auto engine = engine::Engine::Create(devices.get(), config.engine);
@@ -141,6 +142,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
       new Server(std::move(config), std::move(backends), std::move(devices), *std::move(engine)));
   if (absl::Status status = server->authenticator_.Load(); !status.ok()) return status;
   if (absl::Status status = server->certificates_.Load().status(); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(server->config_, &server->metrics_);
+  if (!encoder.ok()) return encoder.status();
+  server->texts_.SetEncoder(*std::move(encoder));
   for (const NumberedBackend& one : server->backends_) LogBackend(one, *server->engine_);
   return server;
 }
@@ -156,7 +160,7 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       authenticator_(config_.auth.tokens_file, config_.auth.admin_tokens_file),
       certificates_(config_),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
-      rerank_(store_.get(), scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
+      rerank_(store_.get(), &texts_, scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
       worker_(std::make_unique<rpc::Worker>()),
       reranker_(
           RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),
@@ -217,6 +221,7 @@ absl::Status Server::OpenPorts() {
              {{"grpc_port", grpc_->port()},
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
               {"http_port", http_port_ == 0 ? std::string("off") : absl::StrCat(http_port_)},
+              {"encoder", config_.encoder.http.url.empty() ? "off" : config_.encoder.http.url},
               {"tls", certificates_.enabled() ? "on" : "off"},
               {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
               {"admin_authentication", authenticator_.enabled(service::Scope::kAdmin) ? "on" : "off"}});
@@ -450,6 +455,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   reflection_.Drain();
   store_->StopLoads();
   worker_->Stop();
+  texts_.Stop(deadline);
   const int64_t failed = scheduler_->Shutdown(deadline);
   // 3. and 4. Refusals go on until no new call has come for a moment; then the ports close.
   TakePortProbe().reset();  // outside of the lock, which it takes

@@ -113,6 +113,7 @@ class Server {
   service::Authenticator authenticator_;
   TlsCertificates certificates_;
   service::CollectionAdmin collections_;
+  service::TextEncoding texts_;
   service::RerankService rerank_;
   std::unique_ptr<rpc::Worker> worker_;
   service::CallTracker calls_;

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "collection/element_type.h"
 #include "collection/safetensors.h"
 #include "kernels/scalar_type.h"
+#include "nlohmann/json.hpp"
 #include "server/encoder/answer.h"
 
 namespace maxsim::encoder {
@@ -15,6 +17,9 @@ using collection::SafetensorsTensor;
 
 // Names of an encoder longer than this are cut.
 constexpr size_t kMaxNameBytes = 1024;
+
+// Longer lists of pieces are passed over: parsed, they would take many times their bytes.
+constexpr size_t kMaxPiecesBytes = size_t{4} << 20;
 
 // Where the rows of each text are.
 absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor, std::string_view body,
@@ -40,6 +45,22 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
   if (rows_left != 0)
     return absl::InternalError(Cat("\"lengths\" leave ", rows_left, " rows of \"tokens\" to no text"));
   return lengths;
+}
+
+// Gives texts their pieces where `metadata` names one for each token of every text. Nothing depends on them, so that
+// others are passed over.
+void AddPieces(std::string_view metadata, std::vector<EncodedText>* texts) {
+  if (metadata.size() > kMaxPiecesBytes) return;
+  nlohmann::json lists = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);
+  if (!lists.is_array() || lists.size() != texts->size()) return;
+  for (size_t idx = 0; idx < texts->size(); ++idx) {
+    nlohmann::json& list = lists[idx];
+    EncodedText& text = (*texts)[idx];
+    if (!list.is_array() || list.size() != static_cast<size_t>(text.num_tokens)) continue;
+    const bool all_texts = std::all_of(list.begin(), list.end(), [](const auto& piece) { return piece.is_string(); });
+    if (!all_texts) continue;
+    for (nlohmann::json& piece : list) text.pieces.push_back(std::move(piece.get_ref<std::string&>()));
+  }
 }
 
 }  // namespace
@@ -75,6 +96,7 @@ absl::StatusOr<Answer> ParseTensors(std::string_view body, size_t num_texts) {
     }
     next += text.values.size() * SizeOf(*type);
   }
+  if (const auto pieces = header->FindMetadata("pieces"); pieces.has_value()) AddPieces(*pieces, &answer.texts);
   answer.model = std::string(header->FindMetadata("model").value_or("").substr(0, kMaxNameBytes));
   answer.fingerprint = std::string(header->FindMetadata("fingerprint").value_or("").substr(0, kMaxNameBytes));
   return answer;

@@ -6,9 +6,9 @@
 //           {"data": [{"index": I, "embedding": [[...], ...]}, ...]}, as PyLate's server answers
 //   tei     POST /embed_all      {"inputs": [...], "truncate": true}
 //           [[[...], ...], ...]
-//   maxsim  POST /encode         {"kind": "query"|"document", "texts": [...], "max_tokens": N}
-//           safetensors: "tokens" F16, BF16 or F32 [total, dim], "lengths" I32 or I64 [texts], metadata "model" and
-//           "fingerprint"; GET /info gives its identity (collection/encoder_identity.h)
+//   maxsim  POST /encode         {"kind": "query"|"document", "texts": [...], "max_tokens": N, "pieces": true}
+//           safetensors: "tokens" F16, BF16 or F32 [total, dim], "lengths" I32 or I64 [texts], metadata "model",
+//           "fingerprint" and, for queries, "pieces", a JSON list of each text's tokens as texts; GET /info gives its identity (collection/encoder_identity.h)
 #pragma once
 
 #include <optional>

@@ -22,6 +22,7 @@ struct EncodedText {
   int32_t num_tokens = 0;
   int32_t dim = 0;
   std::vector<float> values = {};
+  std::vector<std::string> pieces = {};  // each token's text, [num_tokens], or empty where the encoder names none
 
   friend bool operator==(const EncodedText&, const EncodedText&) = default;
 };

@@ -46,6 +46,7 @@ void EncoderCache::Add(const EncoderIdentity& identity, int32_t max_tokens, std:
   Entry entry;
   entry.key = KeyOf(identity, max_tokens, text);
   entry.num_bytes = entry.key.size() + encoded.values.size() * sizeof(float) + kEntryBytes;
+  for (const std::string& piece : encoded.pieces) entry.num_bytes += sizeof(piece) + piece.size();
   if (entry.num_bytes > max_bytes_) return;
   entry.encoded = std::make_shared<const EncodedText>(std::move(encoded));
   uint64_t bytes = 0;

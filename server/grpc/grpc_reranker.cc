@@ -24,8 +24,8 @@ class RerankCall : public UnaryCall {
              grpc::ByteBuffer* response)
       : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
 
-  void Start(service::RerankService& service, const v1::RerankRequest& request, absl::Time arrival, uint64_t client) {
-    service.Rerank(request,
+  void Start(service::RerankService& service, v1::RerankRequest request, absl::Time arrival, uint64_t client) {
+    service.Rerank(std::move(request),
                    {.method = kRerank,
                     .arrival = arrival,
                     .deadline = DeadlineOf(*context_),
@@ -80,7 +80,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
   // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new RerankCall(deps_.calls, &answers_, context, response);
-  call->Start(*deps_.rerank, parsed, arrival, ClientOf(*context, deps_.client_key));
+  call->Start(*deps_.rerank, std::move(parsed), arrival, ClientOf(*context, deps_.client_key));
   return call;
 }
 
@@ -102,7 +102,8 @@ grpc::ServerUnaryReactor* GrpcReranker::GetInfo(grpc::CallbackServerContext* con
   const absl::Time arrival = MonotonicNow();
   absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
   if (status.ok())
-    *response = service::BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work);
+    *response = service::BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work,
+                                   deps_.rerank->encoder());
   deps_.metrics->CountRequest("GetInfo", status.code(), MonotonicNow() - arrival);
   return AnswerNow(deps_.calls, status);
 }

@@ -164,10 +164,11 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       service_->CountUnread(kMethod, arrival, parsed);
       return Answer(ToStreamResponse("", parsed));
     }
+    const std::string id = request.request_id();
     service_->Rerank(
-        request,
+        std::move(request),
         {.method = kMethod, .arrival = arrival, .deadline = deadline_, .client = client_, .cancelled = cancelled_},
-        [this, keep = self_, id = request.request_id()](absl::StatusOr<v1::RerankResponse> response) {
+        [this, keep = self_, id](absl::StatusOr<v1::RerankResponse> response) {
           // On a thread of the scheduler, which no exception may leave.
           try {
             Answer(ToStreamResponse(id, std::move(response)));

@@ -21,7 +21,9 @@
 #include "client/status.h"
 #include "server/http/call_end.h"
 #include "server/http/http_status.h"
+#include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
+#include "server/http/rerank_path.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
 #include "server/service/client_of.h"
@@ -30,7 +32,6 @@
 namespace maxsim::http {
 namespace {
 
-constexpr char kRerankPath[] = "/v1/rerank";
 constexpr char kCollectionsPath[] = "/v1/collections";
 constexpr char kLivePath[] = "/livez";
 constexpr char kReadyPath[] = "/readyz";
@@ -40,8 +41,7 @@ struct KnownPath {
   const char* path;
   const char* methods;
 };
-constexpr std::array<KnownPath, 5> kKnownPaths = {{{kRerankPath, "POST"},
-                                                   {kCollectionsPath, "GET, HEAD"},
+constexpr std::array<KnownPath, 4> kKnownPaths = {{{kCollectionsPath, "GET, HEAD"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
@@ -84,10 +84,10 @@ Result Guarded(Work work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", "no memory"}});
+    log::Write(spdlog::level::err, "http_exception", {{"error", "no memory"}});
     return NoMemory();
   } catch (const std::exception& exception) {
-    log::Write(spdlog::level::err, "http_exception", {{"path", kRerankPath}, {"error", exception.what()}});
+    log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
     return absl::InternalError("internal error");
   }
 }
@@ -126,7 +126,7 @@ class HttpServer::Impl final : private Application {
 
  private:
   std::optional<Response> Begin(const Request& request) override {
-    if (request.method == "POST" && request.path == kRerankPath) return BeginRerank(request);
+    if (request.method == "POST" && FindRerankPath(request.path) != nullptr) return BeginRerank(request);
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
@@ -142,7 +142,7 @@ class HttpServer::Impl final : private Application {
             !status.ok()) {
           return Error(status);
         }
-        return Json(200, FormatCollections(deps_.collections->List()));
+        return Json(200, FormatCollections(deps_.collections->List(), deps_.rerank->encoder().get()));
       }
     }
     return NotThere(request);
@@ -162,13 +162,14 @@ class HttpServer::Impl final : private Application {
 
   static Response NotThere(const Request& request) {
     const std::string asked = absl::StrCat(request.method, " ", request.path);
+    const char* methods = FindRerankPath(request.path) == nullptr ? nullptr : "POST";
     for (const KnownPath& known : kKnownPaths) {
-      if (request.path != known.path) continue;
-      Response response = Error(405, absl::UnimplementedError(absl::StrCat(known.methods, " is wanted, not ", asked)));
-      response.allow = known.methods;
-      return response;
+      if (request.path == known.path) methods = known.methods;
     }
-    return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
+    if (methods == nullptr) return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
+    Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
+    response.allow = methods;
+    return response;
   }
 
   // What can be refused is, before the body is received.
@@ -215,7 +216,8 @@ class HttpServer::Impl final : private Application {
     if (http_status == 413) {
       status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
     }
-    return request.path == kRerankPath ? CountedError(http_status, status, MonotonicNow()) : Error(http_status, status);
+    if (FindRerankPath(request.path) == nullptr) return Error(http_status, status);
+    return CountedError(http_status, status, MonotonicNow());
   }
 
   // For calls that never came to the service, which would have counted them.
@@ -250,38 +252,42 @@ class HttpServer::Impl final : private Application {
   }
 
   void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
-    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
-        [&] { return ParseRerankRequest(request.body, deps_.rerank->limits(), [&end] { return end.Check(); }); });
+    const RerankPath& path = *FindRerankPath(request.path);
+    auto parsed = Guarded<absl::StatusOr<RerankBody>>(
+        [&] { return ParseRerankBody(request.body, path, deps_.rerank->limits(), [&end] { return end.Check(); }); });
     if (!parsed.ok()) return (*reply)(CountedError(HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     request.body = std::string();
-    deps_.rerank->Rerank(*parsed,
+    parsed->form.model = parsed->request.collection();
+    deps_.rerank->ChooseCollection(&parsed->request);
+    if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
+    deps_.rerank->Rerank(std::move(parsed->request),
                          {.method = "http",
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = service::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
-                         [this, collection = parsed->collection(), reply = std::move(reply),
+                         [this, form = std::move(parsed->form), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {
                            Guarded<absl::Status>([&] {
-                             Answer(std::move(collection), std::move(response), std::move(reply), end);
+                             Answer(std::move(form), std::move(response), std::move(reply), end);
                              return absl::OkStatus();
                            }).IgnoreError();
                          });
   }
 
-  void Answer(std::string collection, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
+  void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end) {
     if (!response.ok()) return (*reply)(ServiceError(response.status()));
     // The answer is not written on the scheduler's thread, since long answers take long to write.
-    boost::asio::post(pool_, [collection = std::move(collection), reply = std::move(reply),
-                              response = *std::move(response), end]() mutable {
-      auto body = Guarded<absl::StatusOr<std::string>>(
-          [&] { return FormatRerankResponse(collection, response, [&end] { return end.Check(); }); });
-      Guarded<absl::Status>([&] {
-        (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status()));
-        return absl::OkStatus();
-      }).IgnoreError();
-    });
+    boost::asio::post(
+        pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {
+          auto body = Guarded<absl::StatusOr<std::string>>(
+              [&] { return FormatRerankResponse(form, response, [&end] { return end.Check(); }); });
+          Guarded<absl::Status>([&] {
+            (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status()));
+            return absl::OkStatus();
+          }).IgnoreError();
+        });
   }
 
   const absl::Duration request_timeout_;

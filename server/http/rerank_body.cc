@@ -1,324 +1,259 @@
-// Reads the body of /v1/rerank event by event into the message: nothing of it is kept twice, and what is wrong ends the
-// reading where it stands.
-#include <array>
+#include "server/http/rerank_body.h"
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "base/json_events.h"
+#include "absl/functional/function_ref.h"
 #include "base/text.h"
 #include "kernels/limits.h"
-#include "kernels/scalar_type.h"
-#include "nlohmann/json.hpp"
-#include "server/http/base64.h"
-#include "server/http/rerank_json.h"
+#include "server/http/body_events.h"
 #include "server/http/rerank_members.h"
 
 namespace maxsim::http {
 namespace {
 
-// These are the levels of a request: the object, its members, the rows of a matrix, their numbers; and one to spare.
-constexpr int kMaxDepth = 4;
+// A body of vectors has 5 levels. Documents may have members of their own, which are passed over.
+constexpr int kMaxDepth = 64;
 
-// A message quotes this many bytes of what a client sent.
-constexpr size_t kLongestQuote = 64;
+constexpr uint32_t BitOf(Member member) { return uint32_t{1} << static_cast<int>(member); }
 
-// A value as it would be written in JSON, cut short.
-template <typename Value>
-std::string Shown(const Value& value) {
-  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-std::string Shown(const std::string& text) {
-  // The escapes of what is cut off would not be seen anyway.
-  return Shown<std::string>(text.substr(0, 2 * kLongestQuote));
-}
-
-class BodyEvents : public JsonEvents {
+// Depths: 1 within the body, 2 within a list or the query's object, 3 within a document.
+class RerankEvents final : public BodyEvents {
  public:
-  BodyEvents(const service::RequestLimits& limits, const StopCheck& stop, v1::RerankRequest* request)
-      : JsonEvents(kMaxDepth), limits_(limits), stop_(stop), request_(*request), query_(*request->add_queries()) {}
-
-  absl::Status Read(std::string_view body) {
-    body_ = body;
-    absl::Status status = Parse(body, stop_);
-    if (!stopped_.ok()) return stopped_;
-    return malformed() ? Prefix("the body is not JSON: ", status) : status;
-  }
+  RerankEvents(const RerankPath& path, const service::RequestLimits& limits, const StopCheck& stop, RerankBody* body)
+      : BodyEvents(kMaxDepth, stop),
+        path_(path),
+        limits_(limits),
+        body_(*body),
+        request_(body->request),
+        query_(*request_.add_queries()) {}
 
  private:
-  // Records what is wrong with a member of the body, which ends the reading.
-  bool Wrong(std::string_view member, std::string_view what) { return Fail(Cat(member, ": ", what)); }
-  bool FailTooDeep(int max_depth) override {
-    return Fail(Cat("the body is nested deeper than ", max_depth, " levels"));
-  }
+  enum class Kind : uint8_t { kNone, kStringIds, kIntIds, kTexts, kTokens };
 
-  bool OnKey(std::string& key) override {
-    if (skipped_depth_ > 0) return true;
-    if (depth() == 1) return Select(kMembers, key, "", &seen_, &member_) || UnknownMember(key);
-    if (!in_encoded_ || in_shape_) return true;
-    return Select(kQueryMembers, key, "query.", &seen_in_query_, &query_member_) ||
-           Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member (dtype, shape and data are)");
-  }
+  struct Document {
+    size_t begin = 0;  // of its object, in the body
+    bool has_id = false;
+    bool is_int = false;
+    int64_t int_id = 0;
+    std::string string_id;
+    bool has_text = false;
+    std::string text;
+    bool has_tokens = false;
+  };
 
-  // False when there is no such member, or it appears twice; of two errors the first counts.
-  template <typename Id, size_t kSize>
-  bool Select(const std::array<MemberName<Id>, kSize>& names, std::string_view key, std::string_view where,
-              uint32_t* seen, Id* selected) {
-    for (const MemberName<Id>& name : names) {
-      if (name.name != key) continue;
-      const uint32_t bit = uint32_t{1} << static_cast<int>(name.id);
-      if ((*seen & bit) != 0) return Wrong(Cat(where, key), "appears twice");
-      *seen |= bit;
-      *selected = name.id;
-      return true;
-    }
-    return false;
-  }
+  bool Key(std::string& key) override;
+  bool SelectMember(const std::string& key);
+  bool Null() override;
+  bool Bool(bool value) override;
+  bool Text(std::string& value) override;
+  bool Integer(int64_t value) override;
+  bool Number(double value, const Json& exact) override;
+  bool StartList() override;
+  bool EndList() override;
+  bool StartObject() override;
+  bool EndObject() override;
+  bool Refuse(std::string_view shown) override;
+  std::string MatrixPath() const override;
 
-  template <typename Id, size_t kSize>
-  bool CheckComplete(const std::array<MemberName<Id>, kSize>& names, std::string_view where, uint32_t seen) {
-    for (const MemberName<Id>& name : names) {
-      if (name.required && (seen & uint32_t{1} << static_cast<int>(name.id)) == 0) {
-        return Wrong(Cat(where, name.name), "is missing");
-      }
-    }
-    return true;
-  }
+  bool in_document() const { return depth() == 3 && member_ == Member::kDocuments; }
+  // A container that is the value of a document's member.
+  bool in_document_value() const { return depth() == 4 && member_ == Member::kDocuments; }
+  bool is_own_part() const { return part_ == "id" || part_ == "text" || part_ == "tokens"; }
+  bool in_query_object() const { return depth() == 2 && member_ == Member::kQuery; }
+  std::string DocumentPath() const { return Cat(documents_name_, "[", num_documents_, "]"); }
+  v1::InlineDocuments& carried() { return *request_.mutable_candidates()->mutable_inline_documents(); }
 
-  bool UnknownMember(std::string_view name) {
-    const std::string_view known = NameOfField(name);
-    return Wrong(Printable(name, kLongestQuote),
-                 Cat("is not a member (model, query, query_weights, documents, top_n, return_documents and request_id "
-                     "are)",
-                     known.empty() ? "" : "; HTTP's name for it is ", known));
-  }
-
-  // These events are of scalars.
-  bool Value(std::string_view kind) override { return IsIgnored() || Refuse(kind); }  // null alone comes here
-  bool OnBool(bool value) override {
-    if (IsIgnored()) return true;
-    if (depth() != 1 || member_ != Member::kReturnDocuments) return Refuse(value ? "true" : "false");
-    request_.set_return_payloads(value);
-    return true;
-  }
-  bool OnString(std::string& value) override;
-  bool OnInteger(int64_t value) override;
-  bool OnLargeInteger(uint64_t value) override { return OnNumber(static_cast<double>(value), value); }
-  bool OnFloat(double value) override { return OnNumber(value, value); }
-
-  // These events are of containers.
-  bool OnStartObject() override {
-    if (IsIgnored() || depth() == 1) return true;
-    if (depth() != 2 || member_ != Member::kQuery) return Skip();
-    in_encoded_ = true;
-    query_member_ = QueryMember::kNone;
-    return true;
-  }
-  bool OnEndObject() override {
-    if (skipped_depth_ > 0) return EndSkipped();
-    if (in_shape_) return true;
-    if (depth() == 0) return CheckComplete(kMembers, "", seen_);
-    in_encoded_ = false;
-    return CheckComplete(kQueryMembers, "query.", seen_in_query_);
-  }
-  bool OnStartArray() override;
-  bool OnEndArray() override;
-
-  // True for values inside of one that is wrong already, or that make the shape so.
-  bool IsIgnored() {
-    shape_is_wrong_ = shape_is_wrong_ || in_shape_;
-    return skipped_depth_ > 0 || in_shape_;
-  }
-  // A container that is not wanted is read to its end, so that the message can show it.
-  bool Skip() {
-    skipped_depth_ = depth();
-    container_begin_ = position() - 1;
-    return true;
-  }
-  bool EndSkipped() {
-    if (depth() >= skipped_depth_) return true;
-    skipped_depth_ = 0;
-    return Refuse(ShownContainer());
-  }
-  // The container that ends here, as it was sent.
-  std::string_view ShownContainer() const { return body_.substr(container_begin_, position() - container_begin_); }
-
-  // Numbers that no integer holds, or where none is wanted; `exact` is the same for a message.
-  template <typename Exact>
-  bool OnNumber(double value, Exact exact);
-  bool AddToRow(double value);
-  template <typename Exact>
-  bool AddWeight(double value, Exact exact);
-  bool TooMany(std::string_view member, int64_t limit, std::string_view what) {
-    return Wrong(member, Cat("has more than ", limit, " ", what));
-  }
-  bool EndRow();
-  bool EndMatrix();
-  bool EndShape();
-  bool ReadData(const std::string& text);
-  bool ReadDtype(const std::string& name);
-
-  // The error for a value that cannot stand where the parser is; `shown` is what was sent.
-  bool Refuse(std::string_view shown);
+  bool MemberText(std::string& value);
+  bool DocumentMember(const std::string& key);
+  bool AddWeight(double value, const Json& exact);
+  bool TakeKind(Kind kind, absl::FunctionRef<std::string()> shown);
+  bool AddStringId(const std::string& id);
+  bool AddIntId(int64_t id);
+  bool AddText(const std::string& text);
+  bool BeginTokens();
+  bool EndDocument();
+  bool EndBody();
+  void KeepCarried();
+  bool RefuseQuery() { return Wrong("query", "must be a text, a list of rows of numbers, or {dtype, shape, data}"); }
   bool RefuseElement(std::string_view shown);
-  bool RefuseRow() {
-    return Wrong(Cat("query[", num_rows_, "]"), Cat("must be a row of ", dim_, " numbers as the first is"));
+  bool RefuseDocuments() {
+    return Wrong(documents_name_, "must be a list of documents that is not empty, or \"*\" for the whole collection");
   }
-  bool TooManyDocuments() {
-    return TooMany("documents", limits_.max_candidates_per_query, "ids (limits.max_candidates_per_query)");
-  }
-  bool NoList() { return Wrong("query", "must be a list of rows of numbers, or {dtype, shape, data}"); }
+  bool UnknownMember(std::string_view name);
 
+  // A document that the body carries.
+  struct Carried {
+    std::string_view object = {};  // in the body; "" for a text that is no object
+    std::string id = {};           // JSON
+    bool has_text = false;
+  };
+
+  const RerankPath& path_;
   const service::RequestLimits& limits_;
-  const StopCheck& stop_;
-  std::string_view body_;
+  RerankBody& body_;
   v1::RerankRequest& request_;
   v1::Query& query_;
-  absl::Status stopped_;
 
   Member member_ = Member::kNone;  // whose value the parser reads
-  QueryMember query_member_ = QueryMember::kNone;
-  uint32_t seen_ = 0;  // bits of members
-  uint32_t seen_in_query_ = 0;
-  int skipped_depth_ = 0;  // of the container that is being skipped; 0: none
-  size_t container_begin_ = 0;
-  bool in_encoded_ = false;
-  bool in_shape_ = false;
-
-  int64_t num_rows_ = 0;  // of a nested matrix; whole ones
-  int64_t dim_ = 0;       // of its first row
-  int64_t row_size_ = 0;  // of the row that is being read
-  int64_t num_shape_ = 0;
-  bool shape_is_wrong_ = false;
+  uint32_t seen_ = 0;              // bits of members
+  std::string documents_name_ = "documents";
+  std::string top_n_name_ = "top_n";
+  Kind kind_ = Kind::kNone;    // of the documents so far
+  int64_t num_documents_ = 0;  // whole ones
+  Document document_;
+  std::string part_;  // the member of a document whose value the parser reads
+  std::vector<Carried> carried_;
 };
 
-bool BodyEvents::Refuse(std::string_view shown) {
-  const auto is = [&](std::string_view member, std::string_view wanted) {
-    return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));
-  };
-  if (depth() == 0) return Fail("the body is not a JSON object");
-  if (depth() > 1) return RefuseElement(shown);
-  switch (member_) {
-    case Member::kQuery:
-      if (shown.starts_with('"')) {
-        return Wrong("query",
-                     "is a text; this server takes token vectors: a list of rows of numbers, or {dtype, shape, data}");
-      }
-      return NoList();
-    case Member::kDocuments:
-      return Wrong("documents", "must be a list of ids that is not empty, or \"*\" for the whole collection");
-    case Member::kWeights:
-      return Wrong("query_weights", "must be a list of numbers");
-    case Member::kTopN:
-      return is("top_n", Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
-    case Member::kReturnDocuments:
-      return is("return_documents", ", not true or false");
-    case Member::kModel:
-      return is("model", ", not a text");
-    case Member::kRequestId:
-    case Member::kNone:
-      break;
+bool RerankEvents::Key(std::string& key) {
+  if (depth() == 1) return SelectMember(key);
+  if (in_document()) return DocumentMember(key);
+  if (key != "text" && !query_.has_text()) {
+    return ReadEncoded(query_.mutable_tokens(), limits_.max_query_tokens, "limits.max_query_tokens", key);
   }
-  return is("request_id", ", not a text");
+  if (key == "text" && !query_.has_text()) return true;
+  return Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member beside the text before it");
 }
 
-// Refuses an element of a list or of the query's object.
-bool BodyEvents::RefuseElement(std::string_view shown) {
-  const auto is = [&](std::string_view member, std::string_view wanted) {
-    return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));
-  };
-  if (member_ == Member::kDocuments) {
-    const int num_ids = request_.candidates().string_ids().ids_size() + request_.candidates().int_ids().ids_size();
-    return is(Cat("documents[", num_ids, "]"), "; ids must be all texts or all 64-bit integers");
-  }
-  if (member_ == Member::kWeights) return is(Cat("query_weights[", query_.weights_size(), "]"), ", not a number");
-  if (in_encoded_) {
-    if (query_member_ == QueryMember::kDtype) return is("query.dtype", "; f32, f16 and bf16 are accepted");
-    if (query_member_ == QueryMember::kData) return Wrong("query.data", "is not base64");
-    return is("query.shape", Cat("; it must be [tokens, dim]: 1 to ", limits_.max_query_tokens,
-                                 " (limits.max_query_tokens), and the collection's dimension"));
-  }
-  if (depth() == 3) return is(Cat("query[", num_rows_, "][", row_size_, "]"), ", not a number");
-  return num_rows_ == 0 ? NoList() : RefuseRow();
+// False when there is no such member, or it appears twice.
+bool RerankEvents::SelectMember(const std::string& key) {
+  const auto* const known = std::find_if(kMembers.begin(), kMembers.end(),
+                                         [&](const MemberName& candidate) { return candidate.name == key; });
+  if (known == kMembers.end()) return UnknownMember(key);
+  member_ = known->member;
+  if (member_ == Member::kIgnored) return true;
+  if ((seen_ & BitOf(member_)) != 0) return Wrong(key, "appears twice");
+  seen_ |= BitOf(member_);
+  if (member_ == Member::kDocuments) documents_name_ = key;
+  if (member_ == Member::kTopN) top_n_name_ = key;
+  return true;
 }
 
-bool BodyEvents::OnString(std::string& value) {
-  if (IsIgnored()) return true;
+bool RerankEvents::UnknownMember(std::string_view name) {
+  const std::string_view known = NameOfField(name);
+  return Wrong(Printable(name, kLongestQuote),
+               Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
+                   "return_alignments, payload_fields, normalize and request_id are)",
+                   known.empty() ? "" : "; HTTP's name for it is ", known));
+}
+
+bool RerankEvents::Null() {
+  if (in_document() || (depth() == 1 && member_ == Member::kIgnored)) return true;
+  if (depth() != 1 || member_ == Member::kNone) return Refuse("null");
+  seen_ &= ~BitOf(member_);
+  return true;
+}
+
+bool RerankEvents::Bool(bool value) {
+  if (in_document() && !is_own_part()) return true;
   if (depth() == 1) {
-    if (member_ == Member::kModel) {
-      request_.set_collection(std::move(value));
-      return true;
-    }
-    if (member_ == Member::kRequestId) {
-      request_.set_request_id(std::move(value));
-      return true;
-    }
-    if (member_ == Member::kDocuments && value == "*") {
-      request_.mutable_candidates()->mutable_whole_collection();
-      return true;
+    switch (member_) {
+      case Member::kIgnored:
+        return true;
+      case Member::kReturnDocuments:
+        request_.set_return_payloads(value);
+        return true;
+      case Member::kReturnAlignments:
+        request_.set_return_alignments(value);
+        return true;
+      case Member::kNormalize:
+        request_.set_normalize(value);
+        return true;
+      default:
+        break;
     }
   }
-  if (depth() == 2 && member_ == Member::kDocuments && !request_.candidates().has_int_ids()) {
-    auto& ids = *request_.mutable_candidates()->mutable_string_ids()->mutable_ids();
-    if (ids.size() >= limits_.max_candidates_per_query) return TooManyDocuments();
-    *ids.Add() = value;  // the parser's text has more room than it needs, and is used again
+  return Refuse(value ? "true" : "false");
+}
+
+bool RerankEvents::Text(std::string& value) {
+  if (depth() == 1) return MemberText(value);
+  if (in_document()) {
+    if (part_ == "id") {
+      document_.has_id = true;
+      document_.string_id = std::move(value);
+    } else if (part_ == "text") {
+      document_.has_text = true;
+      document_.text = std::move(value);
+    } else if (part_ == "tokens") {
+      return Refuse(Shown(value));
+    }
     return true;
   }
-  if (depth() == 2 && in_encoded_ && query_member_ == QueryMember::kDtype) return ReadDtype(value);
-  if (depth() == 2 && in_encoded_ && query_member_ == QueryMember::kData) return ReadData(value);
+  if (in_query_object()) {
+    query_.set_text(std::move(value));
+    return true;
+  }
+  if (depth() == 2 && member_ == Member::kPayloadFields) {
+    if (request_.payload_fields_size() >= service::kMaxPayloadFields) {
+      return Wrong("payload_fields", Cat("has more than ", service::kMaxPayloadFields, " names"));
+    }
+    request_.add_payload_fields(value);
+    return true;
+  }
+  if (depth() == 2 && member_ == Member::kDocuments) {
+    return path_.strings_are_texts ? AddText(value) : AddStringId(value);
+  }
   return Refuse(Shown(value));
 }
 
-bool BodyEvents::OnInteger(int64_t value) {
-  const bool is_uint32 = value >= 0 && value <= int64_t{UINT32_MAX};
-  if (in_shape_ && depth() == 3 && is_uint32 && num_shape_ < 2) {
-    v1::TokenMatrix& tokens = *query_.mutable_tokens();
-    num_shape_ == 0 ? tokens.set_num_tokens(static_cast<uint32_t>(value))
-                    : tokens.set_dim(static_cast<uint32_t>(value));
-    ++num_shape_;
-    return true;
+// The value of a member of the body.
+bool RerankEvents::MemberText(std::string& value) {
+  switch (member_) {
+    case Member::kIgnored:
+      return true;
+    case Member::kModel:
+      request_.set_collection(std::move(value));
+      return true;
+    case Member::kRequestId:
+      request_.set_request_id(std::move(value));
+      return true;
+    case Member::kQuery:
+      query_.set_text(std::move(value));
+      return true;
+    case Member::kDocuments:
+      if (value != "*") return RefuseDocuments();
+      request_.mutable_candidates()->mutable_whole_collection();
+      return true;
+    default:
+      return Refuse(Shown(value));
   }
-  if (IsIgnored()) return true;
+}
+
+bool RerankEvents::Integer(int64_t value) {
+  const bool is_uint32 = value >= 0 && value <= int64_t{UINT32_MAX};
   if (depth() == 1 && member_ == Member::kTopN && is_uint32) {
     request_.set_top_k(static_cast<uint32_t>(value));
     return true;
   }
-  if (depth() == 2 && member_ == Member::kDocuments && !request_.candidates().has_string_ids()) {
-    auto& ids = *request_.mutable_candidates()->mutable_int_ids()->mutable_ids();
-    if (ids.size() >= limits_.max_candidates_per_query) return TooManyDocuments();
-    ids.Add(value);
+  if (in_document() && part_ == "id") {
+    document_.has_id = document_.is_int = true;
+    document_.int_id = value;
     return true;
   }
-  return OnNumber(static_cast<double>(value), value);
+  if (depth() == 2 && member_ == Member::kDocuments) return AddIntId(value);
+  return Number(static_cast<double>(value), value);
 }
 
-template <typename Exact>
-bool BodyEvents::OnNumber(double value, Exact exact) {
-  if (IsIgnored()) return true;
-  if (depth() == 3 && member_ == Member::kQuery) return AddToRow(value);
+// Numbers that no integer holds, or where none is wanted.
+bool RerankEvents::Number(double value, const Json& exact) {
+  if (depth() == 1 && member_ == Member::kIgnored) return true;
   if (depth() == 2 && member_ == Member::kWeights) return AddWeight(value, exact);
+  if (in_document() && !is_own_part()) return true;
   return Refuse(Shown(exact));
 }
 
-bool BodyEvents::AddToRow(double value) {
-  if (num_rows_ > 0 && row_size_ == dim_) return RefuseRow();
-  if (row_size_ == kMaxDim) return TooMany("query[0]", kMaxDim, "numbers, the largest dimension");
-  // Beyond FP32's range this becomes an infinity, which validation refuses with its place.
-  const float narrow = std::abs(value) > static_cast<double>(std::numeric_limits<float>::max())
-                           ? std::copysign(std::numeric_limits<float>::infinity(), value > 0 ? 1.0F : -1.0F)
-                           : static_cast<float>(value);
-  query_.mutable_tokens()->mutable_data()->append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
-  ++row_size_;
-  return true;
-}
-
-template <typename Exact>
-bool BodyEvents::AddWeight(double value, Exact exact) {
+bool RerankEvents::AddWeight(double value, const Json& exact) {
   if (query_.weights_size() >= limits_.max_query_tokens) {
-    return TooMany("query_weights", limits_.max_query_tokens, "numbers (limits.max_query_tokens)");
+    return Wrong("query_weights",
+                 Cat("has more than ", limits_.max_query_tokens, " numbers (limits.max_query_tokens)"));
   }
   if (!(std::abs(value) <= kMaxAbsWeight)) {
     return Wrong(Cat("query_weights[", query_.weights_size(), "]"),
@@ -328,79 +263,210 @@ bool BodyEvents::AddWeight(double value, Exact exact) {
   return true;
 }
 
-bool BodyEvents::OnStartArray() {
-  if (IsIgnored()) return true;
-  if (depth() == 2 && (member_ == Member::kDocuments || member_ == Member::kWeights)) return true;
+bool RerankEvents::StartList() {
+  if (depth() == 2) {
+    switch (member_) {
+      case Member::kQuery:
+        return ReadRows(query_.mutable_tokens(), limits_.max_query_tokens, "limits.max_query_tokens");
+      case Member::kDocuments:
+      case Member::kWeights:
+      case Member::kPayloadFields:
+        return true;
+      case Member::kIgnored:
+        return Ignore();
+      default:
+        break;
+    }
+  }
+  if (!in_document_value()) return Skip();
+  if (part_ != "tokens") return is_own_part() ? Skip() : Ignore();
+  return BeginTokens() &&
+         ReadRows(carried().add_documents(), limits_.max_document_tokens, "limits.max_document_tokens");
+}
+
+bool RerankEvents::StartObject() {
+  if (depth() == 1) return true;
   if (depth() == 2 && member_ == Member::kQuery) return true;
-  if (depth() == 3 && in_encoded_ && query_member_ == QueryMember::kShape) {
-    in_shape_ = true;
-    container_begin_ = position() - 1;
+  if (depth() == 2 && member_ == Member::kIgnored) return Ignore();
+  if (depth() == 3 && member_ == Member::kDocuments) {
+    document_ = Document();
+    document_.begin = position() - 1;
     return true;
   }
-  if (depth() != 3 || in_encoded_ || member_ != Member::kQuery) return Skip();
-  if (num_rows_ >= limits_.max_query_tokens) {
-    return TooMany("query", limits_.max_query_tokens, "rows (limits.max_query_tokens)");
+  if (!in_document_value()) return Skip();
+  if (part_ != "tokens") return is_own_part() ? Skip() : Ignore();
+  return BeginTokens() &&
+         ReadEncoded(carried().add_documents(), limits_.max_document_tokens, "limits.max_document_tokens");
+}
+
+bool RerankEvents::EndList() {
+  return depth() != 1 || member_ != Member::kDocuments || num_documents_ > 0 || RefuseDocuments();
+}
+
+bool RerankEvents::EndObject() {
+  if (depth() == 0) return EndBody();
+  if (depth() == 1) return query_.has_text() || RefuseQuery();
+  return EndDocument();
+}
+
+// A member of an object among the documents.
+bool RerankEvents::DocumentMember(const std::string& key) {
+  part_ = key;
+  if (!is_own_part()) return true;
+  const bool is_known = (key == "id" && document_.has_id) || (key == "text" && document_.has_text) ||
+                        (key == "tokens" && document_.has_tokens);
+  return !is_known || Wrong(Cat(DocumentPath(), ".", key), "appears twice");
+}
+
+// Says whether one more document of the kind may come. `shown` is the document, for a message.
+bool RerankEvents::TakeKind(Kind kind, absl::FunctionRef<std::string()> shown) {
+  if (kind_ == Kind::kNone) kind_ = kind;
+  if (kind_ != kind) return RefuseElement(shown());
+  const bool is_stored = kind == Kind::kStringIds || kind == Kind::kIntIds;
+  const int64_t limit = is_stored ? limits_.max_candidates_per_query : limits_.max_inline_documents;
+  if (num_documents_ < limit) return true;
+  return Wrong(documents_name_, is_stored ? Cat("has more than ", limit, " ids (limits.max_candidates_per_query)")
+                                          : Cat("has more than ", limit, " documents (limits.max_inline_documents)"));
+}
+
+bool RerankEvents::AddStringId(const std::string& id) {
+  if (!TakeKind(Kind::kStringIds, [&] { return Shown(id); })) return false;
+  request_.mutable_candidates()->mutable_string_ids()->add_ids(id);
+  ++num_documents_;
+  return true;
+}
+
+bool RerankEvents::AddIntId(int64_t id) {
+  if (!TakeKind(Kind::kIntIds, [&] { return Cat(id); })) return false;
+  request_.mutable_candidates()->mutable_int_ids()->add_ids(id);
+  ++num_documents_;
+  return true;
+}
+
+bool RerankEvents::AddText(const std::string& text) {
+  if (!TakeKind(Kind::kTexts, [&] { return Shown(text); })) return false;
+  carried().add_texts(text);
+  carried_.push_back({});
+  ++num_documents_;
+  return true;
+}
+
+bool RerankEvents::BeginTokens() {
+  document_.has_tokens = true;
+  return TakeKind(Kind::kTokens, [] { return std::string("an object with tokens"); });
+}
+
+bool RerankEvents::EndDocument() {
+  if (document_.has_text && document_.has_tokens) return Wrong(DocumentPath(), "has text and tokens");
+  if (document_.has_text) {
+    if (!AddText(document_.text)) return false;
+  } else if (document_.has_tokens) {
+    carried_.push_back({});
+    ++num_documents_;
+  } else if (document_.has_id) {
+    return document_.is_int ? AddIntId(document_.int_id) : AddStringId(document_.string_id);
+  } else {
+    return Wrong(DocumentPath(), "has none of id, text and tokens");
   }
-  row_size_ = 0;
+  Carried& carried = carried_.back();
+  carried.object = Since(document_.begin);
+  carried.has_text = document_.has_text;
+  if (document_.has_id) carried.id = document_.is_int ? Cat(document_.int_id) : Json(document_.string_id).dump();
   return true;
 }
 
-bool BodyEvents::OnEndArray() {
-  if (skipped_depth_ > 0) return EndSkipped();
-  if (in_shape_) return depth() > 2 || EndShape();
-  if (depth() == 2) return EndRow();
-  if (member_ == Member::kQuery) return EndMatrix();
-  if (member_ == Member::kDocuments && !request_.has_candidates()) return Refuse("");
-  return true;
-}
-
-bool BodyEvents::EndRow() {
-  if (num_rows_ == 0) {
-    if (row_size_ == 0) return NoList();
-    dim_ = row_size_;
-  } else if (row_size_ != dim_) {
-    return RefuseRow();
+bool RerankEvents::EndBody() {
+  if ((seen_ & BitOf(Member::kQuery)) == 0) return Wrong("query", "is missing");
+  if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
+  if (!request_.candidates().has_whole_collection()) {
+    // The services whose clients call return all documents where no number is asked for.
+    const auto all = static_cast<uint32_t>(std::min(num_documents_, limits_.max_top_k));
+    request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));
   }
-  ++num_rows_;
+  if (path_.api == RerankApi::kV1 && top_n_name_ == "top_k") body_.form.shape = AnswerShape::kData;
+  if (path_.api == RerankApi::kTei && documents_name_ == "texts") {
+    body_.form.shape = AnswerShape::kList;
+    // A list has no place for ids that are not there.
+    request_.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  }
+  KeepCarried();
   return true;
 }
 
-bool BodyEvents::EndMatrix() {
-  if (num_rows_ == 0) return NoList();
-  v1::TokenMatrix& tokens = *query_.mutable_tokens();
-  tokens.set_dtype(v1::DATA_TYPE_F32);
-  tokens.set_num_tokens(static_cast<uint32_t>(num_rows_));
-  tokens.set_dim(static_cast<uint32_t>(dim_));
-  return true;
+// Keeps what the answer repeats of the documents that the body carries.
+void RerankEvents::KeepCarried() {
+  const v1::InlineDocuments& inline_documents = request_.candidates().inline_documents();
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    CarriedDocument& kept = body_.form.carried.emplace_back();
+    kept.id = std::move(carried_[i].id);
+    if (!request_.return_payloads()) continue;
+    if (carried_[i].has_text) kept.object = carried_[i].object;
+    if (kind_ == Kind::kTexts) kept.text = inline_documents.texts(static_cast<int>(i));
+  }
 }
 
-bool BodyEvents::EndShape() {
-  in_shape_ = false;
-  return (!shape_is_wrong_ && num_shape_ == 2) || RefuseElement(ShownContainer());
+std::string RerankEvents::MatrixPath() const {
+  return member_ == Member::kQuery ? std::string("query") : Cat(DocumentPath(), ".tokens");
 }
 
-bool BodyEvents::ReadDtype(const std::string& name) {
-  const auto type = ScalarTypeFromName(name);
-  if (!type.has_value() || *type == ScalarType::kI8) return RefuseElement(Shown(name));
-  query_.mutable_tokens()->set_dtype(static_cast<v1::DataType>(*type));
-  return true;
+bool RerankEvents::Refuse(std::string_view shown) {
+  if (depth() == 0) return Fail("the body is not a JSON object");
+  if (depth() == 2) return RefuseElement(shown);
+  if (depth() > 2) {
+    return WrongValue(Cat(DocumentPath(), ".", part_), shown,
+                      part_ == "id"     ? ", not a text or a 64-bit integer"
+                      : part_ == "text" ? ", not a text"
+                                        : "; it must be a list of rows of numbers, or {dtype, shape, data}");
+  }
+  switch (member_) {
+    case Member::kQuery:
+      return RefuseQuery();
+    case Member::kDocuments:
+      return RefuseDocuments();
+    case Member::kWeights:
+      return Wrong("query_weights", "must be a list of numbers");
+    case Member::kPayloadFields:
+      return Wrong("payload_fields", "must be a list of names");
+    case Member::kTopN:
+      return WrongValue(top_n_name_, shown,
+                        Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
+    case Member::kReturnDocuments:
+      return WrongValue("return_documents", shown, ", not true or false");
+    case Member::kReturnAlignments:
+      return WrongValue("return_alignments", shown, ", not true or false");
+    case Member::kNormalize:
+      return WrongValue("normalize", shown, ", not true or false");
+    case Member::kModel:
+      return WrongValue("model", shown, ", not a text");
+    default:
+      return WrongValue("request_id", shown, ", not a text");
+  }
 }
 
-bool BodyEvents::ReadData(const std::string& text) {
-  const absl::StatusOr<bool> is_base64 = DecodeBase64(text, stop_, query_.mutable_tokens()->mutable_data());
-  if (is_base64.ok()) return *is_base64 || RefuseElement("");
-  stopped_ = is_base64.status();
-  return false;
+// Refuses an element of a list, or a value in the query's object.
+bool RerankEvents::RefuseElement(std::string_view shown) {
+  switch (member_) {
+    case Member::kWeights:
+      return WrongValue(Cat("query_weights[", query_.weights_size(), "]"), shown, ", not a number");
+    case Member::kPayloadFields:
+      return WrongValue(Cat("payload_fields[", request_.payload_fields_size(), "]"), shown, ", not a text");
+    case Member::kQuery:
+      return WrongValue("query.text", shown, ", not a text");
+    default:
+      return WrongValue(DocumentPath(), shown,
+                        "; documents must be of one kind: all ids that are texts, all ids that are 64-bit integers, "
+                        "all objects with a text, or all objects with tokens");
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<v1::RerankRequest> ParseRerankRequest(const std::string& body, const service::RequestLimits& limits,
-                                                     const StopCheck& stop) {
-  v1::RerankRequest request;
-  BodyEvents events(limits, stop, &request);
+absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,
+                                           const service::RequestLimits& limits, const StopCheck& stop) {
+  RerankBody parsed;
+  RerankEvents events(path, limits, stop, &parsed);
   if (absl::Status status = events.Read(body); !status.ok()) return status;
-  return request;
+  return parsed;
 }
 
 }  // namespace maxsim::http

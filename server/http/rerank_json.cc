@@ -31,15 +31,49 @@ void AppendPayload(const std::string& payload, std::string& text) {
   }
 }
 
-std::string ResultText(const v1::QueryResult& result, int idx) {
-  json entry = {{"index", result.positions(idx)}, {"relevance_score", result.scores(idx)}};
+// Returns the document that the body carries for a result, or null for a stored one.
+const CarriedDocument* CarriedFor(const AnswerForm& form, const v1::QueryResult& result, int idx) {
+  const uint64_t position = result.positions(idx);
+  return position < form.carried.size() ? &form.carried[position] : nullptr;
+}
+
+// Appends the members that a result has beside its place and score.
+void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int idx, std::string& text) {
+  const CarriedDocument* const carried = CarriedFor(form, result, idx);
+  if (carried == nullptr) {
+    if (idx >= result.payloads_size()) return;
+    text += ",\"document\":";
+    AppendPayload(result.payloads(idx), text);
+    return;
+  }
+  if (!carried->id.empty()) text += absl::StrCat(",\"id\":", carried->id);
+  if (carried->text.empty() && carried->object.empty()) return;
+  switch (form.shape) {
+    case AnswerShape::kResults:
+      text += ",\"document\":";
+      text += carried->object.empty() ? Dump({{"text", carried->text}}) : carried->object;
+      break;
+    case AnswerShape::kData:
+      text += absl::StrCat(",\"document\":", Dump(carried->text));
+      break;
+    case AnswerShape::kList:
+      text += absl::StrCat(",\"text\":", Dump(carried->text));
+      break;
+  }
+}
+
+std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, int idx) {
+  const char* const score = form.shape == AnswerShape::kList ? "score" : "relevance_score";
+  json entry = {{"index", result.positions(idx)}, {score, result.scores(idx)}};
   if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
   if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
+  if (idx < result.alignments_size()) {
+    const v1::Alignment& alignment = result.alignments(idx);
+    entry["alignment"] = {{"document_tokens", alignment.document_tokens()}, {"similarities", alignment.similarities()}};
+  }
   std::string text = Dump(entry);
-  if (idx >= result.payloads_size()) return text;
   text.pop_back();
-  text += ",\"document\":";
-  AppendPayload(result.payloads(idx), text);
+  AppendDocument(form, result, idx, text);
   text += '}';
   return text;
 }
@@ -89,26 +123,52 @@ struct Renamed {
   std::string_view path;
   std::string_view member;
 };
-constexpr std::array<Renamed, 10> kRenamed = {{{"queries[0].tokens.num_tokens", "query.shape[0]"},
+constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", "query.shape[0]"},
                                                {"queries[0].tokens.dim", "query.shape[1]"},
                                                {"queries[0].tokens", "query"},
+                                               {"queries[0].text", "query"},
                                                {"queries[0].weights", "query_weights"},
+                                               {"candidates.inline_documents.documents", "documents"},
+                                               {"candidates.inline_documents.texts", "documents"},
+                                               {"inline_documents.texts", "documents"},
+                                               {"candidates.inline_documents", "documents"},
                                                {"candidates.string_ids.ids", "documents"},
                                                {"candidates.int_ids.ids", "documents"},
                                                {"candidates.string_ids", "documents"},
                                                {"candidates.int_ids", "documents"},
+                                               {"candidates:", "documents:"},
                                                {"collection:", "model:"},
+                                               {"return_payloads:", "return_documents:"},
                                                {"top_k:", "top_n:"}}};
 
 std::string ErrorBody(absl::StatusCode code, const std::string& message) {
-  return Dump({{"error", {{"code", service::CodeName(code)}, {"message", message}}}});
+  return Dump({{"error", {{"code", service::CodeName(code)}, {"message", message}}},
+               {"message", message},
+               {"detail", message}});
+}
+
+json EncoderOf(const v1::EncoderInfo& encoder) {
+  return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
+}
+
+// Appends `results` as a list of the member `name`; a list alone has no name.
+void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
+  answer.BeginList(name);
+  for (const v1::QueryResult& result : response.results()) {
+    for (int i = 0; i < result.scores_size(); ++i) answer.Add([&] { return ResultText(form, result, i); });
+  }
+  answer.Append("]");
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response,
+absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response,
                                                  const StopCheck& stop) {
   AnswerText answer(stop);
+  if (form.shape == AnswerShape::kList) {
+    AddResults(form, response, "[", answer);
+    return std::move(answer).Finish();
+  }
   answer.Append(absl::StrCat("{\"generation\":", response.generation(), ",\"id\":", Dump(response.request_id())));
   uint64_t unavailable = 0;
   answer.BeginList(",\"missing\":[");
@@ -118,22 +178,25 @@ absl::StatusOr<std::string> FormatRerankResponse(const std::string& collection, 
     for (const int64_t id : result.missing_int_ids().ids()) answer.Add([&] { return absl::StrCat(id); });
   }
   const v1::Timings& timings = response.timings();
-  answer.Append(absl::StrCat("],\"model\":", Dump(collection), ",\"timings\":",
-                             Dump({{"queue_us", timings.queue_us()},
+  answer.Append(absl::StrCat("],\"model\":", Dump(form.model), ",\"timings\":",
+                             Dump({{"encode_us", timings.encode_us()},
+                                   {"queue_us", timings.queue_us()},
                                    {"copy_us", timings.copy_us()},
                                    {"kernel_us", timings.kernel_us()},
                                    {"total_us", timings.total_us()}})));
   if (unavailable > 0) answer.Append(absl::StrCat(",\"unavailable_documents\":", unavailable));
-  answer.BeginList(",\"results\":[");
-  for (const v1::QueryResult& result : response.results()) {
-    for (int i = 0; i < result.scores_size(); ++i) answer.Add([&] { return ResultText(result, i); });
+  answer.Append(absl::StrCat(",\"usage\":{\"total_tokens\":", response.encoded_tokens(), "}"));
+  if (response.results_size() > 0 && response.results(0).query_tokens_size() > 0) {
+    answer.Append(absl::StrCat(",\"query_tokens\":", Dump(response.results(0).query_tokens())));
   }
-  answer.Append("]}");
+  if (form.shape == AnswerShape::kData) answer.Append(",\"object\":\"list\"");
+  AddResults(form, response, form.shape == AnswerShape::kData ? ",\"data\":[" : ",\"results\":[", answer);
+  answer.Append("}");
   return std::move(answer).Finish();
 }
 
-std::string FormatRerankResponse(const std::string& collection, const v1::RerankResponse& response) {
-  return *FormatRerankResponse(collection, response, /*stop=*/nullptr);
+std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response) {
+  return *FormatRerankResponse(form, response, /*stop=*/nullptr);
 }
 
 std::string FormatError(const absl::Status& status) { return ErrorBody(status.code(), std::string(status.message())); }
@@ -148,7 +211,9 @@ std::string FormatServiceError(const absl::Status& status) {
   return ErrorBody(status.code(), message);
 }
 
-std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections) {
+std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder) {
+  json body;
+  if (encoder != nullptr) body["encoder"] = EncoderOf(*encoder);
   json list = json::array();
   for (const v1::CollectionInfo& info : collections) {
     json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
@@ -162,6 +227,7 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
       if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
       for (const v1::TierInfo& tier : info.tiers()) {
         entry["tiers"].push_back({{"tier", tier.tier()},
@@ -173,7 +239,8 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
     }
     list.push_back(std::move(entry));
   }
-  return Dump({{"collections", std::move(list)}});
+  body["collections"] = std::move(list);
+  return Dump(body);
 }
 
 }  // namespace maxsim::http

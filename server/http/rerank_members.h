@@ -1,4 +1,4 @@
-// Names the members of a body of /v1/rerank. It is internal to server/http.
+// Names the members of the body of a rerank call. It is internal to server/http.
 #pragma once
 
 #include <array>
@@ -7,33 +7,66 @@
 
 namespace maxsim::http {
 
-// These are the members of the body.
-enum class Member : uint8_t { kNone, kModel, kQuery, kWeights, kDocuments, kTopN, kReturnDocuments, kRequestId };
-// The members of a query that is an object.
-enum class QueryMember : uint8_t { kNone, kDtype, kShape, kData };
+enum class Member : uint8_t {
+  kNone,
+  kModel,
+  kQuery,
+  kWeights,
+  kDocuments,
+  kTopN,
+  kReturnDocuments,
+  kReturnAlignments,
+  kPayloadFields,
+  kNormalize,
+  kRequestId,
+  kIgnored,  // some service knows it, and exact scores of whole documents have no use for it
+};
 
-template <typename Id>
 struct MemberName {
   std::string_view name;
-  Id id;
-  bool required;
+  Member member;
 };
-inline constexpr std::array<MemberName<Member>, 7> kMembers = {{{"model", Member::kModel, true},
-                                                                {"query", Member::kQuery, true},
-                                                                {"documents", Member::kDocuments, true},
-                                                                {"query_weights", Member::kWeights, false},
-                                                                {"top_n", Member::kTopN, false},
-                                                                {"return_documents", Member::kReturnDocuments, false},
-                                                                {"request_id", Member::kRequestId, false}}};
-inline constexpr std::array<MemberName<QueryMember>, 3> kQueryMembers = {
-    {{"dtype", QueryMember::kDtype, true}, {"shape", QueryMember::kShape, true}, {"data", QueryMember::kData, true}}};
+
+// What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
+inline constexpr std::array<MemberName, 31> kMembers = {{
+    {"model", Member::kModel},
+    {"query", Member::kQuery},
+    {"query_weights", Member::kWeights},
+    {"documents", Member::kDocuments},
+    {"texts", Member::kDocuments},
+    {"top_n", Member::kTopN},
+    {"top_k", Member::kTopN},
+    {"return_documents", Member::kReturnDocuments},
+    {"return_text", Member::kReturnDocuments},
+    {"return_alignments", Member::kReturnAlignments},
+    {"payload_fields", Member::kPayloadFields},
+    {"normalize", Member::kNormalize},
+    {"request_id", Member::kRequestId},
+    {"activation", Member::kIgnored},
+    {"max_chunks_per_doc", Member::kIgnored},
+    {"max_doc_length", Member::kIgnored},
+    {"max_query_length", Member::kIgnored},
+    {"max_tokens_per_doc", Member::kIgnored},
+    {"mm_processor_kwargs", Member::kIgnored},
+    {"priority", Member::kIgnored},
+    {"rank_fields", Member::kIgnored},
+    {"raw_scores", Member::kIgnored},
+    {"relevant_spans", Member::kIgnored},
+    {"return_embeddings", Member::kIgnored},
+    {"softmax", Member::kIgnored},
+    {"truncate", Member::kIgnored},
+    {"truncate_prompt_tokens", Member::kIgnored},
+    {"truncation", Member::kIgnored},
+    {"truncation_direction", Member::kIgnored},
+    {"use_activation", Member::kIgnored},
+    {"user", Member::kIgnored},
+}};
 
 // What a member of the body is called that has the name of RerankRequest's field, or "".
 inline std::string_view NameOfField(std::string_view field) {
   if (field == "collection") return "model";
   if (field == "queries") return "query";
   if (field == "candidates") return "documents";
-  if (field == "top_k") return "top_n";
   if (field == "return_payloads") return "return_documents";
   return "";
 }

@@ -81,6 +81,8 @@ std::string_view Name(Rejection reason) {
       return "http_full";
     case Rejection::kMemory:
       return "memory";
+    case Rejection::kEncoder:
+      return "encoder";
   }
   return "other";
 }
@@ -88,7 +90,8 @@ std::string_view Name(Rejection reason) {
 constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
                                     Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
                                     Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
-                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory};
+                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory,
+                                    Rejection::kEncoder};
 
 constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 

@@ -28,6 +28,7 @@ enum class Rejection {
   kLoading,    // the server is loading, or the collection is, or could not be loaded
   kMemory,     // there was no memory for it
   kHttpFull,   // http.max_concurrent_requests were in progress
+  kEncoder,    // its texts could not be encoded
 };
 
 // The class is thread-safe; every call is cheap enough for the hot path.

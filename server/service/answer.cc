@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
+#include "server/service/payload_fields.h"
 #include "server/service/status.h"
 
 namespace maxsim::service {
@@ -71,21 +72,36 @@ void FillAlignments(const engine::JobQueryResult& scored, v1::QueryResult& resul
   }
 }
 
-void FillResult(const PendingAnswer& answer, const ResolvedCandidates& candidates, const engine::JobQueryResult& scored,
+// Returns what comes back of a document's payload.
+std::string PayloadOf(const PendingAnswer& answer, uint64_t ordinal) {
+  const std::string_view payload = answer.collection->payload(ordinal);
+  return answer.payload_fields.empty() ? std::string(payload) : SelectFields(payload, answer.payload_fields);
+}
+
+// Returns PayloadOf's bytes; makes no copy of a whole payload.
+uint64_t PayloadBytes(const PendingAnswer& answer, uint64_t ordinal) {
+  const std::string_view payload = answer.collection->payload(ordinal);
+  return answer.payload_fields.empty() ? payload.size() : SelectFields(payload, answer.payload_fields).size();
+}
+
+void FillResult(const PendingAnswer& answer, const PendingAnswer::Query& query, const engine::JobQueryResult& scored,
                 v1::QueryResult& result) {
   const store::Collection& collection = *answer.collection;
+  const ResolvedCandidates& candidates = *query.candidates;
   if (!candidates.is_inline) FillIds(collection, scored, result);
   const int count = static_cast<int>(scored.hits.size());
   result.mutable_scores()->Reserve(count);
   result.mutable_positions()->Reserve(count);
   for (const engine::Hit& hit : scored.hits) {
-    result.add_scores(hit.score);
+    result.add_scores(answer.normalize ? hit.score / static_cast<float>(query.num_tokens) : hit.score);
     result.add_positions(hit.position);
     if (!answer.return_payloads) continue;
-    const std::string_view payload = candidates.is_inline ? std::string_view() : collection.payload(hit.ordinal);
-    result.add_payloads(payload.data(), payload.size());
+    result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, hit.ordinal));
   }
-  if (answer.return_alignments) FillAlignments(scored, result);
+  if (answer.return_alignments) {
+    FillAlignments(scored, result);
+    for (const std::string& piece : query.pieces) result.add_query_tokens(piece);
+  }
   for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
   for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
   result.set_unavailable_documents(scored.num_unavailable);
@@ -130,10 +146,11 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     if (query.job_query < 0) continue;
     const engine::JobQueryResult& scored = result.queries[static_cast<size_t>(query.job_query)];
     bytes += scored.hits.size() * kHitBytes + scored.matches.size() * kMatchBytes;
+    for (const std::string& piece : query.pieces) bytes += piece.size() + kStringBytes;
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : scored.hits) {
       bytes += has_strings ? answer.collection->string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
-      if (answer.return_payloads) payload_bytes += answer.collection->payload(hit.ordinal).size() + kStringBytes;
+      if (answer.return_payloads) payload_bytes += PayloadBytes(answer, hit.ordinal) + kStringBytes;
     }
   }
   bytes += payload_bytes;
@@ -148,11 +165,12 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
   static const engine::JobQueryResult kNothing;
   v1::RerankResponse response;
   response.set_request_id(answer.request_id);
+  response.set_encoded_tokens(answer.encoded_tokens);
   response.set_generation(static_cast<uint64_t>(answer.collection->manifest().generation));
   for (const PendingAnswer::Query& query : answer.queries) {
     const engine::JobQueryResult& scored =
         query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
-    FillResult(answer, *query.candidates, scored, *response.add_results());
+    FillResult(answer, query, scored, *response.add_results());
   }
   v1::Timings& timings = *response.mutable_timings();
   timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));

@@ -21,8 +21,13 @@ struct PendingAnswer {
   std::shared_ptr<const store::Collection> collection;
   bool return_payloads = false;
   bool return_alignments = false;
+  std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
+  bool normalize = false;
+  uint64_t encoded_tokens = 0;  // token vectors that an encoder made
   struct Query {
     std::shared_ptr<const ResolvedCandidates> candidates;
+    uint32_t num_tokens = 0;
+    std::vector<std::string> pieces;  // the text of each token, or none
     int job_query =
         -1;  // index in Job::queries and in JobResult::queries; -1: no candidate is known, nothing is scored
   };

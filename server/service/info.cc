@@ -44,6 +44,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_has_payloads(manifest.has_payloads);
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
   info.set_unavailable_documents(collection.num_unavailable(devices));
+  if (manifest.encoder.has_value()) *info.mutable_encoder() = ToProto(*manifest.encoder);
   for (const store::Collection::TierUsage& share : collection.tier_usage()) {
     v1::TierInfo& tier = *info.add_tiers();
     tier.set_tier(std::string(store::Name(share.tier)));
@@ -52,6 +53,14 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
     tier.set_token_bytes(share.token_bytes);
     tier.set_resident_bytes(share.resident_bytes());
   }
+  return info;
+}
+
+v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder) {
+  v1::EncoderInfo info;
+  info.set_model(encoder.model);
+  info.set_fingerprint(encoder.fingerprint);
+  info.set_dim(static_cast<uint32_t>(encoder.dim));
   return info;
 }
 
@@ -73,8 +82,10 @@ v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work) {
 }
 
 v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::CollectionStore& store,
-                              const RequestLimits& limits, uint64_t max_queue_work) {
+                              const RequestLimits& limits, uint64_t max_queue_work,
+                              std::unique_ptr<v1::EncoderInfo> encoder) {
   v1::GetInfoResponse response;
+  if (encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
   response.set_version(kVersion);
   response.set_commit(kCommit);
   *response.mutable_limits() = ToProto(limits, max_queue_work);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "collection/encoder_identity.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/service/limits.h"
 #include "server/store/collection_store.h"
@@ -11,10 +13,12 @@
 namespace maxsim::service {
 
 v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices);
+v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder);
 v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work);
 
-// Version, limits, the devices and every collection.
+// Version, limits, the devices, every collection and, unless null, the encoder.
 v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::CollectionStore& store,
-                              const RequestLimits& limits, uint64_t max_queue_work);
+                              const RequestLimits& limits, uint64_t max_queue_work,
+                              std::unique_ptr<v1::EncoderInfo> encoder);
 
 }  // namespace maxsim::service

@@ -1,6 +1,7 @@
 // Limits on one request, as configured. GetInfo shows them; validation enforces them before anything is queued.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/limits.h"
@@ -23,11 +24,16 @@ struct RequestLimits {
   // This bounds the message of one answer: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
-  // This limit has no key of its own: it follows from the engine's executor.
+  // These limits have no keys of their own: they follow from the engine's executor.
   int64_t max_staged_bytes = ExecutorOptions{}.max_staged_bytes;  // of one inline document, as StagedBytes counts it
+  int32_t max_dim = ExecutorOptions{}.max_dim;                    // of inline documents without a collection
 };
 
 // A request_id has at most so many bytes. The limit is fixed, since the id is echoed, never stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
+
+// A request names at most so many members of payloads, each of 1 to so many bytes.
+inline constexpr int kMaxPayloadFields = 64;
+inline constexpr size_t kMaxPayloadFieldBytes = 256;
 
 }  // namespace maxsim::service

@@ -2,12 +2,14 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
+#include "kernels/limits.h"
 #include "server/observability/logging.h"
 #include "server/service/status.h"
 
@@ -32,46 +34,141 @@ struct RerankService::Call {
   // The id is for the log, and cut where it is too long.
   std::string request_id;
   std::string collection;
+  absl::Duration encode_time;  // from the arrival until the texts were encoded
+  std::vector<std::vector<std::string>> query_pieces;
+  uint64_t encoded_tokens = 0;
   PendingAnswer answer;
   Done done;
 };
 
-RerankService::RerankService(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
-                             RequestLimits limits, absl::Duration slow_request)
-    : store_(store), scheduler_(scheduler), metrics_(metrics), limits_(limits), slow_request_(slow_request) {}
+RerankService::RerankService(const store::CollectionStore* store, TextEncoding* texts, batching::Scheduler* scheduler,
+                             Metrics* metrics, RequestLimits limits, absl::Duration slow_request)
+    : store_(store),
+      texts_(texts),
+      scheduler_(scheduler),
+      metrics_(metrics),
+      limits_(limits),
+      slow_request_(slow_request) {}
 
-absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& request) const {
+absl::Status RerankService::CheckState() const {
+  const State state = state_;
+  if (state == State::kServing) return absl::OkStatus();
+  metrics_->CountRejection(state == State::kLoading ? Rejection::kLoading : Rejection::kShutdown);
+  return absl::UnavailableError(state == State::kLoading ? "the server is loading" : "the server is draining");
+}
+
+absl::StatusOr<std::shared_ptr<const store::Collection>> RerankService::CollectionFor(
+    const v1::RerankRequest& request) {
+  if (!request.collection().empty()) return store_->Find(request.collection());
+  const uint32_t dim = request.queries(0).tokens().dim();
+  if (dim < static_cast<uint32_t>(kMinDim) || dim > static_cast<uint32_t>(limits_.max_dim)) {
+    return InvalidField("queries[0].tokens.dim", absl::StrCat("is ", dim, ", and ", kMinDim, " to ", limits_.max_dim,
+                                                              " (engine.max_dim) are accepted without a collection"));
+  }
+  return inline_collections_.For(static_cast<int32_t>(dim));
+}
+
+absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& request) {
   // A request without a collection's name is wrong, not one for a collection that is not there.
   if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
-  auto collection = store_->Find(request.collection());
+  auto collection = CollectionFor(request);
   if (!collection.ok()) return collection.status();
   return Translate(request, *std::move(collection), limits_);
 }
 
-absl::StatusOr<Translated> RerankService::Prepare(const v1::RerankRequest& request) const {
-  if (const State state = state_; state != State::kServing) {
-    metrics_->CountRejection(state == State::kLoading ? Rejection::kLoading : Rejection::kShutdown);
-    return absl::UnavailableError(state == State::kLoading ? "the server is loading" : "the server is draining");
-  }
-  absl::StatusOr<Translated> translated = TranslateFor(request);
-  // Only what is refused here is counted here; the scheduler counts what it refuses.
-  if (translated.status().code() == absl::StatusCode::kInvalidArgument) metrics_->CountRejection(Rejection::kInvalid);
-  if (translated.status().code() == absl::StatusCode::kNotFound) metrics_->CountRejection(Rejection::kNotFound);
-  if (translated.status().code() == absl::StatusCode::kUnavailable) metrics_->CountRejection(Rejection::kLoading);
-  return translated;
+absl::Status RerankService::CheckTexts(const v1::RerankRequest& request) const {
+  if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
+  if (request.collection().empty()) return texts_->Check(request, nullptr, limits_);
+  const auto collection = store_->Find(request.collection());
+  if (!collection.ok()) return collection.status();
+  return texts_->Check(request, collection->get(), limits_);
 }
 
-void RerankService::Rerank(const v1::RerankRequest& request, CallContext context, Done done) {
-  const bool may_be_held_up = context.may_be_held_up;
+void RerankService::CountRefusal(const absl::Status& status) const {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return metrics_->CountRejection(Rejection::kInvalid);
+    case absl::StatusCode::kNotFound:
+      return metrics_->CountRejection(Rejection::kNotFound);
+    case absl::StatusCode::kUnavailable:
+      return metrics_->CountRejection(Rejection::kLoading);
+    case absl::StatusCode::kFailedPrecondition:
+      return metrics_->CountRejection(Rejection::kEncoder);
+    case absl::StatusCode::kResourceExhausted:
+      return metrics_->CountRejection(Rejection::kMemory);
+    default:
+      return;
+  }
+}
+
+void RerankService::CountEncoderFailure(const absl::Status& status) const {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return metrics_->CountRejection(Rejection::kInvalid);
+    case absl::StatusCode::kDeadlineExceeded:
+      return metrics_->CountRejection(Rejection::kDeadline);
+    default:
+      return metrics_->CountRejection(Rejection::kEncoder);
+  }
+}
+
+void RerankService::ChooseCollection(v1::RerankRequest* request) const {
+  if (HasInlineDocumentsAlone(*request)) {
+    if (absl::IsNotFound(store_->Find(request->collection()).status())) request->clear_collection();
+    return;
+  }
+  if (!request->collection().empty()) return;
+  const std::vector<store::CollectionStatus> all = store_->List();
+  if (all.size() == 1) request->set_collection(all.front().name);
+}
+
+void RerankService::Rerank(v1::RerankRequest request, CallContext context, Done done) {
   auto call = std::make_unique<Call>();
   call->context = std::move(context);
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
   call->collection = request.collection().substr(0, collection::kMaxCollectionNameBytes);
   call->done = std::move(done);
-  absl::StatusOr<Translated> translated = Guarded([&] { return Prepare(request); });
-  if (absl::IsResourceExhausted(translated.status())) metrics_->CountRejection(Rejection::kMemory);
-  if (!translated.ok()) return Finish(std::move(call), translated.status());
+  if (absl::Status status = CheckState(); !status.ok()) return Finish(std::move(call), std::move(status));
+  if (HasTexts(request)) return Encode(std::move(call), std::move(request));
+  Score(std::move(call), request);
+}
+
+void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request) {
+  // What is wrong anyway costs the encoder nothing.
+  absl::Status status = Guarded([&] { return CheckTexts(request); });
+  if (!status.ok()) {
+    CountRefusal(status);
+    return Finish(std::move(call), std::move(status));
+  }
+  const absl::Time deadline = call->context.deadline;
+  texts_->Encode(std::move(request), deadline,
+                 [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
+                   call->encode_time = MonotonicNow() - call->context.arrival;
+                   // By its first answer the encoder has said who it is.
+                   absl::Status outcome = encoded.ok() ? CheckTexts(encoded->request) : encoded.status();
+                   if (!outcome.ok()) {
+                     CountEncoderFailure(outcome);
+                     return Finish(std::move(call), std::move(outcome));
+                   }
+                   call->query_pieces = std::move(encoded->query_pieces);
+                   call->encoded_tokens = encoded->num_tokens;
+                   Score(std::move(call), encoded->request);
+                 });
+}
+
+void RerankService::Score(std::unique_ptr<Call> call, const v1::RerankRequest& request) {
+  const bool may_be_held_up = call->context.may_be_held_up;
+  absl::StatusOr<Translated> translated = Guarded([&] { return TranslateFor(request); });
+  // Only what is refused here is counted here; the scheduler counts what it refuses.
+  if (!translated.ok()) {
+    CountRefusal(translated.status());
+    return Finish(std::move(call), translated.status());
+  }
   call->answer = std::move(translated->answer);
+  call->answer.encoded_tokens = call->encoded_tokens;
+  for (size_t i = 0; i < call->query_pieces.size(); ++i) {
+    call->answer.queries[i].pieces = std::move(call->query_pieces[i]);
+  }
   std::unique_ptr<engine::Job> job = std::move(translated->job);
   if (job == nullptr) {
     absl::StatusOr<v1::RerankResponse> response = Build(call->answer, engine::JobResult());
@@ -116,7 +213,10 @@ void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::Rerank
   if (response.status().code() == absl::StatusCode::kCancelled && now >= call->context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
-  if (response.ok()) response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
+  if (response.ok()) {
+    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
+    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call->encode_time));
+  }
   metrics_->CountRequest(call->context.method, response.status().code(), duration);
   Log(*call, response, now);
   std::exchange(call->done, nullptr)(std::move(response));
@@ -134,6 +234,7 @@ void RerankService::Log(const Call& call, const absl::StatusOr<v1::RerankRespons
                 {"collection", call.collection},
                 {"code", CodeName(response.status().code())},
                 {"duration_us", absl::ToInt64Microseconds(duration)},
+                {"encode_us", WholeMicroseconds(timings.encode_us())},
                 {"queue_us", WholeMicroseconds(timings.queue_us())},
                 {"kernel_us", WholeMicroseconds(timings.kernel_us())},
                 {"error", std::string(response.status().message())}});

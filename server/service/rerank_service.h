@@ -12,7 +12,9 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/batching/scheduler.h"
 #include "server/observability/metrics.h"
+#include "server/service/inline_collections.h"
 #include "server/service/limits.h"
+#include "server/service/text_encoding.h"
 #include "server/service/translate.h"
 #include "server/store/collection_store.h"
 
@@ -35,15 +37,19 @@ class RerankService {
 
   // All must outlive the service and every call. A request that takes `slow_request` or longer is logged as a warning,
   // at most one each 100 ms; zero: none is.
-  RerankService(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
-                RequestLimits limits, absl::Duration slow_request);
+  RerankService(const store::CollectionStore* store, TextEncoding* texts, batching::Scheduler* scheduler,
+                Metrics* metrics, RequestLimits limits, absl::Duration slow_request);
 
-  // Validates on the calling thread, queues, and calls `done` exactly once: before it returns where nothing was queued,
-  // else from one of the scheduler's threads, which `done` must not hold up. Where context.may_be_held_up, a request
-  // that would not wait is scored and answered before this returns (Scheduler::SubmitOrScore). The request may be gone
-  // when Rerank returns. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo
+  // Validates on the calling thread, has texts encoded, queues, and calls `done` exactly once: before it returns where
+  // nothing was queued and no encoder asked, else from one of the threads of the scheduler or of TextEncoding, which
+  // `done` must not hold up. Where context.may_be_held_up, a request that would not wait is scored and answered before
+  // this returns (Scheduler::SubmitOrScore). Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo
   // (server/service/status.h). Every call is counted and timed.
-  void Rerank(const v1::RerankRequest& request, CallContext context, Done done);
+  void Rerank(v1::RerankRequest request, CallContext context, Done done);
+
+  // For callers who name a model and know of no collections: takes away the name of one that is not served where all
+  // candidates are inline documents, and names the one collection of a server that has one where none is named.
+  void ChooseCollection(v1::RerankRequest* request) const;
 
   // Counts a call whose request could not be read, and which Rerank never saw.
   void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status);
@@ -55,6 +61,9 @@ class RerankService {
 
   const RequestLimits& limits() const { return limits_; }
 
+  // What is known of the encoder of texts; null where there is none.
+  std::unique_ptr<v1::EncoderInfo> encoder() const { return texts_->info(); }
+
  private:
   struct Call;
   absl::StatusOr<v1::RerankResponse> Build(const PendingAnswer& answer, const engine::JobResult& result);
@@ -62,10 +71,19 @@ class RerankService {
   void Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now);
   // True for the one caller that may write the next line about a slow request.
   bool TakeSlowLine(absl::Time now);
-  absl::StatusOr<Translated> TranslateFor(const v1::RerankRequest& request) const;
-  absl::StatusOr<Translated> Prepare(const v1::RerankRequest& request) const;
+  absl::Status CheckState() const;
+  absl::Status CheckTexts(const v1::RerankRequest& request) const;
+  absl::StatusOr<std::shared_ptr<const store::Collection>> CollectionFor(const v1::RerankRequest& request);
+  absl::StatusOr<Translated> TranslateFor(const v1::RerankRequest& request);
+  void Encode(std::unique_ptr<Call> call, v1::RerankRequest request);
+  void Score(std::unique_ptr<Call> call, const v1::RerankRequest& request);
+  // Count why a request was not scored: what its validation said, or its encoder.
+  void CountRefusal(const absl::Status& status) const;
+  void CountEncoderFailure(const absl::Status& status) const;
 
   const store::CollectionStore* const store_;
+  TextEncoding* const texts_;
+  InlineCollections inline_collections_;
   batching::Scheduler* const scheduler_;
   Metrics* const metrics_;
   const RequestLimits limits_;

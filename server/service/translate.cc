@@ -106,6 +106,7 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrix
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
     PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
+    pending.num_tokens = query.tokens().num_tokens();
     engine::JobQuery converted;
     absl::Status status = AppendRows(
         query.tokens(), rules, [i] { return QueryPath(i, "tokens"); }, converted.tokens);
@@ -122,14 +123,36 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrix
   return absl::OkStatus();
 }
 
+absl::Status CheckPayloadFields(const v1::RerankRequest& request) {
+  if (request.payload_fields_size() > kMaxPayloadFields) {
+    return InvalidField("payload_fields", absl::StrCat("has ", request.payload_fields_size(), " names, and at most ",
+                                                       kMaxPayloadFields, " are accepted"));
+  }
+  for (int i = 0; i < request.payload_fields_size(); ++i) {
+    const size_t num_bytes = request.payload_fields(i).size();
+    if (num_bytes >= 1 && num_bytes <= kMaxPayloadFieldBytes) continue;
+    return InvalidField(absl::StrCat("payload_fields[", i, "]"),
+                        absl::StrCat("has ", num_bytes, " bytes, and 1 to ", kMaxPayloadFieldBytes, " are accepted"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
+  return std::all_of(request.queries().begin(), request.queries().end(), [&](const v1::Query& query) {
+    return (query.has_candidates() ? query.candidates() : request.candidates()).has_inline_documents();
+  });
+}
 
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits) {
   if (request.request_id().size() > static_cast<size_t>(kMaxRequestIdBytes)) {
     return InvalidField("request_id", absl::StrCat("has ", request.request_id().size(), " bytes, and at most ",
                                                    kMaxRequestIdBytes, " are accepted"));
   }
-  if (request.collection().empty()) return InvalidField("collection", "is empty");
+  if (request.collection().empty() && !HasInlineDocumentsAlone(request)) {
+    return InvalidField("collection", "is empty; only inline documents are scored without one");
+  }
   if (request.collection().size() > collection::kMaxCollectionNameBytes) {
     return InvalidField("collection", absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
                                                    collection::kMaxCollectionNameBytes, " are accepted"));
@@ -151,7 +174,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
     return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
                                                  static_cast<int>(v1::Priority_MAX), " are accepted"));
   }
-  return absl::OkStatus();
+  return CheckPayloadFields(request);
 }
 
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
@@ -170,7 +193,9 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   Translated translated;
   PendingAnswer& answer = translated.answer;
   answer.request_id = request.request_id();
-  answer.return_payloads = request.return_payloads();
+  answer.return_payloads = request.return_payloads() || !request.payload_fields().empty();
+  answer.payload_fields.assign(request.payload_fields().begin(), request.payload_fields().end());
+  answer.normalize = request.normalize();
   answer.return_alignments = request.return_alignments();
   answer.queries.resize(static_cast<size_t>(request.queries_size()));
   if (absl::Status status = ResolveAll(request, *collection, limits, answer); !status.ok()) return status;

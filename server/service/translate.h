@@ -13,13 +13,16 @@
 
 namespace maxsim::service {
 
+// True where no query has other candidates than inline documents.
+bool HasInlineDocumentsAlone(const v1::RerankRequest& request);
+
 struct Translated {
   std::unique_ptr<engine::Job> job;  // null when no query has anything to score
   PendingAnswer answer;
 };
 
-// What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k or enum value,
-// or no collection's name.
+// What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
+// payload field, or no collection's name where not all candidates are inline documents.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts. The job's deadline, cancellation and `done` are the caller's to set.

@@ -1,15 +1,18 @@
-// Fuzzes the JSON of /v1/rerank. What is accepted says what the body says, as a parser that builds the whole document
+// Fuzzes the JSON of rerank calls. What is accepted says what the body says, as a parser that builds the whole document
 // reads it; what is answered is JSON, whatever ids, payloads and messages hold.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "nlohmann/json.hpp"
-#include "server/http/rerank_json.h"
+#include "server/http/rerank_body.h"
+#include "server/http/rerank_members.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
@@ -48,33 +51,102 @@ void CheckMatrix(const json& query, const v1::TokenMatrix& tokens) {
   }
 }
 
-void CheckDocuments(const json& documents, const v1::Candidates& candidates) {
+// A member of the body by any of its names, or null.
+json MemberOf(const json& body, http::Member member) {
+  for (const http::MemberName& known : http::kMembers) {
+    if (known.member == member && body.contains(known.name)) return body[std::string(known.name)];
+  }
+  return nullptr;
+}
+
+bool HasMember(const json& element, const char* name) { return element.is_object() && element.contains(name); }
+
+// Checks the documents that the body carries, or the ids of stored ones.
+void CheckDocuments(const json& documents, bool strings_are_texts, const v1::Candidates& candidates) {
   if (documents.is_string()) {
     return Require(documents == "*" && candidates.has_whole_collection(), "a star is the whole collection");
   }
   json ids = json::array();
-  for (const std::string& id : candidates.string_ids().ids()) ids.push_back(id);
-  for (const int64_t id : candidates.int_ids().ids()) ids.push_back(id);
-  Require(ids == documents && !ids.empty(), "the candidates are the body's documents");
+  json texts = json::array();
+  int num_tokens = 0;
+  for (const json& element : documents) {
+    if (HasMember(element, "text") && !element["text"].is_null()) {
+      texts.push_back(element["text"]);
+    } else if (HasMember(element, "tokens") && !element["tokens"].is_null()) {
+      const v1::InlineDocuments& carried = candidates.inline_documents();
+      Require(num_tokens < carried.documents_size(), "every document of tokens is there");
+      CheckMatrix(element["tokens"], carried.documents(num_tokens++));
+    } else if (element.is_object()) {
+      ids.push_back(element["id"]);
+    } else {
+      (strings_are_texts && element.is_string() ? texts : ids).push_back(element);
+    }
+  }
+  json sent_ids = json::array();
+  for (const std::string& id : candidates.string_ids().ids()) sent_ids.push_back(id);
+  for (const int64_t id : candidates.int_ids().ids()) sent_ids.push_back(id);
+  json sent_texts = json::array();
+  for (const std::string& text : candidates.inline_documents().texts()) sent_texts.push_back(text);
+  Require(ids == sent_ids && texts == sent_texts, "the candidates are the body's documents");
+  Require(num_tokens == candidates.inline_documents().documents_size(), "no document of tokens is made up");
+  Require((ids.empty() ? 0 : 1) + (texts.empty() ? 0 : 1) + (num_tokens > 0 ? 1 : 0) == 1,
+          "documents are of one kind, and there are some");
 }
 
-void CheckRequest(const json& body, const v1::RerankRequest& request) {
-  static const std::set<std::string> kMembers = {
-      "model", "query", "query_weights", "documents", "top_n", "return_documents", "request_id"};
-  for (const auto& member : body.items()) Require(kMembers.count(member.key()) == 1, "every member is known");
-  Require(body["model"] == request.collection(), "the collection is the body's model");
-  Require(body.value("request_id", "") == request.request_id(), "the request's id is the body's");
-  Require(body.value("top_n", uint64_t{0}) == request.top_k(), "top_k is the body's top_n");
-  Require(body.value("return_documents", false) == request.return_payloads(), "payloads are asked for as in the body");
+void CheckQuery(const json& query, const v1::Query& sent) {
+  if (query.is_string()) return Require(sent.text() == query, "the text is the body's");
+  if (HasMember(query, "text")) return Require(sent.text() == query["text"], "the text is the object's");
+  CheckMatrix(query, sent.tokens());
+}
+
+void CheckTopK(const json& top_n, const json& documents, uint32_t top_k) {
+  const uint64_t asked = top_n.is_null() ? 0 : top_n.get<uint64_t>();
+  if (documents.is_string()) return Require(asked == top_k, "top_k is the body's top_n");
+  const uint64_t all = std::min<uint64_t>(documents.size(), static_cast<uint64_t>(service::RequestLimits().max_top_k));
+  Require(top_k == (asked == 0 ? all : std::min<uint64_t>(asked, documents.size())),
+          "top_k is the body's top_n, or all documents");
+}
+
+void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequest& request) {
+  const auto flag = [&](http::Member member) { return MemberOf(body, member) == true; };
+  const auto text = [&](http::Member member) {
+    const json value = MemberOf(body, member);
+    return value.is_null() ? std::string() : value.get<std::string>();
+  };
+  Require(text(http::Member::kModel) == request.collection(), "the collection is the body's model");
+  Require(text(http::Member::kRequestId) == request.request_id(), "the request's id is the body's");
+  Require(flag(http::Member::kReturnDocuments) == request.return_payloads(), "payloads are asked for as in the body");
+  Require(flag(http::Member::kReturnAlignments) == request.return_alignments(), "so are alignments");
+  Require(flag(http::Member::kNormalize) == request.normalize(), "and means");
   Require(request.queries_size() == 1, "a body has one query");
-  CheckMatrix(body["query"], request.queries(0).tokens());
-  CheckDocuments(body["documents"], request.candidates());
-  const json weights = body.value("query_weights", json::array());
+  CheckQuery(MemberOf(body, http::Member::kQuery), request.queries(0));
+  const json documents = MemberOf(body, http::Member::kDocuments);
+  CheckDocuments(documents, strings_are_texts, request.candidates());
+  CheckTopK(MemberOf(body, http::Member::kTopN), documents, request.top_k());
+  const json weights = MemberOf(body, http::Member::kWeights);
   Require(static_cast<int>(weights.size()) == request.queries(0).weights_size(), "the weights are the body's");
   for (size_t idx = 0; idx < weights.size(); ++idx) {
     Require(request.queries(0).weights(static_cast<int>(idx)) == static_cast<float>(weights[idx].get<double>()),
             "a weight is the body's number");
   }
+  const json fields = MemberOf(body, http::Member::kPayloadFields);
+  Require(static_cast<int>(fields.size()) == request.payload_fields_size(), "the fields are the body's");
+}
+
+// Whether a name appears twice in the body or in an object of it; a document as a tree keeps one of the two.
+bool HasTwins(const std::string& body) {
+  std::vector<std::set<std::string>> open;
+  bool has_twins = false;
+  const json whole = json::parse(
+      body,
+      [&](int, json::parse_event_t event, json& parsed) {
+        if (event == json::parse_event_t::object_start) open.emplace_back();
+        if (event == json::parse_event_t::object_end) open.pop_back();
+        if (event == json::parse_event_t::key) has_twins |= !open.back().insert(parsed.get<std::string>()).second;
+        return true;
+      },
+      /*allow_exceptions=*/false);
+  return !whole.is_discarded() && has_twins;
 }
 
 void CheckAnswers(const std::string& text) {
@@ -89,7 +161,7 @@ void CheckAnswers(const std::string& text) {
   result.mutable_string_ids()->add_ids(text);
   result.mutable_missing_string_ids()->add_ids(text);
   result.add_payloads(text);
-  const absl::StatusOr<std::string> written = http::FormatRerankResponse(text, response, nullptr);
+  const absl::StatusOr<std::string> written = http::FormatRerankResponse({.model = text}, response, nullptr);
   Require(written.ok(), "an answer that nobody stops is written");
   const json answer = json::parse(*written, nullptr, false);
   Require(answer.is_object() && answer["results"].size() == 1 && answer["missing"].size() == 1, "an answer is JSON");
@@ -97,19 +169,21 @@ void CheckAnswers(const std::string& text) {
   info.set_name(text);
   info.set_path(text);
   info.set_error(text);
-  Require(json::accept(http::FormatCollections({info})), "a list of collections is JSON");
+  Require(json::accept(http::FormatCollections({info}, nullptr)), "a list of collections is JSON");
 }
 
 void FuzzHttpJson(std::string_view input) {
   const std::string body(input);
   CheckAnswers(body);
-  const absl::StatusOr<v1::RerankRequest> request = http::ParseRerankRequest(body, {});
-  if (!request.ok()) return RequireRefusal(request.status());
+  const http::RerankPath& path = http::kRerankPaths[body.size() % http::kRerankPaths.size()];
+  const absl::StatusOr<http::RerankBody> parsed = http::ParseRerankBody(body, path, {});
+  if (!parsed.ok()) return RequireRefusal(parsed.status());
   json whole = json::parse(body, nullptr, /*allow_exceptions=*/false);
   Require(whole.is_object(), "a body that is accepted is a JSON object");
-  CheckRequest(whole, *request);
+  // Members that are passed over, and null ones, may appear twice.
+  if (!HasTwins(body)) CheckRequest(whole, path.strings_are_texts, parsed->request);
   v1::RerankRequest again;
-  Require(again.ParseFromString(request->SerializeAsString()), "the request can travel");
+  Require(again.ParseFromString(parsed->request.SerializeAsString()), "the request can travel");
 }
 
 const Registration kHttpJsonTarget("http_json", &FuzzHttpJson);

@@ -78,6 +78,28 @@ TEST_F(HttpServiceTest, RerankAnswersAsGrpcDoes) {
   }
 }
 
+TEST_F(HttpServiceTest, TheOneCollectionNeedsNoName) {
+  const RandomQuery query = MakeQuery(TestSeed() + 5, ScalarType::kF16, kDim, 2);
+  json body = Body(query, {"doc-1", "doc-2"}, 2);
+  const json named = json::parse(Post(body.dump()).body);
+  body.erase("model");
+  const json unnamed = json::parse(Post(body.dump()).body);
+  EXPECT_EQ(unnamed["model"], "corpus");
+  EXPECT_EQ(unnamed["results"], named["results"]);
+}
+
+TEST_F(HttpServiceTest, VectorsInTheBodyAreScoredWithoutACollection) {
+  const json vector(std::vector<float>(8, 0.5F));
+  json body = {{"model", "nobody's"}, {"query", {vector}}, {"documents", {{{"tokens", {vector, vector}}, {"id", 4}}}}};
+  const json answer = json::parse(Post(body.dump()).body);
+  EXPECT_EQ(answer["generation"], 0);
+  EXPECT_EQ(answer["model"], "nobody's");
+  EXPECT_EQ(answer["results"], json::parse(R"([{"id": 4, "index": 0, "relevance_score": 2.0}])"));
+  // In the collection they must have its dimension.
+  body["model"] = "corpus";
+  EXPECT_THAT(Post(body.dump()).body, HasSubstr("query.shape[1]: is 8, and the collection's dimension is 32"));
+}
+
 TEST_F(HttpServiceTest, TheWholeCollectionIsAStar) {
   const RandomQuery query = MakeQuery(TestSeed() + 2, ScalarType::kF16, kDim, 6);
   const HttpAnswer answer = Post(Body(query, "*", 10).dump());
@@ -100,19 +122,17 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   json body = Body(query, {"doc-1"}, 2);
   body["model"] = "other";
   expect(Post(body.dump()), 404, "NOT_FOUND", "other");
-  body = Body(query, {"doc-1"}, 20000);
+  body = Body(query, "*", 20000);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "top_n: is 20000");
   body = Body(query, {"doc-1"}, -1);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT",
          "top_n: is -1, and whole numbers from 0 to 10000 (limits.max_top_k");
-  for (const char* field : {"top_k", "collection"}) {  // members of the gRPC message alone
-    body = Body(query, {"doc-1"}, 2);
-    body[field] = 2;
-    expect(Post(body.dump()), 400, "INVALID_ARGUMENT", absl::StrCat(field, ": is not a member"));
-  }
   body = Body(query, {"doc-1"}, 2);
-  body["model"] = "";
-  expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "model: is empty");
+  body["collection"] = 2;  // a member of the gRPC message alone
+  expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "collection: is not a member");
+  body = Body(query, {"doc-1"}, 2);
+  body["query"] = "a text";
+  expect(Post(body.dump()), 400, "FAILED_PRECONDITION", "this server has no encoder (encoder.url)");
   body = Body(MakeQuery(1, ScalarType::kF16, 16, 2), {"doc-1"}, 2);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "query.shape[1]: is 16");
   body = Body(query, {1, 2}, 2);

@@ -119,6 +119,27 @@ TEST_F(RerankServiceTest, PayloadsAndAlignmentsComeOnRequest) {
   }
 }
 
+TEST_F(RerankServiceTest, MembersOfPayloadsAndMeansComeOnRequest) {
+  const RandomQuery query = MakeQuery(TestSeed() + 6, ScalarType::kF16, kDim, 6);
+  v1::RerankRequest request = MakeRequest("corpus", query, {"doc-17", "doc-4"}, 2);
+  const v1::QueryResult sums = Answer(request).results(0);
+  request.set_normalize(true);
+  request.add_payload_fields("n");
+  const v1::QueryResult means = Answer(request).results(0);
+  ASSERT_EQ(means.payloads_size(), 2);
+  for (int hit = 0; hit < 2; ++hit) {
+    EXPECT_EQ(means.string_ids().ids(hit), sums.string_ids().ids(hit));
+    EXPECT_EQ(means.scores(hit), sums.scores(hit) / 6.0F);
+    EXPECT_EQ(means.payloads(hit), means.positions(hit) == 0 ? "{\"n\":17}" : "{\"n\":4}");
+  }
+  request.set_payload_fields(0, "other");
+  EXPECT_EQ(Answer(request).results(0).payloads(0), "{}");
+  request.set_payload_fields(0, "");
+  v1::RerankResponse response;
+  EXPECT_EQ(server_->Rerank(request, &response).error_message(),
+            "payload_fields[0]: has 0 bytes, and 1 to 256 are accepted");
+}
+
 TEST_F(RerankServiceTest, RepeatingARequestGivesTheSameBits) {
   const v1::RerankRequest request =
       MakeRequest("corpus", MakeQuery(TestSeed() + 7, ScalarType::kF16, kDim, 12), AllIds(), 50);

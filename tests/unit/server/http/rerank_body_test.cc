@@ -1,9 +1,8 @@
-// Tests bodies of /v1/rerank that are made to cost much: time, memory, or a thread that does not come back.
-#include <algorithm>
-#include <chrono>
+#include "server/http/rerank_body.h"
+
+#include <cstdint>
+#include <cstring>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -11,221 +10,266 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "server/http/base64.h"
-#include "server/http/rerank_json.h"
+#include "nlohmann/json.hpp"
 
 namespace maxsim::http {
 namespace {
 
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-using Clock = std::chrono::steady_clock;
+constexpr service::RequestLimits kLimits = {.max_query_tokens = 512, .max_top_k = 1000};
 
-constexpr size_t kMega = 1'000'000;
-
-std::string Repeat(std::string_view piece, size_t bytes) {
-  std::string text;
-  text.reserve(bytes + piece.size());
-  while (text.size() < bytes) text += piece;
-  return text;
+// Parses a body of a path of kRerankPaths.
+absl::StatusOr<RerankBody> ParseFor(const char* path, const std::string& body) {
+  return ParseRerankBody(body, *FindRerankPath(path), kLimits);
 }
 
-// Returns a list of `element`, of about `bytes`.
-std::string List(std::string_view element, size_t bytes) {
-  return "[" + Repeat(absl::StrCat(std::string(element), ","), bytes) + std::string(element) + "]";
+absl::StatusOr<v1::RerankRequest> Parse(const std::string& body) {
+  absl::StatusOr<RerankBody> parsed = ParseFor("/v1/rerank", body);
+  if (!parsed.ok()) return parsed.status();
+  return parsed->request;
 }
 
-std::string WithDocuments(const std::string& documents) { return "{\"documents\":" + documents + "}"; }
-std::string WithQuery(const std::string& query) { return "{\"query\":" + query + "}"; }
-
-std::string Members(size_t bytes) {
-  std::string text = "{";
-  for (int i = 0; text.size() < bytes; ++i) absl::StrAppend(&text, i == 0 ? "" : ",", "\"k", i, "\":{}");
-  return text + "}";
-}
-
-struct Shape {
-  const char* name;
-  std::string (*make)(size_t bytes);
-};
-// Some of these shapes make a reader that keeps the document as a tree look at a container's elements again and again;
-// the others make long tokens of every kind.
-constexpr Shape kShapes[] = {
-    {"members of {}", [](size_t n) { return Members(n); }},
-    {"a list of {}", [](size_t n) { return List("{}", n); }},
-    {"a list of []", [](size_t n) { return List("[]", n); }},
-    {"a list of members", [](size_t n) { return "[" + Members(n) + "]"; }},
-    {"documents of {}", [](size_t n) { return WithDocuments(List("{}", n)); }},
-    {"documents of []", [](size_t n) { return WithDocuments(List("[]", n)); }},
-    {"documents in a list of {}", [](size_t n) { return WithDocuments("[" + List("{}", n) + "]"); }},
-    {"a query of {}", [](size_t n) { return WithQuery(List("{}", n)); }},
-    {"a query of members", [](size_t n) { return WithQuery(Members(n)); }},
-    {"a row of {}", [](size_t n) { return WithQuery("[" + List("{}", n) + "]"); }},
-    {"a model of {}", [](size_t n) { return "{\"model\":" + List("{}", n) + "}"; }},
-    {"a model of members", [](size_t n) { return "{\"model\":" + Members(n) + "}"; }},
-    {"a shape of {}", [](size_t n) { return WithQuery("{\"shape\":" + List("{}", n) + "}"); }},
-    {"a shape of numbers", [](size_t n) { return WithQuery("{\"shape\":" + List("1", n) + "}"); }},
-    {"texts as documents", [](size_t n) { return WithDocuments(List("\"a\"", n)); }},
-    {"numbers as documents", [](size_t n) { return WithDocuments(List("1", n)); }},
-    {"numbers as weights", [](size_t n) { return "{\"query_weights\":" + List("1", n) + "}"; }},
-    {"rows of one", [](size_t n) { return WithQuery(List("[1]", n)); }},
-    {"a row of zeros", [](size_t n) { return WithQuery("[" + List("0", n) + "]"); }},
-    {"a long text", [](size_t n) { return "{\"model\":\"" + std::string(n, 'a') + "\"}"; }},
-    {"a long name", [](size_t n) { return "{\"" + std::string(n, 'a') + "\":1}"; }},
-    {"long escapes", [](size_t n) { return "{\"model\":\"" + Repeat("\\ud83d\\ude00", n) + "\"}"; }},
-    {"a long integer", [](size_t n) { return "{\"top_n\":" + std::string(n, '9') + "}"; }},
-    {"a long fraction", [](size_t n) { return "{\"top_n\":0." + std::string(n, '7') + "}"; }},
-    {"a long exponent", [](size_t n) { return "{\"top_n\":1e" + std::string(n, '0') + "}"; }},
-    {"white space", [](size_t n) { return std::string(n, ' ') + "{}"; }},
-    {"deep lists", [](size_t n) { return std::string(n, '['); }},
-    {"deep objects", [](size_t n) { return Repeat("{\"query\":", n); }},
-    {"deep documents", [](size_t n) { return "{\"documents\":" + std::string(n, '['); }},
-};
-
-// Returns the seconds that the text takes to be refused.
-double SecondsToRefuse(const std::string& body) {
-  const Clock::time_point begin = Clock::now();
-  const auto request = ParseRerankRequest(body, {});
-  EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_LT(request.status().message().size(), 600u) << request.status();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// A tree built by nlohmann's parser with a callback takes 28 s for the first of them, optimized, and 64 times that for
-// the longer text.
-TEST(RerankBodyTest, EveryShapeIsReadInLinearTime) {
-  for (const Shape& shape : kShapes) {
-    EXPECT_LT(SecondsToRefuse(shape.make(kMega)), 2.5) << shape.name << ", 1 MB";
-  }
-  for (const int idx : {1, 2}) {  // those that are read to the end
-    EXPECT_LT(SecondsToRefuse(kShapes[idx].make(8 * kMega)), 20) << kShapes[idx].name << ", 8 MB";
-  }
-}
-
-std::string RefusalOf(const std::string& body, const service::RequestLimits& limits = {}) {
-  const auto request = ParseRerankRequest(body, limits);
+std::string ErrorOf(const std::string& body) {
+  const auto request = Parse(body);
   EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument) << body;
   return std::string(request.status().message());
 }
 
-TEST(RerankBodyTest, DepthIsBoundedWhereverItIs) {
-  const std::string deep = std::string(1000, '[') + std::string(1000, ']');
-  for (const char* member : {"model", "query", "query_weights", "documents", "top_n", "return_documents"}) {
-    EXPECT_EQ(RefusalOf(absl::StrCat("{\"", member, "\":", deep, "}")), "the body is nested deeper than 4 levels")
-        << member;
+// Returns a valid body with one member replaced. A null value takes the member out.
+std::string With(const std::string& member, const json& value) {
+  json body = {{"model", "c"}, {"query", {{0.5, 1}, {-1, 0}}}, {"documents", {"a", "b"}}};
+  body[member] = value;
+  if (value.is_null()) body.erase(member);
+  return body.dump();
+}
+
+TEST(RerankBodyTest, NestedNumbersBecomeAnF32Matrix) {
+  const auto request = Parse(With("top_n", 1));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->collection(), "c");
+  EXPECT_EQ(request->top_k(), 1u);
+  EXPECT_FALSE(request->return_payloads());
+  const v1::TokenMatrix& tokens = request->queries(0).tokens();
+  EXPECT_EQ(tokens.dtype(), v1::DATA_TYPE_F32);
+  EXPECT_EQ(tokens.num_tokens(), 2u);
+  EXPECT_EQ(tokens.dim(), 2u);
+  float values[4];
+  ASSERT_EQ(tokens.data().size(), sizeof(values));
+  std::memcpy(values, tokens.data().data(), sizeof(values));
+  EXPECT_THAT(values, ElementsAre(0.5F, 1.0F, -1.0F, 0.0F));
+  EXPECT_THAT(request->candidates().string_ids().ids(), ElementsAre("a", "b"));
+}
+
+TEST(RerankBodyTest, EncodedBytesAreTakenAsTheyAre) {
+  const std::string bytes("\x00\x3c\x00\xc0", 4);
+  const json query = {{"dtype", "f16"}, {"shape", {1, 2}}, {"data", absl::Base64Escape(bytes)}};
+  const auto request = Parse(With("query", query));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->queries(0).tokens().dtype(), v1::DATA_TYPE_F16);
+  EXPECT_EQ(request->queries(0).tokens().data(), bytes);
+}
+
+TEST(RerankBodyTest, IdsAreTextsIntegersOrTheWholeCollection) {
+  const auto ints = Parse(With("documents", {1, -2, INT64_MAX}));
+  ASSERT_TRUE(ints.ok()) << ints.status();
+  EXPECT_THAT(ints->candidates().int_ids().ids(), ElementsAre(1, -2, INT64_MAX));
+  EXPECT_TRUE(Parse(With("documents", "*"))->candidates().has_whole_collection());
+  EXPECT_THAT(ErrorOf(With("documents", {"a", 1})), HasSubstr("documents[1]: is 1; documents must be of one kind"));
+  EXPECT_THAT(ErrorOf(With("documents", {1, "a"})), HasSubstr("documents[1]"));
+  EXPECT_THAT(ErrorOf(With("documents", {1.5})), HasSubstr("documents[0]: is 1.5"));
+  EXPECT_THAT(ErrorOf(With("documents", {uint64_t{1} << 63})), HasSubstr("documents[0]: is 9223372036854775808"));
+  EXPECT_THAT(ErrorOf(With("documents", json::array())), HasSubstr("documents: must be a list of documents"));
+  EXPECT_THAT(ErrorOf(With("documents", "all")), HasSubstr("documents: must be"));
+}
+
+TEST(RerankBodyTest, WhatIsMissingOrUnknownIsNamed) {
+  EXPECT_EQ(Parse(With("model", nullptr))->collection(), "") << "which the service refuses where it matters";
+  EXPECT_EQ(ErrorOf(With("query", nullptr)), "query: is missing");
+  EXPECT_EQ(ErrorOf(With("documents", nullptr)), "documents: is missing");
+  EXPECT_THAT(ErrorOf(With("topn", 3)), StartsWith("topn: is not a member"));
+  EXPECT_THAT(ErrorOf(With(std::string(1000, 'm'), 3)),
+              StartsWith(absl::StrCat(std::string(64, 'm'), "...: is not a member")));
+  EXPECT_THAT(ErrorOf("{\n\"model\": c}"),
+              StartsWith("the body is not JSON: malformed JSON: parse error at line 2, column"));
+  EXPECT_THAT(ErrorOf(""), StartsWith("the body is not JSON: malformed JSON: parse error at line 1, column 1"));
+  EXPECT_EQ(ErrorOf(With("top_n", 3) + std::string("\0{}", 3)), "the body is not JSON: a NUL byte in JSON text");
+  EXPECT_EQ(ErrorOf("[1]"), "the body is not a JSON object");
+  EXPECT_EQ(ErrorOf(R"([{"a": 1, "a": 2}])"), "the body is not a JSON object");
+}
+
+TEST(RerankBodyTest, FieldsOfTheMessageAreToldTheirNameHere) {
+  const std::string members =
+      "(model, query, query_weights, documents, top_n, return_documents, return_alignments, "
+      "payload_fields, normalize and request_id are)";
+  EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
+  EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
+  EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
+  EXPECT_THAT(ErrorOf(With("return_payloads", true)), EndsWith("; HTTP's name for it is return_documents"));
+  EXPECT_EQ(ErrorOf(With("top", 3)), "top: is not a member " + members);
+}
+
+TEST(RerankBodyTest, MembersThatAppearTwiceAreRefused) {
+  const std::string start = R"({"model": "c", "documents": "*", "query": )";
+  EXPECT_TRUE(Parse(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA=="}})").ok());
+  EXPECT_EQ(ErrorOf(start + R"([[1]], "model": "d"})"), "model: appears twice");
+  EXPECT_EQ(ErrorOf(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA==", "shape": [1, 1]}})"),
+            "query.shape: appears twice");
+  EXPECT_EQ(ErrorOf(start + R"({"dtype": "f32", "shape": [1, 1], "data": "AAAAAA=="}, "query": [[1]]})"),
+            "query: appears twice");
+}
+
+TEST(RerankBodyTest, DeepNestingIsRefusedBeforeAnythingWalksIt) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_THAT(ErrorOf(deep), HasSubstr("nested deeper than"));
+  EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("nested deeper than"));
+  EXPECT_THAT(ErrorOf("{\"model\": " + deep + ", \"query\": [[1]], \"documents\": \"*\"}"),
+              HasSubstr("nested deeper than"));
+}
+
+TEST(RerankBodyTest, WrongMembersNameTheirValue) {
+  EXPECT_THAT(ErrorOf(With("model", 3)), HasSubstr("model: is 3, not a text"));
+  EXPECT_THAT(ErrorOf(With("return_documents", "yes")), HasSubstr("return_documents: is \"yes\""));
+  EXPECT_THAT(ErrorOf(With("query", 7)), HasSubstr("query: must be a text, a list of rows"));
+  EXPECT_THAT(ErrorOf(With("query", json::array())), HasSubstr("query: must be a list of rows"));
+  EXPECT_THAT(ErrorOf(With("query", {{1, 2}, {3}})), HasSubstr("query[1]: must be a row of 2 numbers"));
+  EXPECT_THAT(ErrorOf(With("query", {{1, 2}, {3, "x"}})), HasSubstr("query[1][1]: is \"x\", not a number"));
+  EXPECT_THAT(ErrorOf(With("query_weights", {1, true})), HasSubstr("query_weights[1]: is true"));
+  const auto encoded = [](const char* member, const json& value) {
+    json query = {{"dtype", "f32"}, {"shape", {1, 1}}, {"data", "AAAAAA=="}};
+    query[member] = value;
+    return With("query", query);
+  };
+  EXPECT_TRUE(Parse(encoded("dtype", "f32")).ok());
+  EXPECT_THAT(ErrorOf(encoded("dtype", "i8")), HasSubstr("query.dtype: is \"i8\""));
+  for (const json& shape : {json({1, -1}), json({1, 1, 1}), json({4294967296, 64}), json({1, 4294967296}), json(1)}) {
+    EXPECT_EQ(ErrorOf(encoded("shape", shape)),
+              absl::StrCat("query.shape: is ", shape.dump(),
+                           "; it must be [tokens, dim]: 1 to 512 (limits.max_query_tokens), and the collection's "
+                           "dimension"));
   }
-  for (const char* member : {"dtype", "shape", "data"}) {
-    EXPECT_EQ(RefusalOf(absl::StrCat("{\"query\":{\"", member, "\":", deep, "}}")),
-              "the body is nested deeper than 4 levels")
-        << member;
+  EXPECT_THAT(ErrorOf(encoded("data", "not base64!")), HasSubstr("query.data: is not base64"));
+  EXPECT_THAT(ErrorOf(encoded("order", "C")), HasSubstr("query.order: is not a member"));
+}
+
+TEST(RerankBodyTest, ATopNOutOfRangeIsToldTheRange) {
+  const json huge = json::parse("123456789012345678901");  // a number longer than any integer
+  for (const json& wrong : {json(-1), json(4294967296), json(UINT64_MAX), huge, json(2.5), json("3"), json(true)}) {
+    EXPECT_EQ(
+        ErrorOf(With("top_n", wrong)),
+        absl::StrCat("top_n: is ", wrong.dump(), ", and whole numbers from 0 to 1000 (limits.max_top_k) are accepted"));
   }
 }
 
-TEST(RerankBodyTest, ElementsAreBoundedByTheLimitsOfARequest) {
-  const service::RequestLimits limits = {.max_query_tokens = 3, .max_candidates_per_query = 3};
-  EXPECT_EQ(RefusalOf(WithDocuments(R"(["a","b","c","d"])"), limits),
-            "documents: has more than 3 ids (limits.max_candidates_per_query)");
-  EXPECT_EQ(RefusalOf(WithDocuments("[1,2,3,4]"), limits),
-            "documents: has more than 3 ids (limits.max_candidates_per_query)");
-  EXPECT_EQ(RefusalOf(WithQuery("[[1],[1],[1],[1]]"), limits), "query: has more than 3 rows (limits.max_query_tokens)");
-  EXPECT_EQ(RefusalOf(WithQuery("[" + List("1", 2 * 4096) + "]"), limits),
-            "query[0]: has more than 4096 numbers, the largest dimension");
-  EXPECT_EQ(RefusalOf("{\"query_weights\":[1,1,1,1]}", limits),
-            "query_weights: has more than 3 numbers (limits.max_query_tokens)");
-  EXPECT_TRUE(ParseRerankRequest(R"({"model":"c","documents":["a","b","c"],"query_weights":[1,2,3],
-                                     "query":[[1],[2],[3]]})",
-                                 limits)
-                  .ok());
+TEST(RerankBodyTest, AllDocumentsComeBackWhereNoNumberIsAskedFor) {
+  EXPECT_EQ(Parse(With("top_n", nullptr))->top_k(), 2u);
+  EXPECT_EQ(Parse(With("top_n", 0))->top_k(), 2u);
+  EXPECT_EQ(Parse(With("top_n", 1))->top_k(), 1u);
+  EXPECT_EQ(Parse(With("top_n", 4294967295))->top_k(), 2u) << "there are no more";
+  EXPECT_EQ(Parse(R"({"query": "q", "documents": ["a", "b"], "top_n": null})")->top_k(), 2u);
+  const json many(std::vector<int>(5000, 1));
+  EXPECT_EQ(Parse(With("documents", many))->top_k(), 1000u) << "limits.max_top_k";
+  EXPECT_EQ(Parse(With("documents", "*"))->top_k(), 0u) << "limits.default_top_k of the whole collection";
 }
 
-TEST(RerankBodyTest, ContainersInTheWrongPlaceAreShown) {
-  EXPECT_EQ(RefusalOf(R"({"model": {"a": [1]}})"), R"(model: is {"a": [1]}, not a text)");
-  EXPECT_EQ(RefusalOf(R"({"request_id": []})"), "request_id: is [], not a text");
-  EXPECT_THAT(RefusalOf(R"({"top_n": [3]})"), StartsWith("top_n: is [3], and whole numbers from 0"));
-  EXPECT_THAT(RefusalOf(R"({"documents": ["a", ["b"]]})"), StartsWith(R"(documents[1]: is ["b"]; ids must be)"));
-  EXPECT_THAT(RefusalOf(R"({"documents": {"a": 1}})"), StartsWith("documents: must be a list of ids"));
-  EXPECT_EQ(RefusalOf(R"({"query": [[1, {"x": 2}]]})"), R"(query[0][1]: is {"x": 2}, not a number)");
-  EXPECT_EQ(RefusalOf(R"({"query": [[1, 2], {"x": 2}]})"), "query[1]: must be a row of 2 numbers as the first is");
-  EXPECT_EQ(RefusalOf(R"({"query": [[1, 2], 3]})"), "query[1]: must be a row of 2 numbers as the first is");
-  EXPECT_EQ(RefusalOf(R"({"query": [[1, 2], [1, 2, 3]]})"), "query[1]: must be a row of 2 numbers as the first is");
-  EXPECT_THAT(RefusalOf(R"({"query": [[]]})"), StartsWith("query: must be a list of rows"));
-  EXPECT_THAT(RefusalOf(R"({"query": [3]})"), StartsWith("query: must be a list of rows"));
-  EXPECT_THAT(RefusalOf(R"({"query": {"shape": [1, [2], {"a": "b"}]}})"),
-              StartsWith(R"(query.shape: is [1, [2], {"a": "b"}]; it must be [tokens, dim])"));
-  EXPECT_THAT(RefusalOf(R"({"query": {"dtype": ["f32"]}})"), StartsWith(R"(query.dtype: is ["f32"]; f32)"));
-  EXPECT_EQ(RefusalOf(R"({"query": {"data": {}}})"), "query.data: is not base64");
-  EXPECT_EQ(RefusalOf(R"({"query": {}})"), "query.dtype: is missing");
-  EXPECT_EQ(RefusalOf("{}"), "model: is missing");
-  EXPECT_EQ(RefusalOf("[{\"model\": [[]]}, 3]"), "the body is not a JSON object");
-  EXPECT_EQ(RefusalOf("3"), "the body is not a JSON object");
-  EXPECT_THAT(RefusalOf(R"({"model": ["a")" + std::string(300, ' ') + "]}"), HasSubstr(", not a text"));
+TEST(RerankBodyTest, AQueryMayBeAText) {
+  EXPECT_EQ(Parse(With("query", "what is it?"))->queries(0).text(), "what is it?");
+  EXPECT_EQ(Parse(With("query", {{"text", "what?"}}))->queries(0).text(), "what?");
+  EXPECT_THAT(ErrorOf(With("query", {{"text", 3}})), StartsWith("query.text: is 3, not a text"));
+  EXPECT_EQ(ErrorOf(R"({"query": {"text": "a", "dtype": "f32"}})"),
+            "query.dtype: is not a member beside the text before it");
+  EXPECT_THAT(ErrorOf(R"({"query": {"dtype": "f32", "text": "a"}})"), StartsWith("query.text: is not a member"));
+  EXPECT_THAT(ErrorOf(R"({"query": {}})"), StartsWith("query: must be a text"));
+  EXPECT_EQ(ErrorOf(R"({"query": null, "documents": "*"})"), "query: is missing");
 }
 
-// At its deadline, or when the server closes, a handler must come back: within a token as well as between tokens.
-TEST(RerankBodyTest, ReadingEndsWhenItIsToldTo) {
-  for (const Shape& shape : kShapes) {
-    if (std::string_view(shape.name).substr(0, 4) == "deep") continue;
-    int calls = 0;
-    const auto request = ParseRerankRequest(shape.make(kMega / 5), {}, [&calls] {
-      return ++calls < 2 ? absl::OkStatus() : absl::DeadlineExceededError("late");
-    });
-    // Some bodies are refused before the second call of the predicate.
-    if (calls == 2) {
-      EXPECT_EQ(request.status(), absl::DeadlineExceededError("late")) << shape.name;
-    }
-    EXPECT_LE(calls, 2) << shape.name;
-  }
-  const std::string text = WithQuery("{\"data\":\"" + std::string(3 * kMega, 'A') + "\"}");
-  for (const int last : {1, 2, 40, 48}) {  // 46 calls for the text, 3 for the base64 in it
-    int calls = 0;
-    const auto request = ParseRerankRequest(
-        text, {}, [&calls, last] { return ++calls < last ? absl::OkStatus() : absl::UnavailableError("closing"); });
-    EXPECT_EQ(request.status(), absl::UnavailableError("closing"));
-    EXPECT_EQ(calls, last);
-  }
+TEST(RerankBodyTest, AStringIsAnIdOrATextAsThePathSays) {
+  const std::string body = R"({"query": "q", "documents": ["a", "b"]})";
+  EXPECT_THAT(ParseFor("/v2/rerank", body)->request.candidates().string_ids().ids(), ElementsAre("a", "b"));
+  const auto texts = ParseFor("/text/v2/rerank", body);
+  EXPECT_THAT(texts->request.candidates().inline_documents().texts(), ElementsAre("a", "b"));
+  EXPECT_EQ(texts->form.carried.size(), 2u);
+  EXPECT_EQ(FindRerankPath("/text/v3/rerank"), nullptr);
 }
 
-TEST(RerankBodyTest, AnswersEndWhenTheyAreToldTo) {
-  v1::RerankResponse response;
-  v1::QueryResult& result = *response.add_results();
-  for (int i = 0; i < 50'000; ++i) result.mutable_missing_string_ids()->add_ids(absl::StrCat("document ", i));
-  int calls = 0;
-  const auto text = FormatRerankResponse(
-      "c", response, [&calls] { return ++calls < 10 ? absl::OkStatus() : absl::DeadlineExceededError("late"); });
-  EXPECT_EQ(text.status(), absl::DeadlineExceededError("late"));
-  EXPECT_EQ(calls, 10);
-  EXPECT_TRUE(FormatRerankResponse("c", response, [] { return absl::OkStatus(); }).ok());
+TEST(RerankBodyTest, AnObjectSaysItselfWhatItIs) {
+  const auto documents = [](const std::string& list) {
+    return ParseFor("/text/v1/rerank", R"({"query": "q", "return_documents": true, "documents": )" + list + "}");
+  };
+  EXPECT_THAT(
+      documents(R"([{"id": "a"}, {"id": "b", "title": {"x": [1, null]}}])")->request.candidates().string_ids().ids(),
+      ElementsAre("a", "b"));
+  EXPECT_THAT(documents(R"([{"id": 3}])")->request.candidates().int_ids().ids(), ElementsAre(3));
+  const auto texts = documents(R"([ "a", {"n": 1E2, "text": "b", "id": 7}])");
+  ASSERT_TRUE(texts.ok()) << texts.status();
+  EXPECT_THAT(texts->request.candidates().inline_documents().texts(), ElementsAre("a", "b"));
+  ASSERT_EQ(texts->form.carried.size(), 2u);
+  EXPECT_EQ(texts->form.carried[0].text, "a");
+  EXPECT_EQ(texts->form.carried[0].object, "");
+  EXPECT_EQ(texts->form.carried[1].id, "7");
+  EXPECT_EQ(texts->form.carried[1].object, R"({"n": 1E2, "text": "b", "id": 7})");
+  const auto tokens = documents(R"([{"tokens": [[1, 2], [3, 4]], "id": "x\u0041"},
+                                    {"tokens": {"dtype": "f16", "shape": [1, 2], "data": "AAAAAA=="}}])");
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  const v1::InlineDocuments& carried = tokens->request.candidates().inline_documents();
+  ASSERT_EQ(carried.documents_size(), 2);
+  EXPECT_EQ(carried.documents(0).num_tokens(), 2u);
+  EXPECT_EQ(carried.documents(0).dtype(), v1::DATA_TYPE_F32);
+  EXPECT_EQ(carried.documents(1).dtype(), v1::DATA_TYPE_F16);
+  EXPECT_EQ(tokens->form.carried[0].id, "\"xA\"");
+  const auto error = [&](const std::string& list) { return std::string(documents(list).status().message()); };
+  EXPECT_THAT(error(R"(["a", {"id": "b"}])"), StartsWith(R"(documents[1]: is "b"; documents must be of one kind)"));
+  EXPECT_THAT(error(R"([{"id": 1}, {"id": "b"}])"), StartsWith(R"(documents[1]: is "b"; )"));
+  EXPECT_EQ(error(R"([{"title": "a"}])"), "documents[0]: has none of id, text and tokens");
+  EXPECT_EQ(error(R"([{"text": "a", "tokens": [[1]]}])"), "documents[0]: has text and tokens");
+  EXPECT_EQ(error(R"([{"text": "a", "text": "b"}])"), "documents[0].text: appears twice");
+  EXPECT_EQ(error(R"([{"text": ["a"]}])"), R"(documents[0].text: is ["a"], not a text)");
+  EXPECT_EQ(error(R"([{"id": 1.5}])"), "documents[0].id: is 1.5, not a text or a 64-bit integer");
+  EXPECT_EQ(error(R"([{"tokens": [[1]]}, {"tokens": [[1], [2, 3]]}])"),
+            "documents[1].tokens[1]: must be a row of 1 numbers as the first is");
+  EXPECT_EQ(error(R"([{"tokens": "x"}])"),
+            "documents[0].tokens: is \"x\"; it must be a list of rows of numbers, or {dtype, shape, data}");
 }
 
-TEST(Base64Test, PiecesAreReadAsTheWholeIs) {
-  constexpr size_t kPiece = size_t{1} << 20;
-  std::string bytes;
-  for (size_t i = 0; i < kPiece; ++i) bytes += static_cast<char>(i * 7 + i / 251);
-  std::vector<std::string> texts;
-  for (const size_t size : {kPiece / 4 * 3 - 1, kPiece / 4 * 3, kPiece / 4 * 3 + 1}) {
-    const std::string text = absl::Base64Escape(bytes.substr(0, size));
-    texts.push_back(text);
-    texts.push_back(text.substr(0, text.find('=')));  // without padding
-    for (const size_t at : {size_t{1}, kPiece - 3, kPiece}) {
-      if (at > text.size()) continue;
-      texts.push_back(text.substr(0, at) + " \n\t\r" + text.substr(at));
-      texts.push_back(text.substr(0, at) + "!" + text.substr(at));
-      texts.push_back(text.substr(0, at) + "=" + text.substr(at));
-    }
-    texts.push_back(text + std::string(kPiece, ' '));
-    texts.push_back(text + std::string(kPiece, ' ') + "=");
-    texts.push_back(text + "AAAA");
-  }
-  for (const std::string& text : texts) {
-    std::string whole;
-    std::string pieces;
-    const bool is_base64 = absl::Base64Unescape(text, &whole);
-    const auto decoded = DecodeBase64(text, nullptr, &pieces);
-    ASSERT_TRUE(decoded.ok());
-    EXPECT_EQ(*decoded, is_base64) << text.size() << " bytes";
-    EXPECT_TRUE(!is_base64 || pieces == whole) << text.size() << " bytes";
-  }
+TEST(RerankBodyTest, MembersOfOtherServicesAreAccepted) {
+  const auto accepted = [](const char* path, const std::string& members) {
+    return ParseFor(path, R"({"query": "q", )" + members + "}");
+  };
+  // Cohere v2 as LangChain sends it, Haystack's Jina, Voyage, TEI as rerankers and Haystack send it, vLLM.
+  EXPECT_TRUE(
+      accepted("/v2/rerank", R"("documents": ["a"], "model": "m", "top_n": 3, "max_tokens_per_doc": null)").ok());
+  EXPECT_TRUE(accepted("/v1/rerank", R"("documents": ["a"], "rank_fields": ["text"], "max_chunks_per_doc": 3)").ok());
+  const auto voyage = accepted("/v1/rerank", R"("documents": ["a"], "top_k": null, "truncation": true)");
+  ASSERT_TRUE(voyage.ok()) << voyage.status();
+  EXPECT_EQ(voyage->form.shape, AnswerShape::kData);
+  const auto tei = accepted("/rerank", R"("texts": ["a"], "raw_scores": false, "return_text": true, "truncate": true,
+                                          "truncation_direction": "Left", "top_n": 1)");
+  ASSERT_TRUE(tei.ok()) << tei.status();
+  EXPECT_EQ(tei->form.shape, AnswerShape::kList);
+  EXPECT_EQ(tei->request.missing_policy(), v1::MISSING_POLICY_FAIL);
+  EXPECT_TRUE(tei->request.return_payloads());
+  const auto vllm = accepted("/rerank", R"("documents": ["a"], "priority": 0, "mm_processor_kwargs": {"a": [{}]})");
+  ASSERT_TRUE(vllm.ok()) << vllm.status();
+  EXPECT_EQ(vllm->form.shape, AnswerShape::kResults);
+  EXPECT_EQ(accepted("/rerank", R"("texts": ["a"], "documents": ["b"])").status().message(),
+            "documents: appears twice");
+}
+
+TEST(RerankBodyTest, WhatComesBackIsAskedFor) {
+  const auto request = Parse(With("payload_fields", {"title", "url"}));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->payload_fields(), ElementsAre("title", "url"));
+  EXPECT_TRUE(Parse(With("normalize", true))->normalize());
+  EXPECT_TRUE(Parse(With("return_alignments", true))->return_alignments());
+  EXPECT_EQ(ErrorOf(With("payload_fields", "title")), "payload_fields: must be a list of names");
+  EXPECT_EQ(ErrorOf(With("payload_fields", {"title", 3})), "payload_fields[1]: is 3, not a text");
+  EXPECT_THAT(ErrorOf(With("payload_fields", json(std::vector<std::string>(65, "a")))),
+              StartsWith("payload_fields: has more than 64 names"));
+  EXPECT_EQ(ErrorOf(With("normalize", 1)), "normalize: is 1, not true or false");
 }
 
 }  // namespace

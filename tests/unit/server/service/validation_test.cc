@@ -77,7 +77,8 @@ TEST_F(ValidationTest, TheEnvelopeIsChecked) {
             "collection: has 129 bytes, and at most 128 are accepted");
   EXPECT_EQ(Refused([](auto* r) { r->set_request_id(std::string(257, 'x')); }),
             "request_id: has 257 bytes, and at most 256 are accepted");
-  EXPECT_EQ(Refused([](auto* r) { r->clear_collection(); }), "collection: is empty");
+  EXPECT_EQ(Refused([](auto* r) { r->clear_collection(); }),
+            "collection: is empty; only inline documents are scored without one");
   EXPECT_THAT(Refused([](auto* r) { r->clear_queries(); }), HasSubstr("queries: has 0 queries, and 1 to 64"));
   EXPECT_THAT(Refused([](auto*) {}, {.max_queries_per_request = 1}),
               AllOf(HasSubstr("queries: has 2 queries"), HasSubstr("limits.max_queries_per_request")));

@@ -1,0 +1,136 @@
+// Reads a JSON body event by event: nothing of it is kept twice, and what is wrong ends the reading where it stands.
+// This base has what bodies with token matrices share; a subclass knows the members. It is internal to server/http.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "base/json_events.h"
+#include "base/stop.h"
+#include "base/text.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "nlohmann/json.hpp"
+
+namespace maxsim::http {
+
+class BodyEvents : public JsonEvents {
+ public:
+  // The members of a matrix that is an object.
+  enum class Part : uint8_t { kNone, kDtype, kShape, kData };
+
+  // Parses the body, once. INVALID_ARGUMENT names the member, its value and what is accepted; or what `stop` says.
+  absl::Status Read(std::string_view body);
+
+ protected:
+  // A message quotes this many bytes of what a client sent.
+  static constexpr size_t kLongestQuote = 64;
+
+  // `stop` may be null and must outlive the object.
+  BodyEvents(int max_depth, const StopCheck& stop) : JsonEvents(max_depth), stop_(stop) {}
+
+  // These are the events of values that are neither part of a matrix nor passed over. `exact` is the number as it was
+  // sent. StartList, StartObject and Key may call the functions below.
+  virtual bool Null() { return Refuse("null"); }
+  virtual bool Bool(bool value) { return Refuse(value ? "true" : "false"); }
+  virtual bool Text(std::string& value) = 0;
+  virtual bool Integer(int64_t value) = 0;
+  virtual bool Number(double value, const Json& exact) { return Refuse(Shown(exact)); }
+  virtual bool StartList() = 0;
+  virtual bool EndList() = 0;
+  virtual bool StartObject() = 0;
+  virtual bool Key(std::string& key) = 0;
+  virtual bool EndObject() = 0;
+
+  // Fails with the error for a value that cannot stand where the parser is; `shown` is what was sent.
+  virtual bool Refuse(std::string_view shown) = 0;
+  // Names the value that is read as a matrix, "query" for example.
+  virtual std::string MatrixPath() const = 0;
+  // The matrix has been read.
+  virtual bool EndMatrix() { return true; }
+
+  // Reads the container that has just begun, and all in it, as a matrix: [[...], ...] as F32, or an object with dtype,
+  // shape and data. It has at most `max_rows` rows, which `limit_name` bounds.
+  bool ReadRows(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
+  bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
+  // Does so from the object's first member on, which Key got.
+  bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name, std::string_view key) {
+    return ReadEncoded(matrix, max_rows, limit_name) && SelectPart(key);
+  }
+  // Reads the container that has just begun to its end, to refuse it with a message that shows it.
+  bool Skip();
+  // Passes over the container that has just begun.
+  bool Ignore();
+
+  // Fails with what is wrong with a member of the body.
+  bool Wrong(std::string_view member, std::string_view what) { return Fail(Cat(member, ": ", what)); }
+  bool WrongValue(std::string_view member, std::string_view shown, std::string_view wanted) {
+    return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));
+  }
+  // Returns a value as it would be written in JSON, cut short.
+  static std::string Shown(const Json& value);
+  static std::string Shown(const std::string& text);
+  // Returns the container that ends here and began at the byte `begin`, as it was sent.
+  std::string_view Since(size_t begin) const { return body_.substr(begin, position() - begin); }
+
+ private:
+  enum class Reading : uint8_t { kMembers, kSkipped, kIgnored, kRows, kEncoded, kShape };
+
+  bool FailTooDeep(int max_depth) override;
+  bool Value(std::string_view kind) override;  // null alone comes here
+  bool OnBool(bool value) override;
+  bool OnString(std::string& value) override;
+  bool OnInteger(int64_t value) override;
+  bool OnLargeInteger(uint64_t value) override;
+  bool OnFloat(double value) override;
+  bool OnStartObject() override;
+  bool OnKey(std::string& key) override;
+  bool OnEndObject() override;
+  bool OnStartArray() override;
+  bool OnEndArray() override;
+
+  void BeginMatrix(Reading reading, v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
+  // A container begins or ends, or a value stands, where neither a member nor a part of a matrix does.
+  bool StartContainer();
+  bool EndContainer();
+  bool Scalar(std::string_view shown);
+  bool MatrixNumber(double value, const Json& exact);
+  bool StartRow();
+  bool EndRow();
+  bool EndRows();
+  bool EndShape();
+  bool SelectPart(std::string_view key);
+  bool EndParts();
+  bool ReadDtype(const std::string& name);
+  bool ReadData(const std::string& text);
+
+  // Errors of a matrix.
+  bool NoMatrix() { return Wrong(MatrixPath(), "must be a list of rows of numbers, or {dtype, shape, data}"); }
+  bool RefuseRow();
+  bool RefuseElement(std::string_view shown);
+  bool RefusePart(std::string_view shown);
+
+  const StopCheck& stop_;
+  std::string_view body_;
+  absl::Status stopped_;
+  Reading reading_ = Reading::kMembers;
+  Reading outer_ = Reading::kMembers;  // what goes on when a container ends that is skipped or ignored
+  int skip_depth_ = 0;                 // within that container
+  size_t container_begin_ = 0;         // of one that a message may show
+
+  v1::TokenMatrix* matrix_ = nullptr;
+  int matrix_depth_ = 0;  // within its list or object
+  int64_t max_rows_ = 0;
+  std::string_view limit_name_;
+  int64_t num_rows_ = 0;  // whole ones
+  int64_t dim_ = 0;       // of the first row
+  int64_t row_size_ = 0;  // of the row that is being read
+  int64_t num_shape_ = 0;
+  bool shape_is_wrong_ = false;
+  Part part_ = Part::kNone;
+  uint32_t seen_parts_ = 0;
+};
+
+}  // namespace maxsim::http

@@ -1,0 +1,37 @@
+// The paths of rerank calls, each in the shape of services whose clients call it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace maxsim::http {
+
+enum class RerankApi : uint8_t {
+  kV1,   // Cohere v1, Jina, Voyage
+  kV2,   // Cohere v2
+  kTei,  // text-embeddings-inference, and vLLM where the body has `documents`
+};
+
+struct RerankPath {
+  std::string_view path;
+  RerankApi api;
+  bool strings_are_texts;  // a string in `documents` is a document's text, else the id of a stored one
+};
+
+inline constexpr std::array<RerankPath, 6> kRerankPaths = {{{"/v1/rerank", RerankApi::kV1, false},
+                                                            {"/v2/rerank", RerankApi::kV2, false},
+                                                            {"/rerank", RerankApi::kTei, false},
+                                                            {"/text/v1/rerank", RerankApi::kV1, true},
+                                                            {"/text/v2/rerank", RerankApi::kV2, true},
+                                                            {"/text/rerank", RerankApi::kTei, true}}};
+
+// Returns the rerank call of a path, or null.
+inline const RerankPath* FindRerankPath(std::string_view path) {
+  for (const RerankPath& known : kRerankPaths) {
+    if (known.path == path) return &known;
+  }
+  return nullptr;
+}
+
+}  // namespace maxsim::http

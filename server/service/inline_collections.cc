@@ -1,0 +1,28 @@
+#include "server/service/inline_collections.h"
+
+#include <utility>
+
+#include "server/store/id_index.h"
+
+namespace maxsim::service {
+
+absl::StatusOr<std::shared_ptr<const store::Collection>> InlineCollections::For(int32_t dim) {
+  const MutexLock lock(&mutex_);
+  std::shared_ptr<const store::Collection>& collection = by_dim_[dim];
+  if (collection != nullptr) return collection;
+  absl::StatusOr<store::IdIndex> index = store::IdIndex::Build({});
+  if (!index.ok()) return index.status();
+  collection::Manifest manifest;
+  manifest.dim = dim;
+  store::Collection::Contents contents{.name = "",
+                                       .path = "",
+                                       .manifest = std::move(manifest),
+                                       .reservation = nullptr,
+                                       .parts = {},
+                                       .index = *std::move(index),
+                                       .loaded_at = absl::UnixEpoch()};
+  collection = std::make_shared<const store::Collection>(std::move(contents));
+  return collection;
+}
+
+}  // namespace maxsim::service

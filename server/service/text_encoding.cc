@@ -1,0 +1,281 @@
+#include "server/service/text_encoding.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/post.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "collection/encoder_identity.h"
+#include "server/service/info.h"
+#include "server/service/status.h"
+
+namespace maxsim::service {
+namespace {
+
+using encoder::EncodedText;
+using encoder::TextKind;
+
+// Threads that validate and convert requests whose texts have been encoded.
+constexpr size_t kNumThreads = 2;
+
+// Longer than any encoder may take; a sum of times does not overflow.
+constexpr absl::Duration kMaxStopTime = absl::Hours(24);
+
+constexpr char kDocumentTexts[] = "inline_documents.texts";
+
+// Returns the lists of inline documents of the request and of its queries, in this order.
+std::vector<v1::InlineDocuments*> InlineLists(v1::RerankRequest& request) {
+  std::vector<v1::InlineDocuments*> lists;
+  if (request.candidates().has_inline_documents()) {
+    lists.push_back(request.mutable_candidates()->mutable_inline_documents());
+  }
+  for (v1::Query& query : *request.mutable_queries()) {
+    if (query.candidates().has_inline_documents()) {
+      lists.push_back(query.mutable_candidates()->mutable_inline_documents());
+    }
+  }
+  return lists;
+}
+
+absl::Status CheckQueryTexts(const v1::RerankRequest& request) {
+  for (int i = 0; i < request.queries_size(); ++i) {
+    if (request.queries(i).has_text() && request.queries(i).text().empty()) {
+      return InvalidField(absl::StrCat("queries[", i, "].text"), "is empty");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDocumentTexts(const v1::InlineDocuments& list, const std::string& path, const RequestLimits& limits) {
+  if (list.texts().empty()) return absl::OkStatus();
+  if (!list.documents().empty()) {
+    return InvalidField(absl::StrCat(path, ".inline_documents"), "has documents and texts; one of them is accepted");
+  }
+  if (list.texts_size() > limits.max_inline_documents) {
+    return InvalidField(absl::StrCat(path, ".", kDocumentTexts),
+                        absl::StrCat("has ", list.texts_size(), " documents, and 1 to ", limits.max_inline_documents,
+                                     " (limits.max_inline_documents) are accepted"));
+  }
+  for (int i = 0; i < list.texts_size(); ++i) {
+    if (list.texts(i).empty()) return InvalidField(absl::StrCat(path, ".", kDocumentTexts, "[", i, "]"), "is empty");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> TakeQueryTexts(v1::RerankRequest& request) {
+  std::vector<std::string> texts;
+  for (v1::Query& query : *request.mutable_queries()) {
+    if (query.has_text()) texts.push_back(std::move(*query.mutable_text()));
+  }
+  return texts;
+}
+
+std::vector<std::string> TakeDocumentTexts(v1::RerankRequest& request) {
+  std::vector<std::string> texts;
+  for (v1::InlineDocuments* list : InlineLists(request)) {
+    for (std::string& text : *list->mutable_texts()) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+void SetTokens(const EncodedText& encoded, v1::TokenMatrix& matrix) {
+  matrix.set_dtype(v1::DATA_TYPE_F32);
+  matrix.set_num_tokens(static_cast<uint32_t>(encoded.num_tokens));
+  matrix.set_dim(static_cast<uint32_t>(encoded.dim));
+  matrix.set_data(encoded.values.data(), encoded.values.size() * sizeof(float));
+}
+
+// Gives the queries and the documents that are texts their tokens; frees each matrix once it has been copied.
+void PlaceQueries(std::vector<EncodedText>& encoded, EncodedRequest& result) {
+  result.query_pieces.resize(static_cast<size_t>(result.request.queries_size()));
+  size_t next = 0;
+  for (int i = 0; i < result.request.queries_size(); ++i) {
+    v1::Query& query = *result.request.mutable_queries(i);
+    if (!query.has_text()) continue;
+    EncodedText text = std::move(encoded[next++]);
+    SetTokens(text, *query.mutable_tokens());
+    result.num_tokens += static_cast<uint64_t>(text.num_tokens);
+    result.query_pieces[static_cast<size_t>(i)] = std::move(text.pieces);
+  }
+}
+
+void PlaceDocuments(std::vector<EncodedText>& encoded, EncodedRequest& result) {
+  size_t next = 0;
+  for (v1::InlineDocuments* list : InlineLists(result.request)) {
+    for (int i = 0; i < list->texts_size(); ++i) {
+      const EncodedText text = std::move(encoded[next++]);
+      SetTokens(text, *list->add_documents());
+      result.num_tokens += static_cast<uint64_t>(text.num_tokens);
+    }
+    list->clear_texts();
+  }
+}
+
+// Names the field of a text that the encoder refuses. Other errors are not about the request.
+absl::Status InField(std::string_view field, const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  return InvalidField(field, std::string(status.message()));
+}
+
+}  // namespace
+
+// A request that waits for its texts. Whoever ends its last part finishes it.
+struct TextEncoding::Pending {
+  EncodedRequest result;
+  Done done;
+  absl::Time deadline;
+  std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
+  absl::Status failure;            // of Encode itself
+  // Written by the encoder's threads, each part its own; read once num_parts is 0.
+  absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
+  absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
+};
+
+// One call to the encoder. It ends when it goes away, also with a callback that was lost for want of memory.
+struct TextEncoding::Part {
+  Part(TextEncoding* owner, std::shared_ptr<Pending> waiting) : encoding(owner), pending(std::move(waiting)) {
+    ++pending->num_parts;
+  }
+  ~Part() { encoding->End(pending); }
+
+  TextEncoding* const encoding;
+  const std::shared_ptr<Pending> pending;
+};
+
+bool HasTexts(const v1::RerankRequest& request) {
+  if (!request.candidates().inline_documents().texts().empty()) return true;
+  for (const v1::Query& query : request.queries()) {
+    if (query.has_text() || !query.candidates().inline_documents().texts().empty()) return true;
+  }
+  return false;
+}
+
+void TextEncoding::SetEncoder(std::unique_ptr<encoder::Encoder> encoder) {
+  if (encoder != nullptr) pool_.emplace(kNumThreads);
+  encoder_ = std::move(encoder);
+}
+
+TextEncoding::~TextEncoding() { Stop(absl::InfinitePast()); }
+
+std::unique_ptr<v1::EncoderInfo> TextEncoding::info() const {
+  if (encoder_ == nullptr) return nullptr;
+  return std::make_unique<v1::EncoderInfo>(ToProto(encoder_->identity()));
+}
+
+absl::Status TextEncoding::Check(const v1::RerankRequest& request, const store::Collection* collection,
+                                 const RequestLimits& limits) const {
+  if (encoder_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "the request has texts, and this server has no encoder (encoder.url): it takes token vectors");
+  }
+  if (absl::Status status = CheckQueryTexts(request); !status.ok()) return status;
+  absl::Status status = CheckDocumentTexts(request.candidates().inline_documents(), "candidates", limits);
+  for (int i = 0; i < request.queries_size() && status.ok(); ++i) {
+    status = CheckDocumentTexts(request.queries(i).candidates().inline_documents(),
+                                absl::StrCat("queries[", i, "].candidates"), limits);
+  }
+  if (!status.ok() || collection == nullptr) return status;
+  const encoder::EncoderIdentity identity = encoder_->identity();
+  if (collection->manifest().encoder.has_value()) {
+    status = collection::CheckSameEncoder(*collection->manifest().encoder, identity);
+    if (!status.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("collection ", collection->name(), ": ", status.message()));
+    }
+  }
+  if (identity.dim != 0 && identity.dim != collection->dim()) {
+    return absl::FailedPreconditionError(absl::StrCat("collection ", collection->name(), " has dimension ",
+                                                      collection->dim(), ", and the vectors of the encoder ",
+                                                      collection::DescribeEncoder(identity), " have ", identity.dim));
+  }
+  return absl::OkStatus();
+}
+
+void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, Done done) {
+  auto pending = std::make_shared<Pending>();
+  pending->done = std::move(done);
+  pending->deadline = deadline;
+  pending->result.request = std::move(request);
+  {
+    const MutexLock lock(&mutex_);
+    ++num_pending_;
+  }
+  pending->failure = Guarded([&] {
+    Begin(pending, TextKind::kQuery, TakeQueryTexts(pending->result.request));
+    Begin(pending, TextKind::kDocument, TakeDocumentTexts(pending->result.request));
+    return absl::OkStatus();
+  });
+  End(pending);
+}
+
+void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind, std::vector<std::string> texts) {
+  if (texts.empty()) {
+    (kind == TextKind::kQuery ? pending->queries : pending->documents) = std::vector<EncodedText>();
+    return;
+  }
+  auto part = std::make_shared<Part>(this, pending);
+  encoder_->Encode({.kind = kind, .texts = std::move(texts), .deadline = pending->deadline},
+                   [part = std::move(part), kind](absl::StatusOr<std::vector<EncodedText>> encoded) mutable {
+                     Pending& waiting = *part->pending;
+                     (kind == TextKind::kQuery ? waiting.queries : waiting.documents) = std::move(encoded);
+                     part.reset();
+                   });
+}
+
+void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
+  if (--pending->num_parts > 0) return;
+  if (std::this_thread::get_id() == pending->caller) return Finish(*pending);
+  // The encoder's thread has the answers of other requests to read.
+  const absl::Status status = Guarded([&] {
+    boost::asio::post(*pool_, [this, pending] { Finish(*pending); });
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  pending->queries = status;
+  Finish(*pending);
+}
+
+void TextEncoding::Finish(Pending& pending) {
+  absl::Status status = pending.failure;
+  const bool one_query = pending.result.request.queries_size() == 1;
+  if (status.ok()) status = InField(one_query ? "queries[0].text" : "queries.text", pending.queries.status());
+  if (status.ok()) status = InField(kDocumentTexts, pending.documents.status());
+  if (status.ok()) {
+    status = Guarded([&] {
+      PlaceQueries(*pending.queries, pending.result);
+      PlaceDocuments(*pending.documents, pending.result);
+      return absl::OkStatus();
+    });
+  }
+  if (status.ok()) {
+    pending.done(std::move(pending.result));
+  } else {
+    pending.done(std::move(status));
+  }
+  const MutexLock lock(&mutex_);
+  if (--num_pending_ == 0) changed_.NotifyAll();
+}
+
+void TextEncoding::Stop(absl::Time deadline) {
+  {
+    MutexLock lock(&mutex_);
+    const absl::Duration longest = std::min(deadline - MonotonicNow(), kMaxStopTime);
+    const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(longest);
+    while (num_pending_ > 0 && changed_.WaitUntil(lock, end)) {
+    }
+  }
+  encoder_.reset();
+  if (pool_.has_value()) pool_->join();
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,81 @@
+// Turns the texts of requests into token vectors, before they are validated further and queued: no lane and no place in
+// the queue waits for an encoder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/encoder/encoder.h"
+#include "server/service/limits.h"
+#include "server/store/collection.h"
+
+namespace maxsim::service {
+
+// True where a query or an inline document is a text.
+bool HasTexts(const v1::RerankRequest& request);
+
+// A request all of whose texts have become F32 token matrices.
+struct EncodedRequest {
+  v1::RerankRequest request;
+  std::vector<std::vector<std::string>> query_pieces;  // [queries] each token's text; empty where it is not known
+  uint64_t num_tokens = 0;                             // token vectors that the encoder made
+};
+
+// Thread-safe.
+class TextEncoding {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<EncodedRequest>)>;
+
+  // Takes no texts until it has an encoder.
+  TextEncoding() = default;
+  // Ends what is in progress with UNAVAILABLE.
+  ~TextEncoding();
+
+  // To be called at most once, before any other function. Null: the server takes no texts.
+  void SetEncoder(std::unique_ptr<encoder::Encoder> encoder);
+
+  // What is known of the encoder; null where there is none.
+  std::unique_ptr<v1::EncoderInfo> info() const;
+
+  // Says whether the request's texts may be scored against a collection (null: none), as far as that is known before
+  // they are encoded. FAILED_PRECONDITION: there is no encoder, or the collection is another one's. INVALID_ARGUMENT: a
+  // text is empty, or there are too many.
+  absl::Status Check(const v1::RerankRequest& request, const store::Collection* collection,
+                     const RequestLimits& limits) const;
+
+  // Calls `done` exactly once, with the encoded request or with the encoder's error (encoder::Encoder::Encode), which
+  // names the field of a text that is refused. Check must have been OK. `done` runs within this call where the
+  // encoder answers at once, as for a query that it has cached, else on a thread that it may hold up for as long as it
+  // takes to convert and score the request. `deadline` is of MonotonicNow().
+  void Encode(v1::RerankRequest request, absl::Time deadline, Done done);
+
+  // Waits until `deadline` for what is in progress, then ends it with UNAVAILABLE. To be called when no more comes.
+  void Stop(absl::Time deadline);
+
+ private:
+  struct Pending;
+  struct Part;
+  void Begin(const std::shared_ptr<Pending>& pending, encoder::TextKind kind, std::vector<std::string> texts);
+  void End(const std::shared_ptr<Pending>& pending);
+  void Finish(Pending& pending);
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  int64_t num_pending_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<boost::asio::thread_pool> pool_;
+  std::unique_ptr<encoder::Encoder> encoder_;  // last: what it ends uses the others
+};
+
+}  // namespace maxsim::service

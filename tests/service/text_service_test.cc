@@ -1,0 +1,281 @@
+// Sends texts to a whole server, whose encoder is a fake that makes small matrices of them.
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "tests/service/server_fixture.h"
+#include "tests/support/fake_encoder.h"
+
+namespace maxsim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::HasSubstr;
+
+// An encoder in the dialect tei, whose vectors have `dim` values.
+FakeEncoder::Handler TeiHandler(int dim) {
+  return [dim](const FakeCall& call) { return FakeReply{.body = AnswerList(TextsOf(call), dim)}; };
+}
+
+v1::TokenMatrix Encoded(const std::string& text, int dim) {
+  const std::vector<float> values = MatrixOf(text, dim);
+  v1::TokenMatrix matrix;
+  matrix.set_dtype(v1::DATA_TYPE_F32);
+  matrix.set_num_tokens(static_cast<uint32_t>(values.size()) / static_cast<uint32_t>(dim));
+  matrix.set_dim(static_cast<uint32_t>(dim));
+  matrix.set_data(values.data(), values.size() * sizeof(float));
+  return matrix;
+}
+
+class TextServiceTest : public testing::Test {
+ protected:
+  void Start(const FakeEncoder::Handler& handler, const std::function<void(config::Config*)>& change = nullptr,
+             ScalarType storage = ScalarType::kF16) {
+    encoder_ = std::make_unique<FakeEncoder>(handler);
+    server_ = std::make_unique<RunningServer>(
+        [&](config::Config* config) {
+          config->encoder.http.url = encoder_->url();
+          config->encoder.http.dialect = encoder::Dialect::kTei;
+          config->encoder.http.window = absl::ZeroDuration();
+          if (change != nullptr) change(config);
+        },
+        nullptr, storage);
+  }
+
+  static v1::RerankRequest TextRequest(const std::string& text) {
+    v1::RerankRequest request;
+    request.set_collection("corpus");
+    request.set_top_k(20);
+    request.add_queries()->set_text(text);
+    request.mutable_candidates()->mutable_whole_collection();
+    return request;
+  }
+
+  v1::RerankResponse Answer(const v1::RerankRequest& request) {
+    v1::RerankResponse response;
+    const grpc::Status status = server_->Rerank(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  grpc::Status StatusOf(const v1::RerankRequest& request, std::chrono::milliseconds timeout = 60s) {
+    v1::RerankResponse response;
+    return server_->Rerank(request, &response, timeout);
+  }
+
+  std::unique_ptr<FakeEncoder> encoder_;
+  std::unique_ptr<RunningServer> server_;
+};
+
+TEST_F(TextServiceTest, ATextScoresAsItsVectorsDo) {
+  for (const ScalarType storage : {ScalarType::kF16, ScalarType::kI8}) {
+    Start(TeiHandler(kDim), nullptr, storage);
+    v1::RerankRequest request = TextRequest("some words of a question");
+    const v1::RerankResponse text = Answer(request);
+    EXPECT_EQ(text.encoded_tokens(), 5u);
+    EXPECT_GT(text.timings().encode_us(), 0);
+    *request.mutable_queries(0)->mutable_tokens() = Encoded("some words of a question", kDim);
+    const v1::RerankResponse vectors = Answer(request);
+    EXPECT_EQ(text.results(0).SerializeAsString(), vectors.results(0).SerializeAsString());
+    EXPECT_EQ(vectors.encoded_tokens(), 0u);
+    EXPECT_EQ(vectors.timings().encode_us(), 0);
+  }
+}
+
+TEST_F(TextServiceTest, DocumentsMayBeTextsWithACollectionAndWithout) {
+  Start(TeiHandler(kDim));
+  for (const char* collection : {"corpus", ""}) {
+    v1::RerankRequest request = TextRequest("a question");
+    request.set_collection(collection);
+    v1::Candidates& own = *request.add_queries()->mutable_candidates();
+    request.mutable_queries(1)->set_text("another");
+    own.mutable_inline_documents()->add_texts("of the second query alone");
+    for (const char* text : {"one two", "a", "three four five"}) {
+      request.mutable_candidates()->mutable_inline_documents()->add_texts(text);
+    }
+    const v1::RerankResponse texts = Answer(request);
+    ASSERT_EQ(texts.results_size(), 2);
+    EXPECT_EQ(texts.results(0).scores_size(), 3);
+    EXPECT_EQ(texts.results(1).scores_size(), 1);
+    EXPECT_EQ(texts.generation(), *collection == '\0' ? 0u : 1u);
+
+    v1::RerankRequest vectors = request;
+    for (v1::Query& query : *vectors.mutable_queries()) *query.mutable_tokens() = Encoded(query.text(), kDim);
+    for (v1::Candidates* candidates :
+         {vectors.mutable_candidates(), vectors.mutable_queries(1)->mutable_candidates()}) {
+      v1::InlineDocuments& list = *candidates->mutable_inline_documents();
+      for (const std::string& text : list.texts()) *list.add_documents() = Encoded(text, kDim);
+      list.clear_texts();
+    }
+    const v1::RerankResponse answer = Answer(vectors);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(texts.results(i).SerializeAsString(), answer.results(i).SerializeAsString()) << collection;
+    }
+  }
+}
+
+TEST_F(TextServiceTest, ACachedQueryIsNotEncodedAgain) {
+  // The first answer says how wide the encoder's vectors are, and belongs to no encoder that is known yet.
+  Start(TeiHandler(kDim), [](config::Config* config) { config->encoder.http.identity.dim = kDim; });
+  const v1::RerankRequest request = TextRequest("again and again");
+  const std::string first = Answer(request).results(0).SerializeAsString();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Answer(request).results(0).SerializeAsString(), first);
+  EXPECT_EQ(encoder_->num_calls(), 1);
+}
+
+TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
+  Start(TeiHandler(kDim));
+  struct Case {
+    std::function<void(v1::RerankRequest*)> change;
+    grpc::StatusCode code;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {[](auto* r) { r->mutable_queries(0)->set_text(""); }, grpc::INVALID_ARGUMENT, "queries[0].text: is empty"},
+      {[](auto* r) { r->set_collection("other"); }, grpc::NOT_FOUND, "other"},
+      {[](auto* r) { r->set_top_k(20000); }, grpc::INVALID_ARGUMENT, "top_k: is 20000"},
+      {[](auto* r) { r->mutable_candidates()->mutable_inline_documents()->add_texts(""); }, grpc::INVALID_ARGUMENT,
+       "candidates.inline_documents.texts[0]: is empty"},
+      {[](auto* r) {
+         r->mutable_candidates()->mutable_inline_documents()->add_texts("a");
+         *r->mutable_candidates()->mutable_inline_documents()->add_documents() = Encoded("a", kDim);
+       },
+       grpc::INVALID_ARGUMENT, "has documents and texts"},
+      {[](auto* r) {
+         for (int i = 0; i < 1025; ++i) r->mutable_candidates()->mutable_inline_documents()->add_texts("a");
+       },
+       grpc::INVALID_ARGUMENT, "has 1025 documents, and 1 to 1024 (limits.max_inline_documents) are accepted"},
+      {[](auto* r) { r->clear_collection(); }, grpc::INVALID_ARGUMENT, "collection: is empty"},
+  };
+  for (const Case& one : cases) {
+    v1::RerankRequest request = TextRequest("a question");
+    one.change(&request);
+    const grpc::Status status = StatusOf(request);
+    EXPECT_EQ(status.error_code(), one.code) << one.text;
+    EXPECT_THAT(status.error_message(), HasSubstr(one.text));
+  }
+  EXPECT_EQ(encoder_->num_calls(), 0);
+}
+
+TEST_F(TextServiceTest, VectorsOfAnotherWidthAreRefusedByName) {
+  Start(TeiHandler(16));
+  for (int attempt = 0; attempt < 2; ++attempt) {  // before and after the encoder's width is known
+    const grpc::Status status = StatusOf(TextRequest("a question"));
+    EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
+    EXPECT_THAT(status.error_message(), HasSubstr("collection corpus has dimension 32"));
+    EXPECT_THAT(status.error_message(), HasSubstr("have 16"));
+  }
+  EXPECT_EQ(encoder_->num_calls(), 1);
+}
+
+TEST_F(TextServiceTest, AServerWithoutAnEncoderSaysSo) {
+  RunningServer server;
+  v1::RerankResponse response;
+  const grpc::Status status = server.Rerank(TextRequest("a question"), &response);
+  EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("encoder.url"));
+  v1::GetInfoResponse info;
+  grpc::ClientContext context;
+  ASSERT_TRUE(server.stub().GetInfo(&context, v1::GetInfoRequest(), &info).ok());
+  EXPECT_FALSE(info.has_encoder());
+}
+
+TEST_F(TextServiceTest, AnEncoderThatHangsHoldsUpNoVectors) {
+  Start([](const FakeCall&) { return FakeReply{.delay = 60s}; },
+        [](config::Config* config) { config->encoder.http.timeout = absl::Seconds(30); });
+  std::thread waiting(
+      [&] { EXPECT_EQ(StatusOf(TextRequest("a question"), 1500ms).error_code(), grpc::DEADLINE_EXCEEDED); });
+  ASSERT_TRUE(encoder_->WaitForCalls(1));
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, kDim, 6);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(StatusOf(MakeRequest("corpus", query, {"doc-1", "doc-2"}, 2), 1s).ok());
+  }
+  waiting.join();
+}
+
+TEST_F(TextServiceTest, AnEncoderThatFailsIsQuoted) {
+  struct Case {
+    FakeReply reply;
+    grpc::StatusCode code;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "queries[0].text: "},
+      {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "the text is odd"},
+      {{.status = 500, .body = "sick"}, grpc::UNAVAILABLE, "sick"},
+      {{.body = "[[[1, 2"}, grpc::UNAVAILABLE, "encoder"},
+      {{.body = "[[[1e400]]]"}, grpc::UNAVAILABLE, "encoder"},
+      {{.body = AnswerList({"a"}, kDim), .is_cut_off = true}, grpc::UNAVAILABLE, "encoder"},
+      {{.closes_unanswered = true}, grpc::UNAVAILABLE, "encoder"},
+  };
+  for (const Case& one : cases) {
+    Start([&](const FakeCall&) { return one.reply; });
+    const grpc::Status status = StatusOf(TextRequest("a question"));
+    EXPECT_EQ(status.error_code(), one.code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(one.text));
+  }
+}
+
+TEST_F(TextServiceTest, AcceptedTextsAreAnsweredWhenTheServerStops) {
+  Start([](const FakeCall& call) { return FakeReply{.body = AnswerList(TextsOf(call), kDim), .delay = 500ms}; });
+  grpc::Status status(grpc::UNKNOWN, "");
+  std::thread waiting([&] { status = StatusOf(TextRequest("a question")); });
+  ASSERT_TRUE(encoder_->WaitForCalls(1));
+  EXPECT_EQ(server_->Stop(), 0);
+  waiting.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(TextServiceTest, AnEncoderThatOutlastsTheGraceIsCutOff) {
+  Start([](const FakeCall&) { return FakeReply{.delay = 60s}; },
+        [](config::Config* config) { config->server.shutdown_grace = absl::Milliseconds(200); });
+  grpc::Status status;
+  std::thread waiting([&] { status = StatusOf(TextRequest("a question")); });
+  ASSERT_TRUE(encoder_->WaitForCalls(1));
+  server_->Stop();
+  waiting.join();
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
+}
+
+TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
+  Start(TeiHandler(kDim));
+  const auto post = [&](const char* path, const json& body) {
+    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+    return json::parse(answer.body, nullptr, false);
+  };
+  const json texts = {"one two", "a", "three four five"};
+  const json results = post("/text/v1/rerank", {{"query", "why"}, {"documents", texts}})["results"];
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(post("/text/v2/rerank", {{"model", "m"}, {"query", "why"}, {"documents", texts}})["results"], results);
+  EXPECT_EQ(
+      post("/text/v1/rerank", {{"model", "m"}, {"query", "why"}, {"documents", texts}, {"top_k", nullptr}})["data"],
+      results);
+  const json list = post("/text/rerank", {{"query", "why"}, {"texts", texts}});
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(list[i]["index"], results[i]["index"]);
+    EXPECT_EQ(list[i]["score"], results[i]["relevance_score"]);
+  }
+  // A string is an id elsewhere, and the query is a text all the same.
+  const json stored = post("/v1/rerank", {{"query", "why"}, {"documents", {"doc-3", "doc-7"}}});
+  EXPECT_EQ(stored["results"].size(), 2u);
+  EXPECT_EQ(stored["model"], "corpus");
+  EXPECT_EQ(stored["usage"]["total_tokens"], 1);
+  const HttpAnswer unknown =
+      HttpPost(server_->http_port(), "/rerank", json{{"query", "why"}, {"texts", {"doc-3", "nobody"}}}.dump(),
+               "application/json");
+  EXPECT_EQ(unknown.status, 404) << unknown.body;
+  EXPECT_THAT(unknown.body, HasSubstr("nobody"));
+}
+
+}  // namespace
+}  // namespace maxsim::test
