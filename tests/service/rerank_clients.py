@@ -27,6 +27,8 @@ class Client:
     names_model = True
     # Whether the request can say how many results it wants.
     cuts = True
+    # Whether the answer has to have every document: one that is not stored is an error then, and left out otherwise.
+    wants_all = False
 
     def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
         """Returns [(position in documents, score)] as the package orders them. Without top_n: of all documents."""
@@ -116,6 +118,7 @@ class LlamaIndexJina(LlamaIndex):
 class LlamaIndexTei(LlamaIndex):
     shows_errors = False
     names_model = False
+    wants_all = True
 
     def __init__(self):
         from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
@@ -178,6 +181,7 @@ class Rerankers(Client):
         from rerankers import Reranker
 
         self.make, self.service, self.path = Reranker, service, path
+        self.wants_all = path == "/rerank"
 
     def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
         ranker = self.make(model, model_type=self.service, api_key=key, url=base + self.path, verbose=0)
