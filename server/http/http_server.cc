@@ -20,6 +20,7 @@
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "server/http/call_end.h"
+#include "server/http/embedded_files.h"
 #include "server/http/http_status.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
@@ -33,6 +34,7 @@ namespace maxsim::http {
 namespace {
 
 constexpr char kCollectionsPath[] = "/v1/collections";
+constexpr char kOpenApiPath[] = "/openapi.json";
 constexpr char kLivePath[] = "/livez";
 constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsPath[] = "/metrics";
@@ -41,7 +43,8 @@ struct KnownPath {
   const char* path;
   const char* methods;
 };
-constexpr std::array<KnownPath, 4> kKnownPaths = {{{kCollectionsPath, "GET, HEAD"},
+constexpr std::array<KnownPath, 5> kKnownPaths = {{{kCollectionsPath, "GET, HEAD"},
+                                                   {kOpenApiPath, "GET, HEAD"},
                                                    {kLivePath, "GET, HEAD"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
@@ -136,6 +139,9 @@ class HttpServer::Impl final : private Application {
       }
       if (request.path == kMetricsPath) {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = MetricsText()};
+      }
+      if (request.path == kOpenApiPath) {
+        return Response{.content_type = "application/json", .body = std::string(EmbeddedFiles().front().bytes)};
       }
       if (request.path == kCollectionsPath) {
         if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);

@@ -1,4 +1,5 @@
-// Has the HTTP port: /metrics, /livez, /readyz, /v1/rerank, /v1/collections.
+// Has the HTTP port: rerank calls in the shapes of several services, /v1/collections, /metrics, /livez, /readyz,
+// /openapi.json.
 #pragma once
 
 #include <cstdint>

@@ -87,11 +87,10 @@ std::string_view Name(Rejection reason) {
   return "other";
 }
 
-constexpr std::array kRejections = {Rejection::kQueueFull, Rejection::kDeadline,  Rejection::kCancelled,
-                                    Rejection::kInvalid,   Rejection::kNotFound,  Rejection::kDevice,
-                                    Rejection::kShutdown,  Rejection::kQueueTime, Rejection::kDisplaced,
-                                    Rejection::kLoading,   Rejection::kHttpFull,  Rejection::kMemory,
-                                    Rejection::kEncoder};
+constexpr std::array kRejections = {
+    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
+    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading,
+    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder};
 
 constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
 

@@ -67,6 +67,10 @@ void CheckAlignment(const ExpectedQuery& expected, size_t idx, const v1::Alignme
   }
 }
 
+bool WantsPayloads(const v1::RerankRequest& request) {
+  return request.return_payloads() || !request.payload_fields().empty();
+}
+
 void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, const v1::RerankRequest& request,
                const v1::QueryResult& result) {
   std::set<size_t> returned;
@@ -75,24 +79,32 @@ void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, cons
     Require(place != expected.positions.end(), "a position is a candidate's");
     const auto idx = static_cast<size_t>(place - expected.positions.begin());
     Require(returned.insert(idx).second, "no candidate is returned twice");
-    Require(std::fabs(result.scores(rank) - expected.scores[idx].score) <= Tolerance(expected, idx),
+    // The division of a mean rounds once more, which the tolerance covers.
+    const double num_tokens = request.normalize() ? static_cast<double>(expected.query.tokens.num_tokens()) : 1;
+    Require(std::fabs(result.scores(rank) * num_tokens - expected.scores[idx].score) <= 2 * Tolerance(expected, idx),
             absl::StrCat("the score ", result.scores(rank), " is the reference's ", expected.scores[idx].score));
     CheckId(expected, known, result, rank, idx);
-    if (request.return_payloads()) {
+    if (WantsPayloads(request)) {
       const bool has = known.options.payloads && expected.documents == &known.documents;
-      Require(result.payloads(rank) == (has ? absl::StrCat("{\"n\":", expected.ordinals[idx], "}") : ""),
-              "the payload is the document's");
+      const auto& fields = request.payload_fields();
+      const bool selected = fields.empty() || std::find(fields.begin(), fields.end(), "n") != fields.end();
+      const std::string whole = selected ? absl::StrCat("{\"n\":", expected.ordinals[idx], "}") : "{}";
+      Require(result.payloads(rank) == (has ? whole : ""), "the payload is what was asked for of the document's");
     }
     if (request.return_alignments()) CheckAlignment(expected, idx, result.alignments(rank));
     if (rank == 0) continue;
+    // Means keep the order of their sums, also where two of them round to one.
+    Require(!request.normalize() || result.scores(rank - 1) >= result.scores(rank), "means do not increase");
+    if (request.normalize()) continue;
     Require(RanksBefore({result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
                         {result.scores(rank), static_cast<uint32_t>(result.positions(rank))}),
             "results are in rank order");
   }
   if (result.scores_size() == 0) return;
-  const float last = result.scores(result.scores_size() - 1);
+  const double last = result.scores(result.scores_size() - 1);
+  const double num_tokens = request.normalize() ? static_cast<double>(expected.query.tokens.num_tokens()) : 1;
   for (size_t idx = 0; idx < expected.positions.size(); ++idx) {
-    Require(returned.count(idx) == 1 || expected.scores[idx].score <= last + 2 * Tolerance(expected, idx),
+    Require(returned.count(idx) == 1 || expected.scores[idx].score <= last * num_tokens + 2 * Tolerance(expected, idx),
             "nothing better is left out");
   }
 }
@@ -104,7 +116,7 @@ void CheckResult(const v1::RerankRequest& request, const v1::Query& query, const
   const size_t top_k = request.top_k() == 0 ? static_cast<size_t>(SmallLimits().default_top_k) : request.top_k();
   const auto num_hits = static_cast<int>(std::min(top_k, expected.ordinals.size()));
   Require(result.scores_size() == num_hits && result.positions_size() == num_hits, "k results, or one a candidate");
-  Require(result.payloads_size() == (request.return_payloads() ? num_hits : 0), "payloads when they are asked for");
+  Require(result.payloads_size() == (WantsPayloads(request) ? num_hits : 0), "payloads when they are asked for");
   Require(result.alignments_size() == (request.return_alignments() ? num_hits : 0), "alignments when asked for");
   const auto& strings = result.missing_string_ids().ids();
   const auto& ints = result.missing_int_ids().ids();

@@ -1,0 +1,40 @@
+# Writes a C++ source that holds the bytes of files, so that a program carries them.
+#
+#   cmake -D OUTPUT=FILE -D NAMESPACE=a::b -D HEADER=FILE.h -D FILES="PATH;PATH" -P embed_files.cmake
+#
+# The source includes HEADER, which declares `struct EmbeddedFile { std::string_view name, bytes; }` and
+# `absl::Span<const EmbeddedFile> EmbeddedFiles()` in NAMESPACE, and defines that function: a file is named after the
+# last part of its path.
+set(arrays "")
+set(table "")
+set(number 0)
+foreach(path IN LISTS FILES)
+  get_filename_component(name "${path}" NAME)
+  file(READ "${path}" hex HEX)
+  file(SIZE "${path}" size)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  # A zero stands behind the bytes, since an array must not be empty.
+  string(APPEND arrays "constexpr unsigned char kFile${number}[] = {${bytes}0x00};\n")
+  string(APPEND table "    {\"${name}\", {reinterpret_cast<const char*>(kFile${number}), ${size}}},\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+set(text "// cmake/embed_files.cmake wrote this file.
+#include \"${HEADER}\"
+
+#include <array>
+
+namespace ${NAMESPACE} {
+namespace {
+
+${arrays}
+}  // namespace
+
+absl::Span<const EmbeddedFile> EmbeddedFiles() {
+  static const std::array<EmbeddedFile, ${number}> files = {{
+${table}  }};
+  return files;
+}
+
+}  // namespace ${NAMESPACE}
+")
+file(WRITE "${OUTPUT}" "${text}")
