@@ -22,6 +22,7 @@
 #include "server/http/call_end.h"
 #include "server/http/embedded_files.h"
 #include "server/http/http_status.h"
+#include "server/http/places.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
@@ -101,6 +102,8 @@ class HttpServer::Impl final : private Application {
  public:
   Impl(const HttpOptions& options, HttpDependencies dependencies)
       : request_timeout_(OrNone(options.request_timeout)),
+        max_text_calls_(std::max(1, options.max_concurrent_requests / 2)),
+        text_places_(max_text_calls_),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
@@ -266,19 +269,31 @@ class HttpServer::Impl final : private Application {
     parsed->form.model = parsed->request.collection();
     deps_.rerank->ChooseCollection(&parsed->request);
     if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
+    std::shared_ptr<const void> place;
+    if (service::HasTexts(parsed->request)) {
+      place = text_places_.TryTake();
+      if (place == nullptr) return (*reply)(CountedError(429, TooManyTexts(), request.arrival));
+    }
     deps_.rerank->Rerank(std::move(parsed->request),
                          {.method = "http",
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = service::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
-                         [this, form = std::move(parsed->form), reply = std::move(reply),
+                         [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {
                            Guarded<absl::Status>([&] {
                              Answer(std::move(form), std::move(response), std::move(reply), end);
                              return absl::OkStatus();
                            }).IgnoreError();
                          });
+  }
+
+  absl::Status TooManyTexts() const {
+    absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+        "http.max_concurrent_requests: ", max_text_calls_, " requests wait for the encoder, half of the limit"));
+    client::SetRetryAfter(kBusyRetryDelay, status);
+    return status;
   }
 
   void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
@@ -297,6 +312,9 @@ class HttpServer::Impl final : private Application {
   }
 
   const absl::Duration request_timeout_;
+  // Calls that may wait for an encoder, which may hang: the others are left for vectors.
+  const int max_text_calls_;
+  Places text_places_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // The metrics' text, and until when it is not too old. Only the transport's thread uses them.

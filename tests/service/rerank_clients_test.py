@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import numpy as np
@@ -21,11 +20,11 @@ DEMO = HERE.parents[1] / "demo"
 sys.path[:0] = [str(HERE), str(HERE / "client")]
 
 from encoder_fixture import Program, call, read_safetensors, split_rows  # noqa: E402
+from program_fixture import Maxsimd  # noqa: E402
 from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, Voyage  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 PACKAGES = sys.argv[1:] or list(CLIENTS)
-READY_LIMIT_S = 120
 KEY = "key-of-the-rerank-clients"
 QUERY = "How does bread dough rise, and what gives a loaf its crust?"
 # More documents than `limits.default_top_k`, which ends no list of texts, and fewer than `encoder.max_batch_texts`: a
@@ -35,35 +34,15 @@ NUM_DOCUMENTS = 15
 TOLERANCE = 2e-3
 
 
-class Server:
-    """maxsimd with the bundled collection on free ports. Its callers need KEY."""
+class Server(Maxsimd):
+    """maxsimd with the bundled collection. Its callers need KEY."""
 
     def __init__(self, folder, collection, encoder_url):
-        folder.mkdir()
-        ports = folder / "ports.json"
-        (folder / "tokens").write_text(KEY + "\n")
-        command = [PROGRAMS / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0"]
-        command += ["--backend", "cpu", "--backend.cpu_threads", "1", "--server.shutdown_delay", "0s"]
-        command += ["--server.port_file", ports, "--collection", f"demo={collection}"]
-        command += ["--auth.tokens_file", folder / "tokens", "--encoder.url", encoder_url]
+        tokens = folder.with_suffix(".tokens")
+        tokens.write_text(KEY + "\n")
         # With the breaker, answers would ask those clients to come back later that wait and do so.
-        command += ["--encoder.breaker_failures", "0"]
-        self.log = open(folder / "maxsimd.log", "w+b")
-        self.process = subprocess.Popen(list(map(str, command)), stdout=self.log, stderr=self.log)
-        limit = time.monotonic() + READY_LIMIT_S
-        while not ports.exists() or not ports.read_text():
-            if self.process.poll() is not None or time.monotonic() > limit:
-                self.stop()
-                raise RuntimeError("maxsimd did not become ready:\n" + (folder / "maxsimd.log").read_text())
-            time.sleep(0.02)
-        self.port = json.loads(ports.read_text())["http_port"]
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(timeout=60)
-        self.log.close()
+        flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens}
+        super().__init__(PROGRAMS, folder, collection, **flags)
 
     def rank_vectors(self, query, documents):
         """Returns [(position, score)] of a call that carries the vectors of the query and of each document."""

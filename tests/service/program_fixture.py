@@ -1,0 +1,54 @@
+"""maxsimd as a program, for tests in Python."""
+
+import json
+import pathlib
+import subprocess
+import time
+
+READY_LIMIT_S = 120
+
+
+class Maxsimd:
+    """A server on free ports that scores with one thread of the CPU. `folder` is made, and keeps the log; `flags` are
+    flags of maxsimd without their dashes."""
+
+    def __init__(self, programs, folder, collection, **flags):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir()
+        ports = self.folder / "ports.json"
+        wanted = {
+            "grpc.address": "127.0.0.1:0",
+            "http.address": "127.0.0.1:0",
+            "backend": "cpu",
+            "backend.cpu_threads": 1,
+            "server.shutdown_delay": "0s",
+            "server.port_file": ports,
+            "collection": f"demo={collection}",
+            **{name.replace("__", "."): value for name, value in flags.items()},
+        }
+        command = [pathlib.Path(programs) / "maxsimd"]
+        for name, value in wanted.items():
+            command += [f"--{name}", value]
+        self._log = open(self.folder / "maxsimd.log", "w+b")
+        self.process = subprocess.Popen(list(map(str, command)), stdout=self._log, stderr=self._log)
+        limit = time.monotonic() + READY_LIMIT_S
+        while not ports.exists() or not ports.read_text():
+            if self.process.poll() is not None or time.monotonic() > limit:
+                self.stop()
+                raise RuntimeError("maxsimd did not become ready:\n" + self.log())
+            time.sleep(0.02)
+        numbers = json.loads(ports.read_text())
+        self.port = numbers["http_port"]
+        self.grpc_port = numbers["grpc_port"]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def log(self):
+        return (self.folder / "maxsimd.log").read_text(errors="replace")
+
+    def stop(self):
+        """The exit status after SIGTERM."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(timeout=60)
+        self._log.close()
+        return self.process.returncode
