@@ -29,8 +29,8 @@ struct PairedTest {
   std::optional<double> p_t;
 };
 
-// Compares values of the queries, b - a; the spans have the same size, and are finite. What is drawn follows from `seed`
-// alone, on every machine. Takes time of order a.size() / 8 x kNumRandomSigns.
+// Compares values of the queries, b - a; the spans have the same size, and are finite. What is drawn follows from
+// `seed` alone, on every machine. Takes time of order a.size() / 8 x kNumRandomSigns.
 PairedTest ComparePaired(absl::Span<const double> a, absl::Span<const double> b, uint64_t seed);
 
 }  // namespace maxsim::evaluation

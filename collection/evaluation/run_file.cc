@@ -35,14 +35,17 @@ size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fi
   return count;
 }
 
-// Reads the score as trec_eval keeps it, a 32-bit float. Returns false where that is not finite.
+// Reads the score as trec_eval keeps it: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns false
+// where that is not finite.
 bool ParseScore(std::string_view text, float& score) {
-  if (text.substr(0, 1) == "+") text.remove_prefix(1);
+  if (text.substr(0, 1) == "+") text.remove_prefix(text.substr(1, 1) == "-" ? 0 : 1);
   double value = 0;
   if (!ParseNumber(text, value)) return false;
-  // Converting a value beyond the range of float is undefined.
-  if (!(std::abs(value) <= double{std::numeric_limits<float>::max()})) return false;
-  score = static_cast<float>(value);
+  // The shortest decimal of the largest float is a little above it, by less than half of the distance between the
+  // largest two floats, which is 2^103.
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (!(std::abs(value) < kMost + 0x1p103)) return false;
+  score = static_cast<float>(std::clamp(value, -kMost, kMost));
   return true;
 }
 
@@ -53,9 +56,8 @@ absl::StatusOr<std::vector<RunDocument>> Rank(std::vector<RunLine>& lines, const
     const int order = a.document.id.compare(b.document.id);
     return order != 0 ? order < 0 : a.number < b.number;
   });
-  const auto twice = std::adjacent_find(lines.begin(), lines.end(), [](const RunLine& a, const RunLine& b) {
-    return a.document.id == b.document.id;
-  });
+  const auto twice = std::adjacent_find(
+      lines.begin(), lines.end(), [](const RunLine& a, const RunLine& b) { return a.document.id == b.document.id; });
   if (twice != lines.end()) {
     return Invalid(origin, ":", (twice + 1)->number, ": query ", Quote(query), " has document ",
                    Quote(twice->document.id), " for the second time; the first is line ", twice->number);

@@ -32,8 +32,8 @@ std::vector<std::string> RankedIds(absl::Span<const RunDocument> ranking);
 // text with white space or a zero byte in it.
 absl::Status CheckRunField(std::string_view what, std::string_view text);
 
-// Returns the lines of one query's ranking, ranks from 1. A reader that sorts by score keeps this order: a score that is
-// not below the one before it is written as the next smaller float. INVALID_ARGUMENT for fields that CheckRunField
+// Returns the lines of one query's ranking, ranks from 1. A reader that sorts by score keeps this order: a score that
+// is not below the one before it is written as the next smaller float. INVALID_ARGUMENT for fields that CheckRunField
 // refuses, and for a score that is not finite.
 absl::StatusOr<std::string> FormatRanking(const std::string& query, absl::Span<const RunDocument> ranking,
                                           const std::string& tag);
