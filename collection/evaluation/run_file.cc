@@ -35,8 +35,8 @@ size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fi
   return count;
 }
 
-// Reads the score as trec_eval keeps it: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns false
-// where that is not finite.
+// Reads the score as trec_eval keeps it: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns
+// false where that is not finite.
 bool ParseScore(std::string_view text, float& score) {
   if (text.substr(0, 1) == "+") text.remove_prefix(text.substr(1, 1) == "-" ? 0 : 1);
   double value = 0;
