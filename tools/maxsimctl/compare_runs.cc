@@ -117,14 +117,14 @@ void PrintComparison(const RunComparison& comparison, const Context& context) {
   table.Print(context.out());
 }
 
-Json ToJson(const RunComparison& comparison, const CompareOptions& options) {
+Json ComparisonJson(const RunComparison& comparison, const CompareOptions& options) {
   const QualityReport& report = comparison.report;
-  Json json = {{"run_a", options.run_a},
-               {"run_b", options.run_b},
-               {"queries", report.queries.size()},
-               {"only_in_a", comparison.only_in_a.size()},
-               {"only_in_b", comparison.only_in_b.size()}};
-  json.update(report.MeansJson());
+  Json answer = {{"run_a", options.run_a},
+                 {"run_b", options.run_b},
+                 {"queries", report.queries.size()},
+                 {"only_in_a", comparison.only_in_a.size()},
+                 {"only_in_b", comparison.only_in_b.size()}};
+  answer.update(report.MeansJson());
   Json tests = Json::object();
   const std::vector<Measure> measures = Measures(report.cut_offs);
   for (size_t i = 0; i < measures.size(); ++i) {
@@ -136,9 +136,9 @@ Json ToJson(const RunComparison& comparison, const CompareOptions& options) {
                                {"ties", test.num_ties},
                                {"losses", test.num_losses}};
   }
-  json["tests"] = std::move(tests);
-  if (options.per_query) json["per_query"] = report.QueriesJson();
-  return json;
+  answer["tests"] = std::move(tests);
+  if (options.per_query) answer["per_query"] = report.QueriesJson();
+  return answer;
 }
 
 void RemarkComparison(const RunComparison& comparison, const CompareOptions& options, const Context& context) {
@@ -161,7 +161,7 @@ absl::Status RunCompareRuns(const CompareOptions& options, const Context& contex
   const absl::StatusOr<RunComparison> comparison = CompareRuns(options);
   if (!comparison.ok()) return comparison.status();
   if (context.options.json) {
-    context.Print(ToJson(*comparison, options));
+    context.Print(ComparisonJson(*comparison, options));
   } else {
     if (options.per_query) {
       comparison->report.PrintQueries(context);

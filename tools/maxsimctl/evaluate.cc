@@ -224,15 +224,15 @@ void Print(const Evaluation& evaluation, const EvaluateOptions& options, const C
     report.PrintMeans(context);
     return;
   }
-  Json json = {{"queries", report.queries.size()}};
-  json.update(report.MeansJson());
+  Json answer = {{"queries", report.queries.size()}};
+  answer.update(report.MeansJson());
   if (!options.files.candidates.empty()) {
-    json["candidates"] = evaluation.unranked().num_candidates;
-    json["missing"] = evaluation.unranked().num_missing;
+    answer["candidates"] = evaluation.unranked().num_candidates;
+    answer["missing"] = evaluation.unranked().num_missing;
   }
-  json["unavailable_documents"] = evaluation.unranked().num_unavailable;
-  if (options.per_query) json["per_query"] = report.QueriesJson();
-  context.Print(json);
+  answer["unavailable_documents"] = evaluation.unranked().num_unavailable;
+  if (options.per_query) answer["per_query"] = report.QueriesJson();
+  context.Print(answer);
 }
 
 void Remark(const Evaluation& evaluation, const EvaluateOptions& options, const EvaluationInputs& inputs,

@@ -14,24 +14,24 @@ using command_line::Fixed;
 using command_line::Table;
 
 Json MeasuresJson(const Quality& quality, const std::vector<Measure>& measures) {
-  Json json = Json::object();
-  for (const Measure& measure : measures) json[measure.name] = quality.*measure.value;
-  return json;
+  Json object = Json::object();
+  for (const Measure& measure : measures) object[measure.name] = quality.*measure.value;
+  return object;
 }
 
 Json ColumnsJson(const std::vector<QualityColumn>& columns, const std::vector<Quality>& qualities,
                  const std::vector<Measure>& measures, bool has_difference) {
-  Json json = Json::object();
+  Json object = Json::object();
   for (size_t column = 0; column < columns.size(); ++column) {
-    json[columns[column].key] = MeasuresJson(qualities[column], measures);
+    object[columns[column].key] = MeasuresJson(qualities[column], measures);
   }
-  if (!has_difference) return json;
+  if (!has_difference) return object;
   Json differences = Json::object();
   for (const Measure& measure : measures) {
     differences[measure.name] = qualities[1].*measure.value - qualities[0].*measure.value;
   }
-  json["difference"] = std::move(differences);
-  return json;
+  object["difference"] = std::move(differences);
+  return object;
 }
 
 std::vector<Table::Column> TableColumns(const QualityReport& report, std::vector<Table::Column> columns) {
@@ -103,13 +103,13 @@ Json QualityReport::MeansJson() const {
 
 Json QualityReport::QueriesJson() const {
   const std::vector<Measure> measures = Measures(cut_offs);
-  Json json = Json::array();
+  Json array = Json::array();
   for (size_t query = 0; query < queries.size(); ++query) {
     Json entry = {{"query", queries[query]}};
     entry.update(ColumnsJson(columns, OfQuery(columns, query), measures, has_difference));
-    json.push_back(std::move(entry));
+    array.push_back(std::move(entry));
   }
-  return json;
+  return array;
 }
 
 void QualityReport::PrintMeans(const Context& context) const {
@@ -136,6 +136,7 @@ void QualityReport::PrintQueries(const Context& context) const {
 
 std::string SignedText(double difference) {
   const std::string text = Fixed(difference, 4);
+  if (text == "-0.0000") return "+0.0000";
   return text.front() == '-' ? text : "+" + text;
 }
 

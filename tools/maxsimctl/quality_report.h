@@ -58,7 +58,7 @@ struct QualityReport {
   void PrintQueries(const Context& context) const;
 };
 
-// Returns a difference with its sign and four decimals: "+0.0120".
+// Returns a difference with its sign and four decimals: "+0.0120", and "+0.0000" for what rounds to 0.
 std::string SignedText(double difference);
 
 }  // namespace maxsim::ctl

@@ -82,18 +82,18 @@ Json ToJson(const v1::RerankResponse& response) {
   for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
   for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
   const v1::Timings& timings = response.timings();
-  Json json = {{"generation", response.generation()},
-               {"results", std::move(hits)},
-               {"missing", std::move(missing)},
-               {"unavailable_documents", result.unavailable_documents()},
-               {"timings_us",
-                {{"encode", timings.encode_us()},
-                 {"queue", timings.queue_us()},
-                 {"copy", timings.copy_us()},
-                 {"kernel", timings.kernel_us()},
-                 {"total", timings.total_us()}}}};
-  if (result.query_tokens_size() > 0) json["query_tokens"] = result.query_tokens();
-  return json;
+  Json answer = {{"generation", response.generation()},
+                 {"results", std::move(hits)},
+                 {"missing", std::move(missing)},
+                 {"unavailable_documents", result.unavailable_documents()},
+                 {"timings_us",
+                  {{"encode", timings.encode_us()},
+                   {"queue", timings.queue_us()},
+                   {"copy", timings.copy_us()},
+                   {"kernel", timings.kernel_us()},
+                   {"total", timings.total_us()}}}};
+  if (result.query_tokens_size() > 0) answer["query_tokens"] = result.query_tokens();
+  return answer;
 }
 
 }  // namespace maxsim::ctl

@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Outcome {
+struct EvaluateOutcome {
   int code;
   std::string out, err;
 };
@@ -107,12 +107,12 @@ class CtlEvaluateTest : public ::testing::Test {
     return grpc::Status::OK;
   }
 
-  static Outcome RunProgram(const std::vector<std::string>& arguments) {
+  static EvaluateOutcome RunProgram(const std::vector<std::string>& arguments) {
     std::ostringstream out, err;
     const int code = RunMaxsimctl(arguments, {.out = out, .err = err});
     return {code, out.str(), err.str()};
   }
-  Outcome Evaluate(const std::vector<std::string>& more, bool text = false) {
+  EvaluateOutcome Evaluate(const std::vector<std::string>& more, bool text = false) {
     requests_.clear();
     std::vector<std::string> arguments = {"--server",      server_.target(), "evaluate",   "--queries-jsonl",
                                           Path("q.jsonl"), "--qrels",        Path("qrels")};
@@ -129,7 +129,7 @@ class CtlEvaluateTest : public ::testing::Test {
 TEST_F(CtlEvaluateTest, TheFirstStageStandsBesideTheReranked) {
   // The first stage ranks a at 1 for q1; the server puts b before it. For q2 it moves b from 2 to 1.
   WriteFile("first.run", "q1 Q0 a 1 9 bm25\nq2 Q0 d 1 9 bm25\nq2 Q0 b 2 8 bm25\nq1 Q0 b 2 8 bm25\n");
-  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--k", "1", "--depth", "3"});
+  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--k", "1", "--depth", "3"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.out,
             "measure   first stage  reranked  difference\n"
@@ -176,7 +176,7 @@ TEST_F(CtlEvaluateTest, PerQueryPrintsEveryQueryAndMeasure) {
 TEST_F(CtlEvaluateTest, TheRerankDepthTakesTheBestOfTheFirstStage) {
   // By score, then by id descending: d, b, a. The ranks say otherwise.
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 2 5 t\nq1 Q0 d 3 6 t\n");
-  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--rerank-depth", "2", "--json"});
+  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--rerank-depth", "2", "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
   ASSERT_FALSE(requests_.empty());
   EXPECT_THAT(Ids(requests_[0].candidates()), ElementsAre("d", "b"));
@@ -188,7 +188,7 @@ TEST_F(CtlEvaluateTest, TheRerankDepthTakesTheBestOfTheFirstStage) {
 
 TEST_F(CtlEvaluateTest, WhatDoesNotMatchIsSaid) {
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 gone 2 4 t\nq1 Q0 lost 2 3 t\nq7 Q0 a 1 1 t\nq8 Q0 a 1 1 t\n");
-  const Outcome run = Evaluate({"--candidates", Path("first.run")});
+  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run")});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, AllOf(HasSubstr("means over 1 of 3 queries"),
                              HasSubstr("warning: 2 of 3 queries of " + Path("first.run") + " are not in " +
@@ -197,7 +197,7 @@ TEST_F(CtlEvaluateTest, WhatDoesNotMatchIsSaid) {
                                        Path("first.run") + " and are left out: q2\n"),
                              HasSubstr("warning: 2 of 3 candidates are not in the collection docs, of 1 query\n")));
   WriteFile("first.run", "q9 Q0 a 1 5 t\n");
-  const Outcome none = Evaluate({"--candidates", Path("first.run")});
+  const EvaluateOutcome none = Evaluate({"--candidates", Path("first.run")});
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.err, HasSubstr("has a relevant document in " + Path("qrels") + " and candidates in "));
   EXPECT_EQ(none.out, "");
@@ -210,7 +210,7 @@ TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
     return status;
   };
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq2 Q0 a 1 5 t\n");
-  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--json"});
+  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--json"});
   EXPECT_THAT(run.err, HasSubstr("warning: 1,200 candidates could not be scored: the server has lost a device\n"));
   EXPECT_EQ(json::parse(run.out)["unavailable_documents"], 1200);
 }
@@ -218,8 +218,8 @@ TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
 TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
   WriteFile("first.run", "q1 Q0 d 1 5 t\nq1 Q0 a 2 4 t\nq1 Q0 b 3 3 t\nq3 Q0 b 1 5 t\nq3 Q0 none 1 5 t\n");
   // The depth of the measures does not shorten the run, and a query without judgements is in it.
-  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--tag", "maxsim-1",
-                                "--k", "1", "--depth", "1"});
+  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--tag",
+                                        "maxsim-1", "--k", "1", "--depth", "1"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(ReadFile("out.run"),
             "q1 Q0 b 1 7.25 maxsim-1\n"
@@ -244,7 +244,7 @@ TEST_F(CtlEvaluateTest, ARunThatCannotBeWrittenLeavesTheOldOne) {
     response.mutable_results(0)->mutable_string_ids()->set_ids(0, "two words");
     return status;
   };
-  const Outcome run = Evaluate({"--run-out", Path("out.run")});
+  const EvaluateOutcome run = Evaluate({"--run-out", Path("out.run")});
   EXPECT_EQ(run.code, 1);
   EXPECT_THAT(run.err, HasSubstr("query \"q1\": --run-out: document id \"two words\" holds white space"));
   EXPECT_EQ(ReadFile("out.run"), "old\n");
@@ -260,7 +260,7 @@ TEST_F(CtlEvaluateTest, IntegerIdsKeepTheSpellingOfTheRun) {
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
   WriteFile("first.run", "q1 Q0 017 1 9 t\nq1 Q0 x7 2 8 t\nq1 Q0 -3 3 7 t\nq1 Q0 5 4 6 t\nq2 Q0 x8 1 9 t\n");
   WriteFile("qrels", "q1 0 017 1\nq2 0 -3 1\n");
-  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--json"});
+  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
   ASSERT_FALSE(requests_.empty());
   EXPECT_THAT(requests_[0].candidates().int_ids().ids(), ElementsAre(17, -3, 5));
@@ -272,7 +272,7 @@ TEST_F(CtlEvaluateTest, IntegerIdsKeepTheSpellingOfTheRun) {
 }
 
 TEST_F(CtlEvaluateTest, TextsAreSentInPlaceOfVectors) {
-  const Outcome run = Evaluate({"--text"}, /*text=*/true);
+  const EvaluateOutcome run = Evaluate({"--text"}, /*text=*/true);
   EXPECT_EQ(run.code, 0) << run.err;
   ASSERT_GE(requests_.size(), 2);
   EXPECT_EQ(requests_[0].queries(0).text(), "one");
@@ -316,7 +316,7 @@ TEST_F(CtlEvaluateTest, APositionBeyondTheCandidatesIsRefused) {
 
 class CompareRunsTest : public CtlEvaluateTest {
  protected:
-  Outcome Compare(const std::vector<std::string>& more) {
+  EvaluateOutcome Compare(const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"compare-runs", Path("a.run"), Path("b.run"), "--qrels", Path("qrels")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return RunProgram(arguments);
@@ -336,7 +336,7 @@ TEST_F(CompareRunsTest, TwoRunsWithTheirTests) {
   };
   WriteFile("a.run", run({2, 2, 1, 1, 1}));
   WriteFile("b.run", run({1, 1, 1, 2, 1}));
-  const Outcome table = Compare({"--k", "1", "--depth", "2"});
+  const EvaluateOutcome table = Compare({"--k", "1", "--depth", "2"});
   EXPECT_EQ(table.code, 0) << table.err;
   // The differences of MRR are 0.5, 0.5, 0 and -0.5: under all signs their sum is 0.5 or 1.5 away from 0, and the
   // observed one is 0.5. scipy.stats.ttest_rel (SciPy 1.17.1) has the p-value of the t-test, 0.6376180914006019, for
@@ -372,7 +372,7 @@ TEST_F(CompareRunsTest, AQueryThatOneRunLacksCountsNothingThere) {
   WriteFile("qrels", "q1 0 x 1\nq2 0 x 1\nq3 0 x 1\n");
   WriteFile("a.run", "q1 Q0 x 1 1 t\n");
   WriteFile("b.run", "q1 Q0 x 1 1 t\nq2 Q0 x 1 1 t\n");
-  const Outcome run = Compare({"--json"});
+  const EvaluateOutcome run = Compare({"--json"});
   EXPECT_EQ(run.code, 0) << run.err;
   const json report = json::parse(run.out);
   EXPECT_EQ(report["queries"], 2) << "q3 is in neither";
@@ -389,7 +389,7 @@ TEST_F(CompareRunsTest, WrongFilesAndFlagsAreRefused) {
   EXPECT_THAT(Compare({}).err, HasSubstr(Path("b.run") + ":1: 4 fields"));
   WriteFile("b.run", "q1 Q0 x 1 1 t\n");
   WriteFile("qrels", "q2 0 x 1\n");
-  const Outcome run = Compare({});
+  const EvaluateOutcome run = Compare({});
   EXPECT_EQ(run.code, 1);
   EXPECT_THAT(run.err, AllOf(HasSubstr("no query of"), Not(HasSubstr("warning"))));
   EXPECT_EQ(Compare({"--k", "20", "--depth", "10"}).code, kExitUsage);
