@@ -49,12 +49,14 @@ std::vector<std::string> TableRow(const std::vector<Quality>& qualities, const M
 
 std::vector<Quality> Means(const std::vector<QualityColumn>& columns) {
   std::vector<Quality> means;
+  means.reserve(columns.size());
   for (const QualityColumn& column : columns) means.push_back(column.Mean());
   return means;
 }
 
 std::vector<Quality> OfQuery(const std::vector<QualityColumn>& columns, size_t query) {
   std::vector<Quality> qualities;
+  qualities.reserve(columns.size());
   for (const QualityColumn& column : columns) qualities.push_back(column.of_queries[query]);
   return qualities;
 }
