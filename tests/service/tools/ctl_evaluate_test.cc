@@ -205,7 +205,7 @@ TEST_F(CtlEvaluateTest, WhatDoesNotMatchIsSaid) {
 
 TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
   server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
-    const grpc::Status status = Answer(request, response);
+    grpc::Status status = Answer(request, response);
     response.mutable_results(0)->set_unavailable_documents(600);
     return status;
   };
@@ -240,7 +240,7 @@ TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
 TEST_F(CtlEvaluateTest, ARunThatCannotBeWrittenLeavesTheOldOne) {
   WriteFile("out.run", "old\n");
   server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
-    const grpc::Status status = Answer(request, response);
+    grpc::Status status = Answer(request, response);
     response.mutable_results(0)->mutable_string_ids()->set_ids(0, "two words");
     return status;
   };
@@ -305,7 +305,7 @@ TEST_F(CtlEvaluateTest, WrongFilesAndFlagsAreRefused) {
 
 TEST_F(CtlEvaluateTest, APositionBeyondTheCandidatesIsRefused) {
   server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
-    const grpc::Status status = Answer(request, response);
+    grpc::Status status = Answer(request, response);
     response.mutable_results(0)->set_positions(0, 2);
     return status;
   };
@@ -330,7 +330,8 @@ TEST_F(CompareRunsTest, TwoRunsWithTheirTests) {
     std::string text;
     for (size_t i = 0; i < ranks.size(); ++i) {
       const std::string query = "q" + std::to_string(i + 1);
-      text += query + " Q0 x 1 " + std::to_string(10 - ranks[i]) + " t\n" + query + " Q0 other 1 8.5 t\n";
+      text.append(query).append(" Q0 x 1 ").append(std::to_string(10 - ranks[i])).append(" t\n");
+      text.append(query).append(" Q0 other 1 8.5 t\n");
     }
     return text;
   };

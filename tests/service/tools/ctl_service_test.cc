@@ -141,7 +141,7 @@ TEST_F(CtlTest, RerankPrintsJsonThatScriptsCanRead) {
 TEST_F(CtlTest, RerankSendsAText) {
   server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
     request_ = request;
-    const grpc::Status status = Answer(request, response);
+    grpc::Status status = Answer(request, response);
     response.mutable_results(0)->add_query_tokens("wing");
     response.mutable_results(0)->add_query_tokens("##s");
     response.mutable_timings()->set_encode_us(1500);
