@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/programs.h"
+#include "tests/support/fake_encoder.h"
 #include "tests/support/sanitized.h"
 
 namespace maxsim::client {
@@ -171,6 +172,39 @@ TEST_F(CtlServerTest, AFirstStageIsRerankedIntoARun) {
                                                         "--qrels", demo / "qrels.tsv", "--json"});
   ASSERT_EQ(better.exit_code, 0) << better.err;
   EXPECT_LT(json::parse(better.out)["tests"]["nDCG@10"]["p_randomisation"], 0.001);
+}
+
+TEST_F(CtlServerTest, ATextIsRankedAsItsVectorsAre) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  constexpr int kDim = 128;
+  const test::FakeEncoder encoder(
+      [](const test::FakeCall& call) { return test::FakeReply{.body = test::AnswerList(test::TextsOf(call), kDim)}; });
+  const ServerProcess server({"docs=" + collection_}, {"--encoder.url", encoder.url(), "--encoder.dialect", "tei"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+
+  const std::vector<float> values = test::MatrixOf("why volcanoes explode", kDim);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(values.size() / kDim) +
+                       ", " + std::to_string(kDim) + "), }";
+  header.resize(128 - 10 - 1, ' ');
+  header.push_back('\n');
+  std::ofstream file(folder_ / "q.npy", std::ios::binary);
+  file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+  file.close();
+  const auto results = [&](const std::string& option, const std::string& value) {
+    const ProgramResult run = Ctl(server, {"rerank", option, value, "--all", "--alignments", "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.exit_code == 0 ? json::parse(run.out)["results"] : json();
+  };
+  const json text = results("--text", "why volcanoes explode");
+  EXPECT_EQ(text.size(), 10);
+  EXPECT_EQ(text, results("--query", folder_ / "q.npy"));
+  const ProgramResult evaluated = Ctl(server, {"evaluate", "--text", "--queries-jsonl", demo / "queries.jsonl",
+                                               "--qrels", demo / "qrels.tsv", "--json"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_EQ(json::parse(evaluated.out)["queries"], 15);
 }
 
 TEST_F(CtlServerTest, TheBundledCollectionInI8) {
