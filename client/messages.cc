@@ -56,6 +56,12 @@ v1::Query MakeQuery(v1::TokenMatrix tokens, absl::Span<const float> weights) {
   return query;
 }
 
+v1::Query MakeTextQuery(std::string_view text) {
+  v1::Query query;
+  query.set_text(std::string(text));
+  return query;
+}
+
 v1::Candidates StringCandidates(absl::Span<const std::string> ids) { return FromStrings(ids); }
 v1::Candidates StringCandidates(absl::Span<const std::string_view> ids) { return FromStrings(ids); }
 

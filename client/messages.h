@@ -26,6 +26,9 @@ v1::TokenMatrix MakeTokens(v1::DataType type, uint32_t num_tokens, uint32_t dim,
 // those of the request count.
 v1::Query MakeQuery(v1::TokenMatrix tokens, absl::Span<const float> weights = {});
 
+// Makes a query of a text, UTF-8, which the server's encoder turns into vectors. It has no candidates of its own.
+v1::Query MakeTextQuery(std::string_view text);
+
 v1::Candidates StringCandidates(absl::Span<const std::string> ids);
 v1::Candidates StringCandidates(absl::Span<const std::string_view> ids);
 v1::Candidates IntCandidates(absl::Span<const int64_t> ids);

@@ -61,6 +61,14 @@ void Quality::Add(absl::Span<const std::string> ranking, const Grades& grades, i
   reciprocal_rank += ReciprocalRankAt(ranking, grades, depth);
 }
 
+void Quality::Add(const Quality& other) {
+  num_queries += other.num_queries;
+  ndcg += other.ndcg;
+  recall += other.recall;
+  recall_deep += other.recall_deep;
+  reciprocal_rank += other.reciprocal_rank;
+}
+
 Quality Quality::Mean() const {
   const double n = std::max<double>(static_cast<double>(num_queries), 1);
   return {num_queries, ndcg / n, recall / n, recall_deep / n, reciprocal_rank / n};

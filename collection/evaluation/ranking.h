@@ -36,6 +36,8 @@ struct Quality {
 
   // Adds one query; Mean divides the sums.
   void Add(absl::Span<const std::string> ranking, const Grades& grades, int k, int depth);
+  // Adds the queries of another sum.
+  void Add(const Quality& other);
   Quality Mean() const;
 };
 

@@ -24,9 +24,11 @@
 #include "server/http/embedded_files.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
+#include "server/http/places.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
+#include "server/http/responses.h"
 #include "server/http/sparing_text.h"
 #include "server/http/stats_json.h"
 #include "server/http/transport.h"
@@ -69,51 +71,6 @@ absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration(
 
 constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
-Response Text(int status, std::string body) {
-  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)};
-}
-
-Response Json(int status, std::string body) {
-  body += '\n';
-  return {.status = status, .content_type = "application/json", .body = std::move(body)};
-}
-
-Response Error(int http_status, const absl::Status& status, std::string body) {
-  Response response = Json(http_status, std::move(body));
-  response.retry_after_s = (service::RetryDelayMs(status) + 999) / 1000;
-  return response;
-}
-
-Response Error(int http_status, const absl::Status& status) { return Error(http_status, status, FormatError(status)); }
-
-Response Error(const absl::Status& status) { return Error(ToHttpCode(status.code()), status); }
-
-// What the service refused, by its own names of fields.
-Response ServiceError(const absl::Status& status) {
-  return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
-}
-
-Response ExplainError(const absl::Status& status) {
-  return Error(ToHttpCode(status.code()), status, FormatExplainError(status));
-}
-
-// What an exception was: for want of memory a client may come again.
-absl::Status NoMemory() { return absl::ResourceExhaustedError("no memory for the request"); }
-
-// Runs `work`; what it throws, as when memory runs out, fails the one request.
-template <typename Result, typename Work>
-Result Guarded(Work work) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    log::Write(spdlog::level::err, "http_exception", {{"error", "no memory"}});
-    return NoMemory();
-  } catch (const std::exception& exception) {
-    log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
-    return absl::InternalError("internal error");
-  }
-}
-
 }  // namespace
 
 class HttpServer::Impl final : private Application {
@@ -122,6 +79,8 @@ class HttpServer::Impl final : private Application {
       : request_timeout_(OrNone(options.request_timeout)),
         has_console_(options.console),
         console_questions_(options.console_questions),
+        max_text_calls_(std::max(1, options.max_concurrent_requests / 2)),
+        text_places_(max_text_calls_),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
@@ -307,21 +266,26 @@ class HttpServer::Impl final : private Application {
     deps_.rerank->ChooseCollection(&*parsed);
     std::string collection = parsed->collection();
     v1::Candidates document = parsed->candidates();
-    deps_.explain->Explain(*std::move(parsed),
-                           {.method = kExplainMethod,
-                            .arrival = request.arrival,
-                            .deadline = request.arrival + request_timeout_,
-                            .client = service::ClientOf(request.client_id, request.peer),
-                            .cancelled = std::move(request.cancelled)},
-                           [collection = std::move(collection), document = std::move(document),
-                            reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
-                             Guarded<absl::Status>([&] {
-                               (*reply)(explanation.ok()
-                                            ? Json(200, FormatExplanation(collection, document, *explanation))
-                                            : ExplainError(explanation.status()));
-                               return absl::OkStatus();
-                             }).IgnoreError();
-                           });
+    std::shared_ptr<const void> place;
+    if (service::HasTexts(*parsed)) {
+      place = text_places_.TryTake();
+      if (place == nullptr) return (*reply)(CountedError(request.path, 429, TooManyTexts(), request.arrival));
+    }
+    deps_.explain->Explain(
+        *std::move(parsed),
+        {.method = kExplainMethod,
+         .arrival = request.arrival,
+         .deadline = request.arrival + request_timeout_,
+         .client = service::ClientOf(request.client_id, request.peer),
+         .cancelled = std::move(request.cancelled)},
+        [place = std::move(place), collection = std::move(collection), document = std::move(document),
+         reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
+          Guarded<absl::Status>([&] {
+            (*reply)(explanation.ok() ? Json(200, FormatExplanation(collection, document, *explanation))
+                                      : ExplainError(explanation.status()));
+            return absl::OkStatus();
+          }).IgnoreError();
+        });
   }
 
   void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
@@ -335,19 +299,33 @@ class HttpServer::Impl final : private Application {
     parsed->form.model = parsed->request.collection();
     deps_.rerank->ChooseCollection(&parsed->request);
     if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
+    std::shared_ptr<const void> place;
+    if (service::HasTexts(parsed->request)) {
+      place = text_places_.TryTake();
+      if (place == nullptr) {
+        return (*reply)(CountedError(request.path, 429, TooManyTexts(), request.arrival));
+      }
+    }
     deps_.rerank->Rerank(std::move(parsed->request),
                          {.method = kRerankMethod,
                           .arrival = request.arrival,
                           .deadline = request.arrival + request_timeout_,
                           .client = service::ClientOf(request.client_id, request.peer),
                           .cancelled = std::move(request.cancelled)},
-                         [this, form = std::move(parsed->form), reply = std::move(reply),
+                         [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {
                            Guarded<absl::Status>([&] {
                              Answer(std::move(form), std::move(response), std::move(reply), end);
                              return absl::OkStatus();
                            }).IgnoreError();
                          });
+  }
+
+  absl::Status TooManyTexts() const {
+    absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+        "http.max_concurrent_requests: ", max_text_calls_, " requests wait for the encoder, half of the limit"));
+    client::SetRetryAfter(kBusyRetryDelay, status);
+    return status;
   }
 
   void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
@@ -369,6 +347,9 @@ class HttpServer::Impl final : private Application {
   const bool has_console_;
   const std::string console_questions_;
   std::optional<Console> console_;  // set before the first request, where there is one
+  // Calls that may wait for an encoder, which may hang: the others are left for vectors.
+  const int max_text_calls_;
+  Places text_places_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // Only the transport's thread uses these texts.

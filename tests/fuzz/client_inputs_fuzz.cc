@@ -1,8 +1,10 @@
-// Fuzzes texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q) or a payload (p).
+// Fuzzes texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q), a run (r) or a
+// payload (p).
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "collection/evaluation/run_file.h"
 #include "tests/fuzz/target.h"
 #include "tools/maxsimctl/input_files.h"
 
@@ -42,6 +44,31 @@ void FuzzQueryTexts(std::string_view text) {
   if (!queries.ok()) RequireRefusal(queries.status());
 }
 
+void FuzzRun(std::string_view text) {
+  const auto run = evaluation::ParseRun(text, "first.run");
+  if (!run.ok()) return RequireRefusal(run.status());
+  for (const auto& [query, ranking] : *run) {
+    Require(!ranking.empty(), "a query of a run has a document");
+    for (size_t i = 0; i < ranking.size(); ++i) {
+      Require(std::isfinite(ranking[i].score), "a score is finite");
+      Require(i == 0 || ranking[i].score <= ranking[i - 1].score, "documents stand in the order of their scores");
+    }
+    const auto lines = evaluation::FormatRanking(query, ranking, "tag");
+    if (!lines.ok()) {
+      RequireRefusal(lines.status());
+      continue;
+    }
+    // A score that is pushed below the smallest float is infinite, which no reader takes.
+    const auto again = evaluation::ParseRun(*lines, "again.run");
+    if (!again.ok()) {
+      RequireRefusal(again.status());
+      continue;
+    }
+    Require(evaluation::RankedIds(again->at(query)) == evaluation::RankedIds(ranking),
+            "a run is read as it is written");
+  }
+}
+
 void FuzzClientInputs(std::string_view input) {
   if (input.empty()) return;
   const std::string_view text = input.substr(1);
@@ -52,6 +79,8 @@ void FuzzClientInputs(std::string_view input) {
       return FuzzJudgements(text);
     case 'q':
       return FuzzQueryTexts(text);
+    case 'r':
+      return FuzzRun(text);
     case 'p':
       Require(ctl::PayloadTokens(std::string(text)).size() <= text.size(), "tokens come from the payload");
       return;

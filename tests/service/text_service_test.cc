@@ -202,6 +202,29 @@ TEST_F(TextServiceTest, AnEncoderThatHangsHoldsUpNoVectors) {
   waiting.join();
 }
 
+TEST_F(TextServiceTest, AnEncoderThatHangsLeavesPlacesOfTheHttpPort) {
+  Start([](const FakeCall&) { return FakeReply{.delay = 60s}; },
+        [](config::Config* config) {
+          config->encoder.http.timeout = absl::Seconds(30);
+          config->http.max_concurrent_requests = 4;
+          config->http.request_timeout = absl::Seconds(2);
+        });
+  const auto post = [&](const json& query) {
+    const json body = {{"query", query}, {"documents", {"doc-1"}}};
+    return HttpPost(server_->http_port(), "/v1/rerank", body.dump(), "application/json");
+  };
+  std::vector<std::thread> waiting;
+  for (int i = 0; i < 2; ++i) waiting.emplace_back([&] { EXPECT_EQ(post("a question").status, 504); });
+  ASSERT_TRUE(encoder_->WaitForCalls(2));
+  const HttpAnswer refused = post("one more");
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  EXPECT_EQ(refused.retry_after, "1");
+  EXPECT_THAT(refused.body, HasSubstr("http.max_concurrent_requests: 2 requests wait for the encoder"));
+  EXPECT_EQ(post(json::array({json(std::vector<float>(kDim, 0.5F))})).status, 200);
+  for (std::thread& thread : waiting) thread.join();
+  EXPECT_EQ(post("their places are free").status, 504);
+}
+
 TEST_F(TextServiceTest, AnEncoderThatFailsIsQuoted) {
   struct Case {
     FakeReply reply;

@@ -22,5 +22,6 @@ void AddReload(CLI::App& app, Context& context);
 void AddUnload(CLI::App& app, Context& context);
 void AddVerify(CLI::App& app, Context& context);
 void AddEvaluate(CLI::App& app, Context& context);
+void AddCompareRuns(CLI::App& app, Context& context);
 
 }  // namespace maxsim::ctl

@@ -22,7 +22,9 @@ constexpr char kFooter[] = R"(Examples:
   maxsimctl rerank --collection passages --query query.npy --ids 17,4,2041 --payload
   maxsimctl rerank --collection passages --query queries.npy --query-lengths lengths.npy --query-index 3 --all --json
   maxsimctl explain --collection passages --query query.npy --id 17
+  maxsimctl rerank --collection passages --text "how do birds fly" --all
   maxsimctl verify --collection passages --queries queries.npy --query-lengths lengths.npy --top-k 100
+  maxsimctl compare-runs bm25.run reranked.run --qrels qrels.tsv
 
 Results go to standard output, remarks and errors to standard error.
 Exit codes: 0 done; 1 failed, a check did not pass, or a file or the server does not fit the command line (several
@@ -114,6 +116,7 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddUnload(app, context);
   AddVerify(app, context);
   AddEvaluate(app, context);
+  AddCompareRuns(app, context);
 
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 wants a vector in

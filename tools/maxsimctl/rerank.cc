@@ -15,7 +15,7 @@ namespace maxsim::ctl {
 namespace {
 
 struct RerankOptions {
-  std::string collection, query, query_lengths, ids, ids_file, weights;
+  std::string collection, query, text, query_lengths, ids, ids_file, weights;
   int64_t query_index = 0;
   bool all = false, payload = false, alignments = false, fail_missing = false;
   uint32_t top_k = 10;
@@ -30,7 +30,8 @@ absl::StatusOr<v1::Candidates> ReadCandidates(const RerankOptions& options, v1::
   return candidates.ok() ? candidates : Prefix(options.ids_file + ": ", candidates.status());
 }
 
-absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Context& context) {
+absl::StatusOr<v1::Query> MakeQuery(const RerankOptions& options) {
+  if (!options.text.empty()) return client::MakeTextQuery(options.text);
   const absl::StatusOr<QuerySet> queries = QuerySet::Read(options.query, options.query_lengths);
   if (!queries.ok()) return queries.status();
   absl::Status index_ok = queries->CheckIndex(options.query_index);
@@ -41,6 +42,12 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
     if (!read.ok()) return read.status();
     weights = *std::move(read);
   }
+  return client::MakeQuery(QueryTokens(*queries, options.query_index), weights);
+}
+
+absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Context& context) {
+  absl::StatusOr<v1::Query> query = MakeQuery(options);
+  if (!query.ok()) return query.status();
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
   if (!collection.ok()) return collection.status();
   absl::StatusOr<v1::Candidates> candidates = ReadCandidates(options, collection->id_type());
@@ -48,7 +55,7 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
 
   v1::RerankRequest request;
   request.set_collection(collection->name());
-  *request.add_queries() = client::MakeQuery(QueryTokens(*queries, options.query_index), weights);
+  *request.add_queries() = *std::move(query);
   *request.mutable_candidates() = *std::move(candidates);
   request.set_top_k(options.top_k);
   request.set_return_payloads(options.payload);
@@ -106,9 +113,11 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
                          " could not be scored: the server has lost a device\n");
   }
   const v1::Timings& timings = response.timings();
+  const std::string encoding =
+      timings.encode_us() > 0 ? Cat("encoding ", command_line::Fixed(timings.encode_us() / 1e3, 2), ", ") : "";
   context.err() << command_line::WithoutControls(Cat("collection ", collection, ", generation ", response.generation(),
                                                      "; ", command_line::Fixed(timings.total_us() / 1e3, 2),
-                                                     " ms on the server (queue ",
+                                                     " ms on the server (", encoding, "queue ",
                                                      command_line::Fixed(timings.queue_us() / 1e3, 2), ", scoring ",
                                                      command_line::Fixed(timings.kernel_us() / 1e3, 2), ")"))
                 << '\n';
@@ -139,10 +148,16 @@ void AddRerank(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("rerank", "Score documents against a query and print the best");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
-  command->add_option("--query", options->query, "Query tokens, .npy: [tokens, dim], or many queries (see below)")
-      ->required()
-      ->type_name("FILE");
+  CLI::Option_group* queries = command->add_option_group("Query", "Exactly one of");
+  CLI::Option* tokens =
+      queries->add_option("--query", options->query, "Query tokens, .npy: [tokens, dim], or many queries (see below)")
+          ->type_name("FILE");
+  queries->add_option("--text", options->text, "The question itself, which the server's encoder turns into vectors")
+      ->check(CLI::Validator([](std::string& text) { return text.empty() ? "it is empty" : std::string(); }, ""))
+      ->type_name("TEXT");
+  queries->require_option(1);
   AddQueryChoice(*command, options->query_lengths, options->query_index);
+  for (const char* name : {"--query-lengths", "--query-index"}) command->get_option(name)->needs(tokens);
   CLI::Option_group* candidates = command->add_option_group("Candidates", "Exactly one of");
   candidates->add_option("--ids", options->ids, "Document ids between commas")->type_name("A,B,C");
   candidates->add_option("--ids-file", options->ids_file, "Document ids, one per line; - reads standard input")
@@ -153,7 +168,9 @@ void AddRerank(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, kMaxTopK))
       ->capture_default_str()
       ->type_name("K");
-  command->add_option("--weights", options->weights, "A weight for each query token, .npy")->type_name("FILE");
+  command->add_option("--weights", options->weights, "A weight for each query token, .npy")
+      ->needs(tokens)
+      ->type_name("FILE");
   command->add_flag("--payload", options->payload, "Print each document's title (with --json: its payload)");
   command->add_flag("--alignments", options->alignments, "Print the document token that each query token matched");
   command->add_flag("--fail-missing", options->fail_missing, "Fail when an id is not in the collection");
@@ -161,7 +178,8 @@ void AddRerank(CLI::App& app, Context& context) {
       "--query holds one query [tokens, dim]; with --query-lengths many, packed [all tokens, dim]; or many of one "
       "length\n"
       "[queries, tokens, dim]. Elements are float16, float32 or float64.\n\n"
-      "Example: maxsimctl rerank --query q.npy --ids-file candidates.txt --top-k 5 --payload");
+      "Examples: maxsimctl rerank --query q.npy --ids-file candidates.txt --top-k 5 --payload\n"
+      "          maxsimctl rerank --text \"how do birds fly\" --all --payload");
   command->callback([options, &context] { context.result = RunRerank(*options, context); });
 }
 

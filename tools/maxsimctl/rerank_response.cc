@@ -48,7 +48,10 @@ absl::Status CheckResponse(const v1::RerankRequest& request, const v1::RerankRes
   if (result.alignments_size() != (request.return_alignments() ? hits : 0)) {
     return wrong(Cat(result.alignments_size(), " alignments for ", hits, " documents"));
   }
-  const int num_tokens = static_cast<int>(request.queries(0).tokens().num_tokens());
+  // How many tokens a text has, the server alone knows: its alignments are equally long then.
+  const int num_tokens = !request.queries(0).has_text() ? static_cast<int>(request.queries(0).tokens().num_tokens())
+                         : result.alignments_size() > 0 ? result.alignments(0).document_tokens_size()
+                                                        : 0;
   for (const v1::Alignment& alignment : result.alignments()) {
     if (alignment.document_tokens_size() != num_tokens || alignment.similarities_size() != num_tokens) {
       return wrong(Cat("an alignment of ", alignment.document_tokens_size(), " tokens for a query of ", num_tokens));
@@ -79,15 +82,18 @@ Json ToJson(const v1::RerankResponse& response) {
   for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
   for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
   const v1::Timings& timings = response.timings();
-  return {{"generation", response.generation()},
-          {"results", std::move(hits)},
-          {"missing", std::move(missing)},
-          {"unavailable_documents", result.unavailable_documents()},
-          {"timings_us",
-           {{"queue", timings.queue_us()},
-            {"copy", timings.copy_us()},
-            {"kernel", timings.kernel_us()},
-            {"total", timings.total_us()}}}};
+  Json answer = {{"generation", response.generation()},
+                 {"results", std::move(hits)},
+                 {"missing", std::move(missing)},
+                 {"unavailable_documents", result.unavailable_documents()},
+                 {"timings_us",
+                  {{"encode", timings.encode_us()},
+                   {"queue", timings.queue_us()},
+                   {"copy", timings.copy_us()},
+                   {"kernel", timings.kernel_us()},
+                   {"total", timings.total_us()}}}};
+  if (result.query_tokens_size() > 0) answer["query_tokens"] = result.query_tokens();
+  return answer;
 }
 
 }  // namespace maxsim::ctl

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/programs.h"
+#include "tests/support/fake_encoder.h"
 #include "tests/support/sanitized.h"
 
 namespace maxsim::client {
@@ -126,6 +127,84 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
                             {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--reference"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("nDCG@10"));
+}
+
+TEST_F(CtlServerTest, AFirstStageIsRerankedIntoARun) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  const ServerProcess server({"docs=" + collection_});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const auto evaluate = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--json"});
+    ProgramResult run = Ctl(server, Queries(demo, "evaluate", more));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return json::parse(run.out);
+  };
+  // The first stage is the server's own ranking of everything with the order turned round, and an unknown document.
+  const json whole = evaluate({"--run-out", folder_ / "whole.run", "--depth", "150"});
+  std::ifstream lines(folder_ / "whole.run");
+  std::ofstream reversed(folder_ / "reversed.run");
+  std::string query, q0, id, rank, score, tag;
+  size_t num_lines = 0;
+  for (; lines >> query >> q0 >> id >> rank >> score >> tag; ++num_lines) {
+    if (rank == "1") reversed << query << " Q0 no-such-document 1 1e9 reversed\n";
+    reversed << query << ' ' << q0 << ' ' << id << ' ' << rank << ' ' << rank << " reversed\n";
+  }
+  reversed.close();
+  EXPECT_EQ(num_lines, 15 * 150);
+
+  const json reranked =
+      evaluate({"--candidates", folder_ / "reversed.run", "--run-out", folder_ / "again.run", "--depth", "150"});
+  EXPECT_EQ(reranked["reranked"], whole["server"]);
+  EXPECT_LT(reranked["first_stage"]["nDCG@10"], 0.1);
+  EXPECT_EQ(reranked["missing"], 15);
+  EXPECT_EQ(reranked["candidates"], 15 * 151);
+  // A depth of 76 has the unknown document and the 75 worst.
+  EXPECT_LT(evaluate({"--candidates", folder_ / "reversed.run", "--rerank-depth", "76"})["reranked"]["nDCG@10"], 0.1);
+
+  const ProgramResult same = RunProgram("maxsimctl", {"compare-runs", folder_ / "whole.run", folder_ / "again.run",
+                                                      "--qrels", demo / "qrels.tsv", "--json"});
+  ASSERT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(json::parse(same.out)["tests"]["nDCG@10"]["ties"], 15);
+  EXPECT_EQ(json::parse(same.out)["a"]["nDCG@10"], whole["server"]["nDCG@10"]);
+  const ProgramResult better = RunProgram("maxsimctl", {"compare-runs", folder_ / "reversed.run", folder_ / "again.run",
+                                                        "--qrels", demo / "qrels.tsv", "--json"});
+  ASSERT_EQ(better.exit_code, 0) << better.err;
+  EXPECT_LT(json::parse(better.out)["tests"]["nDCG@10"]["p_randomisation"], 0.001);
+}
+
+TEST_F(CtlServerTest, ATextIsRankedAsItsVectorsAre) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  constexpr int kDim = 128;
+  const test::FakeEncoder encoder(
+      [](const test::FakeCall& call) { return test::FakeReply{.body = test::AnswerList(test::TextsOf(call), kDim)}; });
+  const ServerProcess server({"docs=" + collection_}, {"--encoder.url", encoder.url(), "--encoder.dialect", "tei"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+
+  const std::vector<float> values = test::MatrixOf("why volcanoes explode", kDim);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(values.size() / kDim) +
+                       ", " + std::to_string(kDim) + "), }";
+  header.resize(128 - 10 - 1, ' ');
+  header.push_back('\n');
+  std::ofstream file(folder_ / "q.npy", std::ios::binary);
+  file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+  file.close();
+  const auto results = [&](const std::string& option, const std::string& value) {
+    const ProgramResult run = Ctl(server, {"rerank", option, value, "--all", "--alignments", "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.exit_code == 0 ? json::parse(run.out)["results"] : json();
+  };
+  const json text = results("--text", "why volcanoes explode");
+  EXPECT_EQ(text.size(), 10);
+  EXPECT_EQ(text, results("--query", folder_ / "q.npy"));
+  const ProgramResult evaluated = Ctl(server, {"evaluate", "--text", "--queries-jsonl", demo / "queries.jsonl",
+                                               "--qrels", demo / "qrels.tsv", "--json"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_EQ(json::parse(evaluated.out)["queries"], 15);
 }
 
 TEST_F(CtlServerTest, TheBundledCollectionInI8) {

@@ -138,6 +138,26 @@ TEST_F(CtlTest, RerankPrintsJsonThatScriptsCanRead) {
   EXPECT_TRUE(request_.candidates().has_whole_collection());
 }
 
+TEST_F(CtlTest, RerankSendsAText) {
+  server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    request_ = request;
+    grpc::Status status = Answer(request, response);
+    response.mutable_results(0)->add_query_tokens("wing");
+    response.mutable_results(0)->add_query_tokens("##s");
+    response.mutable_timings()->set_encode_us(1500);
+    return status;
+  };
+  const Outcome run = Run({"rerank", "--text", "on wings", "--all", "--alignments"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(request_.queries(0).text(), "on wings");
+  EXPECT_FALSE(request_.queries(0).has_tokens());
+  EXPECT_THAT(run.out, HasSubstr("0:2 1:0")) << "alignments of as many tokens as the server says";
+  EXPECT_THAT(run.err, HasSubstr(" ms on the server (encoding 1.50, queue "));
+  const json answer = json::parse(Run({"rerank", "--text", "on wings", "--all", "--alignments", "--json"}).out);
+  EXPECT_EQ(answer["query_tokens"], json::parse(R"(["wing", "##s"])"));
+  EXPECT_EQ(answer["timings_us"]["encode"], 1500);
+}
+
 TEST_F(CtlTest, RerankReadsIdsFromAFileAndReportsMissingOnes) {
   WriteFile("ids.txt", "doc-a\ngone\n");
   const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--ids-file", Path("ids.txt"), "--top-k", "1"});
@@ -399,6 +419,10 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
            {"rerank", "--query", "q.npy", "--all", "--ids", "a"},
            {"rerank", "--query", "q.npy", "--all", "--top-k", "0"},
            {"rerank", "--query", "q.npy", "--all", "--top-k", "x"},
+           {"rerank", "--query", "q.npy", "--text", "t", "--all"},
+           {"rerank", "--text", "", "--all"},
+           {"rerank", "--text", "t", "--all", "--query-index", "1"},
+           {"rerank", "--text", "t", "--all", "--weights", "w.npy"},
            {"info", "--color", "pink"},
            {"info", "--timeout", "nan"},
            {"info", "--tls-ca", "f"},
@@ -414,7 +438,7 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
 TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
   EXPECT_EQ(Run({"frob", "--json"}).err,
             "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
-            "verify, evaluate (see maxsimctl --help)\n");
+            "verify, evaluate, compare-runs (see maxsimctl --help)\n");
   EXPECT_THAT(Run({}).err, HasSubstr("subcommand is required"));
   EXPECT_EQ(Run({"rerank", "--frob", "x"}).err,
             "maxsimctl: there is no option --frob (see maxsimctl --help and maxsimctl rerank --help)\n");
@@ -427,7 +451,7 @@ TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
 
 TEST_F(CtlTest, HelpGoesToStandardOutput) {
   for (const char* command :
-       {"rerank", "explain", "info", "collections", "load", "reload", "unload", "verify", "evaluate"}) {
+       {"rerank", "explain", "info", "collections", "load", "reload", "unload", "verify", "evaluate", "compare-runs"}) {
     const Outcome run = Run({command, "--help"});
     EXPECT_EQ(run.code, 0) << command;
     EXPECT_THAT(run.out, HasSubstr(command));

@@ -61,6 +61,14 @@ TEST(MessagesTest, AQueryHoldsItsWeightsAndNoCandidates) {
   EXPECT_EQ(MakeQuery({}).weights_size(), 0);
 }
 
+TEST(MessagesTest, AQueryOfTextHoldsTheTextAlone) {
+  const v1::Query query = MakeTextQuery("how do birds fly?");
+  EXPECT_EQ(query.text(), "how do birds fly?");
+  EXPECT_FALSE(query.has_tokens());
+  EXPECT_FALSE(query.has_candidates());
+  EXPECT_TRUE(MakeTextQuery("").has_text()) << "the server says what is wrong with it";
+}
+
 TEST(MessagesTest, CandidatesKeepOrderAndRepeats) {
   const std::vector<std::string> strings = {"b", "a", "b", ""};
   EXPECT_THAT(StringCandidates(strings).string_ids().ids(), ElementsAre("b", "a", "b", ""));

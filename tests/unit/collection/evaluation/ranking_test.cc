@@ -57,5 +57,19 @@ TEST(QualityTest, MeansOverQueries) {
   EXPECT_EQ(Quality().Mean().ndcg, 0);
 }
 
+TEST(QualityTest, SumsOfQueriesAdd) {
+  Quality sum, first, second;
+  sum.Add(Ids{"a", "b", "c"}, kGrades, 1, 3);
+  sum.Add(Ids{"x", "a"}, {{"a", 1}}, 1, 2);
+  first.Add(Ids{"a", "b", "c"}, kGrades, 1, 3);
+  second.Add(Ids{"x", "a"}, {{"a", 1}}, 1, 2);
+  first.Add(second);
+  EXPECT_EQ(first.num_queries, 2);
+  EXPECT_EQ(first.ndcg, sum.ndcg);
+  EXPECT_EQ(first.recall, sum.recall);
+  EXPECT_EQ(first.recall_deep, sum.recall_deep);
+  EXPECT_EQ(first.reciprocal_rank, sum.reciprocal_rank);
+}
+
 }  // namespace
 }  // namespace maxsim::evaluation

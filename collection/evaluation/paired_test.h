@@ -1,0 +1,36 @@
+// Tests whether two systems differ, given one value of each for every query. The functions are pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/types/span.h"
+
+namespace maxsim::evaluation {
+
+// Differences up to this are rounding, and count as none: measures are sums of at most some thousand fractions of 1.
+inline constexpr double kTieTolerance = 1e-9;
+
+// With up to so many differences that are not 0, all assignments of signs are counted; with more, so many are drawn.
+inline constexpr int kMaxExactDifferences = 20;
+inline constexpr int64_t kNumRandomSigns = 100000;
+
+struct PairedTest {
+  int64_t num_queries = 0;
+  int64_t num_wins = 0, num_ties = 0, num_losses = 0;  // queries with a difference above, at and below 0
+  double mean_difference = 0;
+  // The two-sided p-value of the paired randomisation test: the share of assignments of signs to the differences whose
+  // sum is as far from 0 as the observed one or farther. Of drawn assignments, (count + 1) / (drawn + 1). 1 without a
+  // difference.
+  double p_randomisation = 1;
+  bool is_exact = true;  // all assignments were counted
+  // The two-sided p-value of Student's paired t-test. Not there for fewer than two queries, and where all differences
+  // are 0.
+  std::optional<double> p_t;
+};
+
+// Compares values of the queries, b - a; the spans have the same size, and are finite. What is drawn follows from
+// `seed` alone, on every machine. Takes time of order a.size() / 8 x kNumRandomSigns.
+PairedTest ComparePaired(absl::Span<const double> a, absl::Span<const double> b, uint64_t seed);
+
+}  // namespace maxsim::evaluation

@@ -1,0 +1,67 @@
+// Makes the responses that the paths of the HTTP port have in common, and of exceptions the errors of one request. It
+// is internal to server/http.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/http/explain_json.h"
+#include "server/http/http_status.h"
+#include "server/http/rerank_json.h"
+#include "server/http/transport.h"
+#include "server/observability/logging.h"
+#include "server/service/status.h"
+
+namespace maxsim::http {
+
+inline Response Text(int status, std::string body) {
+  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)};
+}
+
+inline Response Json(int status, std::string body) {
+  body += '\n';
+  return {.status = status, .content_type = "application/json", .body = std::move(body)};
+}
+
+// `body` says what `status` is; Retry-After follows from its RetryInfo.
+inline Response Error(int http_status, const absl::Status& status, std::string body) {
+  Response response = Json(http_status, std::move(body));
+  response.retry_after_s = (service::RetryDelayMs(status) + 999) / 1000;
+  return response;
+}
+
+inline Response Error(int http_status, const absl::Status& status) {
+  return Error(http_status, status, FormatError(status));
+}
+
+inline Response Error(const absl::Status& status) { return Error(ToHttpCode(status.code()), status); }
+
+// What a service refused, by its own names of fields.
+inline Response ServiceError(const absl::Status& status) {
+  return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
+}
+inline Response ExplainError(const absl::Status& status) {
+  return Error(ToHttpCode(status.code()), status, FormatExplainError(status));
+}
+
+// What an exception was: for want of memory a client may come again.
+inline absl::Status NoMemory() { return absl::ResourceExhaustedError("no memory for the request"); }
+
+// Runs `work`; what it throws, as when memory runs out, fails the one request.
+template <typename Result, typename Work>
+Result Guarded(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    log::Write(spdlog::level::err, "http_exception", {{"error", "no memory"}});
+    return NoMemory();
+  } catch (const std::exception& exception) {
+    log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
+    return absl::InternalError("internal error");
+  }
+}
+
+}  // namespace maxsim::http

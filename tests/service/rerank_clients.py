@@ -1,0 +1,204 @@
+"""Packages from PyPI that rerank over HTTP, each behind one call. None of them is changed: they are told a base URL.
+
+A client's package is imported when the client is made, so that an environment needs those that it uses.
+"""
+
+import asyncio
+import os
+
+# Haystack and LangChain report their use unless these say otherwise; a proxy has no way to this machine's loopback.
+os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
+
+# What a program has in its settings that never heard of maxsimd. No collection has such a name.
+THEIR_MODEL = "rerank-v3.5"
+
+
+def given(**arguments):
+    """Those arguments that are not None."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+class Client:
+    """One way to rerank with a package. `base` is the server's URL, with /text behind it or not."""
+
+    # Whether the server's words reach the user: what does not look at the status answers with an error of its own.
+    shows_errors = True
+    # Whether the request can name a model, and so a collection.
+    names_model = True
+    # Whether the request can say how many results it wants.
+    cuts = True
+    # Whether the answer has to have every document: one that is not stored is an error then, and left out otherwise.
+    wants_all = False
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        """Returns [(position in documents, score)] as the package orders them. Without top_n: of all documents."""
+        raise NotImplementedError
+
+    def shown(self, error):
+        """Returns what the user reads of an exception that rank() raised."""
+        return str(error)
+
+
+class CohereV1(Client):
+    def __init__(self):
+        import cohere
+
+        self.package = cohere
+
+    def client(self, base, key):
+        return self.package.Client(key, base_url=base)
+
+    def rank(self, base, key, query, documents, model=None, top_n=None, **options):
+        answer = self.client(base, key).rerank(
+            query=query,
+            documents=documents,
+            # Without this a 503 is asked for twice more.
+            request_options={"max_retries": 0},
+            **given(model=model, top_n=top_n, **options),
+        )
+        return [(result.index, result.relevance_score) for result in answer.results]
+
+
+class CohereV2(CohereV1):
+    def client(self, base, key):
+        return self.package.ClientV2(key, base_url=base)
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None, **options):
+        return super().rank(base, key, query, documents, model, top_n, **options)
+
+
+class CohereV2Async(CohereV2):
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        async def ask():
+            async with self.package.AsyncClientV2(key, base_url=base) as client:
+                options = given(top_n=top_n, request_options={"max_retries": 0})
+                return await client.rerank(model=model, query=query, documents=documents, **options)
+
+        return [(result.index, result.relevance_score) for result in asyncio.run(ask()).results]
+
+
+class LangChainCohere(Client):
+    def __init__(self):
+        from langchain_cohere import CohereRerank
+        from langchain_core.documents import Document
+
+        self.ranker, self.document = CohereRerank, Document
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        ranker = self.ranker(model=model, cohere_api_key=key, base_url=base, top_n=top_n)
+        texts = [self.document(page_content=text, metadata={"position": i}) for i, text in enumerate(documents)]
+        ranked = ranker.compress_documents(texts, query)
+        return [(one.metadata["position"], one.metadata["relevance_score"]) for one in ranked]
+
+
+class LlamaIndex(Client):
+    """What LlamaIndex's postprocessors share: `make` returns one, which is given nodes."""
+
+    def make(self, base, key, model, top_n):
+        raise NotImplementedError
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        from llama_index.core.schema import NodeWithScore, TextNode
+
+        nodes = [NodeWithScore(node=TextNode(id_=str(i), text=text), score=0.0) for i, text in enumerate(documents)]
+        ranked = self.make(base, key, model, top_n or len(documents)).postprocess_nodes(nodes, query_str=query)
+        return [(int(one.node.node_id), one.score) for one in ranked]
+
+
+class LlamaIndexJina(LlamaIndex):
+    def __init__(self):
+        from llama_index.postprocessor.jinaai_rerank import JinaRerank
+
+        self.ranker = JinaRerank
+
+    def make(self, base, key, model, top_n):
+        return self.ranker(base_url=f"{base}/v1", api_key=key, model=model, top_n=top_n)
+
+
+class LlamaIndexTei(LlamaIndex):
+    shows_errors = False
+    names_model = False
+    wants_all = True
+
+    def __init__(self):
+        from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
+
+        self.ranker = TextEmbeddingInference
+
+    def make(self, base, key, model, top_n):
+        return self.ranker(base_url=base, auth_token=f"Bearer {key}", top_n=top_n)
+
+
+class HaystackJina(Client):
+    def __init__(self):
+        from haystack import Document
+        from haystack.utils import Secret
+        from haystack_integrations.components.rankers.jina import JinaRanker
+
+        self.document, self.secret, self.ranker = Document, Secret, JinaRanker
+
+    def answer(self, base, key, query, documents, model, top_n=None):
+        ranker = self.ranker(model=model, api_key=self.secret.from_token(key), base_url=f"{base}/v1/rerank")
+        texts = [self.document(id=str(i), content=text) for i, text in enumerate(documents)]
+        return ranker.run(query=query, documents=texts, top_k=top_n)
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        ranked = self.answer(base, key, query, documents, model, top_n)["documents"]
+        return [(int(one.id), one.score) for one in ranked]
+
+
+class Voyage(Client):
+    def __init__(self):
+        import voyageai
+
+        self.package = voyageai
+
+    def answer(self, base, key, query, documents, model, **options):
+        return self.package.Client(key, base_url=f"{base}/v1").rerank(query, documents, model, **options)
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        ranked = self.answer(base, key, query, documents, model, top_k=top_n).results
+        return [(one.index, one.relevance_score) for one in ranked]
+
+    def shown(self, error):
+        # The package has a text of its own for 500 and 503, and keeps the server's body beside it.
+        return f"{error} {error.http_body}"
+
+
+class VoyageAsync(Voyage):
+    def answer(self, base, key, query, documents, model, **options):
+        client = self.package.AsyncClient(key, base_url=f"{base}/v1")
+        return asyncio.run(client.rerank(query, documents, model, **options))
+
+
+class Rerankers(Client):
+    """The API rankers of `rerankers`, which have a request of their own for each service."""
+
+    shows_errors = False
+    cuts = False
+
+    def __init__(self, service, path):
+        from rerankers import Reranker
+
+        self.make, self.service, self.path = Reranker, service, path
+        self.wants_all = path == "/rerank"
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        ranker = self.make(model, model_type=self.service, api_key=key, url=base + self.path, verbose=0)
+        ranked = ranker.rank(query=query, docs=documents, doc_ids=list(range(len(documents))))
+        return [(one.doc_id, one.score) for one in ranked.results]
+
+
+CLIENTS = {
+    "cohere": {"CohereV1": CohereV1, "CohereV2": CohereV2, "CohereV2Async": CohereV2Async},
+    "langchain-cohere": {"LangChainCohere": LangChainCohere},
+    "llama-index": {"LlamaIndexJina": LlamaIndexJina, "LlamaIndexTei": LlamaIndexTei},
+    "haystack": {"HaystackJina": HaystackJina},
+    "voyageai": {"Voyage": Voyage, "VoyageAsync": VoyageAsync},
+    "rerankers": {
+        "RerankersCohere": lambda: Rerankers("cohere", "/v1/rerank"),
+        "RerankersJina": lambda: Rerankers("jina", "/v1/rerank"),
+        "RerankersVoyage": lambda: Rerankers("voyage", "/v1/rerank"),
+        "RerankersTei": lambda: Rerankers("text-embeddings-inference", "/rerank"),
+    },
+}

@@ -1,0 +1,258 @@
+"""Unmodified clients of rerank services against maxsimd and maxsim-encoder: their texts rank as vectors do, with the
+same bits; their strings may be ids of documents that are stored; the server's errors reach their users.
+
+python rerank_clients_test.py FOLDER_OF_THE_PROGRAMS [PACKAGE...]      default: every package of rerank_clients.CLIENTS
+"""
+
+import base64
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+DEMO = HERE.parents[1] / "demo"
+sys.path[:0] = [str(HERE), str(HERE / "client")]
+
+from encoder_fixture import Program, call, read_safetensors, split_rows  # noqa: E402
+from program_fixture import Maxsimd  # noqa: E402
+from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, Voyage  # noqa: E402
+
+PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
+PACKAGES = sys.argv[1:] or list(CLIENTS)
+KEY = "key-of-the-rerank-clients"
+QUERY = "How does bread dough rise, and what gives a loaf its crust?"
+# More documents than `limits.default_top_k`, which ends no list of texts, and fewer than `encoder.max_batch_texts`: a
+# model's matrix products round differently beside other texts, so that only one call has one answer.
+NUM_DOCUMENTS = 15
+# Vectors are float16 where they are scored: a step of 2^-11 of values up to 1.
+TOLERANCE = 2e-3
+
+
+class Server(Maxsimd):
+    """maxsimd with the bundled collection. Its callers need KEY."""
+
+    def __init__(self, folder, collection, encoder_url):
+        tokens = folder.with_suffix(".tokens")
+        tokens.write_text(KEY + "\n")
+        # With the breaker, answers would ask those clients to come back later that wait and do so.
+        flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens}
+        super().__init__(PROGRAMS, folder, collection, **flags)
+
+    def rank_vectors(self, query, documents):
+        """Returns [(position, score)] of a call that carries the vectors of the query and of each document."""
+        inline = [{"tokens": matrix(tokens)} for tokens in documents]
+        body = {"model": "demo", "query": matrix(query), "documents": inline, "top_n": len(inline)}
+        status, _, data = call(self.port, "POST", "/v1/rerank", body, {"Authorization": f"Bearer {KEY}"})
+        assert status == 200, data
+        return [(result["index"], result["relevance_score"]) for result in json.loads(data)["results"]]
+
+
+def matrix(tokens):
+    """The JSON of token vectors."""
+    data = base64.b64encode(np.ascontiguousarray(tokens, "<f4")).decode()
+    return {"dtype": "f32", "shape": list(tokens.shape), "data": data}
+
+
+def encode(port, kind, texts):
+    """The token vectors of each text, from one call of the encoder."""
+    status, _, data = call(port, "POST", "/encode", {"kind": kind, "texts": texts})
+    assert status == 200, data
+    return split_rows(read_safetensors(data)[0])
+
+
+class World:
+    """What the tests share: the encoder, a server that asks it, one whose encoder is gone, texts, and right answers."""
+
+    def __init__(self, folder):
+        subprocess.run([DEMO / "build.sh", "--bin", PROGRAMS, "--output", folder / "demo"], check=True)
+        encoder = self.start(Program("--demo")).wait_until_ready()
+        self.server = self.start(Server(folder / "server", folder / "demo", f"http://127.0.0.1:{encoder.port}"))
+        # A port that is taken and does not listen refuses connections.
+        gone = socket.socket()
+        unittest.addModuleCleanup(gone.close)
+        gone.bind(("127.0.0.1", 0))
+        self.deaf = self.start(Server(folder / "deaf", folder / "demo", f"http://127.0.0.1:{gone.getsockname()[1]}"))
+
+        passages = [json.loads(line) for line in open(DEMO / "passages.jsonl", encoding="utf-8")]
+        chosen = range(0, len(passages), len(passages) // NUM_DOCUMENTS)[:NUM_DOCUMENTS]
+        stored = np.split(np.load(DEMO / "tokens.npy"), np.cumsum(np.load(DEMO / "lengths.npy"))[:-1])
+        self.ids = [passages[i]["id"] for i in chosen]
+        # First sentences alone, which the model reads three times as fast.
+        self.texts = [passages[i]["text"].split(". ")[0] for i in chosen]
+        self.query_vectors = encode(encoder.port, "query", [QUERY])[0]
+        self.vectors = encode(encoder.port, "document", self.texts)
+        self.by_vectors = self.server.rank_vectors(self.query_vectors, self.vectors)
+        self.by_stored_vectors = self.server.rank_vectors(self.query_vectors, [stored[i] for i in chosen])
+
+    def start(self, program):
+        unittest.addModuleCleanup(program.stop)
+        return program
+
+
+world = None
+
+
+def setUpModule():
+    global world
+    temporary = tempfile.TemporaryDirectory(prefix="maxsim-rerank-clients-")
+    unittest.addModuleCleanup(temporary.cleanup)
+    world = World(pathlib.Path(temporary.name))
+
+
+def bits(ranking):
+    """Positions and the bits of the scores as float32."""
+    return [(index, np.float32(score).tobytes().hex()) for index, score in ranking]
+
+
+class ReferenceTest(unittest.TestCase):
+    """The vectors' own call is what clients are compared with, so it is compared with NumPy first."""
+
+    def test_the_call_with_vectors_ranks_by_maxsim(self):
+        query = world.query_vectors.astype(np.float64)
+        exact = [np.sum((query @ tokens.astype(np.float64).T).max(axis=1)) for tokens in world.vectors]
+        self.assertEqual(len(world.by_vectors), NUM_DOCUMENTS)
+        self.assertGreater(np.ptp(exact), 100 * TOLERANCE)
+        for index, score in world.by_vectors:
+            self.assertAlmostEqual(score, exact[index], delta=TOLERANCE * len(query))
+        scores = [score for _, score in world.by_vectors]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+
+    def test_stored_documents_rank_differently_from_these_texts(self):
+        # The collection's vectors are of titles and texts, so that ids taken for texts, or texts for ids, are noticed.
+        self.assertNotEqual(bits(world.by_stored_vectors), bits(world.by_vectors))
+
+
+class DropIn:
+    """What holds for every client. A subclass for each names it."""
+
+    make = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.client = cls.make()
+
+    def rank(self, server, path, documents, key=KEY, **options):
+        return self.client.rank(server.url + path, key, QUERY, documents, **options)
+
+    def expect_error(self, words, *arguments, **options):
+        """The call raises, and its user reads these words where the client hands on what the server says."""
+        with self.assertRaises(Exception) as raised:
+            self.rank(*arguments, **options)
+        if self.client.shows_errors:
+            self.assertIn(words, self.client.shown(raised.exception))
+
+    def test_texts_rank_as_their_vectors_do_with_the_same_bits(self):
+        self.assertEqual(bits(self.rank(world.server, "/text", world.texts)), bits(world.by_vectors))
+
+    def test_texts_are_scored_as_the_collection_that_the_model_names_scores(self):
+        if not self.client.names_model:
+            self.skipTest("the client sends no model")
+        self.assertEqual(bits(self.rank(world.server, "/text", world.texts, model="demo")), bits(world.by_vectors))
+
+    def test_top_n_ends_the_list(self):
+        if not self.client.cuts:
+            self.skipTest("the client always asks for all")
+        self.assertEqual(bits(self.rank(world.server, "/text", world.texts, top_n=3)), bits(world.by_vectors[:3]))
+
+    def test_one_text_is_enough_where_more_are_asked_for(self):
+        ((index, score),) = self.rank(world.server, "/text", world.texts[:1], top_n=3)
+        self.assertEqual(index, 0)
+        self.assertAlmostEqual(score, dict(world.by_vectors)[0], delta=TOLERANCE * len(world.query_vectors))
+
+    def test_strings_are_ids_without_the_base_path(self):
+        # Where the client sends no model, the only collection answers.
+        self.assertEqual(bits(self.rank(world.server, "", world.ids, model="demo")), bits(world.by_stored_vectors))
+
+    def test_an_id_that_is_not_stored_is_left_out_or_an_error(self):
+        documents = [*world.ids[:-1], "no-such-document"]
+        if self.client.wants_all:
+            return self.expect_error("no-such-document", world.server, "", documents, model="demo")
+        ranking = self.rank(world.server, "", documents, model="demo")
+        self.assertEqual(bits(ranking), bits(one for one in world.by_stored_vectors if one[0] < NUM_DOCUMENTS - 1))
+
+    def test_an_unknown_collection_is_an_error(self):
+        if not self.client.names_model:
+            self.skipTest("the client sends no model")
+        self.expect_error("no-such-model", world.server, "", world.ids, model="no-such-model")
+
+    def test_a_wrong_key_is_an_error(self):
+        self.expect_error("token", world.server, "/text", world.texts, key="another")
+
+    def test_an_encoder_that_is_gone_is_an_error(self):
+        self.expect_error("encoder", world.deaf, "/text", world.texts)
+
+
+@unittest.skipUnless("cohere" in PACKAGES, "of the package cohere")
+class CohereOptionsTest(unittest.TestCase):
+    """Members that Cohere's clients alone send and read."""
+
+    def ask(self, client, documents, **options):
+        url = world.server.url + "/text"
+        return client.client(url, KEY).rerank(query=QUERY, documents=documents, **options)
+
+    def test_v1_hands_the_texts_back(self):
+        answer = self.ask(CohereV1(), world.texts, return_documents=True)
+        self.assertEqual([r.document.text for r in answer.results], [world.texts[i] for i, _ in world.by_vectors])
+        self.assertIsInstance(answer.id, str)
+
+    def test_v1_takes_objects_that_say_what_they_are(self):
+        options = {"rank_fields": ["text"], "max_chunks_per_doc": 10, "return_documents": True}
+        documents = [{"text": text, "title": f"Title {i}"} for i, text in enumerate(world.texts)]
+        answer = self.ask(CohereV1(), documents, **options)
+        ranking = [(result.index, result.relevance_score) for result in answer.results]
+        self.assertEqual(bits(ranking), bits(world.by_vectors))
+        self.assertEqual([r.document.title for r in answer.results], [f"Title {i}" for i, _ in world.by_vectors])
+        answer = self.ask(CohereV1(), [{"id": id} for id in world.ids], model="demo")
+        ranking = [(result.index, result.relevance_score) for result in answer.results]
+        self.assertEqual(bits(ranking), bits(world.by_stored_vectors))
+
+    def test_v2_takes_every_option_of_the_service(self):
+        options = {"model": THEIR_MODEL, "top_n": 5, "max_tokens_per_doc": 4096, "priority": 1}
+        client = CohereV2()
+        if hasattr(client.package, "RerankRelevantSpans"):
+            options["relevant_spans"] = client.package.RerankRelevantSpans(mode="disabled")
+        answer = self.ask(client, world.texts, **options)
+        ranking = [(result.index, result.relevance_score) for result in answer.results]
+        self.assertEqual(bits(ranking), bits(world.by_vectors[:5]))
+
+    def test_errors_are_of_the_class_for_their_status(self):
+        errors = CohereV2().package
+        for key, url, kind in (
+            ("another", world.server.url, errors.UnauthorizedError),
+            (KEY, world.server.url, errors.NotFoundError),
+            (KEY, world.deaf.url + "/text", errors.ServiceUnavailableError),
+        ):
+            with self.assertRaises(kind) as raised:
+                CohereV2().rank(url, key, QUERY, world.ids, model="no-such-model")
+            self.assertIsInstance(raised.exception.body["message"], str)
+
+
+@unittest.skipUnless("haystack" in PACKAGES, "of the package jina-haystack")
+class HaystackOptionsTest(unittest.TestCase):
+    def test_model_and_usage_come_back(self):
+        meta = HaystackJina().answer(world.server.url + "/text", KEY, QUERY, world.texts, "demo")["meta"]
+        self.assertEqual(meta["model"], "demo")
+        self.assertGreater(meta["usage"]["total_tokens"], 0)
+
+
+@unittest.skipUnless("voyageai" in PACKAGES, "of the package voyageai")
+class VoyageOptionsTest(unittest.TestCase):
+    def test_tokens_are_counted_and_truncation_may_be_refused(self):
+        answer = Voyage().answer(world.server.url + "/text", KEY, QUERY, world.texts, THEIR_MODEL, truncation=False)
+        self.assertEqual([one.document for one in answer.results], [world.texts[i] for i, _ in world.by_vectors])
+        self.assertGreater(answer.total_tokens, 0)
+
+
+for package in PACKAGES:
+    for name, make in CLIENTS[package].items():
+        globals()[f"{name}Test"] = type(f"{name}Test", (DropIn, unittest.TestCase), {"make": staticmethod(make)})
+
+if __name__ == "__main__":
+    # The clients leave connections open, of which Python would warn.
+    unittest.main(argv=sys.argv[:1], verbosity=2, warnings="ignore")
