@@ -51,7 +51,7 @@ write_questions() {
   mv "$1.partial" "$1"
 }
 
-questions=$output.questions.jsonl
+questions=${output%/}.questions.jsonl
 mkdir -p "$(dirname "$output")"
 if [ "$demo/queries.jsonl" -nt "$questions" ] || [ "${BASH_SOURCE[0]}" -nt "$questions" ]; then
   write_questions "$questions"

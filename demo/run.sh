@@ -95,7 +95,7 @@ if [ $serve = 1 ]; then
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
   # The console asks these where the server has no encoder.
   [[ " ${flags[*]-} " == *" --http.console_questions"* ]] ||
-    flags+=(--http.console_questions "$collection.questions.jsonl")
+    flags+=(--http.console_questions "${collection%/}.questions.jsonl")
   [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # nobody to tell
   address=$(last_value grpc.address "${flags[@]}")
   http=$(last_value http.address "${flags[@]}")

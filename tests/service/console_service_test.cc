@@ -1,6 +1,7 @@
 // Tests the console's paths, /v1/stats and /v1/explain of a whole server.
 #include <chrono>
-#include <cmath>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "server/console/assets.h"
 #include "server/service/explain.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/fake_backend.h"
 #include "tests/support/raw_connection.h"
 
 namespace maxsim::test {
@@ -194,6 +196,24 @@ TEST_F(ConsoleServiceTest, AnExplanationOfAnI8CollectionIsOfWhatIsStored) {
   RunningServer server(nullptr, nullptr, ScalarType::kI8);
   const RandomQuery query = MakeQuery(TestSeed() + 2, ScalarType::kI8, kDim, 9);
   for (const int64_t document : {0, 7, 123, 199}) ExpectExplains(server, query, document);
+}
+
+TEST_F(ConsoleServiceTest, DocumentsOfAGpuAreExplainedFromTheFilesThatWereLoaded) {
+  RunningServer server(nullptr, std::make_unique<FakeBackend>("cuda"));
+  const RandomQuery query = MakeQuery(TestSeed() + 4, ScalarType::kF16, kDim, 5);
+  const std::vector<uint32_t> ordinals = {123};
+  const ReferenceScore reference = ReferenceScores(server.documents().view(), query.view(1, &ordinals)).front();
+  HttpAnswer answer = Explain(server.http_port(), ExplainBody(query, "doc-123"));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_NEAR(json::parse(answer.body)["score"].get<double>(), reference.score, 1e-9 * reference.magnitude);
+  // Copies of the files may have any vectors.
+  const std::filesystem::path copy = server.folder() + ".copy";
+  std::filesystem::copy(server.folder(), copy);
+  std::filesystem::remove_all(server.folder());
+  std::filesystem::rename(copy, server.folder());
+  answer = Explain(server.http_port(), ExplainBody(query, "doc-123"));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, testing::AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("is not the file any more")));
 }
 
 TEST_F(ConsoleServiceTest, ExplanationsRefuseWhatTheyCannotExplain) {
