@@ -26,6 +26,7 @@
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
+#include "server/http/tls_policy.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
 #include "server/service/client_of.h"
@@ -104,6 +105,7 @@ class HttpServer::Impl final : private Application {
       : request_timeout_(OrNone(options.request_timeout)),
         max_text_calls_(std::max(1, options.max_concurrent_requests / 2)),
         text_places_(max_text_calls_),
+        plain_text_(options.plain_text),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
@@ -113,6 +115,7 @@ class HttpServer::Impl final : private Application {
                     .client_header = options.client_header,
                     .max_idle_connections_per_peer = options.max_idle_connections_per_peer,
                     .max_idle_connections = options.max_idle_connections,
+                    .certificates = deps_.certificates,
                     .idle_timeout = OrNone(options.idle_timeout),
                     .body_timeout = OrNone(options.body_timeout)},
                    this) {}
@@ -132,7 +135,11 @@ class HttpServer::Impl final : private Application {
 
  private:
   std::optional<Response> Begin(const Request& request) override {
-    if (request.method == "POST" && FindRerankPath(request.path) != nullptr) return BeginRerank(request);
+    const bool is_rerank = FindRerankPath(request.path) != nullptr;
+    if (absl::Status status = CheckTlsOf(request); !status.ok()) {
+      return is_rerank ? CountedError(ToHttpCode(status.code()), status, MonotonicNow()) : Error(status);
+    }
+    if (request.method == "POST" && is_rerank) return BeginRerank(request);
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
@@ -155,6 +162,11 @@ class HttpServer::Impl final : private Application {
       }
     }
     return NotThere(request);
+  }
+
+  absl::Status CheckTlsOf(const Request& request) const {
+    if (deps_.certificates == nullptr) return absl::OkStatus();
+    return CheckTls(request, plain_text_, deps_.certificates->asks_clients());
   }
 
   // The transport's thread has everything else to do as well: at most a tenth of its time goes into this, however often
@@ -315,6 +327,7 @@ class HttpServer::Impl final : private Application {
   // Calls that may wait for an encoder, which may hang: the others are left for vectors.
   const int max_text_calls_;
   Places text_places_;
+  const PlainText plain_text_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // The metrics' text, and until when it is not too old. Only the transport's thread uses them.

@@ -14,8 +14,12 @@
 #include "server/service/auth.h"
 #include "server/service/collection_admin.h"
 #include "server/service/rerank_service.h"
+#include "server/tls/tls_certificates.h"
 
 namespace maxsim::http {
+
+// What a port with certificates answers to requests in plain text.
+enum class PlainText { kProbes, kNothing };  // kProbes: /metrics too
 
 struct HttpOptions {
   std::string host;
@@ -29,7 +33,8 @@ struct HttpOptions {
   int max_idle_connections = 1024;
   absl::Duration idle_timeout = absl::Seconds(60);
   absl::Duration body_timeout = absl::Seconds(30);
-  std::string client_header;  // by which a client names itself, as in gRPC's metadata; "": none
+  PlainText plain_text = PlainText::kProbes;  // without certificates everything is plain text
+  std::string client_header;                  // by which a client names itself, as in gRPC's metadata; "": none
 };
 
 // Holds what the handlers use. Everything must outlive the server.
@@ -38,12 +43,13 @@ struct HttpDependencies {
   const service::CollectionAdmin* collections = nullptr;
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
-  std::function<absl::Status()> readiness;  // OK, or why the server is not ready; thread-safe
-  std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
+  const TlsCertificates* certificates = nullptr;  // loaded; null: the port is plain text
+  std::function<absl::Status()> readiness;        // OK, or why the server is not ready; thread-safe
+  std::function<std::string()> losses;  // lines about what a ready server misses, or ""; thread-safe; may be null
 };
 
 // Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the
-// server has tokens. The probes wait for no rerank call.
+// server has tokens, and a client's certificate where the server asks for one. The probes wait for no rerank call.
 class HttpServer {
  public:
   HttpServer(const HttpOptions& options, HttpDependencies dependencies);

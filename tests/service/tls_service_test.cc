@@ -12,7 +12,7 @@
 
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
-#include "server/grpc/tls_certificates.h"
+#include "server/tls/tls_certificates.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
