@@ -1,10 +1,21 @@
 #include "server/http/handshake_threads.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "base/thread_name.h"
 
 namespace maxsim::http {
+
+namespace {
+
+// Where there are too few processors for everything, requests and probes go before handshakes, each thread of which
+// gets a tenth of another thread's time then.
+constexpr int kNiceness = 10;
+
+}  // namespace
 
 HandshakeThreads::HandshakeThreads(int num_threads) {
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
@@ -47,6 +58,7 @@ bool HandshakeThreads::Remove(const PeerKey& peer, uint64_t number) {
 
 void HandshakeThreads::Run() {
   NameThisThread("http-handshake");
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
   while (true) {
     Step step;
     {

@@ -25,6 +25,18 @@ struct TlsClientOptions {
   std::string protocols = {};  // of ALPN, as on the wire; "": none are offered
 };
 
+// Returns the first bytes of a client that begins a handshake.
+inline std::string ClientHello() {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
+  BIO* const written = BIO_new(BIO_s_mem());
+  SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), written);
+  SSL_connect(ssl.get());
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(written, &bytes);
+  return std::string(bytes, static_cast<size_t>(size));
+}
+
 class TlsConnection {
  public:
   // Connects from 127.0.0.`from` and shakes hands, for 20 s at most.

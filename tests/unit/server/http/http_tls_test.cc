@@ -27,6 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::CertifiedKey;
+using test::ClientHello;
 using test::RawConnection;
 using test::TlsClientOptions;
 using test::TlsConnection;
@@ -85,18 +86,6 @@ class HttpTlsTest : public testing::Test {
     const std::string text = connection.ReadAnswers(1);
     const size_t body = text.find("\r\n\r\n");
     return body == std::string::npos ? "" : text.substr(body + 4);
-  }
-
-  // Returns the first bytes of a client that begins a handshake.
-  static std::string ClientHello() {
-    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
-    const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
-    BIO* const written = BIO_new(BIO_s_mem());
-    SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), written);
-    SSL_connect(ssl.get());
-    char* bytes = nullptr;
-    const long size = BIO_get_mem_data(written, &bytes);
-    return std::string(bytes, static_cast<size_t>(size));
   }
 
   const CertifiedKey own_ = test::MakeCertificate("server");
