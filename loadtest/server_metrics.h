@@ -60,9 +60,9 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
 class MetricsScraper {
  public:
   // Scrapes once as a trial, whose result is not kept. Returns INVALID_ARGUMENT for a URL that is not
-  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE when nothing answers, and FAILED_PRECONDITION when the answer is not 200 or
-  // has none of maxsimd's metrics.
-  // Through TLS the server's certificate must be of an authority in `ca_file`, or of the system's where that is empty.
+  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE when nothing answers, and FAILED_PRECONDITION when the answer is not 200
+  // or has none of maxsimd's metrics. Through TLS the server's certificate must be of an authority in `ca_file`, or of
+  // the system's where that is empty.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url,
                                                                 const std::string& ca_file = "");
   ~MetricsScraper();

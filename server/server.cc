@@ -200,19 +200,19 @@ absl::Status Server::OpenPorts() {
     if (!address.ok()) return address.status();
     const config::HttpTls tls = config::HttpTlsOf(config_);
     http_ = std::make_unique<http::HttpServer>(
-        http::HttpOptions{.host = address->host,
-                          .port = address->port,
-                          .threads = config_.http.threads,
-                          .max_concurrent_requests = config_.http.max_concurrent_requests,
-                          .max_body_bytes = config_.http.max_body_bytes,
-                          .request_timeout = config_.http.request_timeout,
-                          .max_idle_connections_per_peer = config_.http.max_idle_connections_per_peer,
-                          .max_idle_connections = config_.http.max_idle_connections,
-                          .idle_timeout = config_.http.idle_timeout,
-                          .body_timeout = config_.http.body_timeout,
-                          .plain_text =
-                              tls == config::HttpTls::kAll ? http::PlainText::kNothing : http::PlainText::kProbes,
-                          .client_header = config_.client_key},
+        http::HttpOptions{
+            .host = address->host,
+            .port = address->port,
+            .threads = config_.http.threads,
+            .max_concurrent_requests = config_.http.max_concurrent_requests,
+            .max_body_bytes = config_.http.max_body_bytes,
+            .request_timeout = config_.http.request_timeout,
+            .max_idle_connections_per_peer = config_.http.max_idle_connections_per_peer,
+            .max_idle_connections = config_.http.max_idle_connections,
+            .idle_timeout = config_.http.idle_timeout,
+            .body_timeout = config_.http.body_timeout,
+            .plain_text = tls == config::HttpTls::kAll ? http::PlainText::kNothing : http::PlainText::kProbes,
+            .client_header = config_.client_key},
         http::HttpDependencies{.rerank = &rerank_,
                                .collections = &collections_,
                                .authenticator = &authenticator_,

@@ -57,8 +57,8 @@ struct Config {
   struct {
     std::string address = "0.0.0.0:7071";  // "" switches HTTP off
     HttpTls tls = HttpTls::kAuto;
-    int threads = 8;                       // that read and write JSON
-    int max_concurrent_requests = 64;      // /v1/rerank calls at a time, those still being received too
+    int threads = 8;                   // that read and write JSON
+    int max_concurrent_requests = 64;  // /v1/rerank calls at a time, those still being received too
     uint64_t max_body_bytes = uint64_t{16} << 20;
     absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call; zero: none
     int max_idle_connections = 1024;                     // connections without such a call, all together ...

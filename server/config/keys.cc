@@ -63,7 +63,8 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Choice<HttpTls>(
       "http.tls", {"auto", "off", "api", "all"}, {HttpTls::kAuto, HttpTls::kOff, HttpTls::kApi, HttpTls::kAll},
       +[](Config& c) -> HttpTls& { return c.http.tls; },
-      "What HTTP serves through TLS only, with the certificates of tls.*: api is all but probes and /metrics, which are "
+      "What HTTP serves through TLS only, with the certificates of tls.*: api is all but probes and /metrics, which "
+      "are "
       "served in plain text too; all leaves nothing in plain text; auto is api with tls.cert_file, and off without."));
   keys.push_back(Count(
       "http.threads", +[](Config& c) -> int& { return c.http.threads; }, 1, 256,

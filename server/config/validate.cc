@@ -109,8 +109,9 @@ std::vector<std::string> Warnings(const Config& config) {
                                     "tls.client_ca_file, or admin.enabled to false"));
   }
   if (!config.tls.client_ca_file.empty() && !config.http.address.empty() && HttpTlsOf(config) == HttpTls::kOff) {
-    warnings.push_back(absl::StrCat("tls.client_ca_file guards grpc.address only: http.tls is off, so that http.address ",
-                                    config.http.address, " is plain text and asks for no certificate"));
+    warnings.push_back(
+        absl::StrCat("tls.client_ca_file guards grpc.address only: http.tls is off, so that http.address ",
+                     config.http.address, " is plain text and asks for no certificate"));
   }
   if (!config.tls.client_ca_file.empty() && !config.grpc.unix_socket.empty()) {
     warnings.push_back(absl::StrCat("tls.client_ca_file does not guard the Unix socket: grpc.unix_socket ",
