@@ -68,7 +68,10 @@ Connection::Connection(asio::io_context* loop, asio::ip::tcp::socket socket, Con
 void Connection::Start() {
   Error unknown;
   const auto remote = stream_.socket().remote_endpoint(unknown);
-  if (!unknown) peer_ = PeerKeyOf(remote.address());
+  if (!unknown) {
+    address_ = remote.address();
+    peer_ = PeerKeyOf(*address_);
+  }
   position_ = connections_.Add(peer_, shared_from_this());
   Guarded([this] {
     if (connections_.handshakes == nullptr) return AwaitRequest();
@@ -121,12 +124,6 @@ void Connection::GiveWay() {
 
 void Connection::EndGrace() {
   if (phase_ != Phase::kHandling) Close();
-}
-
-std::string Connection::PeerAddress() {
-  Error unknown;
-  const auto peer = stream_.socket().remote_endpoint(unknown);
-  return unknown ? std::string() : peer.address().to_string();
 }
 
 void Connection::ReturnSlot() {

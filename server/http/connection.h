@@ -11,6 +11,7 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/message.hpp>
@@ -73,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes the connection if the phase is not over in time.
   void Enter(Phase phase, absl::Duration limit);
   void ReturnSlot();
-  std::string PeerAddress();
+  std::string PeerAddress() const { return address_.has_value() ? address_->to_string() : std::string(); }
 
   // These are in connection_handshake.cc. A connection without a handshake begins with AwaitRequest.
   void AwaitFirstByte();
@@ -105,6 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<uint64_t> handshake_step_;  // that waits for a thread, or has one, or whose result is on its way
   boost::asio::steady_timer deadline_;
   Connections& connections_;
+  std::optional<boost::asio::ip::address> address_;  // the peer's; the system has none where it has gone already
   PeerKey peer_{};
   std::optional<Connections::Position> position_;  // in the lists of Connections
   bool has_slot_ = false;
