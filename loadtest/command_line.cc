@@ -224,7 +224,8 @@ void AddOutput(CLI::App& app, OutputOptions& output) {
   app.option_defaults()->group("Output");
   app.add_option("--json", output.json_file, "Write the report as JSON")->type_name("FILE");
   app.add_option("--html", output.html_file, "Write the report as a page")->type_name("FILE");
-  app.add_option("--metrics", output.metrics_url, "The server's metrics, read every second: http://HOST:7071/metrics")
+  app.add_option("--metrics", output.metrics_url,
+                 "The server's metrics, read every second: http://HOST:7071/metrics, or https: (--tls-ca)")
       ->type_name("URL");
   app.add_flag("--quiet", output.quiet, "No live progress");
 }

@@ -104,7 +104,8 @@ class Session {
     info_ = *std::move(info);
     report_.server = DescribeServer(info_);
     if (options_.output.metrics_url.empty()) return absl::OkStatus();
-    absl::StatusOr<std::unique_ptr<MetricsScraper>> scraper = MetricsScraper::Create(options_.output.metrics_url);
+    absl::StatusOr<std::unique_ptr<MetricsScraper>> scraper =
+        MetricsScraper::Create(options_.output.metrics_url, options_.client.tls.ca_file);
     if (!scraper.ok()) return scraper.status();
     scraper_ = *std::move(scraper);
     return absl::OkStatus();

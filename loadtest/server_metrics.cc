@@ -115,15 +115,16 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
   return second;
 }
 
-absl::StatusOr<std::unique_ptr<MetricsScraper>> MetricsScraper::Create(const std::string& url) {
-  constexpr std::string_view kScheme = "http://";
-  const size_t slash = url.find('/', kScheme.size());
+absl::StatusOr<std::unique_ptr<MetricsScraper>> MetricsScraper::Create(const std::string& url,
+                                                                       const std::string& ca_file) {
+  const std::string_view scheme = std::string_view(url).starts_with("https://") ? "https://" : "http://";
+  const size_t slash = url.find('/', scheme.size());
   std::string origin = url.substr(0, slash);
-  if (!std::string_view(url).starts_with(kScheme) || origin.size() == kScheme.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("--metrics: \"", url, "\" is not http://HOST[:PORT][/PATH]"));
+  if (!std::string_view(url).starts_with(scheme) || origin.size() == scheme.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("--metrics: \"", url, "\" is not http[s]://HOST[:PORT][/PATH]"));
   }
   std::string path = slash == std::string::npos ? "/metrics" : url.substr(slash);
-  std::unique_ptr<MetricsScraper> scraper(new MetricsScraper(std::move(origin), std::move(path)));
+  std::unique_ptr<MetricsScraper> scraper(new MetricsScraper(std::move(origin), std::move(path), ca_file));
   absl::StatusOr<Scrape> first = scraper->Get();
   if (!first.ok()) return first.status();
   if (!first->HasAny("maxsim_")) {
@@ -146,6 +147,7 @@ absl::StatusOr<Scrape> MetricsScraper::Get() const {
   httplib::Client client(origin_);
   client.set_connection_timeout(kScrapeTimeout);
   client.set_read_timeout(kScrapeTimeout);
+  if (!ca_file_.empty()) client.set_ca_cert_path(ca_file_.c_str());
   const httplib::Result result = client.Get(path_.c_str());
   if (!result) return absl::UnavailableError(absl::StrCat("--metrics: nothing answers at ", origin_, path_));
   if (result->status != 200) {

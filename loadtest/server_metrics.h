@@ -60,9 +60,11 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
 class MetricsScraper {
  public:
   // Scrapes once as a trial, whose result is not kept. Returns INVALID_ARGUMENT for a URL that is not
-  // http://HOST[:PORT][/PATH], UNAVAILABLE when nothing answers, and FAILED_PRECONDITION when the answer is not 200 or
-  // has none of maxsimd's metrics.
-  static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url);
+  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE when nothing answers, and FAILED_PRECONDITION when the answer is not 200
+  // or has none of maxsimd's metrics. Through TLS the server's certificate must be of an authority in `ca_file`, or of
+  // the system's where that is empty.
+  static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url,
+                                                                const std::string& ca_file = "");
   ~MetricsScraper();
 
   // Begins a run: scrapes, and waits for it. The next scrape is compared with this one. Where this one fails, the next
@@ -77,11 +79,12 @@ class MetricsScraper {
   std::vector<ServerSecond> Collect(int& failures);
 
  private:
-  MetricsScraper(std::string origin, std::string path) : origin_(std::move(origin)), path_(std::move(path)) {}
+  MetricsScraper(std::string origin, std::string path, std::string ca_file)
+      : origin_(std::move(origin)), path_(std::move(path)), ca_file_(std::move(ca_file)) {}
   absl::StatusOr<Scrape> Get() const;
   void Loop();
 
-  const std::string origin_, path_;
+  const std::string origin_, path_, ca_file_;
   absl::Mutex mutex_;
   std::optional<double> wanted_ ABSL_GUARDED_BY(mutex_);
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;

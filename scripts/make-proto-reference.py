@@ -17,7 +17,7 @@ FILES = ("rerank", "admin")
 PAGE = ROOT / "docs" / "reference" / "proto.md"
 
 METHOD = re.compile(r"rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\);$")
-FIELD = re.compile(r"(repeated )?([\w.]+) (\w+) = (\d+);$")
+FIELD = re.compile(r"(repeated |optional )?([\w.]+) (\w+) = (\d+);$")
 VALUE = re.compile(r"(\w+) = (\d+);$")
 OPENING = re.compile(r"(service|message|enum|oneof) (\w+) \{(\})?$")
 IGNORED = re.compile(r'(syntax|package|option|import)\b.*;$')
@@ -104,8 +104,8 @@ def read(path):
         elif value and block and block.kind == "enum":
             block.rows.append([value[1], "", value[2], text])
         elif field and block and block.kind == "message":
-            many, kind, name, tag = field.groups()
-            shown = ("repeated " if many else "") + (link(kind) if kind[0].isupper() else kind)
+            label, kind, name, tag = field.groups()
+            shown = (label or "") + (link(kind) if kind[0].isupper() else kind)
             if oneof:
                 shown += f", one of `{oneof}`"
             block.rows.append([name, shown, tag, prose([oneof_text, text])])

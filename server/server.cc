@@ -71,6 +71,11 @@ std::vector<std::string> ServiceNames(const config::Config& config) {
   return names;
 }
 
+const char* NameOf(config::HttpTls tls) {
+  if (tls == config::HttpTls::kAll) return "all";
+  return tls == config::HttpTls::kApi ? "api" : "off";
+}
+
 void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
   const BackendInfo& info = numbered.backend->info();
   log::Write(spdlog::level::info, "backend",
@@ -160,7 +165,9 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       engine_(std::move(engine)),
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
       authenticator_(config_.auth.tokens_file, config_.auth.admin_tokens_file),
-      certificates_(config_),
+      certificates_({.cert_file = config_.tls.cert_file,
+                     .key_file = config_.tls.key_file,
+                     .client_ca_file = config_.tls.client_ca_file}),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
       rerank_(store_.get(), &texts_, scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
       explain_(store_.get(), &texts_, &metrics_, config_.limits),
@@ -194,26 +201,30 @@ absl::Status Server::OpenPorts() {
   if (!config_.http.address.empty()) {
     const auto address = config::ParseAddress(config_.http.address);
     if (!address.ok()) return address.status();
+    const config::HttpTls tls = config::HttpTlsOf(config_);
     http_ = std::make_unique<http::HttpServer>(
-        http::HttpOptions{.host = address->host,
-                          .port = address->port,
-                          .threads = config_.http.threads,
-                          .max_concurrent_requests = config_.http.max_concurrent_requests,
-                          .max_body_bytes = config_.http.max_body_bytes,
-                          .request_timeout = config_.http.request_timeout,
-                          .max_idle_connections_per_peer = config_.http.max_idle_connections_per_peer,
-                          .max_idle_connections = config_.http.max_idle_connections,
-                          .idle_timeout = config_.http.idle_timeout,
-                          .body_timeout = config_.http.body_timeout,
-                          .client_header = config_.client_key,
-                          .console = config_.http.console,
-                          .console_questions = config_.http.console_questions},
+        http::HttpOptions{
+            .host = address->host,
+            .port = address->port,
+            .threads = config_.http.threads,
+            .max_concurrent_requests = config_.http.max_concurrent_requests,
+            .max_body_bytes = config_.http.max_body_bytes,
+            .request_timeout = config_.http.request_timeout,
+            .max_idle_connections_per_peer = config_.http.max_idle_connections_per_peer,
+            .max_idle_connections = config_.http.max_idle_connections,
+            .idle_timeout = config_.http.idle_timeout,
+            .body_timeout = config_.http.body_timeout,
+            .plain_text = tls == config::HttpTls::kAll ? http::PlainText::kNothing : http::PlainText::kProbes,
+            .client_header = config_.client_key,
+            .console = config_.http.console,
+            .console_questions = config_.http.console_questions},
         http::HttpDependencies{.rerank = &rerank_,
                                .explain = &explain_,
                                .collections = &collections_,
                                .authenticator = &authenticator_,
                                .metrics = &metrics_,
                                .activity = &activity_,
+                               .certificates = tls == config::HttpTls::kOff ? nullptr : &certificates_,
                                .readiness = [this] { return Readiness(); },
                                .losses = [this] { return Losses(); }});
     auto port = http_->Start();
@@ -230,6 +241,7 @@ absl::Status Server::OpenPorts() {
               {"http_port", http_port_ == 0 ? std::string("off") : absl::StrCat(http_port_)},
               {"encoder", config_.encoder.http.url.empty() ? "off" : config_.encoder.http.url},
               {"tls", certificates_.enabled() ? "on" : "off"},
+              {"http_tls", NameOf(config::HttpTlsOf(config_))},
               {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
               {"admin_authentication", authenticator_.enabled(service::Scope::kAdmin) ? "on" : "off"}});
   return absl::OkStatus();

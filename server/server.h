@@ -20,7 +20,6 @@
 #include "server/grpc/grpc_reranker.h"
 #include "server/grpc/port_probe.h"
 #include "server/grpc/reflection.h"
-#include "server/grpc/tls_certificates.h"
 #include "server/grpc/worker.h"
 #include "server/http/http_server.h"
 #include "server/observability/activity.h"
@@ -34,6 +33,7 @@
 #include "server/startup.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
+#include "server/tls/tls_certificates.h"
 
 namespace maxsim {
 

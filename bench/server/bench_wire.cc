@@ -25,8 +25,8 @@
 #include "server/grpc/grpc_port.h"
 #include "server/grpc/grpc_reranker.h"
 #include "server/grpc/message_buffer.h"
-#include "server/grpc/tls_certificates.h"
 #include "server/startup.h"
+#include "server/tls/tls_certificates.h"
 #include "xxhash.h"
 
 namespace maxsim::bench {
@@ -123,7 +123,7 @@ absl::Status Serve(const Options& options) {
   if (!options.port_file.empty()) {
     if (absl::Status status = PreparePortFile(options.port_file); !status.ok()) return status;
   }
-  TlsCertificates certificates(config);
+  TlsCertificates certificates(TlsFiles{});
   const auto opened = GrpcPort::Open(config, {.certificates = &certificates, .services = {&replay}});
   if (!opened.ok()) return opened.status();
   GrpcPort& port = **opened;

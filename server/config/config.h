@@ -19,6 +19,9 @@
 
 namespace maxsim::config {
 
+// Which paths of the HTTP port want TLS.
+enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi where there is a certificate, and kOff where not
+
 enum class BackendKind { kAuto, kCpu, kCuda };
 
 // A collection that is loaded at start.
@@ -53,8 +56,9 @@ struct Config {
 
   struct {
     std::string address = "0.0.0.0:7071";  // "" switches HTTP off
-    int threads = 8;                       // that read and write JSON
-    int max_concurrent_requests = 64;      // /v1/rerank calls at a time, those still being received too
+    HttpTls tls = HttpTls::kAuto;
+    int threads = 8;                   // that read and write JSON
+    int max_concurrent_requests = 64;  // /v1/rerank calls at a time, those still being received too
     uint64_t max_body_bytes = uint64_t{16} << 20;
     absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call; zero: none
     int max_idle_connections = 1024;                     // connections without such a call, all together ...
@@ -120,6 +124,9 @@ struct Config {
 // What no single key can check: values that depend on one another, collection names that repeat. INVALID_ARGUMENT
 // naming the keys.
 absl::Status Validate(const Config& config);
+
+// Returns http.tls without kAuto.
+HttpTls HttpTlsOf(const Config& config);
 
 // Returns what is valid and yet leaves the server more open than its keys may suggest: a line each.
 std::vector<std::string> Warnings(const Config& config);

@@ -60,6 +60,12 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(AddressKey(
       "http.address", +[](Config& c) -> std::string& { return c.http.address; }, true,
       "Where HTTP listens (/metrics, /livez, /readyz, /v1/rerank, the console); empty switches it off."));
+  keys.push_back(Choice<HttpTls>(
+      "http.tls", {"auto", "off", "api", "all"}, {HttpTls::kAuto, HttpTls::kOff, HttpTls::kApi, HttpTls::kAll},
+      +[](Config& c) -> HttpTls& { return c.http.tls; },
+      "What HTTP serves through TLS only, with the certificates of tls.*: api is all but probes and /metrics, which "
+      "are served in plain text too; all leaves nothing in plain text; auto is api with tls.cert_file, and off "
+      "without."));
   keys.push_back(Count(
       "http.threads", +[](Config& c) -> int& { return c.http.threads; }, 1, 256,
       "Threads that read and write the JSON of /v1/rerank."));
@@ -257,7 +263,7 @@ void AddServerKeys(std::vector<Key>& keys) {
       "everything."));
   keys.push_back(Text(
       "tls.cert_file", "path", +[](Config& c) -> std::string& { return c.tls.cert_file; },
-      "Certificate chain of the gRPC port, PEM; empty: plain text."));
+      "Certificate chain of the ports (http.tls), PEM; empty: plain text."));
   keys.push_back(Text(
       "tls.key_file", "path", +[](Config& c) -> std::string& { return c.tls.key_file; },
       "Private key of tls.cert_file, PEM."));

@@ -29,6 +29,9 @@ absl::Status ValidateTls(const Config& config) {
   if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
     return absl::InvalidArgumentError("tls.client_ca_file wants tls.cert_file and tls.key_file");
   }
+  if (tls.cert_file.empty() && HttpTlsOf(config) != HttpTls::kOff) {
+    return absl::InvalidArgumentError("http.tls wants tls.cert_file and tls.key_file, unless it is auto or off");
+  }
   return absl::OkStatus();
 }
 
@@ -91,6 +94,11 @@ bool IsLoopback(const std::string& text) {
 
 }  // namespace
 
+HttpTls HttpTlsOf(const Config& config) {
+  if (config.http.tls != HttpTls::kAuto) return config.http.tls;
+  return config.tls.cert_file.empty() ? HttpTls::kOff : HttpTls::kApi;
+}
+
 std::vector<std::string> Warnings(const Config& config) {
   std::vector<std::string> warnings;
   if (config.admin.enabled && config.auth.tokens_file.empty() && config.auth.admin_tokens_file.empty() &&
@@ -100,12 +108,13 @@ std::vector<std::string> Warnings(const Config& config) {
                                     " and unload collections: set auth.tokens_file, auth.admin_tokens_file or "
                                     "tls.client_ca_file, or admin.enabled to false"));
   }
-  if (!config.tls.client_ca_file.empty() && !config.http.address.empty()) {
-    warnings.push_back(absl::StrCat("tls.client_ca_file guards grpc.address only: http.address ", config.http.address,
-                                    " is plain text and asks for no certificate"));
+  if (!config.tls.client_ca_file.empty() && !config.http.address.empty() && HttpTlsOf(config) == HttpTls::kOff) {
+    warnings.push_back(
+        absl::StrCat("tls.client_ca_file guards grpc.address only: http.tls is off, so that http.address ",
+                     config.http.address, " is plain text and asks for no certificate"));
   }
   if (!config.tls.client_ca_file.empty() && !config.grpc.unix_socket.empty()) {
-    warnings.push_back(absl::StrCat("tls.client_ca_file guards grpc.address only: grpc.unix_socket ",
+    warnings.push_back(absl::StrCat("tls.client_ca_file does not guard the Unix socket: grpc.unix_socket ",
                                     config.grpc.unix_socket, " asks for no certificate of whoever may open it"));
   }
   return warnings;

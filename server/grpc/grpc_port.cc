@@ -99,7 +99,8 @@ GrpcPort::GrpcPort(const config::Config& config, const config::Address& address,
                             .max_connections_per_peer = config.grpc.max_connections_per_peer,
                             .max_concurrent_streams = config.grpc.max_concurrent_streams,
                             .first_call_timeout = config.grpc.first_call_timeout},
-          ForGate())) {
+          ForGate())),
+      credentials_(dependencies_.certificates) {
   if (config.admin.enabled) health_names_.emplace_back(v1::Admin::service_full_name());
 }
 
@@ -111,8 +112,7 @@ absl::Status GrpcPort::Start(const config::Config& config) {
   constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
   plain_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, grpc::InsecureServerCredentials());
   if (dependencies_.certificates->enabled()) {
-    encrypted_ =
-        builder.experimental().AddExternalConnectionAcceptor(kFromFd, dependencies_.certificates->Credentials());
+    encrypted_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, credentials_.Make());
   }
   AddLimits(config, builder);
   for (grpc::Service* service : dependencies_.services) builder.RegisterService(service);

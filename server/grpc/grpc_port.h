@@ -14,9 +14,10 @@
 #include "server/config/config.h"
 #include "server/config/values.h"
 #include "server/gate/gate.h"
-#include "server/grpc/tls_certificates.h"
+#include "server/grpc/tls_credentials.h"
 #include "server/observability/metrics.h"
 #include "server/service/auth.h"
+#include "server/tls/tls_certificates.h"
 
 namespace maxsim {
 
@@ -25,7 +26,7 @@ class GrpcPort {
  public:
   // Everything but the services must be there when the port opens, and outlive it; so must the services.
   struct Dependencies {
-    TlsCertificates* certificates = nullptr;                // loaded where they are enabled
+    const TlsCertificates* certificates = nullptr;          // loaded where they are enabled
     const service::Authenticator* authenticator = nullptr;  // null where calls need no token
     Metrics* metrics = nullptr;                             // null counts nothing
     std::vector<grpc::Service*> services;
@@ -71,6 +72,7 @@ class GrpcPort {
   // Take what the gate gives away.
   std::unique_ptr<Acceptor> plain_;
   std::unique_ptr<Acceptor> encrypted_;  // null without TLS
+  TlsCredentials credentials_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> within_;  // to server_, without a connection
   int port_ = 0;

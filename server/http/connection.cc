@@ -1,9 +1,6 @@
 #include "server/http/connection.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -43,38 +40,16 @@ void LogException(const std::exception& exception) noexcept {
 // An answer on its way from the application to the loop, which keeps it in the connection's own memory: there is one at
 // a time.
 struct Connection::Delivery {
-  template <typename T>
-  struct Allocator {
-    using value_type = T;
-    explicit Allocator(Connection* owner) : connection(owner) {}
-    template <typename U>
-    Allocator(const Allocator<U>& other) : connection(other.connection) {}
-    T* allocate(size_t count) {
-      static_assert(sizeof(T) <= sizeof(delivery_memory_));
-      if (count * sizeof(T) > sizeof(delivery_memory_)) throw std::bad_alloc();
-      return reinterpret_cast<T*>(connection->delivery_memory_.data());
-    }
-    void deallocate(T*, size_t) {}
-    template <typename U>
-    bool operator==(const Allocator<U>& other) const {
-      return connection == other.connection;
-    }
-    template <typename U>
-    bool operator!=(const Allocator<U>& other) const {
-      return connection != other.connection;
-    }
-    Connection* connection;
-  };
-  using allocator_type = Allocator<std::byte>;
+  using allocator_type = SlotMemory::Allocator<std::byte>;
 
-  allocator_type get_allocator() const { return allocator_type(connection.get()); }
+  allocator_type get_allocator() const { return allocator_type(&connection->delivery_memory_); }
 
   void operator()() {
     Connection& self = *connection;
     if (self.phase_ != Phase::kHandling) return;
     self.Guarded([&] {
       Error ignored;
-      self.socket_.cancel(ignored);  // the watch
+      self.stream_.socket().cancel(ignored);  // the watch
       self.Answer(std::move(response), /*more_to_come=*/false);
     });
   }
@@ -85,45 +60,42 @@ struct Connection::Delivery {
 
 Connection::Connection(asio::io_context* loop, asio::ip::tcp::socket socket, Connections* connections)
     : loop_(*loop),
-      socket_(std::move(socket)),
+      stream_(std::move(socket)),
       deadline_(*loop),
       connections_(*connections),
       reader_(connections->options().client_header) {}
 
 void Connection::Start() {
   Error unknown;
-  const auto remote = socket_.remote_endpoint(unknown);
-  if (!unknown) peer_ = PeerKeyOf(remote.address());
+  const auto remote = stream_.socket().remote_endpoint(unknown);
+  if (!unknown) {
+    address_ = remote.address();
+    peer_ = PeerKeyOf(*address_);
+  }
   position_ = connections_.Add(peer_, shared_from_this());
-  Guarded([this] { AwaitRequest(); });
+  Guarded([this] {
+    if (connections_.handshakes == nullptr) return AwaitRequest();
+    Enter(Phase::kIdle, connections_.options().idle_timeout);
+    AwaitFirstByte();
+  });
 }
 
 void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
+  // The list, or a handshake's step, may hold the last reference.
+  const std::shared_ptr<Connection> self = shared_from_this();
   if (cancelled_ != nullptr) *cancelled_ = true;
   Error ignored;
   deadline_.cancel(ignored);
-  socket_.close(ignored);
+  CloseStream();
   ReturnSlot();
-  // The list may hold the last reference.
-  const std::shared_ptr<Connection> self = shared_from_this();
   if (position_.has_value()) connections_.Remove(peer_, *position_);
   position_.reset();
 }
 
-template <typename Work>
-void Connection::Guarded(Work work) {
-  try {
-    work();
-  } catch (const std::exception& exception) {
-    LogException(exception);
-    OnNoMemory();
-  }
-}
-
 void Connection::OnNoMemory() {
-  if (phase_ == Phase::kWriting || phase_ == Phase::kLingering) return Close();
+  if (phase_ == Phase::kWriting || phase_ == Phase::kLingering || phase_ == Phase::kHandshake) return Close();
   try {
     reader_.End();
     if (phase_ != Phase::kIdle) return Refuse(503, absl::ResourceExhaustedError("no memory for the request"));
@@ -176,7 +148,7 @@ void Connection::AwaitRequest() {
   reader_.End();
   if (reader_.has_bytes()) return BeginRequest();
   Enter(Phase::kIdle, connections_.options().idle_timeout);
-  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](Error error) {
+  stream_.AsyncWaitRead([self = shared_from_this()](Error error) {
     if (self->phase_ == Phase::kClosed) return;
     if (error) return self->Close();
     self->Guarded([&] { self->BeginRequest(); });
@@ -190,7 +162,7 @@ void Connection::BeginRequest() {
 }
 
 void Connection::ReceiveMore() {
-  socket_.async_read_some(reader_.Prepare(), [self = shared_from_this()](Error error, size_t size) {
+  stream_.AsyncReadSome(reader_.Prepare(), [self = shared_from_this()](Error error, size_t size) {
     if (self->phase_ == Phase::kClosed) return;
     if (error) return self->Close();
     self->Guarded([&] {
@@ -215,10 +187,11 @@ void Connection::Take(RequestReader::Progress progress) {
 
 void Connection::OnHeader() {
   keep_alive_ = reader_.keep_alive();
-  Error unknown;
-  const auto peer = socket_.remote_endpoint(unknown);
-  if (!unknown) reader_.request().peer = peer.address().to_string();
-  if (std::optional<Response> response = connections_.application().Begin(reader_.request())) {
+  Request& request = reader_.request();
+  request.peer = PeerAddress();
+  request.encrypted = stream_.session() != nullptr;
+  request.has_client_certificate = request.encrypted && stream_.session()->has_client_certificate();
+  if (std::optional<Response> response = connections_.application().Begin(request)) {
     return Answer(*std::move(response), /*more_to_come=*/reader_.has_body());
   }
   AcceptBody();
@@ -237,7 +210,7 @@ void Connection::AcceptBody() {
   Enter(Phase::kBody, options.body_timeout);
   body_began_ = std::chrono::steady_clock::now();
   if (progress == RequestReader::Progress::kComplete || !reader_.wants_continue()) return Take(progress);
-  asio::async_write(socket_, asio::buffer(kContinue, sizeof(kContinue) - 1),
+  asio::async_write(stream_, asio::buffer(kContinue, sizeof(kContinue) - 1),
                     [self = shared_from_this()](Error error, size_t) {
                       if (self->phase_ == Phase::kClosed) return;
                       if (error) return self->Close();
@@ -261,15 +234,12 @@ void Connection::OnRequest() {
 }
 
 void Connection::WatchForHangup() {
-  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](Error error) {
+  stream_.AsyncWaitRead([self = shared_from_this()](Error error) {
     if (error || self->phase_ != Phase::kHandling) return;
-    char byte = 0;
-    const ssize_t size = recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
-      return self->Guarded([&] { self->WatchForHangup(); });
-    }
+    const Stream::Ahead ahead = self->stream_.Peek();
+    if (ahead == Stream::Ahead::kNothing) return self->Guarded([&] { self->WatchForHangup(); });
     // The next request may be there already; what comes after it is not seen then.
-    if (size <= 0 && self->cancelled_ != nullptr) *self->cancelled_ = true;
+    if (ahead == Stream::Ahead::kEnd && self->cancelled_ != nullptr) *self->cancelled_ = true;
   });
 }
 
@@ -300,7 +270,7 @@ void Connection::Answer(Response response, bool more_to_come) {
   if (!is_head) message_.body() = std::move(response.body);
   keep_alive_ = keep_alive_ && !more_to_come && !connections_.draining;
   message_.keep_alive(keep_alive_);
-  beast::http::async_write(socket_, message_, [self = shared_from_this(), more_to_come](Error error, size_t) {
+  beast::http::async_write(stream_, message_, [self = shared_from_this(), more_to_come](Error error, size_t) {
     if (self->phase_ == Phase::kClosed) return;
     if (error) return self->Close();
     self->Guarded([&] { self->OnWritten(more_to_come); });
@@ -318,13 +288,13 @@ void Connection::Linger() {
   // Closing with bytes unread would reset the connection, and the client might not see the answer.
   if (connections_.draining) return Close();
   Enter(Phase::kLingering, connections_.options().linger_timeout);
-  Error ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  stream_.FinishSending();
   Discard();
 }
 
 void Connection::Discard() {
-  socket_.async_read_some(asio::buffer(scratch_), [self = shared_from_this()](Error error, size_t) {
+  // What is not looked at need not be decrypted.
+  stream_.socket().async_read_some(asio::buffer(scratch_), [self = shared_from_this()](Error error, size_t) {
     if (self->phase_ == Phase::kClosed) return;
     error ? self->Close() : self->Discard();
   });

@@ -4,12 +4,14 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
-#include <new>
 #include <optional>
+#include <string>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/message.hpp>
@@ -18,6 +20,8 @@
 #include "absl/time/time.h"
 #include "server/http/connections.h"
 #include "server/http/request_reader.h"
+#include "server/http/slot_memory.h"
+#include "server/http/stream.h"
 #include "server/http/transport.h"
 
 namespace maxsim::http {
@@ -51,17 +55,35 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   using Error = boost::system::error_code;
-  enum class Phase { kIdle, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
+  enum class Phase { kIdle, kHandshake, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
   struct Delivery;
+  struct HandshakeStep;
 
   // Runs what an event asks for. For want of memory the request gets a 503, or the connection is closed.
   template <typename Work>
-  void Guarded(Work work);
+  void Guarded(Work work) {
+    try {
+      work();
+    } catch (const std::exception& exception) {
+      LogException(exception);
+      OnNoMemory();
+    }
+  }
   void OnNoMemory();
 
   // Closes the connection if the phase is not over in time.
   void Enter(Phase phase, absl::Duration limit);
   void ReturnSlot();
+  std::string PeerAddress() const { return address_.has_value() ? address_->to_string() : std::string(); }
+
+  // These are in connection_handshake.cc. A connection without a handshake begins with AwaitRequest.
+  void AwaitFirstByte();
+  void OnFirstByte();
+  void BeginHandshake();
+  void TakeHandshakeStep();
+  void OnHandshakeStep(TlsSession::Result result);
+  void CloseStream();
+
   void AwaitRequest();
   void BeginRequest();
   void ReceiveMore();
@@ -80,9 +102,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Discard();
 
   boost::asio::io_context& loop_;
-  boost::asio::ip::tcp::socket socket_;
+  Stream stream_;
+  std::optional<uint64_t> handshake_step_;  // that waits for a thread, or has one, or whose result is on its way
   boost::asio::steady_timer deadline_;
   Connections& connections_;
+  std::optional<boost::asio::ip::address> address_;  // the peer's; the system has none where it has gone already
   PeerKey peer_{};
   std::optional<Connections::Position> position_;  // in the lists of Connections
   bool has_slot_ = false;
@@ -93,8 +117,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = false;
   boost::beast::http::response<boost::beast::http::string_body> message_;
   std::array<char, 1024> scratch_;
-  // Where the loop keeps an answer from another thread: that needs no memory then.
-  alignas(std::max_align_t) std::array<std::byte, 1024> delivery_memory_;
+  // Where the loop keeps an answer, or a handshake's step, from another thread: that needs no memory then.
+  SlotMemory delivery_memory_;
 };
 
 }  // namespace maxsim::http

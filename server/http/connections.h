@@ -17,6 +17,7 @@
 namespace maxsim::http {
 
 class Connection;
+class HandshakeThreads;
 
 // Who is one peer for the bounds: an IPv4 address, or the 64 bits of an IPv6 address that name a network, within which
 // one peer may have any.
@@ -60,8 +61,9 @@ class Connections {
   std::vector<std::shared_ptr<Connection>> All() const;
   size_t size() const { return num_idle_ + busy_.size(); }
 
-  bool draining = false;       // no connection gets another request
-  bool grace_is_over = false;  // no answer has long to be read
+  HandshakeThreads* handshakes = nullptr;  // null where all connections are plain text
+  bool draining = false;                   // no connection gets another request
+  bool grace_is_over = false;              // no answer has long to be read
 
  private:
   struct Peer {

@@ -31,6 +31,7 @@
 #include "server/http/responses.h"
 #include "server/http/sparing_text.h"
 #include "server/http/stats_json.h"
+#include "server/http/tls_policy.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
 #include "server/service/client_of.h"
@@ -81,6 +82,7 @@ class HttpServer::Impl final : private Application {
         console_questions_(options.console_questions),
         max_text_calls_(std::max(1, options.max_concurrent_requests / 2)),
         text_places_(max_text_calls_),
+        plain_text_(options.plain_text),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         transport_({.host = options.host,
@@ -90,6 +92,7 @@ class HttpServer::Impl final : private Application {
                     .client_header = options.client_header,
                     .max_idle_connections_per_peer = options.max_idle_connections_per_peer,
                     .max_idle_connections = options.max_idle_connections,
+                    .certificates = deps_.certificates,
                     .idle_timeout = OrNone(options.idle_timeout),
                     .body_timeout = OrNone(options.body_timeout)},
                    this) {}
@@ -114,6 +117,10 @@ class HttpServer::Impl final : private Application {
 
  private:
   std::optional<Response> Begin(const Request& request) override {
+    if (absl::Status status = CheckTlsOf(request); !status.ok()) {
+      return IsCall(request.path) ? CountedError(request.path, ToHttpCode(status.code()), status, MonotonicNow())
+                                  : Error(status);
+    }
     if (request.method == "POST" && IsCall(request.path)) return BeginCall(request);
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
@@ -138,6 +145,11 @@ class HttpServer::Impl final : private Application {
       if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
     }
     return NotThere(request);
+  }
+
+  absl::Status CheckTlsOf(const Request& request) const {
+    if (deps_.certificates == nullptr) return absl::OkStatus();
+    return CheckTls(request, plain_text_, deps_.certificates->asks_clients());
   }
 
   Response AnswerConsole(const Request& request) {
@@ -350,6 +362,7 @@ class HttpServer::Impl final : private Application {
   // Calls that may wait for an encoder, which may hang: the others are left for vectors.
   const int max_text_calls_;
   Places text_places_;
+  const PlainText plain_text_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // Only the transport's thread uses these texts.

@@ -16,8 +16,12 @@
 #include "server/service/collection_admin.h"
 #include "server/service/explain.h"
 #include "server/service/rerank_service.h"
+#include "server/tls/tls_certificates.h"
 
 namespace maxsim::http {
+
+// What a port with certificates answers to requests in plain text.
+enum class PlainText { kProbes, kNothing };  // kProbes: /metrics too
 
 struct HttpOptions {
   std::string host;
@@ -31,9 +35,10 @@ struct HttpOptions {
   int max_idle_connections = 1024;
   absl::Duration idle_timeout = absl::Seconds(60);
   absl::Duration body_timeout = absl::Seconds(30);
-  std::string client_header;      // by which a client names itself, as in gRPC's metadata; "": none
-  bool console = false;           // serve the console at /
-  std::string console_questions;  // file of recorded questions for it; "": none
+  PlainText plain_text = PlainText::kProbes;  // without certificates everything is plain text
+  std::string client_header;                  // by which a client names itself, as in gRPC's metadata; "": none
+  bool console = false;                       // serve the console at /
+  std::string console_questions;              // file of recorded questions for it; "": none
 };
 
 // Holds what the handlers use. Everything must outlive the server.
@@ -44,12 +49,14 @@ struct HttpDependencies {
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
   const Activity* activity = nullptr;
-  std::function<absl::Status()> readiness;  // OK, or why the server is not ready; thread-safe
-  std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
+  const TlsCertificates* certificates = nullptr;  // loaded; null: the port is plain text
+  std::function<absl::Status()> readiness;        // OK, or why the server is not ready; thread-safe
+  std::function<std::string()> losses;  // lines about what a ready server misses, or ""; thread-safe; may be null
 };
 
 // Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the
-// server has tokens, and so do the console's recorded questions, but not its files. The probes wait for no rerank call.
+// server has tokens, and so do the console's recorded questions, but not its files. All but probes and /metrics ask for
+// a client's certificate where the server does. The probes wait for no rerank call.
 class HttpServer {
  public:
   HttpServer(const HttpOptions& options, HttpDependencies dependencies);

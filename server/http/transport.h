@@ -1,5 +1,6 @@
 // Has HTTP/1.1 over TCP, below the paths: connections, framing, limits and time limits. One thread moves all bytes, so
-// what a connection costs is memory and a file descriptor, and slow or idle peers hold up nobody.
+// what a connection costs is memory and a file descriptor, and slow or idle peers hold up nobody. Only the handshakes
+// of TLS have threads of their own.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/tls/tls_certificates.h"
 
 namespace maxsim::http {
 
@@ -30,6 +32,8 @@ struct Request {
   absl::Time arrival;  // of its last byte
   // Set when the client closes its connection, or its half of it, before it has the answer.
   std::shared_ptr<std::atomic<bool>> cancelled;
+  bool encrypted = false;               // it came through TLS
+  bool has_client_certificate = false;  // of an authority in tls.client_ca_file
 };
 
 // A header of an answer. The text lives as long as the program, since it is used after the handler has returned.
@@ -90,8 +94,12 @@ struct TransportOptions {
   // served, and no peer takes another one's.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
+  // Certificates of TLS, loaded, which must outlive the transport; null where all is plain text. Where there are some,
+  // a connection decides by its first byte whether it is encrypted: the application says what it may ask for then.
+  const TlsCertificates* certificates = nullptr;
   // Each bounds a whole phase, however often a byte comes. What is late is closed.
-  absl::Duration idle_timeout = absl::Seconds(60);  // until the first byte of a request
+  absl::Duration idle_timeout = absl::Seconds(60);       // until the first byte of a handshake or a request
+  absl::Duration handshake_timeout = absl::Seconds(10);  // of TLS
   absl::Duration header_timeout = absl::Seconds(10);
   absl::Duration body_timeout = absl::Seconds(30);
   absl::Duration write_timeout = absl::Seconds(30);

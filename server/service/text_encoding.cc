@@ -49,8 +49,11 @@ std::vector<v1::InlineDocuments*> InlineLists(v1::RerankRequest& request) {
 
 absl::Status CheckQueryTexts(const v1::RerankRequest& request) {
   for (int i = 0; i < request.queries_size(); ++i) {
-    if (request.queries(i).has_text() && request.queries(i).text().empty()) {
-      return InvalidField(absl::StrCat("queries[", i, "].text"), "is empty");
+    const v1::Query& query = request.queries(i);
+    if (!query.has_text()) continue;
+    if (query.text().empty()) return InvalidField(absl::StrCat("queries[", i, "].text"), "is empty");
+    if (query.has_tokens()) {
+      return InvalidField(absl::StrCat("queries[", i, "]"), "has tokens and text; one of them is accepted");
     }
   }
   return absl::OkStatus();
@@ -103,6 +106,7 @@ void PlaceQueries(std::vector<EncodedText>& encoded, EncodedRequest& result) {
     v1::Query& query = *result.request.mutable_queries(i);
     if (!query.has_text()) continue;
     EncodedText text = std::move(encoded[next++]);
+    query.clear_text();
     SetTokens(text, *query.mutable_tokens());
     result.num_tokens += static_cast<uint64_t>(text.num_tokens);
     result.query_pieces[static_cast<size_t>(i)] = std::move(text.pieces);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@
 #include "tests/service/server_fixture.h"
 #include "tests/support/raw_connection.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/tls_connection.h"
 
 namespace maxsim::test {
 namespace {
@@ -41,6 +43,9 @@ class HttpFloodTest : public testing::Test {
     EXPECT_LT(seconds, limit);
   }
 
+  // A test that floods a port with certificates sets this, which probes through TLS as well.
+  std::function<void()> probe_more_;
+
   double LongestProbeDuring(const std::function<void(int thread)>& flood) {
     std::atomic<bool> over{false};
     std::vector<std::thread> threads;
@@ -61,6 +66,9 @@ class HttpFloodTest : public testing::Test {
         longest = std::max(longest, Clock::now() - begin);
         ++probes;
       }
+      const Clock::time_point begin = Clock::now();
+      if (probe_more_ != nullptr) probe_more_();
+      longest = std::max(longest, Clock::now() - begin);
       // Every probe takes a port, which is not free again for a minute: a fast machine would run out of them.
       std::this_thread::sleep_for(2ms);
     }
@@ -97,7 +105,11 @@ class HttpFloodTest : public testing::Test {
     }
   }
 
-  RunningServer server_{[](config::Config* config) { config->http.max_concurrent_requests = 16; }};
+  static void Configure(config::Config* config) { config->http.max_concurrent_requests = 16; }
+
+  explicit HttpFloodTest(const std::function<void(config::Config*)>& configure = Configure) : server_(configure) {}
+
+  RunningServer server_;
 };
 
 TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfConnections) {
@@ -157,6 +169,71 @@ TEST_F(HttpFloodTest, AFloodFromOneAddressClosesNoConnectionOfAnother) {
   }
   quiet.Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_THAT(quiet.ReadAnswers(1), testing::HasSubstr("\nmaxsim_http_connections "));
+}
+
+// Has the files of tls.* before a server starts. The key is of the kind that takes longest to sign with.
+class CertificateFiles {
+ protected:
+  CertificateFiles() {
+    const CertifiedKey key = MakeCertificate("server", KeyKind::kRsa2048);
+    WriteFile(folder_ / "server.pem", key.certificate);
+    WriteFile(folder_ / "server.key", key.key);
+  }
+
+  TemporaryFolder folder_;
+};
+
+// Floods a port with certificates. Probes come in plain text from an address of the flood, and through TLS from one of
+// their own: a flood leaves no time for other handshakes of its own address, since one takes as long as many
+// connections.
+class HttpTlsFloodTest : private CertificateFiles, public HttpFloodTest {
+ protected:
+  HttpTlsFloodTest()
+      : HttpFloodTest([this](config::Config* config) {
+          Configure(config);
+          config->tls.cert_file = folder_ / "server.pem";
+          config->tls.key_file = folder_ / "server.key";
+        }) {
+    std::signal(SIGPIPE, SIG_IGN);  // of the clients
+    probe_more_ = [this] { ProbeThroughTls(); };
+  }
+
+  void ProbeThroughTls() {
+    TlsConnection connection(server_.http_port(), {}, 250);
+    connection.Send("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(connection.ReadAnswers(1), testing::StartsWith("HTTP/1.1 200 "));
+  }
+};
+
+TEST_F(HttpTlsFloodTest, ProbesAreAnsweredThroughAFloodOfHandshakes) {
+  ProbeDuring([this](int) { TlsConnection connection(server_.http_port()); });
+}
+
+TEST_F(HttpTlsFloodTest, ProbesAreAnsweredThroughHandshakesThatAreBegunAndLeft) {
+  const std::string hello = ClientHello();
+  ProbeDuring([&](int thread) {
+    std::vector<RawConnection> open;
+    for (uint32_t i = 0; i < 250; ++i) {
+      open.emplace_back(server_.http_port(), 2 + static_cast<uint32_t>(thread));
+      open.back().Send(hello);
+    }
+  });
+}
+
+TEST_F(HttpTlsFloodTest, ProbesAreAnsweredThroughHandshakesFromManyAddresses) {
+  const std::string hello = ClientHello();
+  ProbeDuring([&](int thread) {
+    std::vector<RawConnection> open;
+    for (uint32_t i = 0; i < 250; ++i) {
+      open.emplace_back(server_.http_port(), 2 + i % 80 + 80 * static_cast<uint32_t>(thread));
+      open.back().Send(hello);
+    }
+  });
+}
+
+TEST_F(HttpTlsFloodTest, ProbesAreAnsweredThroughHandshakesThatDrip) {
+  const std::string begin = ClientHello().substr(0, 50);
+  ProbeDuring([&](int thread) { Drip(1 + static_cast<uint32_t>(thread), 150, begin); });
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ TEST_F(TextServiceTest, ATextScoresAsItsVectorsDo) {
     const v1::RerankResponse text = Answer(request);
     EXPECT_EQ(text.encoded_tokens(), 5u);
     EXPECT_GT(text.timings().encode_us(), 0);
+    request.mutable_queries(0)->clear_text();
     *request.mutable_queries(0)->mutable_tokens() = Encoded("some words of a question", kDim);
     const v1::RerankResponse vectors = Answer(request);
     EXPECT_EQ(text.results(0).SerializeAsString(), vectors.results(0).SerializeAsString());
@@ -109,7 +110,10 @@ TEST_F(TextServiceTest, DocumentsMayBeTextsWithACollectionAndWithout) {
     EXPECT_EQ(texts.generation(), *collection == '\0' ? 0u : 1u);
 
     v1::RerankRequest vectors = request;
-    for (v1::Query& query : *vectors.mutable_queries()) *query.mutable_tokens() = Encoded(query.text(), kDim);
+    for (v1::Query& query : *vectors.mutable_queries()) {
+      *query.mutable_tokens() = Encoded(query.text(), kDim);
+      query.clear_text();
+    }
     for (v1::Candidates* candidates :
          {vectors.mutable_candidates(), vectors.mutable_queries(1)->mutable_candidates()}) {
       v1::InlineDocuments& list = *candidates->mutable_inline_documents();
@@ -141,6 +145,8 @@ TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
   };
   const std::vector<Case> cases = {
       {[](auto* r) { r->mutable_queries(0)->set_text(""); }, grpc::INVALID_ARGUMENT, "queries[0].text: is empty"},
+      {[](auto* r) { *r->mutable_queries(0)->mutable_tokens() = Encoded("a", kDim); }, grpc::INVALID_ARGUMENT,
+       "queries[0]: has tokens and text"},
       {[](auto* r) { r->set_collection("other"); }, grpc::NOT_FOUND, "other"},
       {[](auto* r) { r->set_top_k(20000); }, grpc::INVALID_ARGUMENT, "top_k: is 20000"},
       {[](auto* r) { r->mutable_candidates()->mutable_inline_documents()->add_texts(""); }, grpc::INVALID_ARGUMENT,

@@ -12,7 +12,7 @@
 
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
-#include "server/grpc/tls_certificates.h"
+#include "server/tls/tls_certificates.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
@@ -147,7 +147,9 @@ TEST_F(TlsServiceTest, WhatIsWrongWithAFileIsSaid) {
   config::Config config = TestConfig();
   Configure(&config);
   config.tls.client_ca_file = folder_ / "client.pem";
-  TlsCertificates certificates(config);
+  TlsCertificates certificates({.cert_file = config.tls.cert_file,
+                                .key_file = config.tls.key_file,
+                                .client_ca_file = config.tls.client_ca_file});
   const std::string cert = ReadFile(folder_ / "server.pem");
   const std::string key = ReadFile(folder_ / "server.key");
   const std::string client = ReadFile(folder_ / "client.pem");

@@ -36,6 +36,13 @@ class RawConnection {
   RawConnection& operator=(RawConnection&&) = delete;
 
   bool connected() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+
+  // Sets for how long a read waits for bytes.
+  void SetPatience(std::chrono::milliseconds patience) {
+    timeval timeout = {.tv_sec = patience.count() / 1000, .tv_usec = (patience.count() % 1000) * 1000};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  }
 
   void SetReceiveBuffer(int bytes) { setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); }
 
@@ -69,7 +76,7 @@ class RawConnection {
     fd_ = -1;
   }
 
- private:
+  // Returns how many answers with a Content-Length are whole in the text.
   static size_t CountAnswers(const std::string& text) {
     constexpr std::string_view kLength = "Content-Length: ";
     size_t count = 0;
@@ -78,16 +85,16 @@ class RawConnection {
       const size_t body = text.find("\r\n\r\n", begin);
       if (body == std::string::npos) return count;
       const size_t length = text.find(kLength, begin);
-      const size_t size = length < body ? std::stoul(text.substr(length + kLength.size())) : 0;
+      const size_t size = length < body ? std::stoul(text.substr(length + kLength.size(), 20)) : 0;
       if (text.size() < body + 4 + size) return count;
       begin = body + 4 + size;
       ++count;
     }
   }
 
+ private:
   std::string Read(size_t count, std::chrono::milliseconds patience, bool* closed) {
-    timeval timeout = {.tv_sec = patience.count() / 1000, .tv_usec = (patience.count() % 1000) * 1000};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    SetPatience(patience);
     std::string text;
     char buffer[4096];
     *closed = false;

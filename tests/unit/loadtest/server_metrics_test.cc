@@ -1,12 +1,17 @@
 #include "loadtest/server_metrics.h"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
+#include "tests/support/certificates.h"
 
 namespace maxsim::loadtest {
 namespace {
@@ -79,7 +84,8 @@ TEST(ScrapeTest, AServerThatStartedAnewCountsFromZeroAndNoBatchHasNoMean) {
 }
 
 TEST(MetricsScraperTest, RefusesWhatIsNoUrlAndSaysWhenNothingAnswers) {
-  for (const char* url : {"", "localhost:7071/metrics", "https://localhost/metrics", "http://", "http:///metrics"}) {
+  for (const char* url :
+       {"", "localhost:7071/metrics", "https://", "ftp://localhost/metrics", "http://", "http:///metrics"}) {
     EXPECT_EQ(MetricsScraper::Create(url).status().code(), absl::StatusCode::kInvalidArgument) << url;
   }
   // Port 1 is the multiplexer's, which no machine runs.
@@ -133,6 +139,27 @@ TEST(MetricsScraperTest, APageWithoutMaxsimdsMetricsIsRefused) {
     EXPECT_THAT(std::string(scraper.status().message()),
                 testing::HasSubstr(path + std::string(" answers, but shows none of")));
   }
+}
+
+TEST(MetricsScraperTest, ScrapesThroughTlsAndTrustsNobodyElsesCertificate) {
+  const std::string folder = testing::TempDir() + "/maxsim_scraper_" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const test::CertifiedKey own = test::MakeCertificate("server");
+  std::ofstream(folder + "/cert.pem") << own.certificate;
+  std::ofstream(folder + "/key.pem") << own.key;
+  std::ofstream(folder + "/other.pem") << test::MakeCertificate("other").certificate;
+  httplib::SSLServer server((folder + "/cert.pem").c_str(), (folder + "/key.pem").c_str());
+  server.Get("/metrics", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content("maxsim_requests_total 1\n", "text/plain");
+  });
+  const std::string url = "https://127.0.0.1:" + std::to_string(server.bind_to_any_port("127.0.0.1"));
+  std::thread thread([&] { server.listen_after_bind(); });
+  const auto trusting = MetricsScraper::Create(url, folder + "/cert.pem");
+  EXPECT_TRUE(trusting.ok()) << trusting.status();
+  EXPECT_EQ(MetricsScraper::Create(url, folder + "/other.pem").status().code(), absl::StatusCode::kUnavailable);
+  server.stop();
+  thread.join();
+  std::filesystem::remove_all(folder);
 }
 
 double Grown(const ServerSecond& second) { return second.requests_per_second.value_or(-1) * second.seconds; }

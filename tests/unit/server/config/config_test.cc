@@ -283,6 +283,7 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
               HasSubstr("limits.default_top_k is 10, more than limits.max_top_k"));
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.cert_file=c.pem"})), HasSubstr("tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.client_ca_file=c.pem"})), HasSubstr("tls.client_ca_file wants"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--http.tls=all"})), HasSubstr("http.tls wants tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--engine.max_query_tokens=8"})), HasSubstr("limits.max_query_tokens is"));
   EXPECT_EQ(ErrorOf(LoadWith({"--grpc.address=0.0.0.0:7070", "--http.address=127.0.0.1:7070"})),
             "http.address is 127.0.0.1:7070, and grpc.address 0.0.0.0:7070: each wants a port of its own");
@@ -329,6 +330,17 @@ TEST(ConfigTest, AnEmptyVariableCountsAsNotSet) {
   EXPECT_EQ(LoadWith({"--config", folder / "c.yaml", "--auth.tokens_file="})->config.auth.tokens_file, "");
 }
 
+TEST(ConfigTest, TheHttpPortWantsTlsWhereThereIsACertificate) {
+  const auto tls_with = [](const std::string& value) {
+    return HttpTlsOf(LoadWith({"--tls.cert_file=c", "--tls.key_file=k", "--http.tls=" + value})->config);
+  };
+  EXPECT_EQ(HttpTlsOf(LoadWith({})->config), HttpTls::kOff);
+  EXPECT_EQ(tls_with("auto"), HttpTls::kApi);
+  EXPECT_EQ(tls_with("off"), HttpTls::kOff);
+  EXPECT_EQ(tls_with("api"), HttpTls::kApi);
+  EXPECT_EQ(tls_with("all"), HttpTls::kAll);
+}
+
 TEST(ConfigTest, WhatLeavesTheServerOpenIsWarnedOf) {
   EXPECT_THAT(LoadWith({})->warnings, ElementsAre(HasSubstr("grpc.address 0.0.0.0:7070 may reload and unload")));
   EXPECT_THAT(LoadWith({"--store.allowed_roots=/srv"})->warnings,
@@ -338,7 +350,9 @@ TEST(ConfigTest, WhatLeavesTheServerOpenIsWarnedOf) {
     EXPECT_THAT(LoadWith({closed})->warnings, IsEmpty()) << closed;
   }
   const std::vector<std::string> tls = {"--tls.cert_file=c", "--tls.key_file=k", "--tls.client_ca_file=a"};
-  EXPECT_THAT(LoadWith(tls)->warnings, ElementsAre(HasSubstr("http.address 0.0.0.0:7071 is plain text")));
+  EXPECT_THAT(LoadWith(tls)->warnings, IsEmpty());
+  EXPECT_THAT(LoadWith({tls[0], tls[1], tls[2], "--http.tls=off"})->warnings,
+              ElementsAre(HasSubstr("http.address 0.0.0.0:7071 is plain text")));
   EXPECT_THAT(LoadWith({tls[0], tls[1], tls[2], "--http.address="})->warnings, IsEmpty());
   EXPECT_THAT(LoadWith({tls[0], tls[1], tls[2], "--http.address=", "--grpc.unix_socket=/s"})->warnings,
               ElementsAre(HasSubstr("grpc.unix_socket /s asks for no certificate")));

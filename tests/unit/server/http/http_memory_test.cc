@@ -4,9 +4,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <string>
@@ -18,7 +21,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/http/transport.h"
+#include "server/tls/tls_certificates.h"
+#include "tests/support/certificates.h"
 #include "tests/support/raw_connection.h"
+#include "tests/support/tls_connection.h"
 
 namespace {
 
@@ -62,6 +68,7 @@ namespace maxsim::http {
 namespace {
 
 using test::RawConnection;
+using test::TlsConnection;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -105,11 +112,65 @@ class HttpMemoryTest : public testing::Test {
     return absl::StrCat("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes, "\r\n\r\n", std::string(bytes, 'b'));
   }
 
+  // Has allocations fail while connections are served. Whatever fails, the transport goes on: every request slot is
+  // free again, and the port accepts.
+  template <typename Connection>
+  void ServeThroughFailures() {
+    int good = 0;
+    for (const uint32_t one_in : {3, 10, 30, 100}) {
+      for (int i = 0; i < 60; ++i) {
+        // The handshake of a connection that has one fails too.
+        fails_one_in = i % 2 == 0 ? 0 : one_in;
+        Connection connection(port_);
+        fails_one_in = one_in;
+        connection.Send(Post(30'000));
+        const std::string answer = connection.ReadAnswers(1, std::chrono::milliseconds(300));
+        fails_one_in = 0;
+        if (answer.substr(0, 12) == "HTTP/1.1 200") ++good;
+      }
+    }
+    EXPECT_GE(good, 1);
+    EXPECT_GE(num_failed, 50u);
+    // At most four requests are handled at a time, and some of those above may wait for the limit of their phase.
+    std::vector<std::unique_ptr<Connection>> connections;
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+         connections.size() < 4 && std::chrono::steady_clock::now() < end;) {
+      connections.push_back(std::make_unique<Connection>(port_));
+      connections.back()->Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
+      if (connections.back()->ReadAnswers(1).substr(0, 13) != "HTTP/1.1 100 ") connections.clear();
+    }
+    EXPECT_EQ(connections.size(), 4u) << "places for requests are lost";
+    for (const auto& connection : connections) {
+      connection->Send("b");
+      EXPECT_THAT(connection->ReadAnswers(1), StartsWith("HTTP/1.1 200 "));
+    }
+  }
+
+  // Returns certificates that have been loaded.
+  static std::unique_ptr<TlsCertificates> LoadCertificates() {
+    char folder[] = "/tmp/maxsim_http_memory_XXXXXX";
+    if (mkdtemp(folder) == nullptr) return nullptr;
+    const std::string path = folder;
+    const test::CertifiedKey key = test::MakeCertificate("server");
+    std::ofstream(path + "/server.pem") << key.certificate;
+    std::ofstream(path + "/server.key") << key.key;
+    auto certificates =
+        std::make_unique<TlsCertificates>(TlsFiles{path + "/server.pem", path + "/server.key", /*client_ca_file=*/""});
+    EXPECT_TRUE(certificates->Load().ok());
+    std::filesystem::remove_all(path);
+    return certificates;
+  }
+
   EchoApplication application_;
+  const std::unique_ptr<TlsCertificates> certificates_ = LoadCertificates();
   // An operation of a library that fails inside is ended by the time limit of its phase.
-  Transport transport_{
-      {.host = "127.0.0.1", .max_requests = 4, .body_timeout = absl::Seconds(2), .write_timeout = absl::Seconds(2)},
-      &application_};
+  Transport transport_{{.host = "127.0.0.1",
+                        .max_requests = 4,
+                        .certificates = certificates_.get(),
+                        .handshake_timeout = absl::Seconds(2),
+                        .body_timeout = absl::Seconds(2),
+                        .write_timeout = absl::Seconds(2)},
+                       &application_};
   int port_ = 0;
 };
 
@@ -129,34 +190,11 @@ TEST_F(HttpMemoryTest, ABodyThatThereIsNoMemoryForIsRefused) {
   EXPECT_THAT(next.ReadAnswers(1), StartsWith("HTTP/1.1 200 "));
 }
 
-// Whatever fails, the transport goes on: every request slot is free again, and the port accepts.
-TEST_F(HttpMemoryTest, AFailedAllocationCostsOneConnectionAtMost) {
-  int good = 0;
-  for (const uint32_t one_in : {3, 10, 30, 100}) {
-    for (int i = 0; i < 60; ++i) {
-      RawConnection connection(port_);
-      fails_one_in = one_in;
-      connection.Send(Post(30'000));
-      const std::string answer = connection.ReadAnswers(1, std::chrono::milliseconds(300));
-      fails_one_in = 0;
-      if (answer.substr(0, 12) == "HTTP/1.1 200") ++good;
-    }
-  }
-  EXPECT_GE(good, 1);
-  EXPECT_GE(num_failed, 50u);
-  // At most four requests are handled at a time, and some of those above may wait for the limit of their phase.
-  std::vector<RawConnection> connections;
-  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-       connections.size() < 4 && std::chrono::steady_clock::now() < end;) {
-    connections.emplace_back(port_);
-    connections.back().Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
-    if (connections.back().ReadAnswers(1).substr(0, 13) != "HTTP/1.1 100 ") connections.clear();
-  }
-  EXPECT_EQ(connections.size(), 4u) << "places for requests are lost";
-  for (RawConnection& connection : connections) {
-    connection.Send("b");
-    EXPECT_THAT(connection.ReadAnswers(1), StartsWith("HTTP/1.1 200 "));
-  }
+TEST_F(HttpMemoryTest, AFailedAllocationCostsOneConnectionAtMost) { ServeThroughFailures<RawConnection>(); }
+
+TEST_F(HttpMemoryTest, AFailedAllocationCostsOneTlsConnectionAtMost) {
+  std::signal(SIGPIPE, SIG_IGN);  // of the clients
+  ServeThroughFailures<TlsConnection>();
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "server/http/transport.h"
 #include "tests/support/raw_connection.h"
+#include "tests/unit/server/http/echo_application.h"
 
 namespace maxsim::http {
 namespace {
@@ -27,80 +27,6 @@ using testing::Not;
 using testing::StartsWith;
 
 using Clock = std::chrono::steady_clock;
-
-// Answers GET with its path, refuses /closed-to-you before the body, and echoes POST: at once or, for /held, when the
-// test says so.
-class EchoApplication final : public Application {
- public:
-  std::optional<Response> Begin(const Request& request) override {
-    const MutexLock lock(&mutex_);
-    begun_.push_back(absl::StrCat(request.method, " ", request.path));
-    if (request.path == "/closed-to-you") return Response{.status = 401, .content_type = "text/plain", .body = "no"};
-    if (request.method != "POST") return Response{.content_type = "text/plain", .body = request.path};
-    return std::nullopt;
-  }
-
-  void Handle(Request request, Reply reply) override {
-    if (request.path == "/held") {
-      const MutexLock lock(&mutex_);
-      held_.push_back({std::move(request), std::move(reply)});
-      changed_.NotifyAll();
-      return;
-    }
-    reply({.content_type = "text/plain", .body = request.body});
-  }
-
-  Response Refuse(const Request& request, int status, const absl::Status& why) override {
-    return {.status = status, .content_type = "text/plain", .body = std::string(why.message()), .retry_after_s = 7};
-  }
-
-  // Returns the requests that the application was shown.
-  std::vector<std::string> begun() const {
-    const MutexLock lock(&mutex_);
-    return begun_;
-  }
-
-  bool WaitForHeld(size_t count) {
-    MutexLock lock(&mutex_);
-    const auto end = std::chrono::steady_clock::now() + 20s;
-    while (held_.size() != count && changed_.WaitUntil(lock, end)) {
-    }
-    return held_.size() == count;
-  }
-
-  // Returns the flag of the held request that came first.
-  std::shared_ptr<std::atomic<bool>> cancelled() {
-    const MutexLock lock(&mutex_);
-    return held_.front().request.cancelled;
-  }
-
-  void AnswerHeld() {
-    std::vector<Held> held;
-    {
-      const MutexLock lock(&mutex_);
-      held = std::move(held_);
-      held_.clear();
-    }
-    for (Held& one : held) {
-      one.request.body.resize(std::max(one.request.body.size(), answer_bytes_));
-      one.reply({.content_type = "text/plain", .body = one.request.body});
-    }
-  }
-
-  // Makes the bodies of held answers `bytes` long at least.
-  void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
-
- private:
-  struct Held {
-    Request request;
-    Reply reply;
-  };
-  mutable Mutex mutex_;
-  ConditionVariable changed_;
-  std::vector<std::string> begun_;
-  std::vector<Held> held_;
-  size_t answer_bytes_ = 0;
-};
 
 class HttpTransportTest : public testing::Test {
  protected:

@@ -36,8 +36,8 @@ std::string List(std::string_view element, size_t bytes) {
   return "[" + Repeat(absl::StrCat(std::string(element), ","), bytes) + std::string(element) + "]";
 }
 
-absl::StatusOr<RerankBody> Parse(const std::string& body, const service::RequestLimits& limits = {},
-                                 const StopCheck& stop = nullptr) {
+absl::StatusOr<RerankBody> ParseCostly(const std::string& body, const service::RequestLimits& limits = {},
+                                       const StopCheck& stop = nullptr) {
   return ParseRerankBody(body, kRerankPaths[0], limits, stop);
 }
 
@@ -95,7 +95,7 @@ constexpr Shape kShapes[] = {
 // Returns the seconds that the text takes to be refused.
 double SecondsToRefuse(const std::string& body) {
   const Clock::time_point begin = Clock::now();
-  const auto request = Parse(body);
+  const auto request = ParseCostly(body);
   EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_LT(request.status().message().size(), 600u) << request.status();
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -113,7 +113,7 @@ TEST(RerankBodyCostTest, EveryShapeIsReadInLinearTime) {
 }
 
 std::string RefusalOf(const std::string& body, const service::RequestLimits& limits = {}) {
-  const auto request = Parse(body, limits);
+  const auto request = ParseCostly(body, limits);
   EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument) << body;
   return std::string(request.status().message());
 }
@@ -142,9 +142,9 @@ TEST(RerankBodyCostTest, ElementsAreBoundedByTheLimitsOfARequest) {
             "query[0]: has more than 4096 numbers, the largest dimension");
   EXPECT_EQ(RefusalOf("{\"query_weights\":[1,1,1,1]}", limits),
             "query_weights: has more than 3 numbers (limits.max_query_tokens)");
-  EXPECT_TRUE(Parse(R"({"model":"c","documents":["a","b","c"],"query_weights":[1,2,3],
+  EXPECT_TRUE(ParseCostly(R"({"model":"c","documents":["a","b","c"],"query_weights":[1,2,3],
                                      "query":[[1],[2],[3]]})",
-                    limits)
+                          limits)
                   .ok());
 }
 
@@ -176,7 +176,7 @@ TEST(RerankBodyCostTest, ReadingEndsWhenItIsToldTo) {
   for (const Shape& shape : kShapes) {
     if (std::string_view(shape.name).substr(0, 4) == "deep") continue;
     int calls = 0;
-    const auto request = Parse(shape.make(kMega / 5), {}, [&calls] {
+    const auto request = ParseCostly(shape.make(kMega / 5), {}, [&calls] {
       return ++calls < 2 ? absl::OkStatus() : absl::DeadlineExceededError("late");
     });
     // Some bodies are refused before the second call of the predicate.
@@ -188,7 +188,7 @@ TEST(RerankBodyCostTest, ReadingEndsWhenItIsToldTo) {
   const std::string text = WithQuery("{\"data\":\"" + std::string(3 * kMega, 'A') + "\"}");
   for (const int last : {1, 2, 40, 48}) {  // 46 calls for the text, 3 for the base64 in it
     int calls = 0;
-    const auto request = Parse(
+    const auto request = ParseCostly(
         text, {}, [&calls, last] { return ++calls < last ? absl::OkStatus() : absl::UnavailableError("closing"); });
     EXPECT_EQ(request.status(), absl::UnavailableError("closing"));
     EXPECT_EQ(calls, last);

@@ -1,0 +1,98 @@
+// Has an application for tests of the transport.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "server/http/transport.h"
+
+namespace maxsim::http {
+
+// Answers GET with its path, or with how it came for /how, refuses /closed-to-you before the body, and echoes POST: at
+// once or, for /held, when the test says so.
+class EchoApplication final : public Application {
+ public:
+  std::optional<Response> Begin(const Request& request) override {
+    const MutexLock lock(&mutex_);
+    begun_.push_back(request.method + " " + request.path);
+    if (request.path == "/closed-to-you") return Response{.status = 401, .content_type = "text/plain", .body = "no"};
+    if (request.path == "/how") return Response{.content_type = "text/plain", .body = HowItCame(request)};
+    if (request.method != "POST") return Response{.content_type = "text/plain", .body = request.path};
+    return std::nullopt;
+  }
+
+  void Handle(Request request, Reply reply) override {
+    if (request.path == "/held") {
+      const MutexLock lock(&mutex_);
+      held_.push_back({std::move(request), std::move(reply)});
+      changed_.NotifyAll();
+      return;
+    }
+    reply({.content_type = "text/plain", .body = request.body});
+  }
+
+  Response Refuse(const Request& request, int status, const absl::Status& why) override {
+    return {.status = status, .content_type = "text/plain", .body = std::string(why.message()), .retry_after_s = 7};
+  }
+
+  static std::string HowItCame(const Request& request) {
+    if (!request.encrypted) return "plain";
+    return request.has_client_certificate ? "encrypted, certified" : "encrypted";
+  }
+
+  // Returns the requests that the application was shown.
+  std::vector<std::string> begun() const {
+    const MutexLock lock(&mutex_);
+    return begun_;
+  }
+
+  bool WaitForHeld(size_t count) {
+    MutexLock lock(&mutex_);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (held_.size() != count && changed_.WaitUntil(lock, end)) {
+    }
+    return held_.size() == count;
+  }
+
+  // Returns the flag of the held request that came first.
+  std::shared_ptr<std::atomic<bool>> cancelled() {
+    const MutexLock lock(&mutex_);
+    return held_.front().request.cancelled;
+  }
+
+  void AnswerHeld() {
+    std::vector<Held> held;
+    {
+      const MutexLock lock(&mutex_);
+      held = std::move(held_);
+      held_.clear();
+    }
+    for (Held& one : held) {
+      one.request.body.resize(std::max(one.request.body.size(), answer_bytes_));
+      one.reply({.content_type = "text/plain", .body = one.request.body});
+    }
+  }
+
+  // Makes the bodies of held answers `bytes` long at least.
+  void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
+
+ private:
+  struct Held {
+    Request request;
+    Reply reply;
+  };
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<std::string> begun_;
+  std::vector<Held> held_;
+  size_t answer_bytes_ = 0;
+};
+
+}  // namespace maxsim::http

@@ -1,0 +1,407 @@
+// Tests TLS on the HTTP port: handshakes, their limits, and what the port keeps of its limits through TLS.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/transport.h"
+#include "server/tls/tls_certificates.h"
+#include "tests/support/certificates.h"
+#include "tests/support/raw_connection.h"
+#include "tests/support/tls_connection.h"
+#include "tests/unit/server/http/echo_application.h"
+
+namespace maxsim::http {
+namespace {
+
+using namespace std::chrono_literals;
+using test::CertifiedKey;
+using test::ClientHello;
+using test::RawConnection;
+using test::TlsClientOptions;
+using test::TlsConnection;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using Clock = std::chrono::steady_clock;
+
+class HttpTlsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { std::signal(SIGPIPE, SIG_IGN); }  // of the clients
+
+  void SetUp() override {
+    char folder[] = "/tmp/maxsim_http_tls_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    Write("server", own_);
+    Write("client", client_);
+  }
+
+  void TearDown() override {
+    application_.AnswerHeld();
+    if (transport_ != nullptr) transport_->Stop(absl::Seconds(20));
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Write(const std::string& name, const CertifiedKey& key) {
+    std::ofstream(folder_ + "/" + name + ".pem") << key.certificate;
+    std::ofstream(folder_ + "/" + name + ".key") << key.key;
+  }
+
+  void Serve(TransportOptions options = {}, bool ask_clients = false) {
+    certificates_ =
+        std::make_unique<TlsCertificates>(TlsFiles{.cert_file = folder_ + "/server.pem",
+                                                   .key_file = folder_ + "/server.key",
+                                                   .client_ca_file = ask_clients ? folder_ + "/client.pem" : ""});
+    ASSERT_TRUE(certificates_->Load().ok());
+    options.host = "127.0.0.1";
+    options.max_body_bytes = 1'000'000;
+    options.certificates = certificates_.get();
+    transport_ = std::make_unique<Transport>(options, &application_);
+    const absl::StatusOr<int> port = transport_->Start();
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *port;
+  }
+
+  static std::string Post(const std::string& path, const std::string& body) {
+    return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+  }
+  static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
+
+  // Returns how the application sees a connection's requests, or "" where there is no answer.
+  std::string HowItComes(const TlsClientOptions& options) {
+    TlsConnection connection(port_, options);
+    connection.Send(Get("/how"));
+    const std::string text = connection.ReadAnswers(1);
+    const size_t body = text.find("\r\n\r\n");
+    return body == std::string::npos ? "" : text.substr(body + 4);
+  }
+
+  const CertifiedKey own_ = test::MakeCertificate("server");
+  const CertifiedKey client_ = test::MakeCertificate("client");
+  std::string folder_;
+  std::unique_ptr<TlsCertificates> certificates_;
+  EchoApplication application_;
+  std::unique_ptr<Transport> transport_;
+  int port_ = 0;
+};
+
+TEST_F(HttpTlsTest, AConnectionServesManyRequestsInOrder) {
+  Serve();
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsConnection connection(port_, {.authority = own_.certificate, .min_version = version, .max_version = version});
+    ASSERT_TRUE(connection.connected());
+    connection.Send(Get("/a?query=1") + Post("/b", "body of b") + Get("/how"));
+    EXPECT_THAT(connection.ReadAnswers(3), testing::MatchesRegex("HTTP/1.1 200 .*\r\n\r\n/aHTTP/1.1 200 .*\r\n\r\nbody "
+                                                                 "of bHTTP/1.1 200 .*\r\n\r\nencrypted"));
+    for (int i = 0; i < 100; ++i) {
+      connection.Send(Post("/b", absl::StrCat("number ", i)));
+      EXPECT_THAT(connection.ReadAnswers(1), HasSubstr(absl::StrCat("\r\n\r\nnumber ", i)));
+    }
+    // These bodies are of many records, and of one byte more or less than a record.
+    for (const size_t size : {size_t{1}, size_t{16383}, size_t{16384}, size_t{16385}, size_t{1'000'000}}) {
+      std::string body(size, 'x');
+      for (size_t i = 0; i < size; i += 1000) body[i] = static_cast<char>('a' + i / 1000 % 26);
+      connection.Send(Post("/b", body));
+      const std::string text = connection.ReadAnswers(1);
+      EXPECT_TRUE(text.ends_with("\r\n\r\n" + body)) << size;
+    }
+    bool closed = false;
+    connection.Send("GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(connection.ReadToEnd(&closed), testing::EndsWith("\r\n\r\n/a"));
+    EXPECT_TRUE(closed);
+    EXPECT_EQ(SSL_get_shutdown(connection.ssl()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN)
+        << "the server closes without saying so, as somebody on the way could";
+  }
+}
+
+TEST_F(HttpTlsTest, PlainTextIsServedBesideTlsAndToldApart) {
+  Serve();
+  RawConnection plain(port_);
+  plain.Send(Get("/how") + Post("/b", "body"));
+  const std::string text = plain.ReadAnswers(2);
+  EXPECT_THAT(text, HasSubstr("\r\n\r\nplain"));
+  EXPECT_THAT(text, HasSubstr("\r\n\r\nbody"));
+}
+
+TEST_F(HttpTlsTest, OldVersionsOtherProtocolsAndNewHandshakesAreRefused) {
+  Serve();
+  EXPECT_FALSE(TlsConnection(port_, {.min_version = TLS1_VERSION, .max_version = TLS1_1_VERSION}).connected());
+  EXPECT_FALSE(TlsConnection(port_, {.protocols = "\x02h2"}).connected());
+  TlsConnection chosen(port_, {.max_version = TLS1_2_VERSION, .protocols = "\x02h2\x08http/1.1"});
+  ASSERT_TRUE(chosen.connected());
+  const unsigned char* protocol = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(chosen.ssl(), &protocol, &size);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(protocol), size), "http/1.1");
+  // Nothing is kept by which a session could be resumed.
+  EXPECT_EQ(SSL_SESSION_has_ticket(SSL_get_session(chosen.ssl())), 0);
+  unsigned id_size = 0;
+  SSL_SESSION_get_id(SSL_get_session(chosen.ssl()), &id_size);
+  EXPECT_EQ(id_size, 0u);
+  // TLS 1.2 lets a client ask for another handshake within the connection.
+  SSL_renegotiate(chosen.ssl());
+  EXPECT_NE(SSL_do_handshake(chosen.ssl()), 1);
+}
+
+TEST_F(HttpTlsTest, WhatIsNoHandshakeIsClosed) {
+  Serve();
+  for (const std::string& bytes :
+       {std::string("\x16garbage garbage garbage"), std::string("\x16\x03\x01\x00\x04\x02\x00\x00\x00", 9),
+        "\x16" + Get("/a"), ClientHello() + Get("/a")}) {
+    RawConnection connection(port_);
+    connection.Send(bytes);
+    bool closed = false;
+    connection.ReadToEnd(&closed);
+    EXPECT_TRUE(closed);
+  }
+  EXPECT_EQ(HowItComes({}), "encrypted");
+}
+
+TEST_F(HttpTlsTest, SlowHandshakesAndRequestsHaveATimeLimit) {
+  Serve({.idle_timeout = absl::Milliseconds(300),
+         .handshake_timeout = absl::Milliseconds(300),
+         .header_timeout = absl::Milliseconds(300),
+         .body_timeout = absl::Milliseconds(300)});
+  const std::string hello = ClientHello();
+  {
+    // Nobody begins.
+    RawConnection silent(port_);
+    const Clock::time_point begin = Clock::now();
+    bool closed = false;
+    silent.ReadToEnd(&closed);
+    EXPECT_TRUE(closed);
+    EXPECT_GE(Clock::now() - begin, 290ms);
+  }
+  {
+    // The hello comes byte by byte.
+    RawConnection drip(port_);
+    const Clock::time_point begin = Clock::now();
+    size_t sent = 0;
+    while (sent < hello.size() && drip.Send(hello.substr(sent, 1))) {
+      ++sent;
+      std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_LT(sent, hello.size());
+    EXPECT_GE(Clock::now() - begin, 290ms);
+  }
+  {
+    // The client never answers the server's part.
+    RawConnection half(port_);
+    half.Send(hello);
+    const Clock::time_point begin = Clock::now();
+    bool closed = false;
+    half.ReadToEnd(&closed);
+    EXPECT_TRUE(closed);
+    EXPECT_GE(Clock::now() - begin, 250ms);
+  }
+  for (const char* start : {"", "GET /a HTTP/1.1\r\n", "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"}) {
+    TlsConnection connection(port_);
+    if (*start != '\0') connection.Send(start);
+    const Clock::time_point begin = Clock::now();
+    if (*start == '\0') {
+      bool closed = false;
+      connection.ReadToEnd(&closed);
+      EXPECT_TRUE(closed);
+    } else {
+      while (connection.Send("x") && Clock::now() - begin < 20s) std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_GE(Clock::now() - begin, 250ms) << start;
+    EXPECT_LT(Clock::now() - begin, 10s) << start;
+  }
+}
+
+// A client may ask for new keys as often as it likes; neither does that keep a connection from being idle.
+TEST_F(HttpTlsTest, NewKeysAreNoRequest) {
+  Serve({.idle_timeout = absl::Milliseconds(500)});
+  TlsConnection connection(port_, {.min_version = TLS1_3_VERSION});
+  ASSERT_TRUE(connection.connected());
+  const auto update = [&] {
+    return SSL_key_update(connection.ssl(), SSL_KEY_UPDATE_REQUESTED) == 1 && SSL_do_handshake(connection.ssl()) == 1;
+  };
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(update());
+  connection.Send(Get("/how"));
+  EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nencrypted"));
+  const Clock::time_point begin = Clock::now();
+  while (update() && Clock::now() - begin < 20s) std::this_thread::sleep_for(20ms);
+  EXPECT_GE(Clock::now() - begin, 400ms);
+  EXPECT_LT(Clock::now() - begin, 5s);
+}
+
+TEST_F(HttpTlsTest, ConnectionsInTheirHandshakeGiveWayToNewOnes) {
+  Serve({.max_idle_connections = 8});
+  const std::string hello = ClientHello();
+  std::vector<RawConnection> open;
+  for (int i = 0; i < 100; ++i) {
+    open.emplace_back(port_);
+    if (i % 3 > 0) open.back().Send(i % 3 == 1 ? hello : hello.substr(0, 20));
+    if (i % 10 != 0) continue;
+    EXPECT_EQ(HowItComes({}), "encrypted") << i;
+  }
+  bool closed = false;
+  open.front().ReadToEnd(&closed);
+  EXPECT_TRUE(closed);
+}
+
+TEST_F(HttpTlsTest, AClientThatEndsItsHalfCancelsItsRequest) {
+  Serve();
+  enum class How { kCloseNotify, kFin, kClose };
+  for (const How how : {How::kCloseNotify, How::kFin, How::kClose}) {
+    TlsConnection connection(port_);
+    connection.Send(Post("/held", "body"));
+    ASSERT_TRUE(application_.WaitForHeld(1));
+    const std::shared_ptr<std::atomic<bool>> cancelled = application_.cancelled();
+    EXPECT_FALSE(*cancelled);
+    if (how == How::kCloseNotify) connection.FinishSending();
+    if (how == How::kFin) connection.raw().FinishSending();
+    if (how == How::kClose) connection.Close();
+    const Clock::time_point begin = Clock::now();
+    while (!*cancelled && Clock::now() - begin < 20s) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(*cancelled);
+    application_.AnswerHeld();
+    if (how == How::kCloseNotify) {
+      EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nbody"));
+    }
+  }
+  // A client that sends its next request early, or asks for new keys, has not hung up.
+  TlsConnection connection(port_, {.min_version = TLS1_3_VERSION});
+  connection.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  ASSERT_EQ(SSL_key_update(connection.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+  ASSERT_EQ(SSL_do_handshake(connection.ssl()), 1);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(*application_.cancelled());
+  connection.Send(Get("/next"));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(*application_.cancelled());
+  application_.AnswerHeld();
+  EXPECT_THAT(connection.ReadAnswers(2), HasSubstr("\r\n\r\n/next"));
+}
+
+TEST_F(HttpTlsTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
+  Serve({.linger_timeout = absl::Seconds(20)});
+  TlsConnection connection(port_);
+  connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
+  const std::string piece(100'000, 'x');
+  for (size_t sent = 0; sent < 20'000'000; sent += piece.size()) ASSERT_TRUE(connection.Send(piece));
+  bool closed = false;
+  EXPECT_THAT(connection.ReadToEnd(&closed), StartsWith("HTTP/1.1 413 "));
+  EXPECT_TRUE(closed);
+}
+
+TEST_F(HttpTlsTest, AnAnswerWaitsForASlowReader) {
+  Serve();
+  TlsConnection connection(port_);
+  // The answer is more than the sockets' buffers hold.
+  constexpr size_t kBytes = 32 << 20;
+  application_.set_answer_bytes(kBytes);
+  connection.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  application_.AnswerHeld();
+  std::this_thread::sleep_for(300ms);
+  const std::string text = connection.ReadAnswers(1);
+  EXPECT_EQ(text.size() - text.find("\r\n\r\n") - 4, kBytes);
+  // The next one is not read at all.
+  connection.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  application_.AnswerHeld();
+  std::this_thread::sleep_for(300ms);
+  const Clock::time_point begin = Clock::now();
+  transport_->Stop(absl::Milliseconds(300));
+  EXPECT_LT(Clock::now() - begin, 15s) << "the write timeout is 30 s";
+}
+
+TEST_F(HttpTlsTest, StopClosesConnectionsInTheirHandshake) {
+  Serve();
+  std::vector<RawConnection> open;
+  const std::string hello = ClientHello();
+  for (int i = 0; i < 30; ++i) {
+    open.emplace_back(port_);
+    open.back().Send(i % 2 == 0 ? hello : hello.substr(0, 50));
+  }
+  TlsConnection waiting(port_);
+  waiting.Send(Post("/held", "body"));
+  ASSERT_TRUE(application_.WaitForHeld(1));
+  for (int i = 0; i < 30; ++i) {
+    open.emplace_back(port_);
+    open.back().Send(hello);
+  }
+  std::thread stop([this] { transport_->Stop(absl::Seconds(20)); });
+  for (RawConnection& connection : open) {
+    bool closed = false;
+    connection.ReadToEnd(&closed);
+    EXPECT_TRUE(closed);
+  }
+  application_.AnswerHeld();
+  bool closed = false;
+  EXPECT_THAT(waiting.ReadToEnd(&closed), HasSubstr("\r\n\r\nbody"));
+  EXPECT_TRUE(closed);
+  stop.join();
+}
+
+TEST_F(HttpTlsTest, NewConnectionsGetNewCertificatesAndOpenOnesKeepTheirs) {
+  Serve();
+  TlsConnection open(port_, {.authority = own_.certificate});
+  ASSERT_TRUE(open.connected());
+  const CertifiedKey renewed = test::MakeCertificate("renewed", test::KeyKind::kRsa2048);
+  Write("server", renewed);
+  EXPECT_FALSE(TlsConnection(port_, {.authority = renewed.certificate}).connected()) << "nobody has loaded it";
+  const absl::StatusOr<bool> changed = certificates_->Load();
+  ASSERT_TRUE(changed.ok() && *changed);
+  EXPECT_TRUE(TlsConnection(port_, {.authority = renewed.certificate}).connected());
+  EXPECT_FALSE(TlsConnection(port_, {.authority = own_.certificate}).connected());
+  open.Send(Get("/how"));
+  EXPECT_THAT(open.ReadAnswers(1), HasSubstr("\r\n\r\nencrypted"));
+  // A wrong file changes nothing.
+  std::ofstream(folder_ + "/server.pem") << own_.certificate;
+  EXPECT_FALSE(certificates_->Load().ok());
+  EXPECT_TRUE(TlsConnection(port_, {.authority = renewed.certificate}).connected());
+}
+
+TEST_F(HttpTlsTest, TheApplicationLearnsWhetherAClientShowedACertificate) {
+  Serve({}, /*ask_clients=*/true);
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    EXPECT_EQ(HowItComes({.max_version = version}), "encrypted");
+    EXPECT_EQ(HowItComes({.own = client_, .max_version = version}), "encrypted, certified");
+    EXPECT_EQ(HowItComes({.own = test::MakeCertificate("client"), .max_version = version}), "")
+        << "it is of another authority";
+  }
+  // The authority is withdrawn.
+  Write("client", own_);
+  ASSERT_TRUE(certificates_->Load().ok());
+  EXPECT_EQ(HowItComes({.own = client_}), "");
+}
+
+TEST_F(HttpTlsTest, ManyClientsAtOnceAreServed) {
+  Serve({.max_requests = 100});
+  std::vector<std::thread> clients;
+  std::atomic<int> good = 0;
+  for (int c = 0; c < 30; ++c) {
+    clients.emplace_back([&, c] {
+      for (int i = 0; i < 5; ++i) {
+        TlsConnection connection(port_);
+        for (int k = 0; k < 3; ++k) {
+          const std::string body = absl::StrCat("\r\n\r\n", c, ".", i, ".", k);
+          connection.Send(Post("/b", body));
+          if (connection.ReadAnswers(1).find(body) != std::string::npos) ++good;
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(good, 30 * 5 * 3);
+}
+
+}  // namespace
+}  // namespace maxsim::http
