@@ -16,8 +16,6 @@
 
 namespace maxsim::collection {
 
-namespace {
-
 // Tells a file from one that took its name, or that was written to since.
 struct FileIdentity {
   dev_t device = 0;
@@ -28,6 +26,8 @@ struct FileIdentity {
 
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
+
+namespace {
 
 // Returns nullopt where the system does not say.
 std::optional<FileIdentity> IdentityOf(const InputFile& file) {

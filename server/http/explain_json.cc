@@ -20,32 +20,32 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLongestQuote = 300;
+constexpr size_t kLongestShown = 300;
 
 // A body is an object, a matrix, its rows and their numbers.
-constexpr int kMaxDepth = 4;
+constexpr int kMaxExplainDepth = 4;
 
-constexpr std::array<std::string_view, 5> kMembers = {"model", "query", "id", "query_weights", "request_id"};
+constexpr std::array<std::string_view, 5> kExplainMembers = {"model", "query", "id", "query_weights", "request_id"};
 
-absl::Status Wrong(std::string_view member, std::string_view what) {
+absl::Status WrongMember(std::string_view member, std::string_view what) {
   return absl::InvalidArgumentError(Cat(member, ": ", what));
 }
 
 // Parses the body. What is nested deeper than a query is, is dropped on the way: the parser of /v1/rerank then refuses
 // the member that it was in.
-absl::StatusOr<json> ParseBody(const std::string& body) {
-  const auto is_shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMaxDepth; };
+absl::StatusOr<json> ParseWhole(const std::string& body) {
+  const auto is_shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMaxExplainDepth; };
   try {
     return json::parse(body, is_shallow);
   } catch (const json::exception& error) {
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
-    return absl::InvalidArgumentError(Cat("the body is not JSON: ", Printable(what, kLongestQuote)));
+    return absl::InvalidArgumentError(Cat("the body is not JSON: ", Printable(what, kLongestShown)));
   }
 }
 
 // What the parser of /v1/rerank and the service call by names that this body does not have.
-absl::Status Renamed(const absl::Status& status) {
+absl::Status NamedAsInBody(const absl::Status& status) {
   std::string message(status.message());
   for (const std::string_view name : {"documents[0]", "documents"}) {
     if (!message.starts_with(Cat(name, ":"))) continue;
@@ -68,23 +68,23 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
     return absl::InvalidArgumentError(
         Cat("the body has ", body.size(), " bytes, and at most ", kMaxExplainBodyBytes, " are accepted"));
   }
-  absl::StatusOr<json> parsed = ParseBody(body);
+  absl::StatusOr<json> parsed = ParseWhole(body);
   if (!parsed.ok()) return parsed.status();
   if (!parsed->is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   for (const auto& [name, value] : parsed->items()) {
-    if (std::find(kMembers.begin(), kMembers.end(), name) != kMembers.end()) continue;
-    return Wrong(Printable(name, kLongestQuote),
-                 "is not a member (model, query, id, query_weights and request_id are)");
+    if (std::find(kExplainMembers.begin(), kExplainMembers.end(), name) != kExplainMembers.end()) continue;
+    return WrongMember(Printable(name, kLongestShown),
+                       "is not a member (model, query, id, query_weights and request_id are)");
   }
   const auto id = parsed->find("id");
-  if (id == parsed->end()) return Wrong("id", "is missing");
-  if (!id->is_string() && !id->is_number_integer()) return Wrong("id", "is neither a text nor a 64-bit integer");
+  if (id == parsed->end()) return WrongMember("id", "is missing");
+  if (!id->is_string() && !id->is_number_integer()) return WrongMember("id", "is neither a text nor a 64-bit integer");
   // One parser reads both bodies, so that a query means the same in both.
   json rerank = *std::move(parsed);
   rerank["documents"] = json::array({rerank["id"]});
   rerank.erase("id");
   absl::StatusOr<RerankBody> read = ParseRerankBody(rerank.dump(), *FindRerankPath("/v1/rerank"), limits, stop);
-  if (!read.ok()) return Renamed(read.status());
+  if (!read.ok()) return NamedAsInBody(read.status());
   return std::move(read->request);
 }
 

@@ -21,16 +21,17 @@ namespace maxsim::service {
 namespace {
 
 // More at a time would take the threads that read and write the bodies of Rerank's calls.
-constexpr int kMaxRunning = 2;
-constexpr absl::Duration kRetryDelay = absl::Seconds(1);
+constexpr int kMaxExplanations = 2;
+constexpr absl::Duration kExplainRetryDelay = absl::Seconds(1);
 
 // Holds one of the places for those who compute, while there is one.
-class Place {
+class RunningPlace {
  public:
-  explicit Place(std::atomic<int>* num_running) : num_running_(num_running), is_held_(++*num_running <= kMaxRunning) {}
-  ~Place() { --*num_running_; }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit RunningPlace(std::atomic<int>* num_running)
+      : num_running_(num_running), is_held_(++*num_running <= kMaxExplanations) {}
+  ~RunningPlace() { --*num_running_; }
+  RunningPlace(const RunningPlace&) = delete;
+  RunningPlace& operator=(const RunningPlace&) = delete;
 
   bool is_held() const { return is_held_; }
 
@@ -39,10 +40,10 @@ class Place {
   const bool is_held_;
 };
 
-absl::Status Busy() {
-  absl::Status status =
-      absl::ResourceExhaustedError(absl::StrCat(kMaxRunning, " explanations are being computed, as many as may be"));
-  client::SetRetryAfter(kRetryDelay, status);
+absl::Status TooManyRunning() {
+  absl::Status status = absl::ResourceExhaustedError(
+      absl::StrCat(kMaxExplanations, " explanations are being computed, as many as may be"));
+  client::SetRetryAfter(kExplainRetryDelay, status);
   return status;
 }
 
@@ -71,7 +72,7 @@ absl::Status CheckSingle(const v1::RerankRequest& request) {
   return InvalidField("candidates", "must be one id");
 }
 
-double ScoreOf(const Explanation& explanation, const std::vector<float>& weights) {
+double ExplainedScore(const Explanation& explanation, const std::vector<float>& weights) {
   double score = 0;
   const double* row = explanation.similarities.data();
   for (int64_t i = 0; i < explanation.num_query_tokens; ++i, row += explanation.num_document_tokens) {
@@ -111,7 +112,7 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
   explanation.num_query_tokens = job_query.num_tokens;
   explanation.num_document_tokens = num_tokens;
   explanation.similarities = ReferenceSimilarities(document, query, 0);
-  explanation.score = ScoreOf(explanation, job_query.weights);
+  explanation.score = ExplainedScore(explanation, job_query.weights);
   explanation.document_tokens = TokensOfPayload(collection.payload(ordinal), num_tokens);
   return explanation;
 }
@@ -150,8 +151,8 @@ absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& req
     return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
   }
   if (!translated.ok()) return translated.status();
-  const Place place(&num_running_);
-  if (!place.is_held()) return Busy();
+  const RunningPlace place(&num_running_);
+  if (!place.is_held()) return TooManyRunning();
   if (MonotonicNow() >= context.deadline) return absl::DeadlineExceededError("the deadline passed before the start");
   const engine::JobQuery& query = translated->job->queries.front();
   return ExplainDocument(query, **collection, query.candidates->ordinals.front());

@@ -14,20 +14,20 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-const service::RequestLimits kLimits;
+const service::RequestLimits kExplainLimits;
 
-json Body() { return {{"model", "docs"}, {"query", {{0.5, -1.25}, {1e-3, 2}}}, {"id", "a"}}; }
+json ExplainBody() { return {{"model", "docs"}, {"query", {{0.5, -1.25}, {1e-3, 2}}}, {"id", "a"}}; }
 
-std::string ErrorOf(const std::string& body) {
-  const auto parsed = ParseExplainRequest(body, kLimits);
+std::string ExplainErrorOf(const std::string& body) {
+  const auto parsed = ParseExplainRequest(body, kExplainLimits);
   EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << body;
   return std::string(parsed.status().message());
 }
 
 TEST(ExplainJsonTest, ABodyIsARequestOfOneQueryAndOneCandidate) {
-  json body = Body();
+  json body = ExplainBody();
   body["query_weights"] = {1, 0.5};
-  const auto request = ParseExplainRequest(body.dump(), kLimits);
+  const auto request = ParseExplainRequest(body.dump(), kExplainLimits);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->collection(), "docs");
   ASSERT_EQ(request->candidates().string_ids().ids_size(), 1);
@@ -39,36 +39,36 @@ TEST(ExplainJsonTest, ABodyIsARequestOfOneQueryAndOneCandidate) {
   EXPECT_EQ(values[1], -1.25F);
   EXPECT_EQ(values[2], 1e-3F) << "the value is read as /v1/rerank reads it";
   body["query"] = "in words";
-  EXPECT_EQ(ParseExplainRequest(body.dump(), kLimits)->queries(0).text(), "in words");
+  EXPECT_EQ(ParseExplainRequest(body.dump(), kExplainLimits)->queries(0).text(), "in words");
   body["id"] = 9007199254740993;
-  EXPECT_EQ(ParseExplainRequest(body.dump(), kLimits)->candidates().int_ids().ids(0), 9007199254740993);
+  EXPECT_EQ(ParseExplainRequest(body.dump(), kExplainLimits)->candidates().int_ids().ids(0), 9007199254740993);
 }
 
 TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
-  EXPECT_THAT(ErrorOf("{"), HasSubstr("the body is not JSON"));
-  EXPECT_THAT(ErrorOf("[]"), HasSubstr("the body is not a JSON object"));
-  EXPECT_THAT(ErrorOf(R"({"query": [[1e400]]})"), HasSubstr("the body is not JSON: number overflow"));
-  json body = Body();
+  EXPECT_THAT(ExplainErrorOf("{"), HasSubstr("the body is not JSON"));
+  EXPECT_THAT(ExplainErrorOf("[]"), HasSubstr("the body is not a JSON object"));
+  EXPECT_THAT(ExplainErrorOf(R"({"query": [[1e400]]})"), HasSubstr("the body is not JSON: number overflow"));
+  json body = ExplainBody();
   body.erase("id");
-  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: is missing"));
+  EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("id: is missing"));
   for (const json& id : {json(1.5), json::array({"a"}), json(), json(true)}) {
     body["id"] = id;
-    EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: is neither a text nor")) << id;
+    EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("id: is neither a text nor")) << id;
   }
   body["id"] = uint64_t{1} << 63;
-  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("id: "));
+  EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("id: "));
   for (const char* member : {"documents", "top_n", "texts", "user"}) {
-    body = Body();
+    body = ExplainBody();
     body[member] = 1;
-    EXPECT_THAT(ErrorOf(body.dump()), HasSubstr(std::string(member) + ": is not a member"));
+    EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr(std::string(member) + ": is not a member"));
   }
-  body = Body();
+  body = ExplainBody();
   body["query"] = {{"dtype", "f9"}, {"shape", {1, 2}}, {"data", ""}};
-  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("query.dtype"));
+  EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("query.dtype"));
   body.erase("query");
-  EXPECT_THAT(ErrorOf(body.dump()), HasSubstr("query: is missing"));
-  EXPECT_THAT(ErrorOf(std::string(kMaxExplainBodyBytes + 1, ' ')), HasSubstr("bytes, and at most 1048576"));
-  EXPECT_THAT(ErrorOf(std::string(100'000, '[')), HasSubstr("the body is not JSON"));
+  EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("query: is missing"));
+  EXPECT_THAT(ExplainErrorOf(std::string(kMaxExplainBodyBytes + 1, ' ')), HasSubstr("bytes, and at most 1048576"));
+  EXPECT_THAT(ExplainErrorOf(std::string(100'000, '[')), HasSubstr("the body is not JSON"));
 }
 
 TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
