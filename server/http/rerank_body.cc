@@ -3,114 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "base/text.h"
 #include "kernels/limits.h"
-#include "server/http/body_events.h"
-#include "server/http/rerank_members.h"
+#include "server/http/rerank_events.h"
 
 namespace maxsim::http {
 namespace {
 
-// A body of vectors has 5 levels. Documents may have members of their own, which are passed over.
-constexpr int kMaxDepth = 64;
-
 constexpr uint32_t BitOf(Member member) { return uint32_t{1} << static_cast<int>(member); }
 
-// Depths: 1 within the body, 2 within a list or the query's object, 3 within a document.
-class RerankEvents final : public BodyEvents {
- public:
-  RerankEvents(const RerankPath& path, const service::RequestLimits& limits, const StopCheck& stop, RerankBody* body)
-      : BodyEvents(kMaxDepth, stop),
-        path_(path),
-        limits_(limits),
-        body_(*body),
-        request_(body->request),
-        query_(*request_.add_queries()) {}
-
- private:
-  enum class Kind : uint8_t { kNone, kStringIds, kIntIds, kTexts, kTokens };
-
-  struct Document {
-    size_t begin = 0;  // of its object, in the body
-    bool has_id = false;
-    bool is_int = false;
-    int64_t int_id = 0;
-    std::string string_id;
-    bool has_text = false;
-    std::string text;
-    bool has_tokens = false;
-  };
-
-  bool Key(std::string& key) override;
-  bool SelectMember(const std::string& key);
-  bool Null() override;
-  bool Bool(bool value) override;
-  bool Text(std::string& value) override;
-  bool Integer(int64_t value) override;
-  bool Number(double value, const Json& exact) override;
-  bool StartList() override;
-  bool EndList() override;
-  bool StartObject() override;
-  bool EndObject() override;
-  bool Refuse(std::string_view shown) override;
-  std::string MatrixPath() const override;
-
-  bool in_document() const { return depth() == 3 && member_ == Member::kDocuments; }
-  // A container that is the value of a document's member.
-  bool in_document_value() const { return depth() == 4 && member_ == Member::kDocuments; }
-  bool is_own_part() const { return part_ == "id" || part_ == "text" || part_ == "tokens"; }
-  bool in_query_object() const { return depth() == 2 && member_ == Member::kQuery; }
-  std::string DocumentPath() const { return Cat(documents_name_, "[", num_documents_, "]"); }
-  v1::InlineDocuments& carried() { return *request_.mutable_candidates()->mutable_inline_documents(); }
-
-  bool MemberText(std::string& value);
-  bool DocumentMember(const std::string& key);
-  bool AddWeight(double value, const Json& exact);
-  bool TakeKind(Kind kind, absl::FunctionRef<std::string()> shown);
-  bool AddStringId(const std::string& id);
-  bool AddIntId(int64_t id);
-  bool AddText(const std::string& text);
-  bool BeginTokens();
-  bool EndDocument();
-  bool EndBody();
-  void KeepCarried();
-  bool RefuseQuery() { return Wrong("query", "must be a text, a list of rows of numbers, or {dtype, shape, data}"); }
-  bool RefuseElement(std::string_view shown);
-  bool RefuseDocuments() {
-    return Wrong(documents_name_, "must be a list of documents that is not empty, or \"*\" for the whole collection");
-  }
-  bool UnknownMember(std::string_view name);
-
-  // A document that the body carries.
-  struct Carried {
-    std::string_view object = {};  // in the body; "" for a text that is no object
-    std::string id = {};           // JSON
-    bool has_text = false;
-  };
-
-  const RerankPath& path_;
-  const service::RequestLimits& limits_;
-  RerankBody& body_;
-  v1::RerankRequest& request_;
-  v1::Query& query_;
-
-  Member member_ = Member::kNone;  // whose value the parser reads
-  uint32_t seen_ = 0;              // bits of members
-  std::string documents_name_ = "documents";
-  std::string top_n_name_ = "top_n";
-  Kind kind_ = Kind::kNone;    // of the documents so far
-  int64_t num_documents_ = 0;  // whole ones
-  Document document_;
-  std::string part_;  // the member of a document whose value the parser reads
-  std::vector<Carried> carried_;
-};
+}  // namespace
 
 bool RerankEvents::Key(std::string& key) {
   if (depth() == 1) return SelectMember(key);
@@ -309,72 +214,6 @@ bool RerankEvents::EndObject() {
   return EndDocument();
 }
 
-// A member of an object among the documents.
-bool RerankEvents::DocumentMember(const std::string& key) {
-  part_ = key;
-  if (!is_own_part()) return true;
-  const bool is_known = (key == "id" && document_.has_id) || (key == "text" && document_.has_text) ||
-                        (key == "tokens" && document_.has_tokens);
-  return !is_known || Wrong(Cat(DocumentPath(), ".", key), "appears twice");
-}
-
-// Says whether one more document of the kind may come. `shown` is the document, for a message.
-bool RerankEvents::TakeKind(Kind kind, absl::FunctionRef<std::string()> shown) {
-  if (kind_ == Kind::kNone) kind_ = kind;
-  if (kind_ != kind) return RefuseElement(shown());
-  const bool is_stored = kind == Kind::kStringIds || kind == Kind::kIntIds;
-  const int64_t limit = is_stored ? limits_.max_candidates_per_query : limits_.max_inline_documents;
-  if (num_documents_ < limit) return true;
-  return Wrong(documents_name_, is_stored ? Cat("has more than ", limit, " ids (limits.max_candidates_per_query)")
-                                          : Cat("has more than ", limit, " documents (limits.max_inline_documents)"));
-}
-
-bool RerankEvents::AddStringId(const std::string& id) {
-  if (!TakeKind(Kind::kStringIds, [&] { return Shown(id); })) return false;
-  request_.mutable_candidates()->mutable_string_ids()->add_ids(id);
-  ++num_documents_;
-  return true;
-}
-
-bool RerankEvents::AddIntId(int64_t id) {
-  if (!TakeKind(Kind::kIntIds, [&] { return Cat(id); })) return false;
-  request_.mutable_candidates()->mutable_int_ids()->add_ids(id);
-  ++num_documents_;
-  return true;
-}
-
-bool RerankEvents::AddText(const std::string& text) {
-  if (!TakeKind(Kind::kTexts, [&] { return Shown(text); })) return false;
-  carried().add_texts(text);
-  carried_.push_back({});
-  ++num_documents_;
-  return true;
-}
-
-bool RerankEvents::BeginTokens() {
-  document_.has_tokens = true;
-  return TakeKind(Kind::kTokens, [] { return std::string("an object with tokens"); });
-}
-
-bool RerankEvents::EndDocument() {
-  if (document_.has_text && document_.has_tokens) return Wrong(DocumentPath(), "has text and tokens");
-  if (document_.has_text) {
-    if (!AddText(document_.text)) return false;
-  } else if (document_.has_tokens) {
-    carried_.push_back({});
-    ++num_documents_;
-  } else if (document_.has_id) {
-    return document_.is_int ? AddIntId(document_.int_id) : AddStringId(document_.string_id);
-  } else {
-    return Wrong(DocumentPath(), "has none of id, text and tokens");
-  }
-  Carried& carried = carried_.back();
-  carried.object = Since(document_.begin);
-  carried.has_text = document_.has_text;
-  if (document_.has_id) carried.id = document_.is_int ? Cat(document_.int_id) : Json(document_.string_id).dump();
-  return true;
-}
-
 bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kQuery)) == 0) return Wrong("query", "is missing");
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
@@ -391,18 +230,6 @@ bool RerankEvents::EndBody() {
   }
   KeepCarried();
   return true;
-}
-
-// Keeps what the answer repeats of the documents that the body carries.
-void RerankEvents::KeepCarried() {
-  const v1::InlineDocuments& inline_documents = request_.candidates().inline_documents();
-  for (size_t i = 0; i < carried_.size(); ++i) {
-    CarriedDocument& kept = body_.form.carried.emplace_back();
-    kept.id = std::move(carried_[i].id);
-    if (!request_.return_payloads()) continue;
-    if (carried_[i].has_text) kept.object = carried_[i].object;
-    if (kind_ == Kind::kTexts) kept.text = inline_documents.texts(static_cast<int>(i));
-  }
 }
 
 std::string RerankEvents::MatrixPath() const {
@@ -458,8 +285,6 @@ bool RerankEvents::RefuseElement(std::string_view shown) {
                         "all objects with a text, or all objects with tokens");
   }
 }
-
-}  // namespace
 
 absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,
                                            const service::RequestLimits& limits, const StopCheck& stop) {
