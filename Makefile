@@ -9,6 +9,7 @@ CUDA ?= auto
 CMAKE_FLAGS ?=
 CONFIG ?=
 ARGS ?=
+TEXT ?= 0
 TARGET ?=
 SECONDS ?= 60
 PREFIX ?= /usr/local
@@ -59,8 +60,9 @@ install: ## Install the programs that `make programs` built, and a systemd unit 
 demo: demo-programs ## Rank the bundled passages for a few questions, on a server of its own (ARGS='--backend cpu ...')
 	@demo/run.sh $(if $(ARGS),-- $(ARGS))
 
-serve: demo-programs ## Serve the bundled collection until Ctrl-C (ARGS=flags of maxsimd; CONFIG=FILE serves that instead)
-	@exec $(if $(CONFIG),$(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS),demo/run.sh --serve $(if $(ARGS),-- $(ARGS)))
+serve: demo-programs ## Serve the bundled collection until Ctrl-C (TEXT=1 with an encoder; ARGS=flags; CONFIG=FILE instead)
+	@exec $(if $(CONFIG),$(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS),demo/run.sh --serve \
+	  $(if $(filter 1,$(TEXT)),--text) $(if $(ARGS),-- $(ARGS)))
 
 test: build ## Run every test (tests that need a GPU skip themselves without one)
 	@ctest --preset release -j $(JOBS) $(ARGS)

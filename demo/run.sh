@@ -4,6 +4,7 @@
 #   demo/run.sh [--bin DIR] [--collection DIR] [-- FLAGS of maxsimd]
 #   demo/run.sh --serve [...]     serve the bundled collection in the foreground until Ctrl-C, on ports 7070 and 7071 of
 #                                 this machine unless FLAGS name others
+#   demo/run.sh --serve --text    with the bundled encoder beside it (demo/encoder.sh), so that questions may be texts
 #
 #   --bin DIR          folder of maxsimd, maxsimctl and maxsim-shard (default: build/release/bin, or bin in a bundle)
 #   --collection DIR   where the collection is built (default: build/demo-collection)
@@ -17,6 +18,7 @@ bin=$root/build/release/bin
 if [ ! -d "$bin" ] && [ -x "$root/bin/maxsimd" ]; then bin=$root/bin; fi
 collection=$root/build/demo-collection
 serve=0
+text=0
 flags=()
 ready_timeout_seconds=60
 questions=(0 3 13) # lines of queries.jsonl, from 0
@@ -44,6 +46,10 @@ while [ $# -gt 0 ]; do
       ;;
     --serve)
       serve=1
+      shift
+      ;;
+    --text)
+      text=1
       shift
       ;;
     --bin | --collection)
@@ -89,6 +95,45 @@ last_value() {
   echo "$address"
 }
 
+scratch=$(mktemp -d)
+server_pid=
+encoder_pid=
+
+# end PID: asks a program to end, and makes it end.
+end() {
+  [ -n "$1" ] && kill -TERM "$1" 2>/dev/null || return 0
+  for _ in {1..100}; do
+    kill -0 "$1" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -KILL "$1" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
+}
+
+stop() {
+  end "$server_pid"
+  end "$encoder_pid"
+  rm -rf "$scratch"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# start_encoder: runs the bundled encoder on a free port, which encoder_url then names.
+start_encoder() {
+  "$demo/encoder.sh" --port 0 >"$scratch/encoder" 2>"$scratch/encoder.log" &
+  encoder_pid=$!
+  for ((tenths = 0; ; ++tenths)); do
+    grep -q '^serving' "$scratch/encoder" && break
+    if ! kill -0 "$encoder_pid" 2>/dev/null || [ $tenths -ge $((ready_timeout_seconds * 10)) ]; then
+      tail -n 5 "$scratch/encoder.log" >&2
+      die "the encoder did not become ready"
+    fi
+    sleep 0.1
+  done
+  encoder_url=$(sed -n 's/^listening //p' "$scratch/encoder")
+}
+
 if [ $serve = 1 ]; then
   # Only this machine can reach it, unless the flags say otherwise.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
@@ -116,33 +161,33 @@ if [ $serve = 1 ]; then
     printf 'Or in a browser: http://%s:PORT/, PORT being the http_port of the line "listening" below.\n' "$http_host"
   fi
   [ "$port" != 0 ] || printf 'PORT of maxsimctl is the grpc_port of the line "listening" below.\n'
+  if [ $text = 1 ]; then
+    "$demo/encoder.sh" --prepare || die "--text is not possible here"
+    start_encoder
+    printf 'Or in words:\n  curl -s http://%s:%s/v1/rerank -d '"'"'{"query": "%s", "documents": "*", "top_n": 3}'"'"'\n' \
+      "$http_host" "${http_port/#0/PORT}" "$(question_text 8)"
+    echo
+    "$bin/maxsimd" --collection "demo=$collection" --encoder.url "$encoder_url" "${flags[@]}" &
+    server_pid=$!
+    wait "$server_pid"
+    exit
+  fi
   echo
+  rm -rf "$scratch"
   exec "$bin/maxsimd" --collection "demo=$collection" "${flags[@]}"
 fi
-
-scratch=$(mktemp -d)
-server_pid=
-
-stop() {
-  if [ -n "$server_pid" ] && kill -TERM "$server_pid" 2>/dev/null; then
-    for _ in {1..100}; do
-      kill -0 "$server_pid" 2>/dev/null || break
-      sleep 0.1
-    done
-    kill -KILL "$server_pid" 2>/dev/null || true
-    wait "$server_pid" 2>/dev/null || true
-  fi
-  rm -rf "$scratch"
-}
-trap stop EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 fail_with_log() {
   echo "demo/run.sh: $1; the end of the server's log:" >&2
   tail -n 20 "$scratch/log" >&2
   exit 1
 }
+
+# One question is asked in words where Python can run the encoder.
+if no_text=$("$demo/encoder.sh" --prepare 2>&1); then
+  start_encoder
+  flags=(--encoder.url "$encoder_url" ${flags[@]+"${flags[@]}"})
+fi
 
 "$bin/maxsimd" --collection "demo=$collection" --grpc.address 127.0.0.1:0 --http.address 127.0.0.1:0 \
   --server.port_file "$scratch/ports" --server.shutdown_delay 0s ${flags[@]+"${flags[@]}"} >"$scratch/log" 2>&1 &
@@ -154,7 +199,8 @@ for ((tenths = 0; ; ++tenths)); do
   sleep 0.1
 done
 port=$(sed -n 's/.*"grpc_port": *\([0-9]*\).*/\1/p' "$scratch/ports")
-[ -n "$port" ] || die "no grpc_port in the port file: $(cat "$scratch/ports")"
+http_port=$(sed -n 's/.*"http_port": *\([0-9]*\).*/\1/p' "$scratch/ports")
+[ -n "$port" ] && [ -n "$http_port" ] || die "no ports in the port file: $(cat "$scratch/ports")"
 
 ctl() { "$bin/maxsimctl" --server "127.0.0.1:$port" "$@"; }
 if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; else bold='' plain=''; fi
@@ -168,6 +214,21 @@ printf '\n%sWhy the first answer won: the word of it that each word of the quest
 ctl explain "${queries[@]}" --query "$demo/query_tokens.npy" --query-index "${questions[0]}" \
   --queries-jsonl "$demo/queries.jsonl"
 
+if [ -n "$encoder_pid" ]; then
+  words='What makes bread rise?'
+  printf '\n%sIn words, over HTTP: %s%s\n\n' "$bold" "$words" "$plain"
+  "$root/build/demo-encoder/bin/python" - "$http_port" "$words" <<'END'
+import json, sys, urllib.request
+body = {"query": sys.argv[2], "documents": "*", "top_n": 3, "payload_fields": ["title"]}
+request = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/v1/rerank", json.dumps(body).encode())
+with urllib.request.urlopen(request, timeout=60) as answer:
+    for rank, result in enumerate(json.load(answer)["results"], 1):
+        print(f"{rank:4}  {result['id']:<12}  {result['relevance_score']:.6f}  {result['document']['title']}")
+END
+else
+  printf '\n%sNo question in words: %s%s\n' "$bold" "${no_text#demo/encoder.sh: }" "$plain"
+fi
+
 printf '\n%sRanking quality over all questions, against the judgements in %s%s\n\n' \
   "$bold" "$(shown "$demo/qrels.tsv")" "$plain"
 ctl evaluate "${queries[@]}" --queries "$demo/query_tokens.npy" --queries-jsonl "$demo/queries.jsonl" \
@@ -177,5 +238,6 @@ cat <<END
 
 The server has been on a port of its own and stops now. To keep one running, and to ask it:
   make serve                        (or: $(shown "$demo/run.sh") --serve)
+  make serve TEXT=1                 to ask in words
   $(rerank_command)
 END
