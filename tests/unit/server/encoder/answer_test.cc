@@ -5,11 +5,13 @@
 
 #include <bit>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "collection/safetensors.h"
 #include "kernels/scalar_type.h"
+#include "nlohmann/json.hpp"
 #include "server/encoder/http_options.h"
 #include "tests/support/fake_encoder.h"
 
@@ -49,6 +51,28 @@ TEST(AnswerTest, JsonDialectsGiveOneMatrixATextInTheirOrder) {
     ExpectMatrices(ParseAnswer(Dialect::kOpenAi, test::AnswerObjects(texts, kDim, "embedding"), 3, dim), texts);
     ExpectMatrices(ParseAnswer(Dialect::kTei, test::AnswerList(texts, kDim), 3, dim), texts);
   }
+}
+
+// The recording was made with vLLM's own classes of its protocol (its member "of" says which), not by hand.
+TEST(AnswerTest, ARecordedExchangeWithVllmIsSpokenAndRead) {
+  std::ifstream file("tests/unit/server/encoder/recorded/vllm_pooling.json");
+  ASSERT_TRUE(file) << "tests run in the repository's root";
+  const nlohmann::json recorded = nlohmann::json::parse(file);
+  const std::string call = FormatCall(Dialect::kVllm, "colbert-ir/colbertv2.0", TextKind::kDocument, "",
+                                      {"What is a volcano?", "Bread"}, /*max_tokens=*/0);
+  EXPECT_EQ(nlohmann::json::parse(call), recorded["request"]);
+  const auto answer = ParseAnswer(Dialect::kVllm, recorded["answer"].dump(), 2, kDim);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->texts.size(), 2u);
+  for (size_t idx = 0; idx < 2; ++idx) {
+    std::vector<float> values;
+    for (const nlohmann::json& row : recorded["answer"]["data"][idx]["data"]) {
+      for (const nlohmann::json& value : row) values.push_back(value.get<float>());
+    }
+    EXPECT_EQ(answer->texts[idx].num_tokens, idx == 0 ? 3 : 2);
+    EXPECT_EQ(answer->texts[idx].values, values);
+  }
+  EXPECT_THAT(SaidInError(recorded["error"].dump()), testing::StartsWith("This model's maximum context length is 512"));
 }
 
 TEST(AnswerTest, AnIndexSaysWhichTextAMatrixIsOf) {
