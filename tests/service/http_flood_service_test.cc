@@ -137,7 +137,11 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughHeadersThatDrip) {
 }
 
 TEST_F(HttpFloodTest, ProbesAreAnsweredThroughBodiesThatDrip) {
-  ProbeDuring([this](int thread) { Drip(1 + static_cast<uint32_t>(thread), 50, kPost); });
+  for (const char* path : {"/v1/rerank", "/text/v2/rerank", "/text/rerank", "/v1/explain"}) {
+    SCOPED_TRACE(path);
+    const std::string begin = absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n");
+    ProbeDuring([&](int thread) { Drip(1 + static_cast<uint32_t>(thread), 50, begin); });
+  }
 }
 
 TEST_F(HttpFloodTest, ProbesAreAnsweredThroughHostileBodies) {
