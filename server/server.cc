@@ -151,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   if (absl::Status status = server->certificates_.Load().status(); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(server->config_, &server->metrics_);
   if (!encoder.ok()) return encoder.status();
-  server->texts_.SetEncoder(*std::move(encoder));
+  server->texts_.SetEncoder(*std::move(encoder), server->config_.batching.max_queue_bytes);
   for (const NumberedBackend& one : server->backends_) LogBackend(one, *server->engine_);
   return server;
 }

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
 #include "server/http/rerank_body.h"
@@ -112,7 +111,7 @@ std::string FormatExplanation(const std::string& collection, const v1::Candidate
 }
 
 std::string FormatExplainError(const absl::Status& status) {
-  return absl::StrReplaceAll(FormatServiceError(status), {{":\"documents: ", ":\"id: "}});
+  return FormatError(NamedAsInBody(absl::Status(status.code(), NamedAsInRerankBody(std::string(status.message())))));
 }
 
 }  // namespace maxsim::http

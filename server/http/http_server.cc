@@ -275,7 +275,9 @@ class HttpServer::Impl final : private Application {
       return (*reply)(CountedError(request.path, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     }
     request.body = std::string();
-    deps_.rerank->ChooseCollection(&*parsed);
+    if (absl::Status chosen = deps_.rerank->ChooseCollection(&*parsed); !chosen.ok()) {
+      return (*reply)(CountedError(request.path, 400, chosen, request.arrival));
+    }
     std::string collection = parsed->collection();
     v1::Candidates document = parsed->candidates();
     std::shared_ptr<const void> place;
@@ -309,7 +311,12 @@ class HttpServer::Impl final : private Application {
     }
     request.body = std::string();
     parsed->form.model = parsed->request.collection();
-    deps_.rerank->ChooseCollection(&parsed->request);
+    if (absl::Status chosen = deps_.rerank->ChooseCollection(&parsed->request); !chosen.ok()) {
+      return (*reply)(CountedError(request.path, 400, chosen, request.arrival));
+    }
+    parsed->form.text_path = service::HasTexts(parsed->request) && !path.strings_are_texts
+                                 ? absl::StrCat("/text", std::string(path.path))
+                                 : std::string();
     if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
     std::shared_ptr<const void> place;
     if (service::HasTexts(parsed->request)) {
@@ -333,15 +340,25 @@ class HttpServer::Impl final : private Application {
                          });
   }
 
+  // Refuses an answer to a query of text that knows none of its ids: they may well be texts, whose sender forgot /text.
+  static absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
+    if (form.text_path.empty() || response.results_size() != 1) return response;
+    const v1::QueryResult& result = response.results(0);
+    if (result.scores_size() > 0 || !result.has_missing_string_ids()) return response;
+    return absl::NotFoundError(absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(),
+                                            " ids is known; where they are texts, ask ", form.text_path));
+  }
+
   absl::Status TooManyTexts() const {
     absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
-        "http.max_concurrent_requests: ", max_text_calls_, " requests wait for the encoder, half of the limit"));
+        "http.max_concurrent_requests: ", max_text_calls_, " calls with texts are in progress, half of the limit"));
     client::SetRetryAfter(kBusyRetryDelay, status);
     return status;
   }
 
   void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end) {
+    if (response.ok()) response = TextsForIds(form, *std::move(response));
     if (!response.ok()) return (*reply)(ServiceError(response.status()));
     // The answer is not written on the scheduler's thread, since long answers take long to write.
     boost::asio::post(

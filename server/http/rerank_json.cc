@@ -201,14 +201,17 @@ std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankRespons
 
 std::string FormatError(const absl::Status& status) { return ErrorBody(status.code(), std::string(status.message())); }
 
-std::string FormatServiceError(const absl::Status& status) {
-  std::string message(status.message());
+std::string NamedAsInRerankBody(std::string message) {
   for (const Renamed& renamed : kRenamed) {
     if (!absl::StartsWith(message, std::string(renamed.path))) continue;
     message.replace(0, renamed.path.size(), renamed.member);
     break;
   }
-  return ErrorBody(status.code(), message);
+  return message;
+}
+
+std::string FormatServiceError(const absl::Status& status) {
+  return ErrorBody(status.code(), NamedAsInRerankBody(std::string(status.message())));
 }
 
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder) {

@@ -39,6 +39,7 @@ struct AnswerForm {
   std::string model;  // as the request named it
   AnswerShape shape = AnswerShape::kResults;
   std::vector<CarriedDocument> carried = {};  // by position; empty where the documents are stored ones
+  std::string text_path = {};  // where strings of a call with texts would have been texts; "" where they were
 };
 
 // `stop` is asked every few milliseconds, and its error returned; null: never.
@@ -50,7 +51,10 @@ std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankRespons
 // different services show different ones of these.
 std::string FormatError(const absl::Status& status);
 
-// Formats an error of RerankService: the field that its message names by the gRPC path is named as in the body.
+// Returns a message of RerankService in which the field that it names by the gRPC path is named as in the body.
+std::string NamedAsInRerankBody(std::string message);
+
+// Formats an error of RerankService, with NamedAsInRerankBody.
 std::string FormatServiceError(const absl::Status& status);
 
 // Returns {"encoder": {"model": ..., "dim": ...}, "collections": [{...}, ...]}; `encoder` may be null.

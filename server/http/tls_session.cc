@@ -105,6 +105,14 @@ bool TlsSession::has_client_certificate() const {
   return certificate != nullptr && SSL_get_verify_result(ssl_.get()) == X509_V_OK;
 }
 
+void TlsSession::SetReason(const char* reason) {
+  try {
+    reason_ = reason;
+  } catch (const std::bad_alloc&) {
+    reason_.clear();  // it is for a log line alone, and a handshake's thread may not throw
+  }
+}
+
 TlsSession::Result TlsSession::ResultOf(int returned) {
   if (returned == 1) return Result::kDone;
   const int system_error = errno;
@@ -114,16 +122,16 @@ TlsSession::Result TlsSession::ResultOf(int returned) {
     case SSL_ERROR_WANT_WRITE:
       return Result::kWantsWrite;
     case SSL_ERROR_ZERO_RETURN:
-      reason_ = "the client sends no more";
+      SetReason("the client sends no more");
       break;
     case SSL_ERROR_SYSCALL:
       is_open_ = false;
-      reason_ = std::strerror(system_error);
+      SetReason(std::strerror(system_error));
       break;
     default: {
       is_open_ = false;
       const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-      reason_ = reason == nullptr ? "no reason given" : reason;
+      SetReason(reason == nullptr ? "no reason given" : reason);
     }
   }
   ERR_clear_error();

@@ -58,6 +58,7 @@ class TlsSession {
   };
 
   Result ResultOf(int returned);
+  void SetReason(const char* reason);
 
   int socket_;
   bool is_open_ = false;  // the handshake is over, and no error came since

@@ -78,12 +78,6 @@ std::string PayloadOf(const PendingAnswer& answer, uint64_t ordinal) {
   return answer.payload_fields.empty() ? std::string(payload) : SelectFields(payload, answer.payload_fields);
 }
 
-// Returns PayloadOf's bytes; makes no copy of a whole payload.
-uint64_t PayloadBytes(const PendingAnswer& answer, uint64_t ordinal) {
-  const std::string_view payload = answer.collection->payload(ordinal);
-  return answer.payload_fields.empty() ? payload.size() : SelectFields(payload, answer.payload_fields).size();
-}
-
 void FillResult(const PendingAnswer& answer, const PendingAnswer::Query& query, const engine::JobQueryResult& scored,
                 v1::QueryResult& result) {
   const store::Collection& collection = *answer.collection;
@@ -146,11 +140,14 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     if (query.job_query < 0) continue;
     const engine::JobQueryResult& scored = result.queries[static_cast<size_t>(query.job_query)];
     bytes += scored.hits.size() * kHitBytes + scored.matches.size() * kMatchBytes;
-    for (const std::string& piece : query.pieces) bytes += piece.size() + kStringBytes;
+    if (answer.return_alignments) {
+      for (const std::string& piece : query.pieces) bytes += piece.size() + kStringBytes;
+    }
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : scored.hits) {
       bytes += has_strings ? answer.collection->string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
-      if (answer.return_payloads) payload_bytes += PayloadBytes(answer, hit.ordinal) + kStringBytes;
+      // Whole payloads count also where some of their members come back: all are looked through.
+      if (answer.return_payloads) payload_bytes += answer.collection->payload(hit.ordinal).size() + kStringBytes;
     }
   }
   bytes += payload_bytes;

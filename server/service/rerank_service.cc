@@ -112,14 +112,20 @@ void RerankService::CountEncoderFailure(const absl::Status& status) const {
   }
 }
 
-void RerankService::ChooseCollection(v1::RerankRequest* request) const {
+absl::Status RerankService::ChooseCollection(v1::RerankRequest* request) const {
   if (HasInlineDocumentsAlone(*request)) {
     if (absl::IsNotFound(store_->Find(request->collection()).status())) request->clear_collection();
-    return;
+    return absl::OkStatus();
   }
-  if (!request->collection().empty()) return;
+  if (!request->collection().empty()) return absl::OkStatus();
   const std::vector<store::CollectionStatus> all = store_->List();
-  if (all.size() == 1) request->set_collection(all.front().name);
+  if (all.empty())
+    return absl::InvalidArgumentError("model: no collection is loaded, and documents are asked for by id");
+  if (all.size() > 1) {
+    return InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
+  }
+  request->set_collection(all.front().name);
+  return absl::OkStatus();
 }
 
 void RerankService::Rerank(v1::RerankRequest request, CallContext context, Done done) {
@@ -145,10 +151,14 @@ void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
                    call->encode_time = MonotonicNow() - call->context.arrival;
                    // By its first answer the encoder has said who it is.
-                   absl::Status outcome = encoded.ok() ? CheckTexts(encoded->request) : encoded.status();
-                   if (!outcome.ok()) {
-                     CountEncoderFailure(outcome);
-                     return Finish(std::move(call), std::move(outcome));
+                   if (!encoded.ok()) {
+                     CountEncoderFailure(encoded.status());
+                     return Finish(std::move(call), encoded.status());
+                   }
+                   absl::Status same = Guarded([&] { return CheckTexts(encoded->request); });
+                   if (!same.ok()) {
+                     CountRefusal(same);
+                     return Finish(std::move(call), std::move(same));
                    }
                    call->query_pieces = std::move(encoded->query_pieces);
                    call->encoded_tokens = encoded->num_tokens;

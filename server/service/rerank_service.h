@@ -49,7 +49,8 @@ class RerankService {
 
   // For callers who name a model and know of no collections: takes away the name of one that is not served where all
   // candidates are inline documents, and names the one collection of a server that has one where none is named.
-  void ChooseCollection(v1::RerankRequest* request) const;
+  // INVALID_ARGUMENT, in words of those callers, where the server has none or several.
+  absl::Status ChooseCollection(v1::RerankRequest* request) const;
 
   // Counts a call whose request could not be read, and which Rerank never saw.
   void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status);

@@ -12,9 +12,12 @@
 
 #include <boost/asio/post.hpp>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
+#include "client/status.h"
 #include "collection/encoder_identity.h"
 #include "server/service/info.h"
 #include "server/service/status.h"
@@ -30,6 +33,11 @@ constexpr size_t kNumThreads = 2;
 
 // Longer than any encoder may take; a sum of times does not overflow.
 constexpr absl::Duration kMaxStopTime = absl::Hours(24);
+
+// When those may come again whose requests found others waiting for the encoder.
+constexpr absl::Duration kFullRetryDelay = absl::Seconds(1);
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
 
 constexpr char kDocumentTexts[] = "inline_documents.texts";
 
@@ -47,11 +55,14 @@ std::vector<v1::InlineDocuments*> InlineLists(v1::RerankRequest& request) {
   return lists;
 }
 
+// True for a text without a character that is no white space: no encoder makes a vector of it.
+bool IsBlank(const std::string& text) { return absl::StripAsciiWhitespace(text).empty(); }
+
 absl::Status CheckQueryTexts(const v1::RerankRequest& request) {
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
     if (!query.has_text()) continue;
-    if (query.text().empty()) return InvalidField(absl::StrCat("queries[", i, "].text"), "is empty");
+    if (IsBlank(query.text())) return InvalidField(absl::StrCat("queries[", i, "].text"), "is empty");
     if (query.has_tokens()) {
       return InvalidField(absl::StrCat("queries[", i, "]"), "has tokens and text; one of them is accepted");
     }
@@ -70,7 +81,7 @@ absl::Status CheckDocumentTexts(const v1::InlineDocuments& list, const std::stri
                                      " (limits.max_inline_documents) are accepted"));
   }
   for (int i = 0; i < list.texts_size(); ++i) {
-    if (list.texts(i).empty()) return InvalidField(absl::StrCat(path, ".", kDocumentTexts, "[", i, "]"), "is empty");
+    if (IsBlank(list.texts(i))) return InvalidField(absl::StrCat(path, ".", kDocumentTexts, "[", i, "]"), "is empty");
   }
   return absl::OkStatus();
 }
@@ -138,6 +149,7 @@ struct TextEncoding::Pending {
   EncodedRequest result;
   Done done;
   absl::Time deadline;
+  uint64_t num_bytes = 0;  // of the request as it came
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
@@ -165,24 +177,35 @@ bool HasTexts(const v1::RerankRequest& request) {
   return false;
 }
 
-void TextEncoding::SetEncoder(std::unique_ptr<encoder::Encoder> encoder) {
-  if (encoder != nullptr) pool_.emplace(kNumThreads);
+void TextEncoding::SetEncoder(std::unique_ptr<encoder::Encoder> encoder, uint64_t max_held_bytes) {
+  has_encoder_ = encoder != nullptr;
+  max_held_bytes_ = max_held_bytes;
+  if (has_encoder_) pool_.emplace(kNumThreads);
+  const MutexLock lock(&mutex_);
   encoder_ = std::move(encoder);
+}
+
+std::shared_ptr<encoder::Encoder> TextEncoding::CurrentEncoder() const {
+  const MutexLock lock(&mutex_);
+  return encoder_;
 }
 
 TextEncoding::~TextEncoding() { Stop(absl::InfinitePast()); }
 
 std::unique_ptr<v1::EncoderInfo> TextEncoding::info() const {
-  if (encoder_ == nullptr) return nullptr;
-  return std::make_unique<v1::EncoderInfo>(ToProto(encoder_->identity()));
+  const std::shared_ptr<encoder::Encoder> encoder = CurrentEncoder();
+  if (encoder == nullptr) return nullptr;
+  return std::make_unique<v1::EncoderInfo>(ToProto(encoder->identity()));
 }
 
 absl::Status TextEncoding::Check(const v1::RerankRequest& request, const store::Collection* collection,
                                  const RequestLimits& limits) const {
-  if (encoder_ == nullptr) {
+  if (!has_encoder_) {
     return absl::FailedPreconditionError(
         "the request has texts, and this server has no encoder (encoder.url): it takes token vectors");
   }
+  const std::shared_ptr<encoder::Encoder> encoder = CurrentEncoder();
+  if (encoder == nullptr) return Draining();
   if (absl::Status status = CheckQueryTexts(request); !status.ok()) return status;
   absl::Status status = CheckDocumentTexts(request.candidates().inline_documents(), "candidates", limits);
   for (int i = 0; i < request.queries_size() && status.ok(); ++i) {
@@ -190,7 +213,7 @@ absl::Status TextEncoding::Check(const v1::RerankRequest& request, const store::
                                 absl::StrCat("queries[", i, "].candidates"), limits);
   }
   if (!status.ok() || collection == nullptr) return status;
-  const encoder::EncoderIdentity identity = encoder_->identity();
+  const encoder::EncoderIdentity identity = encoder->identity();
   if (collection->manifest().encoder.has_value()) {
     status = collection::CheckSameEncoder(*collection->manifest().encoder, identity);
     if (!status.ok()) {
@@ -205,15 +228,33 @@ absl::Status TextEncoding::Check(const v1::RerankRequest& request, const store::
   return absl::OkStatus();
 }
 
+absl::Status TextEncoding::Admit(uint64_t num_bytes) {
+  const MutexLock lock(&mutex_);
+  if (is_stopped_) return Draining();
+  if (num_pending_ > 0 && held_bytes_ + num_bytes > max_held_bytes_) {
+    absl::Status status = absl::ResourceExhaustedError(
+        absl::StrCat("the requests that wait for the encoder hold ", held_bytes_, " bytes, this one has ", num_bytes,
+                     ", and at most ", max_held_bytes_, " (batching.max_queue_bytes) are held"));
+    client::SetRetryAfter(kFullRetryDelay, status);
+    return status;
+  }
+  ++num_pending_;
+  held_bytes_ += num_bytes;
+  return absl::OkStatus();
+}
+
 void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, Done done) {
-  auto pending = std::make_shared<Pending>();
+  const uint64_t num_bytes = request.ByteSizeLong();
+  std::shared_ptr<Pending> pending;
+  absl::Status admitted = Guarded([&] {
+    pending = std::make_shared<Pending>();
+    return Admit(num_bytes);
+  });
+  if (!admitted.ok()) return done(std::move(admitted));
   pending->done = std::move(done);
   pending->deadline = deadline;
+  pending->num_bytes = num_bytes;
   pending->result.request = std::move(request);
-  {
-    const MutexLock lock(&mutex_);
-    ++num_pending_;
-  }
   pending->failure = Guarded([&] {
     Begin(pending, TextKind::kQuery, TakeQueryTexts(pending->result.request));
     Begin(pending, TextKind::kDocument, TakeDocumentTexts(pending->result.request));
@@ -227,13 +268,19 @@ void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind,
     (kind == TextKind::kQuery ? pending->queries : pending->documents) = std::vector<EncodedText>();
     return;
   }
+  const std::shared_ptr<encoder::Encoder> encoder = CurrentEncoder();
+  absl::StatusOr<std::vector<EncodedText>>& result = kind == TextKind::kQuery ? pending->queries : pending->documents;
+  if (encoder == nullptr) {
+    result = Draining();
+    return;
+  }
   auto part = std::make_shared<Part>(this, pending);
-  encoder_->Encode({.kind = kind, .texts = std::move(texts), .deadline = pending->deadline},
-                   [part = std::move(part), kind](absl::StatusOr<std::vector<EncodedText>> encoded) mutable {
-                     Pending& waiting = *part->pending;
-                     (kind == TextKind::kQuery ? waiting.queries : waiting.documents) = std::move(encoded);
-                     part.reset();
-                   });
+  encoder->Encode({.kind = kind, .texts = std::move(texts), .deadline = pending->deadline},
+                  [part = std::move(part), kind](absl::StatusOr<std::vector<EncodedText>> encoded) mutable {
+                    Pending& waiting = *part->pending;
+                    (kind == TextKind::kQuery ? waiting.queries : waiting.documents) = std::move(encoded);
+                    part.reset();
+                  });
 }
 
 void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
@@ -250,10 +297,16 @@ void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
 }
 
 void TextEncoding::Finish(Pending& pending) {
+  const absl::Cleanup leave = [this, num_bytes = pending.num_bytes] {
+    const MutexLock lock(&mutex_);
+    held_bytes_ -= num_bytes;
+    if (--num_pending_ == 0) changed_.NotifyAll();
+  };
   absl::Status status = pending.failure;
   const bool one_query = pending.result.request.queries_size() == 1;
   if (status.ok()) status = InField(one_query ? "queries[0].text" : "queries.text", pending.queries.status());
-  if (status.ok()) status = InField(kDocumentTexts, pending.documents.status());
+  const char* const of_request = pending.result.request.candidates().has_inline_documents() ? "candidates." : "";
+  if (status.ok()) status = InField(absl::StrCat(of_request, kDocumentTexts), pending.documents.status());
   if (status.ok()) {
     status = Guarded([&] {
       PlaceQueries(*pending.queries, pending.result);
@@ -266,19 +319,21 @@ void TextEncoding::Finish(Pending& pending) {
   } else {
     pending.done(std::move(status));
   }
-  const MutexLock lock(&mutex_);
-  if (--num_pending_ == 0) changed_.NotifyAll();
 }
 
 void TextEncoding::Stop(absl::Time deadline) {
+  std::shared_ptr<encoder::Encoder> encoder;
   {
     MutexLock lock(&mutex_);
+    is_stopped_ = true;
     const absl::Duration longest = std::min(deadline - MonotonicNow(), kMaxStopTime);
     const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(longest);
     while (num_pending_ > 0 && changed_.WaitUntil(lock, end)) {
     }
+    encoder = std::move(encoder_);
   }
-  encoder_.reset();
+  // Its destructor ends what is in progress, here or in the last call that still uses it.
+  encoder.reset();
   if (pool_.has_value()) pool_->join();
 }
 

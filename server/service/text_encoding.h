@@ -43,39 +43,48 @@ class TextEncoding {
   // Ends what is in progress with UNAVAILABLE.
   ~TextEncoding();
 
-  // To be called at most once, before any other function. Null: the server takes no texts.
-  void SetEncoder(std::unique_ptr<encoder::Encoder> encoder);
+  // To be called at most once, before any other function. Null: the server takes no texts. The requests that wait for
+  // the encoder hold at most `max_held_bytes`, but one of any size.
+  void SetEncoder(std::unique_ptr<encoder::Encoder> encoder, uint64_t max_held_bytes);
 
   // What is known of the encoder; null where there is none.
   std::unique_ptr<v1::EncoderInfo> info() const;
 
   // Says whether the request's texts may be scored against a collection (null: none), as far as that is known before
   // they are encoded. FAILED_PRECONDITION: there is no encoder, or the collection is another one's. INVALID_ARGUMENT: a
-  // text is empty, or there are too many.
+  // text is empty, or there are too many. UNAVAILABLE after Stop.
   absl::Status Check(const v1::RerankRequest& request, const store::Collection* collection,
                      const RequestLimits& limits) const;
 
   // Calls `done` exactly once, with the encoded request or with the encoder's error (encoder::Encoder::Encode), which
-  // names the field of a text that is refused. Check must have been OK. `done` runs within this call where the
+  // names the field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after
+  // Stop. Check must have been OK. `done` runs within this call where the
   // encoder answers at once, as for a query that it has cached, else on a thread that it may hold up for as long as it
   // takes to convert and score the request. `deadline` is of MonotonicNow().
   void Encode(v1::RerankRequest request, absl::Time deadline, Done done);
 
-  // Waits until `deadline` for what is in progress, then ends it with UNAVAILABLE. To be called when no more comes.
+  // Refuses what comes from now on, waits until `deadline` for what is in progress, and ends the rest with UNAVAILABLE.
   void Stop(absl::Time deadline);
 
  private:
   struct Pending;
   struct Part;
+  std::shared_ptr<encoder::Encoder> CurrentEncoder() const;
+  absl::Status Admit(uint64_t num_bytes);
   void Begin(const std::shared_ptr<Pending>& pending, encoder::TextKind kind, std::vector<std::string> texts);
   void End(const std::shared_ptr<Pending>& pending);
   void Finish(Pending& pending);
 
-  Mutex mutex_;
+  bool has_encoder_ = false;
+  uint64_t max_held_bytes_ = 0;
+  mutable Mutex mutex_;
   ConditionVariable changed_;
   int64_t num_pending_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the requests that are pending
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<boost::asio::thread_pool> pool_;
-  std::unique_ptr<encoder::Encoder> encoder_;  // last: what it ends uses the others
+  // Last: what it ends uses the others. Calls hold it while they use it; null after Stop.
+  std::shared_ptr<encoder::Encoder> encoder_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace maxsim::service

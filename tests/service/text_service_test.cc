@@ -145,6 +145,7 @@ TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
   };
   const std::vector<Case> cases = {
       {[](auto* r) { r->mutable_queries(0)->set_text(""); }, grpc::INVALID_ARGUMENT, "queries[0].text: is empty"},
+      {[](auto* r) { r->mutable_queries(0)->set_text(" \n"); }, grpc::INVALID_ARGUMENT, "queries[0].text: is empty"},
       {[](auto* r) { *r->mutable_queries(0)->mutable_tokens() = Encoded("a", kDim); }, grpc::INVALID_ARGUMENT,
        "queries[0]: has tokens and text"},
       {[](auto* r) { r->set_collection("other"); }, grpc::NOT_FOUND, "other"},
@@ -225,7 +226,7 @@ TEST_F(TextServiceTest, AnEncoderThatHangsLeavesPlacesOfTheHttpPort) {
   const HttpAnswer refused = post("one more");
   EXPECT_EQ(refused.status, 429) << refused.body;
   EXPECT_EQ(refused.retry_after, "1");
-  EXPECT_THAT(refused.body, HasSubstr("http.max_concurrent_requests: 2 requests wait for the encoder"));
+  EXPECT_THAT(refused.body, HasSubstr("http.max_concurrent_requests: 2 calls with texts are in progress"));
   EXPECT_EQ(post(json::array({json(std::vector<float>(kDim, 0.5F))})).status, 200);
   for (std::thread& thread : waiting) thread.join();
   EXPECT_EQ(post("their places are free").status, 504);
@@ -299,6 +300,12 @@ TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
   EXPECT_EQ(stored["results"].size(), 2u);
   EXPECT_EQ(stored["model"], "corpus");
   EXPECT_EQ(stored["usage"]["total_tokens"], 1);
+  // Whoever forgets /text is told so.
+  const HttpAnswer forgotten = HttpPost(server_->http_port(), "/v2/rerank",
+                                        json{{"query", "why"}, {"documents", texts}}.dump(), "application/json");
+  EXPECT_EQ(forgotten.status, 404) << forgotten.body;
+  EXPECT_THAT(forgotten.body,
+              HasSubstr("documents: none of 3 ids is known; where they are texts, ask /text/v2/rerank"));
   const HttpAnswer unknown =
       HttpPost(server_->http_port(), "/rerank", json{{"query", "why"}, {"texts", {"doc-3", "nobody"}}}.dump(),
                "application/json");

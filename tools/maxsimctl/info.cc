@@ -40,11 +40,17 @@ Json ServerJson(const v1::GetInfoResponse& info) {
                        {"lost", device.lost()}});
   }
   for (const v1::CollectionInfo& collection : info.collections()) collections.push_back(ToJson(collection));
-  return {{"version", info.version()},
-          {"commit", info.commit()},
-          {"limits", std::move(limits)},
-          {"devices", std::move(devices)},
-          {"collections", std::move(collections)}};
+  Json json = {{"version", info.version()},
+               {"commit", info.commit()},
+               {"limits", std::move(limits)},
+               {"devices", std::move(devices)},
+               {"collections", std::move(collections)}};
+  if (info.has_encoder()) {
+    json["encoder"] = {{"model", info.encoder().model()},
+                       {"fingerprint", info.encoder().fingerprint()},
+                       {"dim", info.encoder().dim()}};
+  }
+  return json;
 }
 
 void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
@@ -66,6 +72,14 @@ void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
                     FormatBytes(static_cast<int64_t>(d.free_bytes())), d.lost().empty() ? "ok" : "LOST"});
   }
   devices.Print(out);
+  if (info.has_encoder()) {
+    const v1::EncoderInfo& encoder = info.encoder();
+    out << "\nencoder of texts: "
+        << (encoder.dim() == 0
+                ? "has not answered yet"
+                : command_line::WithoutControls(encoder.model() + ", vectors of " + std::to_string(encoder.dim())))
+        << '\n';
+  }
   for (const v1::DeviceInfo& d : info.devices()) {
     if (!d.lost().empty()) out << command_line::WithoutControls("lost: " + d.lost()) << '\n';
   }

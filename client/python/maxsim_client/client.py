@@ -84,6 +84,13 @@ def token_matrix(tokens: np.ndarray) -> rerank_pb2.TokenMatrix:
     )
 
 
+def _query(query: Union[np.ndarray, str], weights: Optional[Sequence[float]]) -> rerank_pb2.Query:
+    """A query of token vectors, or of text, which the server's encoder turns into vectors."""
+    if isinstance(query, str):
+        return rerank_pb2.Query(text=query, weights=weights)
+    return rerank_pb2.Query(tokens=token_matrix(query), weights=weights)
+
+
 def _integer(value: Any) -> Optional[int]:
     """The int that an integer of any type is; None for a bool, a float and everything else."""
     if isinstance(value, (bool, np.bool_)):
@@ -239,15 +246,18 @@ class Client:
     def close(self) -> None:
         self._channel.close()
 
-    def rerank(self, collection: str, query: np.ndarray, ids: Optional[Sequence[Id]] = None, **options) -> Ranking:
-        """Ranks documents by their MaxSim with one query, a [tokens, dim] array. See rerank_many for the options."""
+    def rerank(
+        self, collection: str, query: Union[np.ndarray, str], ids: Optional[Sequence[Id]] = None, **options
+    ) -> Ranking:
+        """Ranks documents by their MaxSim with one query: a [tokens, dim] array, or a text where the server has an
+        encoder. See rerank_many for the options."""
         weights = options.pop("weights", None)
         return self.rerank_many(collection, [query], ids, weights=None if weights is None else [weights], **options)[0]
 
     def rerank_many(
         self,
         collection: str,
-        queries: Sequence[np.ndarray],
+        queries: Sequence[Union[np.ndarray, str]],
         ids: Optional[Sequence[Id]] = None,
         *,
         documents: Optional[Sequence[np.ndarray]] = None,
@@ -277,7 +287,7 @@ class Client:
         if weights is not None and len(weights) != len(queries):
             raise ValueError(f"{len(weights)} lists of weights for {len(queries)} queries")
         for i, query in enumerate(queries):
-            request.queries.add(tokens=token_matrix(query), weights=weights[i] if weights is not None else None)
+            request.queries.append(_query(query, weights[i] if weights is not None else None))
         response = self.reranker.Rerank(request, timeout=timeout or self._timeout)
         return [_ranking(result, response.generation) for result in response.results]
 
