@@ -203,7 +203,7 @@ for ((tenths = 0; ; ++tenths)); do
 done
 port=$(sed -n 's/.*"grpc_port": *\([0-9]*\).*/\1/p' "$scratch/ports")
 http_port=$(sed -n 's/.*"http_port": *\([0-9]*\).*/\1/p' "$scratch/ports")
-[ -n "$port" ] && [ -n "$http_port" ] || die "no ports in the port file: $(cat "$scratch/ports")"
+if [ -z "$port" ] || [ -z "$http_port" ]; then die "no ports in the port file: $(cat "$scratch/ports")"; fi
 
 ctl() { "$bin/maxsimctl" --server "127.0.0.1:$port" "$@"; }
 if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; else bold='' plain=''; fi
