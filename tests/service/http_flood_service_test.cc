@@ -37,7 +37,7 @@ class HttpFloodTest : public testing::Test {
   // Probes during a flood, which runs over and over in some threads. A probe may be late once or twice, since the
   // machine may be busy with something else.
   void ProbeDuring(const std::function<void(int thread)>& flood) {
-    const double limit = kSanitized ? 5 : 1;
+    const double limit = kSanitized ? 5 : 2;
     double seconds = limit;
     for (int round = 0; round < 3 && seconds >= limit; ++round) seconds = LongestProbeDuring(flood);
     EXPECT_LT(seconds, limit);
@@ -159,7 +159,8 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfScrapes) {
   const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
   ProbeDuring([&](int) {
     std::vector<RawConnection> connections;
-    for (int i = 0; i < 70; ++i) connections.emplace_back(server_.http_port());
+    // Fewer than one address may have, also while those of the round before are being closed.
+    for (int i = 0; i < 40; ++i) connections.emplace_back(server_.http_port());
     for (RawConnection& connection : connections) connection.Send(scrape + scrape + scrape);
     for (RawConnection& connection : connections) connection.ReadAnswers(3, 5s);
   });
