@@ -160,7 +160,10 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfScrapes) {
   ProbeDuring([&](int) {
     std::vector<RawConnection> connections;
     // Fewer than one address may have, also while those of the round before are being closed.
-    for (int i = 0; i < 40; ++i) connections.emplace_back(server_.http_port());
+    for (int i = 0; i < 40; ++i) {
+      connections.emplace_back(server_.http_port());
+      connections.back().ResetOnClose();
+    }
     for (RawConnection& connection : connections) connection.Send(scrape + scrape + scrape);
     for (RawConnection& connection : connections) connection.ReadAnswers(3, 5s);
   });
