@@ -69,8 +69,8 @@ class RawConnection {
     return Read(count, patience, &closed);
   }
 
-  // Makes Close a reset, which leaves the port free at once: one that is closed in order is not free for a minute, and a
-  // flood would run out of them.
+  // Makes Close a reset, after which the port is free at once. A port is not free for a minute where a connection is
+  // closed in order, and a flood would run out of them.
   void ResetOnClose() {
     const linger now = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
