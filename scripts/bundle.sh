@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-max_mib=30
+max_mib=36
 
 die() {
   echo "bundle: $*" >&2
