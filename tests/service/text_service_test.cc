@@ -248,7 +248,7 @@ TEST_F(TextServiceTest, AnEncoderThatFailsIsQuoted) {
       {{.closes_unanswered = true}, grpc::UNAVAILABLE, "encoder"},
   };
   for (const Case& one : cases) {
-    Start([&](const FakeCall&) { return one.reply; });
+    Start([reply = one.reply](const FakeCall&) { return reply; });
     const grpc::Status status = StatusOf(TextRequest("a question"));
     EXPECT_EQ(status.error_code(), one.code) << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr(one.text));
