@@ -268,6 +268,26 @@ class HttpServer::Impl final : private Application {
     return status.code() == absl::StatusCode::kResourceExhausted ? 503 : ToHttpCode(status.code());
   }
 
+  // Chooses the call's collection, and takes a place where it has texts. Returns false once `reply` has an error.
+  bool Admit(const Request& request, ReplyOnce& reply, v1::RerankRequest* call, std::shared_ptr<const void>* place) {
+    if (absl::Status chosen = deps_.rerank->ChooseCollection(call); !chosen.ok()) {
+      reply(CountedError(request.path, 400, chosen, request.arrival));
+      return false;
+    }
+    if (!service::HasTexts(*call)) return true;
+    *place = text_places_.TryTake();
+    if (*place == nullptr) reply(CountedError(request.path, 429, TooManyTexts(), request.arrival));
+    return *place != nullptr;
+  }
+
+  service::CallContext ContextOf(Request& request, std::string_view method) const {
+    return {.method = method,
+            .arrival = request.arrival,
+            .deadline = request.arrival + request_timeout_,
+            .client = service::ClientOf(request.client_id, request.peer),
+            .cancelled = std::move(request.cancelled)};
+  }
+
   void Explain(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
     auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
         [&] { return ParseExplainRequest(request.body, deps_.explain->limits(), [&end] { return end.Check(); }); });
@@ -275,23 +295,12 @@ class HttpServer::Impl final : private Application {
       return (*reply)(CountedError(request.path, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     }
     request.body = std::string();
-    if (absl::Status chosen = deps_.rerank->ChooseCollection(&*parsed); !chosen.ok()) {
-      return (*reply)(CountedError(request.path, 400, chosen, request.arrival));
-    }
+    std::shared_ptr<const void> place;
+    if (!Admit(request, *reply, &*parsed, &place)) return;
     std::string collection = parsed->collection();
     v1::Candidates document = parsed->candidates();
-    std::shared_ptr<const void> place;
-    if (service::HasTexts(*parsed)) {
-      place = text_places_.TryTake();
-      if (place == nullptr) return (*reply)(CountedError(request.path, 429, TooManyTexts(), request.arrival));
-    }
     deps_.explain->Explain(
-        *std::move(parsed),
-        {.method = kExplainMethod,
-         .arrival = request.arrival,
-         .deadline = request.arrival + request_timeout_,
-         .client = service::ClientOf(request.client_id, request.peer),
-         .cancelled = std::move(request.cancelled)},
+        *std::move(parsed), ContextOf(request, kExplainMethod),
         [place = std::move(place), collection = std::move(collection), document = std::move(document),
          reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
           Guarded<absl::Status>([&] {
@@ -311,26 +320,13 @@ class HttpServer::Impl final : private Application {
     }
     request.body = std::string();
     parsed->form.model = parsed->request.collection();
-    if (absl::Status chosen = deps_.rerank->ChooseCollection(&parsed->request); !chosen.ok()) {
-      return (*reply)(CountedError(request.path, 400, chosen, request.arrival));
-    }
-    parsed->form.text_path = service::HasTexts(parsed->request) && !path.strings_are_texts
-                                 ? absl::StrCat("/text", std::string(path.path))
-                                 : std::string();
-    if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
     std::shared_ptr<const void> place;
-    if (service::HasTexts(parsed->request)) {
-      place = text_places_.TryTake();
-      if (place == nullptr) {
-        return (*reply)(CountedError(request.path, 429, TooManyTexts(), request.arrival));
-      }
+    if (!Admit(request, *reply, &parsed->request, &place)) return;
+    if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
+    if (place != nullptr && !path.strings_are_texts) {
+      parsed->form.text_path = absl::StrCat("/text", std::string(path.path));
     }
-    deps_.rerank->Rerank(std::move(parsed->request),
-                         {.method = kRerankMethod,
-                          .arrival = request.arrival,
-                          .deadline = request.arrival + request_timeout_,
-                          .client = service::ClientOf(request.client_id, request.peer),
-                          .cancelled = std::move(request.cancelled)},
+    deps_.rerank->Rerank(std::move(parsed->request), ContextOf(request, kRerankMethod),
                          [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {
                            Guarded<absl::Status>([&] {

@@ -50,9 +50,9 @@ bool IsWanted(std::string_view quoted_name, const std::vector<std::string>& fiel
 }  // namespace
 
 std::string SelectFields(std::string_view payload, const std::vector<std::string>& fields) {
-  std::string selected = "{";
   // Collections are built from payloads that are JSON; of another one the whole comes back.
   if (payload.empty() || payload[0] != '{') return std::string(payload);
+  std::string selected = "{";
   for (size_t at = payload.find_first_of("\"}"); at == kNone || payload[at] != '}';) {
     const size_t name_end = at == kNone ? kNone : EndOfString(payload, at);
     const size_t end = name_end == kNone ? kNone : EndOfMember(payload, name_end);

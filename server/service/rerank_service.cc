@@ -150,11 +150,11 @@ void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request
   texts_->Encode(std::move(request), deadline,
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
                    call->encode_time = MonotonicNow() - call->context.arrival;
-                   // By its first answer the encoder has said who it is.
                    if (!encoded.ok()) {
                      CountEncoderFailure(encoded.status());
                      return Finish(std::move(call), encoded.status());
                    }
+                   // By its first answer the encoder has said who it is.
                    absl::Status same = Guarded([&] { return CheckTexts(encoded->request); });
                    if (!same.ok()) {
                      CountRefusal(same);

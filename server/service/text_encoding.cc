@@ -264,21 +264,20 @@ void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, Done d
 }
 
 void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind, std::vector<std::string> texts) {
+  absl::StatusOr<std::vector<EncodedText>>& result = kind == TextKind::kQuery ? pending->queries : pending->documents;
   if (texts.empty()) {
-    (kind == TextKind::kQuery ? pending->queries : pending->documents) = std::vector<EncodedText>();
+    result = std::vector<EncodedText>();
     return;
   }
   const std::shared_ptr<encoder::Encoder> encoder = CurrentEncoder();
-  absl::StatusOr<std::vector<EncodedText>>& result = kind == TextKind::kQuery ? pending->queries : pending->documents;
   if (encoder == nullptr) {
     result = Draining();
     return;
   }
   auto part = std::make_shared<Part>(this, pending);
   encoder->Encode({.kind = kind, .texts = std::move(texts), .deadline = pending->deadline},
-                  [part = std::move(part), kind](absl::StatusOr<std::vector<EncodedText>> encoded) mutable {
-                    Pending& waiting = *part->pending;
-                    (kind == TextKind::kQuery ? waiting.queries : waiting.documents) = std::move(encoded);
+                  [part = std::move(part), &result](absl::StatusOr<std::vector<EncodedText>> encoded) mutable {
+                    result = std::move(encoded);
                     part.reset();
                   });
 }
