@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
@@ -180,7 +182,7 @@ bool HasTexts(const v1::RerankRequest& request) {
 void TextEncoding::SetEncoder(std::unique_ptr<encoder::Encoder> encoder, uint64_t max_held_bytes) {
   has_encoder_ = encoder != nullptr;
   max_held_bytes_ = max_held_bytes;
-  if (has_encoder_) pool_.emplace(kNumThreads);
+  if (has_encoder_) pool_ = std::make_unique<boost::asio::thread_pool>(kNumThreads);
   const MutexLock lock(&mutex_);
   encoder_ = std::move(encoder);
 }
@@ -189,6 +191,8 @@ std::shared_ptr<encoder::Encoder> TextEncoding::CurrentEncoder() const {
   const MutexLock lock(&mutex_);
   return encoder_;
 }
+
+TextEncoding::TextEncoding() = default;
 
 TextEncoding::~TextEncoding() { Stop(absl::InfinitePast()); }
 
@@ -333,7 +337,7 @@ void TextEncoding::Stop(absl::Time deadline) {
   }
   // Its destructor ends what is in progress, here or in the last call that still uses it.
   encoder.reset();
-  if (pool_.has_value()) pool_->join();
+  if (pool_ != nullptr) pool_->join();
 }
 
 }  // namespace maxsim::service

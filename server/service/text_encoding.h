@@ -4,11 +4,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include <boost/asio/thread_pool.hpp>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -20,6 +17,10 @@
 #include "server/encoder/encoder.h"
 #include "server/service/limits.h"
 #include "server/store/collection.h"
+
+namespace boost::asio {
+class thread_pool;
+}  // namespace boost::asio
 
 namespace maxsim::service {
 
@@ -39,7 +40,7 @@ class TextEncoding {
   using Done = absl::AnyInvocable<void(absl::StatusOr<EncodedRequest>)>;
 
   // Takes no texts until it has an encoder.
-  TextEncoding() = default;
+  TextEncoding();
   // Ends what is in progress with UNAVAILABLE.
   ~TextEncoding();
 
@@ -58,9 +59,9 @@ class TextEncoding {
 
   // Calls `done` exactly once, with the encoded request or with the encoder's error (encoder::Encoder::Encode), which
   // names the field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after
-  // Stop. Check must have been OK. `done` runs within this call where the
-  // encoder answers at once, as for a query that it has cached, else on a thread that it may hold up for as long as it
-  // takes to convert and score the request. `deadline` is of MonotonicNow().
+  // Stop. Check must have been OK. `done` runs within this call where the encoder answers at once, as for a query that
+  // it has cached, else on a thread that it may hold up for as long as it takes to convert and score the request.
+  // `deadline` is of MonotonicNow().
   void Encode(v1::RerankRequest request, absl::Time deadline, Done done);
 
   // Refuses what comes from now on, waits until `deadline` for what is in progress, and ends the rest with UNAVAILABLE.
@@ -82,7 +83,7 @@ class TextEncoding {
   int64_t num_pending_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the requests that are pending
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<boost::asio::thread_pool> pool_;
+  std::unique_ptr<boost::asio::thread_pool> pool_;  // null where there is no encoder
   // Last: what it ends uses the others. Calls hold it while they use it; null after Stop.
   std::shared_ptr<encoder::Encoder> encoder_ ABSL_GUARDED_BY(mutex_);
 };
