@@ -4,4 +4,4 @@ Importing this package imports nothing heavy. NumPy is wanted by the vectors, `t
 model, and sentence-transformers or PyLate by the loader that is named after them; each is imported when it is used.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
