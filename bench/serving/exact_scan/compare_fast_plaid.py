@@ -146,6 +146,8 @@ class Maxsimd:
             self.programs / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0",
             "--grpc.unix_socket", socket, "--collection", f"{storage}={self.folder / storage}",
             "--server.port_file", ports, "--server.shutdown_delay", "0",
+            # CLIENTS whole scans wait at once, of any number of documents.
+            "--batching.max_queue_work", 1 << 42, "--batching.max_queue_time", 0,
         ]  # fmt: skip
         begin = time.perf_counter()
         with open(self.folder / "log", "wb") as log:
