@@ -10,6 +10,10 @@
 
 namespace maxsim::ctl {
 
+// Adds --query and --text, of which a command wants exactly one, and returns --query, which options that go with
+// vectors alone need.
+CLI::Option* AddQueryOrText(CLI::App& command, std::string& query, std::string& text);
+
 // Adds --query-lengths and --query-index to a command that asks with one query of a file.
 void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index);
 

@@ -11,7 +11,7 @@ namespace maxsim::ctl {
 namespace {
 
 struct ExplainOptions {
-  std::string collection, query, query_lengths, query_texts, id, weights, order = "query";
+  std::string collection, query, text, query_lengths, query_texts, id, weights, order = "query";
   int64_t query_index = 0;
 };
 
@@ -20,14 +20,14 @@ struct ExplainInputs {
   QueryText text;  // empty where there is none
 };
 
-absl::StatusOr<ExplainInputs> ReadExplainInputs(const ExplainOptions& options, Context& context) {
+// Reads the query of --query, its words and its weights, into `inputs`.
+absl::Status ReadVectors(const ExplainOptions& options, ExplainInputs& inputs) {
   const absl::StatusOr<QuerySet> queries = QuerySet::Read(options.query, options.query_lengths);
   if (!queries.ok()) return queries.status();
   absl::Status index_ok = queries->CheckIndex(options.query_index);
   if (!index_ok.ok()) return index_ok;
   const auto index = static_cast<size_t>(options.query_index);
   const int32_t num_tokens = queries->num_tokens(options.query_index);
-  ExplainInputs inputs;
   if (!options.query_texts.empty()) {
     absl::StatusOr<std::vector<QueryText>> texts = ReadQueryTexts(options.query_texts);
     if (!texts.ok()) return texts.status();
@@ -43,11 +43,23 @@ absl::StatusOr<ExplainInputs> ReadExplainInputs(const ExplainOptions& options, C
     if (!read.ok()) return read.status();
     weights = *std::move(read);
   }
+  *inputs.request.add_queries() = client::MakeQuery(QueryTokens(*queries, options.query_index), weights);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExplainInputs> ReadExplainInputs(const ExplainOptions& options, Context& context) {
+  ExplainInputs inputs;
+  if (options.text.empty()) {
+    absl::Status read = ReadVectors(options, inputs);
+    if (!read.ok()) return read;
+  } else {
+    *inputs.request.add_queries() = client::MakeTextQuery(options.text);
+    inputs.text.text = options.text;
+  }
   const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.collection);
   if (!collection.ok()) return collection.status();
   v1::RerankRequest& request = inputs.request;
   request.set_collection(collection->name());
-  *request.add_queries() = client::MakeQuery(QueryTokens(*queries, options.query_index), weights);
   if (options.id.empty()) {
     *request.mutable_candidates() = client::WholeCollection();
   } else {
@@ -66,7 +78,8 @@ Explanation MakeExplanation(const ExplainInputs& inputs, const v1::QueryResult& 
   const v1::Alignment& alignment = result.alignments(0);
   const std::string payload = result.payloads_size() > 0 ? result.payloads(0) : "";
   Explanation e;
-  e.query_label = inputs.text.id + (inputs.text.text.empty() ? "" : "  " + inputs.text.text);
+  e.query_label = inputs.text.id;
+  if (!inputs.text.text.empty()) e.query_label += (e.query_label.empty() ? "" : "  ") + inputs.text.text;
   std::string title = PayloadText(payload, "title");
   if (title.empty()) title = PayloadText(payload, "text");
   e.document_label = IdText(result, 0) + (title.empty() ? "" : "  " + title);
@@ -76,6 +89,7 @@ Explanation MakeExplanation(const ExplainInputs& inputs, const v1::QueryResult& 
   const v1::Query& query = inputs.request.queries(0);
   e.weights.assign(query.weights().begin(), query.weights().end());
   e.query_tokens = inputs.text.tokens;
+  if (result.query_tokens_size() > 0) e.query_tokens.assign(result.query_tokens().begin(), result.query_tokens().end());
   if (!e.query_tokens.empty() && e.query_tokens.size() != e.matches.size()) {
     context.err() << Cat("the query text has ", e.query_tokens.size(), " word pieces for ", e.matches.size(),
                          " vectors; showing positions\n");
@@ -119,7 +133,7 @@ void AddExplain(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("explain", "Show which document token each query token matched");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
-  command->add_option("--query", options->query, "Query tokens, .npy, as for rerank")->required()->type_name("FILE");
+  CLI::Option* tokens = AddQueryOrText(*command, options->query, options->text);
   AddQueryChoice(*command, options->query_lengths, options->query_index);
   command
       ->add_option("--queries-jsonl", options->query_texts,
@@ -128,6 +142,9 @@ void AddExplain(CLI::App& app, Context& context) {
   command->add_option("--id", options->id, "Document; the collection's best for this query when left out")
       ->type_name("ID");
   command->add_option("--weights", options->weights, "A weight for each query token, .npy")->type_name("FILE");
+  for (const char* name : {"--query-lengths", "--query-index", "--queries-jsonl", "--weights"}) {
+    command->get_option(name)->needs(tokens);
+  }
   command->add_option("--order", options->order, "Order of the query tokens: query or contribution")
       ->check(CLI::IsMember({"query", "contribution"}))
       ->capture_default_str()
@@ -135,8 +152,9 @@ void AddExplain(CLI::App& app, Context& context) {
   command->footer(
       "The document's word pieces are its payload's \"tokens\", where it has them; otherwise positions are shown.\n"
       "Colours show on a terminal, or with --color always.\n\n"
-      "Example: maxsimctl explain --query queries.npy --query-lengths lengths.npy --query-index 4 \\\n"
-      "             --queries-jsonl queries.jsonl --id 184");
+      "Examples: maxsimctl explain --query queries.npy --query-lengths lengths.npy --query-index 4 \\\n"
+      "              --queries-jsonl queries.jsonl --id 184\n"
+      "          maxsimctl explain --text \"how do birds fly\"");
   command->callback([options, &context] { context.result = RunExplain(*options, context); });
 }
 

@@ -148,14 +148,7 @@ void AddRerank(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("rerank", "Score documents against a query and print the best");
   command->add_option("--collection", options->collection, "Collection; may be left out when the server holds only one")
       ->type_name("NAME");
-  CLI::Option_group* queries = command->add_option_group("Query", "Exactly one of");
-  CLI::Option* tokens =
-      queries->add_option("--query", options->query, "Query tokens, .npy: [tokens, dim], or many queries (see below)")
-          ->type_name("FILE");
-  queries->add_option("--text", options->text, "The question itself, which the server's encoder turns into vectors")
-      ->check(CLI::Validator([](std::string& text) { return text.empty() ? "it is empty" : std::string(); }, ""))
-      ->type_name("TEXT");
-  queries->require_option(1);
+  CLI::Option* tokens = AddQueryOrText(*command, options->query, options->text);
   AddQueryChoice(*command, options->query_lengths, options->query_index);
   for (const char* name : {"--query-lengths", "--query-index"}) command->get_option(name)->needs(tokens);
   CLI::Option_group* candidates = command->add_option_group("Candidates", "Exactly one of");

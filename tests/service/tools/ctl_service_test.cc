@@ -523,6 +523,25 @@ TEST_F(CtlTest, ExplainWithoutAnIdTakesTheBestDocument) {
   EXPECT_EQ(request_.top_k(), 1);
 }
 
+TEST_F(CtlTest, ExplainSendsAText) {
+  server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    request_ = request;
+    grpc::Status status = Answer(request, response);
+    response.mutable_results(0)->add_query_tokens("wing");
+    response.mutable_results(0)->add_query_tokens("##s");
+    return status;
+  };
+  const Outcome run = Run({"explain", "--text", "on wings", "--id", "doc-b"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(request_.queries(0).text(), "on wings");
+  EXPECT_THAT(run.out, HasSubstr("query     on wings\n"));
+  EXPECT_THAT(run.out, HasSubstr("1  ##s ")) << "the pieces are those that the server names";
+  for (const char* option : {"--weights", "--queries-jsonl", "--query-lengths"}) {
+    EXPECT_EQ(Run({"explain", "--text", "on wings", option, Path("q.npy")}).code, kExitUsage) << option;
+  }
+  EXPECT_EQ(Run({"explain", "--id", "doc-b"}).code, kExitUsage) << "neither vectors nor a text";
+}
+
 TEST_F(CtlTest, AnAnswerWithRaggedArraysIsRefused) {
   for (int fault = 0; fault < 5; ++fault) {
     server_.on_rerank = [fault](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
