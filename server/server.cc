@@ -478,10 +478,10 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   worker_->Stop();
   texts_.Stop(deadline);
   const int64_t failed = scheduler_->Shutdown(deadline);
-  // 3. and 4. Refusals go on until no new call has come for a moment; then the ports close.
+  // 3. and 4. Refusals go on until no new call has come for a moment; then the gRPC port closes.
   TakePortProbe().reset();  // outside of the lock, which it takes
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
-  // HTTP goes last: probes and metrics are answered until everything else is done.
+  // 5. HTTP goes last: probes and metrics are answered until everything else is done.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
   {
     MutexLock lock(&mutex_);

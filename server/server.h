@@ -59,7 +59,8 @@ class Server {
   //      failed;
   //   3. until no new call has come for a moment, refusals go on: a call that meets a closing port would get CANCELLED,
   //      which tells its client nothing;
-  //   4. the ports close.
+  //   4. the gRPC port closes;
+  //   5. the HTTP port closes: probes and metrics are answered until then.
   // The port file goes between 1 and 2.
   // A lost device, where the server does not go on without it, skips the delay. Returns the process' exit code.
   int Run();
@@ -74,8 +75,7 @@ class Server {
   // OK, or why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
   // Returns a line for each device that is lost while the server goes on, and for each collection that misses documents
-  // since;
-  // "" while there is none.
+  // since. Returns "" while there is none.
   std::string Losses() const;
   // True once Start has made the server ready: from then on it has accepted requests.
   bool has_served() const;

@@ -39,7 +39,7 @@ namespace maxsim::gate {
 namespace {
 
 namespace asio = boost::asio;
-using ErrorCodeOf = boost::system::error_code;
+using Error = boost::system::error_code;
 
 // The gate pauses this long after an accept that failed, as for want of descriptors or memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
@@ -122,7 +122,7 @@ class Gate::Impl {
     std::promise<void> done;
     asio::post(loop_, [this, &done] {
       for (const auto& listener : listeners_) {
-        ErrorCodeOf ignored;
+        Error ignored;
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
@@ -184,7 +184,7 @@ class Gate::Impl {
   }
 
   void Accept(Listener& listener) {
-    listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](ErrorCodeOf error) {
+    listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](Error error) {
       if (error || stopped_accepting_) return;
       // Others get their turn between the connections of a flood.
       constexpr int kAtATime = 64;
@@ -224,7 +224,7 @@ class Gate::Impl {
     if ((problem == EMFILE || problem == ENFILE) && !MakeRoom()) RefuseOne(listener);
     LogAcceptError(problem);
     listener.pause.expires_after(kAcceptPause);
-    listener.pause.async_wait([this, &listener](ErrorCodeOf error) {
+    listener.pause.async_wait([this, &listener](Error error) {
       if (!error && !stopped_accepting_) Accept(listener);
     });
   }
@@ -314,7 +314,7 @@ class Gate::Impl {
                              .relayed = connections_.unauthenticated.size() + connections_.authenticated.size(),
                              .handed_over = grpc_connections_.size()});
     sweep_timer_.expires_after(kSweepInterval);
-    sweep_timer_.async_wait([this](ErrorCodeOf error) {
+    sweep_timer_.async_wait([this](Error error) {
       if (!error) Sweep();
     });
   }

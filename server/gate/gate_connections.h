@@ -40,9 +40,9 @@ struct GateConnections {
   const GateOptions& options;
   const GateDependencies& dependencies;
   std::list<std::shared_ptr<WaitingConnection>> waiting{};
-  std::list<std::shared_ptr<RelayedConnection>>
-      unauthenticated{};  // relayed, and without a call that carried a known token
-  std::list<std::shared_ptr<RelayedConnection>> authenticated{};  // relayed, with one
+  // Relayed connections without a call that carried a known token, and those with one.
+  std::list<std::shared_ptr<RelayedConnection>> unauthenticated{};
+  std::list<std::shared_ptr<RelayedConnection>> authenticated{};
   // Counts a connection as gRPC's from here on, and gives it away.
   std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
   std::array<char, 32 * 1024> scratch{};  // what has just been read, by whoever reads

@@ -68,8 +68,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   std::list<std::shared_ptr<WaitingConnection>>::iterator list_position_;
   State state_ = State::kReading;
   Http2Scanner scanner_;
-  std::string
-      bytes_for_grpc_;  // what gRPC will read first: all that came but acknowledgements of the gate's own frames
+  // What gRPC will read first: all that came but acknowledgements of the gate's own frames.
+  std::string bytes_for_grpc_;
   bool settings_acknowledged_ = false;
   uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 without one
   int num_refused_ = 0;

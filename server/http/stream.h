@@ -74,7 +74,7 @@ class Stream {
     RepeatSized([this, buffer] { return ReadRecords(buffer); }, std::move(handler));
   }
 
-  // Is what Asio and Beast write with.
+  // Writes some bytes: Asio and Beast call it by this name.
   template <typename Buffers, typename Token>
   auto async_write_some(const Buffers& buffers, Token&& token) {
     return boost::asio::async_initiate<Token, void(Error, size_t)>(

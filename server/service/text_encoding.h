@@ -84,7 +84,8 @@ class TextEncoding {
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the requests that are pending
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<boost::asio::thread_pool> pool_;  // null where there is no encoder
-  // Last: what it ends uses the others. Calls hold it while they use it; null after Stop.
+  // The last member, since the calls that its destructor ends use the others. Calls hold it while they use it; null
+  // after Stop.
   std::shared_ptr<encoder::Encoder> encoder_ ABSL_GUARDED_BY(mutex_);
 };
 

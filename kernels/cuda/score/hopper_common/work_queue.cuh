@@ -13,8 +13,8 @@ namespace maxsim::cuda::sm90 {
 struct WorkUnit {
   int32_t row_tile = 0;
   bool in_half = false;  // the row tile is a half one
-  int32_t count =
-      0;  // 1 .. 32; 0: there is no more work; a work unit of the order has any count above 0 until it is placed
+  // Candidates, 1 .. 32; 0: there is no more work. A work unit of the order has any count above 0 until it is placed.
+  int32_t count = 0;
   uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a work unit of the order
   // The lane's own candidate.
   uint32_t ordinal = 0;   // documents are fewer than rows
@@ -29,7 +29,7 @@ struct WorkUnit {
 // nobody has, then helps wherever candidates are left.
 //
 // Where the candidates are ordered (params.order), a thread block begins with one work unit of the order and claims
-// others one by one. What is said of candidates below is then said of work units of the order.
+// others one by one. Where the comments below say candidates, these are then work units of the order.
 //
 // params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
 // tile, row tiles taken beyond the first gridDim.x, thread blocks that have finished.

@@ -12,23 +12,23 @@ class PingPong {
   static constexpr int kFirstBarrier = 1;
 
  public:
-  // `warpgroup` 0 begins. Without `take` nobody waits for anybody.
-  __device__ __forceinline__ PingPong(int warpgroup, bool take) : warpgroup_(warpgroup), take_(take) {
-    if (take_ && warpgroup_ == 1) ArriveAtNamed<kThreads>(kFirstBarrier);
+  // `warpgroup` 0 begins. Where it is not enabled, neither warpgroup waits.
+  __device__ __forceinline__ PingPong(int warpgroup, bool enabled) : warpgroup_(warpgroup), enabled_(enabled) {
+    if (enabled_ && warpgroup_ == 1) ArriveAtNamed<kThreads>(kFirstBarrier);
   }
 
   // Waits until the other warpgroup has passed.
   __device__ __forceinline__ void Wait() const {
-    if (take_) WaitAtNamed<kThreads>(kFirstBarrier + warpgroup_);
+    if (enabled_) WaitAtNamed<kThreads>(kFirstBarrier + warpgroup_);
   }
   // It is the other's turn.
   __device__ __forceinline__ void Pass() const {
-    if (take_) ArriveAtNamed<kThreads>(kFirstBarrier + (warpgroup_ ^ 1));
+    if (enabled_) ArriveAtNamed<kThreads>(kFirstBarrier + (warpgroup_ ^ 1));
   }
 
  private:
   const int warpgroup_;
-  const bool take_;
+  const bool enabled_;
 };
 
 }  // namespace maxsim::cuda::sm90

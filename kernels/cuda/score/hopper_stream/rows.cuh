@@ -7,8 +7,7 @@
 //  - Columns are permuted inside their group of 16, alike in both operands, so that a lane reads 8 bytes at once. The
 //    tensor cores' sum of a group does not depend on its order.
 //  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the query tile; its tokens are 2 (lane % 4) and the
-//  next,
-//    of each 8. A lane ends up with the maximum of one row, OwnRow.
+//    next, of each 8. A lane ends up with the maximum of one row, OwnRow.
 #pragma once
 
 #include <cstdint>

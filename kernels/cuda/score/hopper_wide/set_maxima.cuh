@@ -64,7 +64,8 @@ class SetMaxima {
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
     constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kOctetsOfQuarter;
     constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kOctetsOfQuarter + kFirst - 1;
-    // As a number that differs among lanes: predicates of what is the whole warp's take an instruction more.
+    // The lane's number in the upper bits makes `ends` differ among lanes: the compiler spends an instruction more on
+    // predicates of a number that the whole warp shares.
     asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
     uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;
     Value of_octet[2];
@@ -151,8 +152,8 @@ class SetMaxima {
     return kEnd - kBegin > 1 ? Larger(of_half[0], of_half[1]) : of_half[0];
   }
 
-  // Has the maxima taken before what comes next, which is a wait for the other set's products: ptxas cannot move them
-  // behind it, as a store needs them. It never happens: no lane is beyond 31.
+  // A compiler barrier: the maxima are taken before the wait for the other set's products that comes next. ptxas cannot
+  // move them behind it, since a store needs them. The store never happens: no lane is beyond 31.
   __device__ __forceinline__ void TakeNow(float first, float second) const {
     asm volatile(
         "{\n.reg .pred never;\nsetp.gt.s32 never, %0, 31;\n@never st.shared.v2.f32 [%1], {%2, %3};\n}\n" ::"r"(lane_),
