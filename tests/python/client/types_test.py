@@ -1,4 +1,4 @@
-"""The package under mypy --strict and pyright (basedpyright, which PyPI has whole), and its types as its users see them.
+"""The package under mypy --strict and pyright (basedpyright, which PyPI has whole), and its types as users see them.
 
 python types_test.py
 """
