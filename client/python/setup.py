@@ -1,24 +1,72 @@
-"""Adds to the wheel the generated messages, what they need of protobuf and grpcio, and the demo encoder's projection;
-everything else is in pyproject.toml."""
+"""Adds to sdist and wheel what is not in this folder: the .proto files, what generate.py makes of them, the demo
+encoder's projection, and the address of the repository. Everything else is in pyproject.toml."""
 
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from generate import generate, runtime_requirements  # noqa: E402
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import generate  # noqa: E402
 
 
-class GenerateAndBuild(build_py):
+def find_projection():
+    """The projection in the repository, or in an sdist."""
+    for path in (HERE / "maxsim_encoder" / "projection.npy", HERE.parents[1] / "demo" / "projection.npy"):
+        if path.exists():
+            return path
+    return None
+
+
+URL_FILE = "repository.txt"
+
+
+def find_url():
+    """The address that users find the sources at: $MAXSIM_PROJECT_URL, else what an sdist carries, else the clone's
+    origin where it is of the web; "" where there is none."""
+    url = os.environ.get("MAXSIM_PROJECT_URL", "")
+    if not url and (HERE / URL_FILE).exists():
+        url = (HERE / URL_FILE).read_text(encoding="utf-8").strip()
+    if not url and (HERE.parents[1] / ".git").exists():
+        try:
+            command = ["git", "-C", str(HERE), "remote", "get-url", "origin"]
+            url = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        except OSError:
+            pass
+    return url.removesuffix(".git") if url.startswith("https://") and "@" not in url else ""
+
+
+class BuildWithStubs(build_py):
     def run(self):
         super().run()
-        generate(pathlib.Path(self.build_lib))
-        projection = pathlib.Path(__file__).resolve().parents[2] / "demo" / "projection.npy"
-        if projection.exists():
+        if self.editable_mode:
+            generate.generate(HERE)
+            return
+        generate.generate(pathlib.Path(self.build_lib))
+        projection = find_projection()
+        if projection:
             shutil.copy(projection, pathlib.Path(self.build_lib) / "maxsim_encoder")
 
 
-setup(cmdclass={"build_py": GenerateAndBuild}, install_requires=["numpy>=1.24", *runtime_requirements()])
+class SdistWithProtos(sdist):
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        for name in generate.PROTOS:
+            target = pathlib.Path(base_dir) / "proto" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(generate.find_protos() / name, target)
+        projection = find_projection()
+        if projection:
+            shutil.copy(projection, pathlib.Path(base_dir) / "maxsim_encoder")
+        if find_url():
+            (pathlib.Path(base_dir) / URL_FILE).write_text(find_url() + "\n", encoding="utf-8")
+
+
+urls = {"Source": find_url(), "Changelog": f"{find_url()}/blob/main/CHANGELOG.md"} if find_url() else {}
+setup(project_urls=urls, cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProtos})

@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import sys
-import tempfile
 import unittest
 
 import numpy as np
@@ -16,9 +15,10 @@ from programs import ROOT, Maxsimd, run
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 EXAMPLES = ROOT / "examples" / "first_stage"
-sys.path.insert(0, str(EXAMPLES))
+sys.path[:0] = [str(EXAMPLES), str(ROOT / "tests" / "support")]
 
 import first_stage  # noqa: E402
+from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 
 TIE = 0.0001  # of nDCG, which is printed with four digits
 
@@ -26,17 +26,15 @@ TIE = 0.0001  # of nDCG, which is printed with four digits
 class FirstStageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        stubs = tempfile.TemporaryDirectory(prefix="first-stage-")
-        cls.addClassCleanup(stubs.cleanup)
-        run(sys.executable, ROOT / "client" / "python" / "generate.py", stubs.name)
-        cls.path = os.pathsep.join([stubs.name, str(ROOT / "client" / "python")])
+        use_package()
+        cls.path = str(PYTHON_CLIENT)
         cls.server = Maxsimd(PROGRAMS)
         cls.addClassCleanup(cls.server.stop)
 
     def table(self, program, *options):
         """Runs a program; returns nDCG@10 and the median milliseconds by the name of their line."""
         environment = dict(os.environ, PYTHONPATH=self.path, PYTHONDONTWRITEBYTECODE="1")
-        command = [sys.executable, EXAMPLES / program, "--server", f"127.0.0.1:{self.server.ports['grpc_port']}"]
+        command = [sys.executable, EXAMPLES / program, "--server", self.server.address]
         printed = run(*command, "--data", ROOT / "demo", *options, env=environment)
         print(f"{program}\n{printed}", flush=True)
         self.assertIsNone(self.server.process.poll(), "maxsimd has ended")

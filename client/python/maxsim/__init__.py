@@ -1,0 +1,68 @@
+"""Client of maxsimd, the rerank service for late-interaction retrieval: token vectors in, ranked documents out.
+
+Names are imported when they are first used: what needs no server (maxsim.vectors, maxsim.collection, maxsim.importers)
+does not import grpc.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .aio import AsyncClient as AsyncClient
+    from .client import Client as Client
+    from .errors import MaxsimError as MaxsimError
+    from .methods import ServedCollection as ServedCollection
+    from .ranking import Document as Document
+    from .ranking import Ranking as Ranking
+    from .requests import Request as Request
+    from .requests import token_matrix as token_matrix
+    from .retries import Retry as Retry
+    from .streams import StreamAnswer as StreamAnswer
+    from .vectors import TokenVectors as TokenVectors
+    from .vectors import token_vectors as token_vectors
+
+__version__ = "0.2.0"
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Document",
+    "MaxsimError",
+    "Ranking",
+    "Request",
+    "Retry",
+    "ServedCollection",
+    "StreamAnswer",
+    "TokenVectors",
+    "token_matrix",
+    "token_vectors",
+]
+
+_MODULES = {
+    "AsyncClient": "aio",
+    "Client": "client",
+    "Document": "ranking",
+    "MaxsimError": "errors",
+    "Ranking": "ranking",
+    "Request": "requests",
+    "Retry": "retries",
+    "ServedCollection": "methods",
+    "StreamAnswer": "streams",
+    "TokenVectors": "vectors",
+    "token_matrix": "requests",
+    "token_vectors": "vectors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,226 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+import grpc
+
+from . import connection, errors
+from .interceptors import CallMetadata
+from .methods import RerankMethods
+from .ranking import Document, Ranking, read_response
+from .requests import Request, token_matrix
+from .retries import NEVER, Attempts, Retry
+from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer
+from .v1 import admin_pb2, admin_pb2_grpc, rerank_pb2_grpc
+from .v1 import rerank_pb2 as pb
+
+__all__ = ["Client", "Document", "Ranking", "token_matrix"]
+
+AskedT = TypeVar("AskedT", contravariant=True)
+AnsweredT = TypeVar("AnsweredT", covariant=True)
+
+
+class _Call(Protocol[AskedT, AnsweredT]):
+    def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> AnsweredT: ...
+
+
+class Client(RerankMethods[Ranking, "list[Ranking]"]):
+    """A connection to maxsimd, or to each of several. Thread-safe. Connects on its first call.
+
+    Calls raise a MaxsimError with the server's code and message, ValueError for an argument that is wrong. `reranker`
+    and `admin` are the generated stubs, for everything that has no method here. Their calls carry the token and the
+    client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given them."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        timeout: float = 30.0,
+        admin_timeout: float = 600.0,
+        retry: Retry = Retry(),
+        token: str | None = None,
+        token_file: connection.Path | None = None,
+        client_id: str | None = None,
+        client_key: str = "x-client-id",
+        tls: bool | None = None,
+        ca_file: connection.Path | None = None,
+        cert_file: connection.Path | None = None,
+        key_file: connection.Path | None = None,
+        server_name: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
+            ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
+            else localhost.
+        timeout: seconds that a call may take, retries included; admin_timeout: the same for load, reload and unload.
+        retry: how often calls that may be repeated are tried.
+        token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
+            $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
+        client_id: whose share of a busy server the calls take, in place of this machine's address; sent as the metadata
+            `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
+        tls: True speaks TLS, False never. ca_file (PEM) has the authorities that may have signed the server's
+            certificate, the system's where it is None; cert_file and key_file are this client's own. Each of them turns
+            TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without TLS the token
+            travels in the clear.
+        server_name: the name in the server's certificate, where it is not the target's host.
+        credentials: of gRPC, in place of tls and its files.
+        options: further channel options, which go before those of this class."""
+        made_of = connection.resolve(
+            target,
+            token=token,
+            token_file=token_file,
+            tls=tls,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            server_name=server_name,
+            credentials=credentials,
+            client_id=client_id,
+            client_key=client_key,
+            options=options,
+        )
+        if made_of.credentials is None:
+            self._channel = grpc.insecure_channel(made_of.target, options=made_of.options)
+        else:
+            self._channel = grpc.secure_channel(made_of.target, made_of.credentials, options=made_of.options)
+        channel = self._channel
+        if made_of.metadata:
+            channel = grpc.intercept_channel(channel, CallMetadata(made_of.metadata))
+        self._timeout = timeout
+        self._admin_timeout = admin_timeout
+        self._retry = retry
+        self.reranker = rerank_pb2_grpc.RerankerStub(channel)
+        self.admin = admin_pb2_grpc.AdminStub(channel)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection and the calls under way."""
+        self._channel.close()
+
+    def rerank_stream(
+        self,
+        requests: Iterable[Request],
+        *,
+        ordered: bool = True,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
+        timeout: float | None = None,
+    ) -> Iterator[StreamAnswer]:
+        """Sends requests over one stream and yields their answers: in the order of the requests, or, with
+        ordered=False, as they come.
+
+        Requests are taken from the iterator, by another thread, while answers are awaited: at most `max_in_flight` are
+        ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream
+        open; nothing is retried. An error of the stream is raised. What the iterator raises is raised too, after the
+        answers to what it yielded before. `timeout` bounds the whole stream in seconds; None: nothing does."""
+        if max_in_flight < 1:
+            raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
+        return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)
+
+    def _stream(
+        self,
+        requests: Iterable[Request],
+        open_requests: OpenRequests,
+        places: threading.Semaphore,
+        timeout: float | None,
+    ) -> Iterator[StreamAnswer]:
+        closed = threading.Event()
+        failures: list[Exception] = []
+
+        def messages() -> Iterator[pb.RerankRequest]:
+            """Runs in a thread of gRPC's, and refers to nothing that keeps the call alive."""
+            try:
+                for request in requests:
+                    places.acquire()
+                    if closed.is_set():
+                        return
+                    yield open_requests.message(request)
+                open_requests.complete()
+            except Exception as failure:
+                # gRPC would print it and tell the caller nothing. The stream ends with what has been sent.
+                failures.append(failure)
+
+        call = self.reranker.RerankStream(messages(), timeout=timeout)
+        try:
+            for response in call:
+                for answer in open_requests.answers(response):
+                    places.release()
+                    yield answer
+            if failures:
+                raise failures[0]
+            open_requests.check_ended()
+        except errors.MaxsimError:
+            raise
+        except grpc.RpcError as error:
+            raise errors.from_rpc_error(error) from error
+        finally:
+            closed.set()
+            places.release()
+            call.cancel()
+
+    def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse:
+        """Version, limits, devices and collections."""
+        return self._call(self.reranker.GetInfo, pb.GetInfoRequest(), timeout)
+
+    def collections(self, *, timeout: float | None = None) -> list[pb.CollectionInfo]:
+        """As Admin lists them, which may want an administrator's token; `info().collections` wants none."""
+        request = admin_pb2.ListCollectionsRequest()
+        return list(self._call(self.admin.ListCollections, request, timeout).collections)
+
+    # Each of the following is one server's: of several that `target` names, give it the one that is meant. Where the
+    # server has `auth.admin_tokens_file`, they want a token of that. They are made once: another attempt after a lost
+    # answer would report a conflict with the first.
+
+    def load(
+        self, name: str, path: str, *, residency: str = "auto", replicate: bool = False, timeout: float | None = None
+    ) -> pb.CollectionInfo:
+        """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
+        `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device."""
+        request = admin_pb2.LoadCollectionRequest(name=name, path=path, residency=residency, replicate=replicate)
+        return self._admin_call(self.admin.LoadCollection, request, timeout).collection
+
+    def reload(self, name: str, *, timeout: float | None = None) -> bool:
+        """Swaps in the generation that is published now; False where it was the one being served."""
+        request = admin_pb2.ReloadCollectionRequest(name=name)
+        return self._admin_call(self.admin.ReloadCollection, request, timeout).changed
+
+    def unload(self, name: str, *, timeout: float | None = None) -> None:
+        """Ends serving a collection; its memory is freed when the last call that uses it has been answered."""
+        self._admin_call(self.admin.UnloadCollection, admin_pb2.UnloadCollectionRequest(name=name), timeout)
+
+    def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
+        return self._rerank_many(request, timeout)[0]
+
+    def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
+        return read_response(self._call(self.reranker.Rerank, request, timeout))
+
+    def _admin_call(self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
+        return self._call(call, request, timeout or self._admin_timeout, NEVER)
+
+    def _call(
+        self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None, retry: Retry | None = None
+    ) -> AnsweredT:
+        """Makes a call until its outcome stands."""
+        attempts = Attempts(retry or self._retry, time.monotonic() + (timeout or self._timeout))
+        while True:
+            try:
+                return call(request, timeout=attempts.remaining(time.monotonic()))
+            except grpc.RpcError as error:
+                failure = errors.from_rpc_error(error)
+                delay = attempts.next_delay(failure, time.monotonic())
+                if delay is None:
+                    raise failure from error
+            time.sleep(delay)
