@@ -1,0 +1,84 @@
+"""What the adapters' tests share: the demo collection, a maxsimd that serves it and has the demo encoder, and the right
+ranking, which is computed here."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "service")]
+sys.path.append(str(ROOT / "tests" / "service" / "client"))
+
+from python_package import use_package  # noqa: E402
+
+use_package()
+
+import numpy as np  # noqa: E402
+from encoder_fixture import Program  # noqa: E402
+from program_fixture import Maxsimd  # noqa: E402
+
+DEMO = ROOT / "demo"
+# The demo collection is float16, and so are documents that come with a request: a step of 2^-11 of each of some 12
+# similarities of up to 1. Scores that are closer than this may change places.
+TIE = 5e-3
+
+
+class World:
+    """A server of the programs in a folder. `texts` and `ids` are a part of the demo collection, in its order."""
+
+    def __init__(self, programs: pathlib.Path, num_documents: int = 25) -> None:
+        temporary = tempfile.TemporaryDirectory(prefix="maxsim-adapters-")
+        unittest.addModuleCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        subprocess.run([DEMO / "build.sh", "--bin", programs, "--output", self.folder / "demo"], check=True)
+        encoder = Program("--demo")
+        unittest.addModuleCleanup(encoder.stop)
+        self.encoder_url = f"http://127.0.0.1:{encoder.wait_until_ready().port}"
+        self.server = Maxsimd(
+            programs,
+            self.folder / "server",
+            self.folder / "demo",
+            **{"encoder.url": self.encoder_url, "store.allowed_roots": self.folder},
+        )
+        unittest.addModuleCleanup(self.server.stop)
+        self.target = f"127.0.0.1:{self.server.grpc_port}"
+
+        passages = [json.loads(line) for line in open(DEMO / "passages.jsonl", encoding="utf-8")]
+        self.all_ids = [passage["id"] for passage in passages]
+        self.all_texts = [f"{passage['title']}. {passage['text']}" for passage in passages]  # as demo/encode.py has it
+        self.questions = [json.loads(line)["text"] for line in open(DEMO / "queries.jsonl", encoding="utf-8")]
+        self.vectors = _split("tokens.npy", "lengths.npy")
+        self.question_vectors = _split("query_tokens.npy", "query_lengths.npy")
+        chosen = range(0, len(passages), len(passages) // num_documents)
+        self.ids = [self.all_ids[i] for i in chosen]
+        self.texts = [self.all_texts[i] for i in chosen]
+
+    def scores(self, question: int, ids: list[str] | None = None) -> dict[str, float]:
+        """Returns the MaxSim of a question with documents (default: all), by their ids."""
+        wanted = set(self.all_ids if ids is None else ids)
+        query = self.question_vectors[question]
+        return {id: maxsim(query, self.vectors[i]) for i, id in enumerate(self.all_ids) if id in wanted}
+
+
+def maxsim(query: np.ndarray, document: np.ndarray) -> float:
+    """Returns the MaxSim of [tokens, dim] vectors in FP64."""
+    return float((query.astype(np.float64) @ document.T.astype(np.float64)).max(axis=1).sum())
+
+
+def check_ranking(test, ranked, scores, top_k=None, tie=TIE):
+    """Fails where `ranked`, [(key, score)], is not the order of `scores`, {key: score}: of its best `top_k`, or of all.
+    Scores within `tie` are equal, and keys whose scores are may change places."""
+    ranked = list(ranked)
+    wanted = sorted(scores.values(), reverse=True)[:top_k]
+    test.assertEqual(len(ranked), len(wanted))
+    test.assertEqual(len({key for key, _ in ranked}), len(ranked), "a document is there twice")
+    for (key, score), best in zip(ranked, wanted):
+        test.assertAlmostEqual(score, scores[key], delta=tie, msg=key)
+        test.assertAlmostEqual(score, best, delta=tie, msg=f"{key} has another's place")
+
+
+def _split(tokens: str, lengths: str) -> list[np.ndarray]:
+    return np.split(np.load(DEMO / tokens), np.cumsum(np.load(DEMO / lengths))[:-1])
