@@ -1,12 +1,12 @@
 """What the adapters' tests share: the demo collection, a maxsimd that serves it and has the demo encoder, and the right
 ranking, which is computed here."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "service")]
@@ -26,16 +26,15 @@ DEMO = ROOT / "demo"
 TIE = 5e-3
 
 
-class World:
-    """A server of the programs in a folder. `texts` and `ids` are a part of the demo collection, in its order."""
+class World(contextlib.ExitStack):
+    """A server of the programs in a folder, from start() until the `with` block ends. `texts` and `ids` are a part of
+    the demo collection, in its order."""
 
-    def __init__(self, programs: pathlib.Path, num_documents: int = 25) -> None:
-        temporary = tempfile.TemporaryDirectory(prefix="maxsim-adapters-")
-        unittest.addModuleCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+    def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
+        self.folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="maxsim-adapters-")))
         subprocess.run([DEMO / "build.sh", "--bin", programs, "--output", self.folder / "demo"], check=True)
         encoder = Program("--demo")
-        unittest.addModuleCleanup(encoder.stop)
+        self.callback(encoder.stop)
         self.encoder_url = f"http://127.0.0.1:{encoder.wait_until_ready().port}"
         self.server = Maxsimd(
             programs,
@@ -43,7 +42,7 @@ class World:
             self.folder / "demo",
             **{"encoder.url": self.encoder_url, "store.allowed_roots": self.folder},
         )
-        unittest.addModuleCleanup(self.server.stop)
+        self.callback(self.server.stop)
         self.target = f"127.0.0.1:{self.server.grpc_port}"
 
         passages = [json.loads(line) for line in open(DEMO / "passages.jsonl", encoding="utf-8")]

@@ -17,13 +17,8 @@ os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false",
 from frameworks_world import World  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers", "examples"]
+FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers"]
 WORLD: World
-
-
-def setUpModule():
-    global WORLD
-    WORLD = World(PROGRAMS)
 
 
 def load_tests(loader, suite, pattern):
@@ -33,4 +28,7 @@ def load_tests(loader, suite, pattern):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    with World() as WORLD:
+        WORLD.start(PROGRAMS)
+        done = unittest.main(argv=sys.argv[:1], verbosity=2, exit=False)
+    sys.exit(not done.result.wasSuccessful())

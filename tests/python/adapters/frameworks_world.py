@@ -7,8 +7,8 @@ import adapters_fixture
 
 
 class World(adapters_fixture.World):
-    def __init__(self, programs: pathlib.Path) -> None:
-        super().__init__(programs)
+    def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
+        super().start(programs, num_documents)
         import minilm_models
         import torch
         from sentence_transformers import MultiVectorEncoder

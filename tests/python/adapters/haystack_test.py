@@ -7,7 +7,7 @@ from unittest import mock
 
 from adapters_fixture import check_ranking
 from frameworks_world import World, world
-from haystack import AsyncPipeline, Document, Pipeline
+from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import Secret
@@ -56,10 +56,10 @@ class HaystackTest(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(keyed(asyncio.run(ask())), wanted)
 
-    def pipeline(self, kind):
+    def pipeline(self):
         store = InMemoryDocumentStore()
         store.write_documents(self.documents)
-        pipeline = kind()
+        pipeline = Pipeline()
         pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=10))
         pipeline.add_component("ranker", MaxsimRanker(self.world.target, collection="demo", own_ids=True, top_k=3))
         pipeline.connect("retriever.documents", "ranker.documents")
@@ -67,13 +67,12 @@ class HaystackTest(unittest.TestCase):
 
     def test_a_pipeline_ranks_what_bm25_finds(self):
         asked = {"retriever": {"query": self.query}, "ranker": {"query": self.query}}
-        for kind in (Pipeline, AsyncPipeline):
-            pipeline = self.pipeline(kind)
-            outputs = {"include_outputs_from": {"retriever"}}
-            if kind is Pipeline:
-                answer = pipeline.run(asked, **outputs)
-            else:
-                answer = asyncio.run(pipeline.run_async(asked, **outputs))
+        outputs = {"include_outputs_from": {"retriever"}}
+        answers = (
+            self.pipeline().run(asked, **outputs),
+            asyncio.run(self.pipeline().run_async(asked, **outputs)),
+        )
+        for answer in answers:
             found = [one.id for one in answer["retriever"]["documents"]]
             self.assertEqual(len(found), 10)
             check_ranking(self, keyed(answer["ranker"]), {id: self.scores[id] for id in found}, 3)

@@ -9,7 +9,7 @@ from frameworks_world import World, world
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
-from maxsim import NotFound
+from maxsim.errors import NotFound
 from maxsim.adapters.langchain import MaxsimRerank
 
 QUESTION = 3

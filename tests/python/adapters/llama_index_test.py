@@ -69,7 +69,7 @@ class LlamaIndexTest(unittest.TestCase):
             def _retrieve(self, query_bundle):
                 return nodes
 
-        synthesizer = get_response_synthesizer(response_mode=ResponseMode.NO_TEXT, llm=MockLLM())
+        synthesizer = get_response_synthesizer(response_mode=ResponseMode.COMPACT, llm=MockLLM())
         engine = RetrieverQueryEngine(
             Everything(), synthesizer, [MaxsimRerank(target=self.world.target, collection="demo", own_ids=True)]
         )

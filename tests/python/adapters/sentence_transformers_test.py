@@ -4,7 +4,8 @@ import unittest
 
 from adapters_fixture import check_ranking
 from frameworks_world import World, world
-from maxsim import Client, NotFound
+from maxsim import Client
+from maxsim.errors import NotFound
 from maxsim.adapters.sentence_transformers import MaxsimReranker
 
 QUESTION = 11
