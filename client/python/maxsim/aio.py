@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from . import connection, errors
+from .interceptors import async_call_metadata
 from .methods import RerankMethods
 from .ranking import Ranking, read_response
 from .requests import Request
@@ -27,37 +28,6 @@ AwaitedT = TypeVar("AwaitedT", covariant=True)
 
 class _Call(Protocol[AskedT, AwaitedT]):
     def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> Awaitable[AwaitedT]: ...
-
-
-class _Metadata:
-    """Gives every call of a channel these pairs, unless it carries the key already."""
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
-
-    async def _call(self, continuation: Any, details: Any, request: Any) -> Any:
-        metadata = [*(details.metadata or ())]
-        present = {key for key, _ in metadata}
-        metadata += [pair for pair in self._pairs if pair[0] not in present]
-        # The fields of gRPC's own tuple differ between its releases.
-        return await continuation(details._replace(metadata=grpc.aio.Metadata(*metadata)), request)
-
-
-# grpc.aio takes an interceptor for the first kind of call that its class is made for, and no other.
-class _UnaryUnary(_Metadata, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg,misc,unused-ignore]
-    intercept_unary_unary = _Metadata._call
-
-
-class _UnaryStream(_Metadata, grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[type-arg,misc,unused-ignore]
-    intercept_unary_stream = _Metadata._call
-
-
-class _StreamUnary(_Metadata, grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[type-arg,misc,unused-ignore]
-    intercept_stream_unary = _Metadata._call
-
-
-class _StreamStream(_Metadata, grpc.aio.StreamStreamClientInterceptor):  # type: ignore[type-arg,misc,unused-ignore]
-    intercept_stream_stream = _Metadata._call
 
 
 class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
@@ -121,8 +91,7 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         """Opens the channel on the first call, because it belongs to the event loop that is running then."""
         if self._opened is None:
             made_of = self._made_of
-            kinds = (_UnaryUnary, _UnaryStream, _StreamUnary, _StreamStream)
-            interceptors: Any = [kind(made_of.metadata) for kind in kinds] if made_of.metadata else None
+            interceptors = async_call_metadata(made_of.metadata) if made_of.metadata else None
             if made_of.credentials is None:
                 self._opened = grpc.aio.insecure_channel(made_of.target, made_of.options, None, interceptors)
             else:

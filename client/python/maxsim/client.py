@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 
 from . import connection, errors
+from .interceptors import CallMetadata
 from .methods import RerankMethods
 from .ranking import Document, Ranking, read_response
 from .requests import Request, token_matrix
@@ -27,36 +28,6 @@ AnsweredT = TypeVar("AnsweredT", covariant=True)
 
 class _Call(Protocol[AskedT, AnsweredT]):
     def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> AnsweredT: ...
-
-
-class _CallDetails(grpc.ClientCallDetails):
-    """Those of a call, with other metadata."""
-
-    def __init__(self, details: grpc.ClientCallDetails, metadata: list[tuple[str, str | bytes]]) -> None:
-        self.method, self.timeout, self.metadata = details.method, details.timeout, metadata
-        self.credentials, self.wait_for_ready = details.credentials, details.wait_for_ready
-        self.compression = details.compression
-
-
-class _Metadata(
-    grpc.UnaryUnaryClientInterceptor,  # type: ignore[type-arg,misc,unused-ignore]
-    grpc.UnaryStreamClientInterceptor,  # type: ignore[type-arg,misc,unused-ignore]
-    grpc.StreamUnaryClientInterceptor,  # type: ignore[type-arg,misc,unused-ignore]
-    grpc.StreamStreamClientInterceptor,  # type: ignore[type-arg,misc,unused-ignore]
-):
-    """Gives every call of a channel these pairs, whichever stub makes it, unless it carries the key already."""
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
-
-    def _call(self, continuation: Any, details: grpc.ClientCallDetails, request: Any) -> Any:
-        metadata: list[tuple[str, str | bytes]] = list(details.metadata or ())
-        present = {key for key, _ in metadata}
-        metadata += [pair for pair in self._pairs if pair[0] not in present]
-        return continuation(_CallDetails(details, metadata), request)
-
-    intercept_unary_unary = intercept_unary_stream = _call
-    intercept_stream_unary = intercept_stream_stream = _call
 
 
 class Client(RerankMethods[Ranking, "list[Ranking]"]):
@@ -120,7 +91,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
             self._channel = grpc.secure_channel(made_of.target, made_of.credentials, options=made_of.options)
         channel = self._channel
         if made_of.metadata:
-            channel = grpc.intercept_channel(channel, _Metadata(made_of.metadata))
+            channel = grpc.intercept_channel(channel, CallMetadata(made_of.metadata))
         self._timeout = timeout
         self._admin_timeout = admin_timeout
         self._retry = retry

@@ -15,8 +15,8 @@ from .requests import (
     Query,
     Request,
     Weights,
+    add_queries,
     make_request,
-    queries_and_candidates,
 )
 from .v1 import rerank_pb2 as pb
 
@@ -109,11 +109,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         `ids` is one list that all queries share, or a list with a list for each query (None in it: the whole
         collection). `documents` likewise: [tokens, dim] arrays or texts that all share, or a list of them for each query.
         `weights` has an entry a query, each [query tokens] or None. The other arguments are those of `rerank`."""
-        messages, shared = queries_and_candidates(queries, ids, documents, weights)
         request = make_request(
             collection,
-            messages,
-            candidates=shared,
             top_k=top_k,
             payloads=payloads,
             payload_fields=payload_fields,
@@ -123,6 +120,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             missing_policy=missing_policy,
             request_id=request_id,
         )
+        add_queries(request, queries, ids, documents, weights)
         return self._rerank_many(request, timeout)
 
     def collection(self, name: str | None) -> ServedCollection[OneT, ManyT]:

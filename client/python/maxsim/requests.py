@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .v1 import rerank_pb2 as pb
-from .vectors import VectorsLike, token_vectors
+from .vectors import TokenVectors, VectorsLike, token_vectors
 
 Id: TypeAlias = "str | int"
 Ids: TypeAlias = "Iterable[str] | Iterable[SupportsIndex] | npt.NDArray[Any]"
@@ -47,10 +47,8 @@ class Request:
 
     def to_message(self) -> pb.RerankRequest:
         """Returns the message. ValueError names the argument that is wrong."""
-        return make_request(
+        request = make_request(
             self.collection,
-            [query_message(self.query, self.weights)],
-            candidates=candidates(self.ids, self.documents),
             top_k=self.top_k,
             payloads=self.payloads,
             payload_fields=self.payload_fields,
@@ -60,13 +58,14 @@ class Request:
             missing_policy=self.missing_policy,
             request_id=self.request_id,
         )
+        _fill_query(request.queries.add(), self.query, self.weights, "query")
+        fill_candidates(request.candidates, self.ids, self.documents)
+        return request
 
 
 def make_request(
     collection: str | None,
-    queries: Sequence[pb.Query],
     *,
-    candidates: pb.Candidates | None,
     top_k: int,
     payloads: bool,
     payload_fields: Sequence[str],
@@ -76,13 +75,13 @@ def make_request(
     missing_policy: str,
     request_id: str,
 ) -> pb.RerankRequest:
-    """Returns a request of queries that are messages already. `candidates` are those of queries without their own."""
+    """Returns a request that has no queries and no candidates yet. Those are filled in where they stand: vectors are
+    large, and a message that is put into another one is copied."""
     if isinstance(payload_fields, str):
         raise ValueError("payload_fields is a list of names; this is one string")
-    request = pb.RerankRequest(
+    return pb.RerankRequest(
         request_id=request_id,
         collection=collection or "",
-        queries=queries,
         top_k=top_k,
         missing_policy=_named(missing_policy, "missing_policy", _MISSING_POLICIES),
         priority=_named(priority, "priority", _PRIORITIES),
@@ -91,65 +90,44 @@ def make_request(
         payload_fields=payload_fields,
         normalize=normalize,
     )
-    if candidates is not None:
-        request.candidates.CopyFrom(candidates)
-    return request
 
 
-def token_matrix(tokens: VectorsLike, name: str = "tokens") -> pb.TokenMatrix:
-    """Returns a [tokens, dim] array as the wire carries it. Element types are those of maxsim.token_vectors."""
-    vectors = token_vectors(tokens, name=name)
-    return pb.TokenMatrix(
-        dtype=_DATA_TYPES[vectors.data_type],
-        num_tokens=vectors.num_tokens,
-        dim=vectors.dim,
-        data=vectors.data.tobytes(),
-    )
-
-
-def query_message(query: Query, weights: Weights | None = None, name: str = "query") -> pb.Query:
-    """Returns a query of token vectors, or of a text, which the server's encoder turns into vectors."""
-    if isinstance(query, str):
-        return pb.Query(text=query, weights=weights)
-    return pb.Query(tokens=token_matrix(query, name), weights=weights)
-
-
-def queries_and_candidates(
+def add_queries(
+    request: pb.RerankRequest,
     queries: Sequence[Query],
     ids: Ids | Sequence[Ids | None] | None,
     documents: Documents | Sequence[Documents] | None,
     weights: Sequence[Weights | None] | None,
-) -> tuple[list[pb.Query], pb.Candidates | None]:
-    """Returns the messages of several queries, and the candidates that they share: None where each has its own."""
+) -> None:
+    """Adds several queries and their candidates: the request's, where they share them, else each query's own."""
     if isinstance(queries, str):
         raise ValueError("queries is a list of queries; this is one string")
-    number = len(queries)
-    messages = []
-    _check_number(weights, "lists of weights", number)
-    for i, query in enumerate(queries):
-        messages.append(query_message(query, None if weights is None else weights[i], f"queries[{i}]"))
     if ids is not None and documents is not None:
         raise ValueError("give ids or documents, not both")
-    own: list[pb.Candidates] | None = None
+    _check_number(weights, "lists of weights", queries)
+    for i, query in enumerate(queries):
+        _fill_query(request.queries.add(), query, None if weights is None else weights[i], f"queries[{i}]")
+    given: Any = documents
+    listed: Any = None
     if ids is not None:
         # An iterator is read once, here.
-        listed: Any = ids if isinstance(ids, (str, bytes, np.ndarray)) else list(ids)
+        listed = ids if isinstance(ids, (str, bytes, np.ndarray)) else list(ids)
         if _are_lists_of_ids(listed):
-            own = [candidates(one, None, f"ids[{i}]") for i, one in enumerate(listed)]
-        ids = listed
+            _check_number(listed, "lists of ids", queries)
+            for i, message in enumerate(request.queries):
+                fill_candidates(message.candidates, listed[i], None, f"ids[{i}]")
+            return
     elif documents is not None and _depth(documents) in (2, 4):
-        own = [candidates(None, one, f"documents[{i}]") for i, one in enumerate(documents)]
-    if own is None:
-        return messages, candidates(ids, documents)  # type: ignore[arg-type]
-    _check_number(own, "lists of ids" if ids is not None else "lists of documents", number)
-    for message, of_query in zip(messages, own):
-        message.candidates.CopyFrom(of_query)
-    return messages, None
+        _check_number(given, "lists of documents", queries)
+        for i, message in enumerate(request.queries):
+            fill_candidates(message.candidates, None, given[i], f"documents[{i}]")
+        return
+    fill_candidates(request.candidates, listed, given)
 
 
-def _check_number(lists: Sequence[Any] | None, what: str, num_queries: int) -> None:
-    if lists is not None and len(lists) != num_queries:
-        raise ValueError(f"{len(lists)} {what} for {num_queries} queries")
+def _check_number(lists: Sequence[Any] | None, what: str, queries: Sequence[Any]) -> None:
+    if lists is not None and len(lists) != len(queries):
+        raise ValueError(f"{len(lists)} {what} for {len(queries)} queries")
 
 
 def _are_lists_of_ids(ids: Any) -> bool:
@@ -164,47 +142,73 @@ def _depth(documents: Any) -> int:
     of vectors, 4 for such documents a query."""
     if isinstance(documents, str):
         return 0
+    if isinstance(documents, TokenVectors):
+        return 2
     dimensions = getattr(documents, "ndim", None)
     if dimensions is not None:
         return int(dimensions)
-    if hasattr(documents, "data_type"):
-        return 2  # TokenVectors
     if not isinstance(documents, Sequence):
         return 0
     return 1 + max((_depth(one) for one in documents[:1]), default=0)
 
 
-def candidates(ids: Ids | None, documents: Documents | None, name: str | None = None) -> pb.Candidates:
-    """Returns the candidates of a request: documents of the collection, documents that come with it, or, with neither,
-    the whole collection."""
+def token_matrix(tokens: VectorsLike, name: str = "tokens") -> pb.TokenMatrix:
+    """Returns a [tokens, dim] array as the wire carries it. Element types are those of maxsim.token_vectors."""
+    matrix = pb.TokenMatrix()
+    _fill_matrix(matrix, tokens, name)
+    return matrix
+
+
+def _fill_matrix(matrix: pb.TokenMatrix, tokens: VectorsLike, name: str) -> None:
+    vectors = token_vectors(tokens, name=name)
+    matrix.dtype = _DATA_TYPES[vectors.data_type]
+    matrix.num_tokens = vectors.num_tokens
+    matrix.dim = vectors.dim
+    matrix.data = vectors.data.tobytes()
+
+
+def _fill_query(message: pb.Query, query: Query, weights: Weights | None, name: str) -> None:
+    """A query of token vectors, or of a text, which the server's encoder turns into vectors."""
+    if isinstance(query, str):
+        message.text = query
+    else:
+        _fill_matrix(message.tokens, query, name)
+    if weights is not None:
+        message.weights.extend(float(weight) for weight in weights)
+
+
+def fill_candidates(
+    message: pb.Candidates, ids: Ids | None, documents: Documents | None, name: str | None = None
+) -> None:
+    """Candidates are documents of the collection, documents that come with the request, or, with neither, the whole
+    collection."""
     if ids is not None and documents is not None:
         raise ValueError("give ids or documents, not both")
     if documents is not None:
-        return pb.Candidates(inline_documents=_inline_documents(documents, name or "documents"))
-    if ids is None:
-        return pb.Candidates(whole_collection=pb.WholeCollection())
-    listed = id_list(ids, name or "ids")
-    if isinstance(listed, pb.StringIds):
-        return pb.Candidates(string_ids=listed)
-    return pb.Candidates(int_ids=listed)
+        _fill_documents(message.inline_documents, documents, name or "documents")
+    elif ids is None:
+        message.whole_collection.SetInParent()
+    else:
+        _fill_ids(message, ids, name or "ids")
 
 
-def _inline_documents(documents: Documents, name: str) -> pb.InlineDocuments:
+def _fill_documents(message: pb.InlineDocuments, documents: Documents, name: str) -> None:
     if isinstance(documents, str):
         raise ValueError(f"{name} is a list of documents; this is one string")
-    listed = list(documents)
+    listed: list[Any] = list(documents)
     if not listed:
         raise ValueError(f"{name} is empty; at least one document is needed")
     texts = [document for document in listed if isinstance(document, str)]
     if texts and len(texts) != len(listed):
         raise ValueError(f"{name} holds texts and vectors; it is all of one kind")
-    if texts:
-        return pb.InlineDocuments(texts=texts)
-    return pb.InlineDocuments(documents=[token_matrix(document, f"{name}[{i}]") for i, document in enumerate(listed)])
+    message.texts.extend(texts)
+    if not texts:
+        for i, document in enumerate(listed):
+            _fill_matrix(message.documents.add(), document, f"{name}[{i}]")
 
 
-def id_list(ids: Ids, name: str = "ids") -> pb.StringIds | pb.IntIds:
-    """Returns `ids` as the wire carries them; the first one decides which kind all must be of."""
+def _fill_ids(message: pb.Candidates, ids: Ids, name: str) -> None:
+    """The first id decides which kind all must be of."""
     if isinstance(ids, np.ndarray):
         ids = ids.tolist()
     if isinstance(ids, (str, bytes)):
@@ -214,18 +218,16 @@ def id_list(ids: Ids, name: str = "ids") -> pb.StringIds | pb.IntIds:
         raise ValueError(f"{name} is empty; at least one candidate is needed (None is the whole collection)")
     # Lists are long, and str and int are what they mostly hold.
     if isinstance(listed[0], str):
-        strings = [i if isinstance(i, str) else None for i in listed]
-        _check_kinds(strings, listed, name)
-        return pb.StringIds(ids=strings)  # type: ignore[arg-type]
-    integers = [i if type(i) is int else _integer(i) for i in listed]
-    _check_kinds(integers, listed, name)
-    return pb.IntIds(ids=integers)  # type: ignore[arg-type]
+        message.string_ids.ids.extend(_checked([i if isinstance(i, str) else None for i in listed], listed, name))
+    else:
+        message.int_ids.ids.extend(_checked([i if type(i) is int else _integer(i) for i in listed], listed, name))
 
 
-def _check_kinds(values: Sequence[Id | None], listed: list[Any], name: str) -> None:
+def _checked(values: list[Any], listed: list[Any], name: str) -> list[Any]:
     if None in values:
         position = values.index(None)
         raise ValueError(f"{name}[{position}] is {listed[position]!r}; ids must be all strings or all integers")
+    return values
 
 
 def _integer(value: Any) -> int | None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from . import dlpack
 
-# A [tokens, dim] array of NumPy, of torch, of any library with DLPack, or a list of lists of numbers.
-VectorsLike: TypeAlias = Any
+
+class SupportsDLPack(Protocol):
+    """An array of any library with DLPack, torch's tensors among them."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 
 _NUMPY_TYPES = {"f32": np.dtype("<f4"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2")}
 
@@ -49,6 +54,12 @@ class TokenVectors:
         if self.data_type == "bf16":
             return (self.data.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return self.data.astype(np.float32, copy=False)
+
+
+# [tokens, dim]: an array of NumPy, a tensor of torch, an array of any library with DLPack, or a list of lists of numbers.
+VectorsLike: TypeAlias = (
+    "npt.NDArray[Any] | SupportsDLPack | TokenVectors | Sequence[Sequence[float]] | Sequence[npt.NDArray[Any]]"
+)
 
 
 def token_vectors(array: VectorsLike, *, name: str = "vectors") -> TokenVectors:

@@ -1,6 +1,6 @@
 """maxsim, and bare stubs made with grpcio-tools, against the real programs: answers equal NumPy in FP64.
 
-python python_client_test.py FOLDER_OF_THE_PROGRAMS
+python client_test.py FOLDER_OF_THE_PROGRAMS
 """
 
 import json
