@@ -83,14 +83,14 @@ class MaxsimIndex(Base):  # type: ignore[misc]  # PyLate's classes have no types
         folder: str | pathlib.Path | None = None,
         load: bool = True,
         server_folder: str | None = None,
-        storage: str = "f16",
+        storage: str | None = None,
         override: bool = False,
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
         """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
         of it. The rest is for add_documents: `folder` is where the collection is written; `load` says whether the server
         is then told to serve it, which it must permit (store.allowed_roots); `server_folder` is the folder's path on
-        the server's machine, where that is another; `storage` is "f16", "bf16", "f32" or "i8"; `override` permits
+        the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits
         writing over a collection that is in the folder, or served under the name."""
         self._collection = collection
         self._folder = None if folder is None else pathlib.Path(folder)
