@@ -1,7 +1,6 @@
 """Haystack: a ranker component that asks a maxsimd."""
 
-from __future__ import annotations
-
+# Haystack reads the types of run() as they stand here, so that they must not become strings.
 import dataclasses
 from typing import Any
 
@@ -99,7 +98,7 @@ class MaxsimRanker:
                 f"encoder is a {type(self.encoder).__name__}, which is an object of this process: a pipeline that is "
                 "saved names its model by `model`, or leaves the texts to the server's encoder"
             )
-        return default_to_dict(
+        written: dict[str, Any] = default_to_dict(
             self,
             target=self.target,
             collection=self.collection,
@@ -113,23 +112,25 @@ class MaxsimRanker:
             token=self.token.to_dict() if self.token is not None else None,
             client_options=self.client_options,
         )
+        return written
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> MaxsimRanker:
+    def from_dict(cls, data: dict[str, Any]) -> "MaxsimRanker":
         """Returns the component that to_dict wrote."""
         parameters = dict(data.get("init_parameters", {}))
         if isinstance(parameters.get("token"), dict):
             parameters["token"] = Secret.from_dict(parameters["token"])
-        return default_from_dict(cls, {**data, "init_parameters": parameters})
+        made: "MaxsimRanker" = default_from_dict(cls, {**data, "init_parameters": parameters})
+        return made
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator,unused-ignore]
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
         """Returns copies of the best `top_k` documents, best first."""
         documents = _without_repeats(documents)
         scored = self._warm_scorer().rank(query, self._candidates(documents), self._limit(top_k))
         return {"documents": _ranked(documents, scored)}
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator,unused-ignore]
     async def run_async(
         self, query: str, documents: list[Document], top_k: int | None = None
     ) -> dict[str, list[Document]]:

@@ -13,7 +13,7 @@ from ..requests import MissingPolicy
 from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
 
 
-class MaxsimRerank(BaseDocumentCompressor):
+class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
     """Ranks documents by their MaxSim with the query and keeps the best `top_n`, with the score in the metadata
     `relevance_score`. Takes the texts of the documents or, with `id_key` or `own_ids`, the vectors that a collection
     holds of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, SecretStr
-from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined,unused-ignore]
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
@@ -16,7 +16,7 @@ from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
 _dispatcher = get_dispatcher(__name__)
 
 
-class MaxsimRerank(BaseNodePostprocessor):
+class MaxsimRerank(BaseNodePostprocessor):  # type: ignore[misc,unused-ignore]
     """Ranks nodes by their MaxSim with the query and keeps the best `top_n`, with the score as the node's. Takes the
     texts of the nodes or, with `id_key` or `own_ids`, the vectors that a collection holds of them."""
 
@@ -92,7 +92,8 @@ class MaxsimRerank(BaseNodePostprocessor):
         name = self.collection or "maxsimd"
         top_n = len(nodes) if self.top_n is None else self.top_n
         _dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=name))
-        return query.query_str
+        text: str = query.query_str
+        return text
 
     def _end(self, nodes: list[NodeWithScore], scored: list[Scored]) -> list[NodeWithScore]:
         ranked = [NodeWithScore(node=nodes[position].node, score=score) for position, score in scored]

@@ -65,7 +65,7 @@ def rerank(
     return results
 
 
-class MaxsimIndex(Base):  # type: ignore[misc]  # PyLate's classes have no types
+class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
     """A collection that a maxsimd serves, as an index of PyLate. Every search scores all of its documents, or the
     `subset`, exactly.
 
@@ -117,7 +117,7 @@ class MaxsimIndex(Base):  # type: ignore[misc]  # PyLate's classes have no types
         """Ends the connection; a later call connects again."""
         self._scorer.close()
 
-    def add_documents(
+    def add_documents(  # type: ignore[override,unused-ignore]
         self, documents_ids: Id | Sequence[Id], documents_embeddings: Embeddings, batch_size: int | None = None
     ) -> MaxsimIndex:
         """Adds documents to the collection that is about to be published; see the class. `batch_size` is taken for the

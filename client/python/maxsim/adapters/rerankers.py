@@ -5,7 +5,7 @@ Importing this module lets rerankers.Reranker make one: Reranker("localhost:7070
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from rerankers.documents import Document
 from rerankers.models import AVAILABLE_RANKERS
@@ -16,10 +16,10 @@ from rerankers.utils import prep_docs
 from ..requests import Id, MissingPolicy
 from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
 
-Documents = str | list[str] | Document | list[Document]
+Documents: TypeAlias = str | list[str] | Document | list[Document]
 
 
-class MaxsimRanker(BaseRanker):  # type: ignore[misc]  # rerankers has no types
+class MaxsimRanker(BaseRanker):  # type: ignore[misc,unused-ignore]
     """Ranks documents by their MaxSim with the query. Takes the texts of the documents or, with `id_key` or `own_ids`,
     the vectors that a collection holds of them."""
 

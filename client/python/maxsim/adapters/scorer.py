@@ -7,6 +7,7 @@ import numbers
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..aio import AsyncClient
@@ -32,7 +33,8 @@ class Scored(NamedTuple):
     score: float  # MaxSim
 
 
-class Candidates(NamedTuple):
+@dataclass(frozen=True)
+class Candidates:
     """What a query is scored against: documents as texts or as token vectors, or ids of documents in the collection."""
 
     texts: Sequence[str] | None = None
@@ -41,7 +43,7 @@ class Candidates(NamedTuple):
 
     def count(self) -> int:
         """Returns the number of documents."""
-        return max(len(values) for values in (*self, ()) if values is not None)
+        return len(self.ids or self.vectors or self.texts or ())
 
 
 class Scorer:
@@ -151,7 +153,7 @@ class Scorer:
         return merge(parts, candidates, top_k)
 
     def search(
-        self, queries: Sequence[Any], top_k: int, subsets: Sequence[Sequence[Id]] | None = None
+        self, queries: Sequence[Any], top_k: int, subsets: Sequence[Sequence[Any]] | None = None
     ) -> list[list[tuple[Id, float]]]:
         """Returns ids and scores of the best documents of the collection for each query, best first. `queries`: texts
         or token vectors; `subsets`: for each query, the only ids that count."""
@@ -164,7 +166,7 @@ class Scorer:
             rankings = self.client.rerank_many(
                 self._collection,
                 [queries[i] for i in part],
-                None if subsets is None else [subsets[i] for i in part],
+                None if subsets is None else [list(subsets[i]) for i in part],
                 top_k=top_k,
                 missing_policy=self._missing_policy,
             )
