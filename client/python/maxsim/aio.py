@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Coroutine, Iterable, Mapping
 from types import TracebackType
@@ -123,25 +124,25 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         if max_in_flight < 1:
             raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
         open_requests, places = OpenRequests(ordered), asyncio.Semaphore(max_in_flight)
+        failures: list[Exception] = []
         call = self.reranker.RerankStream(timeout=timeout)
-        writer = asyncio.ensure_future(_send(call, requests, open_requests, places))
+        writer = asyncio.ensure_future(_send(call, requests, open_requests, places, failures))
         try:
             async for response in call:
                 for answer in open_requests.answers(response):
                     places.release()
                     yield answer
-            if writer.done() and writer.exception() is not None:
-                raise errors.Cancelled("the requests failed")
+            if failures:
+                raise failures[0]
             open_requests.check_ended()
-        except (grpc.RpcError, asyncio.CancelledError) as error:
-            if writer.done() and not writer.cancelled() and (failure := writer.exception()) is not None:
-                raise failure from None
-            if isinstance(error, (errors.MaxsimError, asyncio.CancelledError)):
-                raise
+        except errors.MaxsimError:
+            raise
+        except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from error
         finally:
             writer.cancel()
             call.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
 
     async def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse:
         """Client.info."""
@@ -198,8 +199,9 @@ async def _send(
     requests: Iterable[Request] | AsyncIterable[Request],
     open_requests: OpenRequests,
     places: asyncio.Semaphore,
+    failures: list[Exception],
 ) -> None:
-    """Writes the requests of a stream; cancels it where one fails, so that its reader does not wait for ever."""
+    """Writes the requests of a stream. Where one fails, the stream ends with what has been sent."""
     try:
         if isinstance(requests, AsyncIterable):
             async for request in requests:
@@ -209,9 +211,11 @@ async def _send(
             for request in requests:
                 await places.acquire()
                 await call.write(open_requests.message(request))
-        await call.done_writing()
+        open_requests.complete()
     except (grpc.RpcError, asyncio.InvalidStateError):
-        return  # the reader has the stream's error
-    except BaseException:
-        call.cancel()
-        raise
+        pass  # The stream has ended, and its reader knows how.
+    except Exception as failure:
+        failures.append(failure)
+    finally:
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            await call.done_writing()

@@ -123,8 +123,8 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
 
         Requests are taken from the iterator, by another thread, while answers are awaited: at most `max_in_flight` are
         ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream open;
-        nothing is retried. An error of the stream is raised, as is what the iterator raises. `timeout` bounds the whole
-        stream in seconds; None: nothing does."""
+        nothing is retried. An error of the stream is raised; what the iterator raises, too, after the answers to what it
+        yielded before. `timeout` bounds the whole stream in seconds; None: nothing does."""
         if max_in_flight < 1:
             raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
         return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)
@@ -137,41 +137,33 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         timeout: float | None,
     ) -> Iterator[StreamAnswer]:
         closed = threading.Event()
-        failures: list[BaseException] = []
+        failures: list[Exception] = []
 
         def messages() -> Iterator[pb.RerankRequest]:
+            """Runs in a thread of gRPC's, and refers to nothing that keeps the call alive."""
             try:
                 for request in requests:
                     places.acquire()
                     if closed.is_set():
                         return
                     yield open_requests.message(request)
-            except GeneratorExit:
-                raise
-            except BaseException as failure:
-                # gRPC would print it and tell the caller nothing.
+                open_requests.complete()
+            except Exception as failure:
+                # gRPC would print it and tell the caller nothing. The stream ends with what has been sent.
                 failures.append(failure)
-                call.cancel()
 
-        begun = threading.Event()
-
-        def after_begin() -> Iterator[pb.RerankRequest]:
-            begun.wait()  # `call` is there
-            yield from messages()
-
-        call = self.reranker.RerankStream(after_begin(), timeout=timeout)
-        begun.set()
+        call = self.reranker.RerankStream(messages(), timeout=timeout)
         try:
             for response in call:
                 for answer in open_requests.answers(response):
                     places.release()
                     yield answer
-            open_requests.check_ended()
-        except grpc.RpcError as error:
             if failures:
-                raise failures[0] from None
-            if isinstance(error, errors.MaxsimError):
-                raise
+                raise failures[0]
+            open_requests.check_ended()
+        except errors.MaxsimError:
+            raise
+        except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from error
         finally:
             closed.set()

@@ -42,9 +42,11 @@ class OpenRequests:
         self._waiting: dict[int, StreamAnswer] = {}  # answered before one that was sent before them
         self._num_sent = 0
         self._next = 0
+        self._complete = False
 
-    def __len__(self) -> int:
-        return len(self._sent)
+    def complete(self) -> None:
+        """Says that no request follows."""
+        self._complete = True
 
     def message(self, request: Request) -> pb.RerankRequest:
         """Returns the message of the next request. ValueError as Request.to_message."""
@@ -78,6 +80,6 @@ class OpenRequests:
         return StreamAnswer(int(name), request, None, rankings[0] if rankings else None)
 
     def check_ended(self) -> None:
-        """Raises Unavailable where the stream has ended normally and requests are left without an answer."""
-        if self._sent:
-            raise errors.Unavailable(f"the stream ended before {len(self._sent)} of its requests were answered")
+        """Raises Unavailable where the server has ended the stream normally and requests are left without an answer."""
+        if self._sent or not self._complete:
+            raise errors.Unavailable("the stream ended before all of its requests were answered")

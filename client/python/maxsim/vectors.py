@@ -75,9 +75,10 @@ def token_vectors(array: VectorsLike, *, name: str = "vectors") -> TokenVectors:
         raise ValueError(f"{name} has the shape {_shape(values)}; token vectors are [tokens, dim]")
     if is_bfloat16:
         return TokenVectors("bf16", np.ascontiguousarray(values, "<u2"))
-    if values.dtype == np.float16:
+    kind = values.dtype.kind + str(values.dtype.itemsize)  # of either byte order
+    if kind == "f2":
         return TokenVectors("f16", np.ascontiguousarray(values, "<f2"))
-    if values.dtype in (np.float32, np.float64):
+    if kind in ("f4", "f8"):
         return TokenVectors("f32", np.ascontiguousarray(values, "<f4"))
     raise ValueError(f"{name} has elements of {values.dtype}; token vectors are float16, bfloat16, float32 or float64")
 
