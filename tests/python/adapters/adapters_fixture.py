@@ -3,7 +3,9 @@ ranking, which is computed here."""
 
 import contextlib
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "service")]
 sys.path.append(str(ROOT / "tests" / "service" / "client"))
 
-from python_package import use_package  # noqa: E402
+from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 
 use_package()
 
@@ -24,6 +26,7 @@ DEMO = ROOT / "demo"
 # The demo collection is float16, and so are documents that come with a request: a step of 2^-11 of each of some 12
 # similarities of up to 1. Scores that are closer than this may change places.
 TIE = 5e-3
+EXAMPLE_LIMIT_S = 240
 
 
 class World(contextlib.ExitStack):
@@ -81,3 +84,21 @@ def check_ranking(test, ranked, scores, top_k=None, tie=TIE):
 
 def _split(tokens: str, lengths: str) -> list[np.ndarray]:
     return np.split(np.load(DEMO / tokens), np.cumsum(np.load(DEMO / lengths))[:-1])
+
+
+def run_example(world: World, program: str, *options, demo: bool = True):
+    """Runs a program of examples/python_frameworks against the world's server. Returns (id, score) of each line, or,
+    without `demo`, the lines."""
+    command = [sys.executable, "-B", ROOT / "examples" / "python_frameworks" / program, world.target]
+    command += [*([DEMO] if demo else []), *options]
+    environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=EXAMPLE_LIMIT_S, env=environment
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{program} failed:\n{done.stdout}{done.stderr}")
+    print(f"{program}\n{done.stdout}", flush=True)
+    if not demo:
+        return done.stdout.splitlines()
+    lines = [re.fullmatch(r"\d\. (\S+) (\d+\.\d{4}) \S.*", line) for line in done.stdout.splitlines()]
+    return [(line[1], float(line[2])) for line in lines]

@@ -17,7 +17,7 @@ os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false",
 from frameworks_world import World  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers"]
+FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers", "examples"]
 WORLD: World
 
 

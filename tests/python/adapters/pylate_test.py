@@ -8,7 +8,7 @@ import pathlib
 import sys
 import unittest
 
-from adapters_fixture import World, check_ranking
+from adapters_fixture import World, check_ranking, run_example
 
 import minilm_models
 import numpy as np
@@ -40,6 +40,7 @@ class PyLateWorld(World):
         torch.set_num_threads(2)
         folder = self.folder / "minilm-pylate"
         minilm_models.make_pylate_model(folder)
+        self.model_folder = folder
         model = models.ColBERT(str(folder), device="cpu")
         self.documents = model.encode(self.texts, is_query=False, show_progress_bar=False)
         self.queries = model.encode(self.questions[:NUM_QUERIES], is_query=True, show_progress_bar=False)
@@ -230,6 +231,15 @@ class IndexTest(PyLateTest):
             index.add_documents(["new"], self.documents[:1])
         with self.assertRaisesRegex(ValueError, "documents_embeddings has the length 1; 2 are expected"):
             MaxsimIndex("a", folder=WORLD.folder / "a").add_documents(["new", "newer"], self.documents[:1])
+
+
+class ExampleTest(unittest.TestCase):
+    def test_reranking_and_the_index_of_the_example_agree(self):
+        folder = WORLD.folder / "example"
+        printed = run_example(WORLD, "ask_pylate.py", WORLD.model_folder, folder)
+        self.assertEqual(len(printed), 6)
+        self.assertEqual(printed[0][0], "volcano-1")
+        self.assertEqual(printed[:3], printed[3:])
 
 
 if __name__ == "__main__":

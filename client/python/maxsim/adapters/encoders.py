@@ -15,9 +15,11 @@ class TextEncoder(Protocol):
 
     def encode_query(self, inputs: list[str], /) -> Sequence[Any]:
         """Returns the token vectors of each query: arrays or tensors [tokens, dim]."""
+        ...
 
     def encode_document(self, inputs: list[str], /) -> Sequence[Any]:
         """Returns the token vectors of each document: arrays or tensors [tokens, dim]."""
+        ...
 
 
 class LockedEncoder:

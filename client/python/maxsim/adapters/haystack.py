@@ -1,5 +1,7 @@
 """Haystack: a ranker component that asks a maxsimd."""
 
+# pyright: reportMissingImports=false
+
 # Haystack reads the types of run() as they stand here, so that they must not become strings.
 import dataclasses
 from typing import Any
@@ -56,7 +58,7 @@ class MaxsimRanker:
         self.top_k = top_k
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
-        self.missing_policy = missing_policy
+        self.missing_policy: MissingPolicy = missing_policy
         self.token = token
         self.client_options = client_options
         self._scorer: Scorer | None = None

@@ -1,5 +1,7 @@
 """LangChain: a document compressor that ranks by a maxsimd."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """LlamaIndex: a node postprocessor that ranks by a maxsimd."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,7 @@
 """PyLate: `rerank` in place of pylate.rank.rerank, and `MaxsimIndex` for pylate.retrieve.ColBERT."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import pathlib

@@ -2,6 +2,8 @@
 
 Importing this module lets rerankers.Reranker make one: Reranker("localhost:7070", model_type="MaxsimRanker")."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -67,7 +67,7 @@ class Scorer:
         self._target = target
         self._collection = collection
         self._encoder = None if encoder is None else LockedEncoder(encoder)
-        self._missing_policy = missing_policy
+        self._missing_policy: MissingPolicy = missing_policy
         self._client_options = dict(client_options or {})
         self._connect()
 

@@ -1,5 +1,7 @@
 """sentence-transformers: a MultiVectorEncoder whose documents a maxsimd ranks."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
