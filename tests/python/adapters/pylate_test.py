@@ -8,7 +8,7 @@ import pathlib
 import sys
 import unittest
 
-from adapters_fixture import World, check_ranking, run_example
+from adapters_fixture import World, check_ranking, maxsim, run_example
 
 import minilm_models
 import numpy as np
@@ -128,6 +128,14 @@ class RerankTest(PyLateTest):
         (ranked,) = rerank([numbers], self.queries[:1], [self.documents], target=WORLD.target)
         wanted = {numbers[self.ids.index(one["id"])]: one["score"] for one in self.exact[0]}
         check_ranking(self, pairs(ranked), wanted, tie=TIE_F16)
+
+    def test_more_documents_than_one_call_takes_are_one_ranking(self):
+        random = np.random.default_rng(1)
+        query = random.standard_normal((5, 16)).astype(np.float16)
+        documents = [random.standard_normal((1 + i % 4, 16)).astype(np.float16) for i in range(2100)]
+        (ranked,) = rerank([range(len(documents))], [query], [documents], target=WORLD.target)
+        wanted = {i: maxsim(query, document) for i, document in enumerate(documents)}
+        check_ranking(self, pairs(ranked), wanted, tie=1e-4)
 
     def test_what_does_not_fit_is_named(self):
         target = {"target": WORLD.target}

@@ -3,6 +3,7 @@
 python scorer_test.py      wants grpcio, protobuf and numpy
 """
 
+import asyncio
 import copy
 import pathlib
 import pickle
@@ -133,6 +134,33 @@ class ScorerTest(unittest.TestCase):
         with mock.patch.object(scorer, "MAX_IDS", 3):
             self.assertEqual(made.rank("q", Candidates(ids=[4, 9, 1, 8, 2]), 2), [(1, 9.0), (3, 8.0)])
         self.assertEqual([call["top_k"] for call in client.calls], [2, 2])
+
+    def test_each_event_loop_has_a_connection_until_it_ends(self):
+        made, _ = self.make()
+        closed = []
+
+        class FakeAsyncClient:
+            async def close(self):
+                closed.append(self)
+
+        async def clients():
+            return made.async_client, made.async_client
+
+        with mock.patch.object(scorer, "AsyncClient", lambda *arguments, **options: FakeAsyncClient()):
+            first, again = asyncio.run(clients())
+            self.assertIs(first, again)
+            second, _ = asyncio.run(clients())
+            self.assertIsNot(first, second)
+            self.assertEqual(list(made._async_clients.values()), [second])
+
+            async def ask_and_close():
+                client = made.async_client
+                await made.aclose()
+                return client
+
+            third = asyncio.run(ask_and_close())
+            self.assertEqual(closed, [third])
+            self.assertNotIn(third, made._async_clients.values())
 
     def test_copies_and_pickles_connect_for_themselves(self):
         made, client = self.make(collection="c", encoder=FakeEncoder())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import numbers
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -75,9 +74,7 @@ class Scorer:
         self._lock = threading.Lock()
         self._client: Client | None = None
         # A channel of grpc.aio belongs to the event loop that it was made in.
-        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._async_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         own = ("_lock", "_client", "_async_clients")
@@ -105,6 +102,8 @@ class Scorer:
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop not in self._async_clients:
+                # Programs that call asyncio.run for each question would gather connections of loops that have ended.
+                self._async_clients = {one: it for one, it in self._async_clients.items() if not one.is_closed()}
                 self._async_clients[loop] = AsyncClient(*self._targets(), **self._client_options)
             return self._async_clients[loop]
 
