@@ -11,10 +11,10 @@ SERVER, MODEL = [*sys.argv[1:], *["localhost:7070", "lightonai/GTE-ModernColBERT
 from maxsim import Client
 from sentence_transformers import MultiVectorEncoder
 
+passages = ["Stiff magma holds its gas until it blows.", "Dough rises on the gas of yeast.", "Bees dance to show the way."]
 model = MultiVectorEncoder(MODEL)
-documents = ["Bread rises because yeast makes gas.", "Thick magma traps gas until it bursts.", "Bees dance to tell the way."]
-query = model.encode_query("Why do volcanoes explode?")
-vectors = model.encode_document(documents)
+query, documents = model.encode_query("Why do volcanoes explode?"), model.encode_document(passages)
 with Client(SERVER) as client:
-    for hit in client.rerank(None, query, documents=vectors):
-        print(f"{hit.score:.2f}  {documents[hit.position]}")
+    ranking = client.rerank(None, query, documents=documents)
+for document in ranking:
+    print(f"{document.score:8.4f}  {passages[document.position]}")

@@ -42,13 +42,13 @@ class ExamplesTest(unittest.TestCase):
     def test_the_first_answer_in_ten_lines(self):
         lines = run_example(self.world, "first_answer.py", self.world.model_folder, demo=False)
         self.assertEqual(len(lines), 3)
-        self.assertRegex(lines[0], r"^\d\.\d\d  Thick magma traps gas until it bursts\.$")
+        self.assertRegex(lines[0], r"^ *\d\.\d{4}  Stiff magma holds its gas")
         scores = [float(line.split()[0]) for line in lines]
         self.assertEqual(scores, sorted(scores, reverse=True))
         with Client(self.world.target) as client:
-            query, documents = "Why do volcanoes explode?", [line.split("  ")[1] for line in lines]
+            query, documents = "Why do volcanoes explode?", [line.split("  ")[-1] for line in lines]
             # The server's encoder has the same weights.
             by_texts = client.rerank(None, query, documents=documents)
         self.assertEqual(by_texts.ids, [0, 1, 2])
         for one, score in zip(by_texts, scores):
-            self.assertAlmostEqual(one.score, score, delta=0.005 + TIE)
+            self.assertAlmostEqual(one.score, score, delta=TIE)

@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import gc
 import unittest
+import warnings
 
 from adapters_fixture import check_ranking
 from frameworks_world import World, world
@@ -57,6 +59,16 @@ class LangChainTest(unittest.TestCase):
             for _ in range(2):
                 for answer in asyncio.run(ask()):
                     self.assertEqual(keyed(answer), wanted)
+
+    def test_event_loops_may_end_without_a_word(self):
+        ranker = MaxsimRerank(target=self.world.target, collection="demo", id_key="id", top_n=5)
+        wanted = keyed(ranker.compress_documents(self.documents, self.query))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(4):
+                self.assertEqual(keyed(asyncio.run(ranker.acompress_documents(self.documents, self.query))), wanted)
+            gc.collect()
+        self.assertEqual([str(one.message) for one in caught], [])
 
     def test_documents_are_copied(self):
         ranker = MaxsimRerank(target=self.world.target)
