@@ -6,6 +6,7 @@ python pylate_test.py FOLDER_OF_THE_PROGRAMS
 
 import pathlib
 import sys
+import tempfile
 import unittest
 
 from adapters_fixture import World, check_ranking, maxsim, run_example
@@ -15,7 +16,8 @@ import numpy as np
 import torch
 from maxsim import Client
 from maxsim.adapters.pylate import MaxsimIndex, rerank
-from maxsim.errors import AlreadyExists, NotFound
+from maxsim.adapters.scorer import Candidates, Scorer
+from maxsim.errors import MaxsimError, NotFound
 from pylate import models, rank, retrieve
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -41,7 +43,7 @@ class PyLateWorld(World):
         folder = self.folder / "minilm-pylate"
         minilm_models.make_pylate_model(folder)
         self.model_folder = folder
-        model = models.ColBERT(str(folder), device="cpu")
+        self.model = model = models.ColBERT(str(folder), device="cpu")
         self.documents = model.encode(self.texts, is_query=False, show_progress_bar=False)
         self.queries = model.encode(self.questions[:NUM_QUERIES], is_query=True, show_progress_bar=False)
         # Whole lists are padded with zeros, which may stand in for a negative similarity; a document alone is not.
@@ -193,7 +195,7 @@ class IndexTest(PyLateTest):
         numbers = range(len(self.ids))
         with MaxsimIndex("numbers", WORLD.target, folder=folder) as index:
             index.add_documents(numbers, self.documents)
-        with self.assertRaisesRegex(ValueError, "holds a collection; override=True writes a new generation"):
+        with self.assertRaisesRegex(ValueError, "holds a collection; override=True writes the next generation"):
             MaxsimIndex("numbers", WORLD.target, folder=folder).add_documents(numbers, self.documents)
         with MaxsimIndex("numbers", WORLD.target, folder=folder, override=True) as index:
             index.add_documents([7, 8], self.documents[7:9])
@@ -204,10 +206,22 @@ class IndexTest(PyLateTest):
     def test_a_collection_that_is_served_under_the_name_is_left_alone(self):
         index = MaxsimIndex("demo", WORLD.target, folder=WORLD.folder / "other-demo")
         self.addCleanup(index.close)
-        with self.assertRaises(AlreadyExists):
-            index.add_documents(self.ids, self.documents).publish()
+        with self.assertRaisesRegex(ValueError, "the server has the folder '.*/demo' as 'demo': choose another name"):
+            index.add_documents(self.ids, self.documents)
+        self.assertFalse((WORLD.folder / "other-demo").exists())
         with Client(WORLD.target) as client:
             self.assertEqual(client.rerank("demo", self.queries[0], ["bread-1"]).ids, ["bread-1"])
+
+    def test_a_server_that_refuses_is_asked_again(self):
+        with tempfile.TemporaryDirectory() as elsewhere:
+            folder = pathlib.Path(elsewhere) / "refused"
+            index = MaxsimIndex("refused", WORLD.target, folder=folder)
+            self.addCleanup(index.close)
+            index.add_documents(self.ids, self.documents)
+            for _ in range(2):
+                with self.assertRaisesRegex(MaxsimError, "allowed_roots"):
+                    index(self.queries)
+            self.assertTrue((folder / "collection.json").exists())
 
     def test_without_load_the_folder_is_written_and_no_more(self):
         folder = WORLD.folder / "unloaded"
@@ -239,6 +253,15 @@ class IndexTest(PyLateTest):
             index.add_documents(["new"], self.documents[:1])
         with self.assertRaisesRegex(ValueError, "documents_embeddings has the length 1; 2 are expected"):
             MaxsimIndex("a", folder=WORLD.folder / "a").add_documents(["new", "newer"], self.documents[:1])
+
+
+class EncoderTest(PyLateTest):
+    def test_a_colbert_is_an_encoder_of_every_adapter(self):
+        scorer = Scorer(WORLD.target, encoder=WORLD.model)
+        self.addCleanup(scorer.close)
+        scored = scorer.rank(WORLD.questions[0], Candidates(texts=WORLD.texts))
+        ranked = [(self.ids[position], score) for position, score in scored]
+        check_ranking(self, ranked, dict(pairs(self.exact[0])), tie=TIE_F16)
 
 
 class ExampleTest(unittest.TestCase):

@@ -92,8 +92,8 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
         of it. The rest is for add_documents: `folder` is where the collection is written; `load` says whether the server
         is then told to serve it, which it must permit (store.allowed_roots); `server_folder` is the folder's path on
-        the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits
-        writing over a collection that is in the folder, or served under the name."""
+        the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits the next
+        generation of a collection that is in the folder."""
         self._collection = collection
         self._folder = None if folder is None else pathlib.Path(folder)
         self._load = load
@@ -103,6 +103,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         self._scorer = Scorer(target, collection=collection, missing_policy="report", client_options=client_options)
         self._writer: CollectionWriter | None = None
         self._published = False
+        self._to_load = False
 
     def __enter__(self) -> MaxsimIndex:
         return self
@@ -134,21 +135,18 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
 
     def publish(self) -> MaxsimIndex:
         """Writes the collection of the documents that were added, and has the server serve it. Does nothing where none
-        were added."""
-        if self._writer is None:
-            return self
-        assert self._folder is not None
-        self._writer.close()
-        self._writer = None
-        self._published = True
-        if not self._load:
-            return self
-        path = self._server_folder or str(self._folder.resolve())
-        served = {one.name: one.path for one in self._client.info().collections}
-        if served.get(self._collection) == path:
-            self._client.reload(self._collection)
-        else:
-            self._client.load(self._collection, path)
+        were added. Where the server refuses, another call asks it again."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._published = True
+            self._to_load = self._load
+        if self._to_load:
+            if self._served_path() is None:
+                self._client.load(self._collection, self._path_to_load())
+            else:
+                self._client.reload(self._collection)
+            self._to_load = False
         return self
 
     def remove_documents(self, documents_ids: Sequence[Id]) -> None:
@@ -191,6 +189,15 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
     def _client(self) -> Client:
         return self._scorer.client
 
+    def _path_to_load(self) -> str:
+        """Returns the folder's path on the server's machine."""
+        assert self._folder is not None
+        return self._server_folder or str(self._folder.resolve())
+
+    def _served_path(self) -> str | None:
+        """Returns the path of the collection that the server has under the name; None where it has none."""
+        return {one.name: one.path for one in self._client.info().collections}.get(self._collection)
+
     def _open_writer(self, dim: int) -> CollectionWriter:
         if self._writer is not None:
             return self._writer
@@ -202,7 +209,10 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         if self._folder is None:
             raise ValueError("folder is missing: add_documents writes the collection there")
         if not self._override and (self._folder / "collection.json").exists():
-            raise ValueError(f"{self._folder} holds a collection; override=True writes a new generation of it")
+            raise ValueError(f"{self._folder} holds a collection; override=True writes the next generation of it")
+        served = self._served_path() if self._load else None
+        if served not in (None, self._path_to_load()):
+            raise ValueError(f"the server has the folder {served!r} as {self._collection!r}: choose another name")
         # Searching needs none of the packages that writing does.
         from ..collection import CollectionWriter
 
