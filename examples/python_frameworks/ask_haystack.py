@@ -19,7 +19,7 @@ def main():
         [Document(id=one["id"], content=one["text"], meta={"title": one["title"]}) for one in passages]
     )
     pipeline = Pipeline()
-    pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=20))
+    pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=12))
     # With collection="demo" and own_ids=True no text is sent but the question's.
     pipeline.add_component("ranker", MaxsimRanker(server, top_k=3))
     pipeline.connect("retriever.documents", "ranker.documents")

@@ -15,7 +15,7 @@ def arguments(*more):
     return [*given, *defaults[len(given) :]]
 
 
-def find_candidates(folder, question=QUESTION, limit=20):
+def find_candidates(folder, question=QUESTION, limit=12):
     """Returns the passages that share most words with the question: dictionaries of "id", "title" and "text"."""
     lines = (pathlib.Path(folder) / "passages.jsonl").read_text(encoding="utf-8").splitlines()
     wanted = _words(question)

@@ -7,7 +7,7 @@ import adapters_fixture
 
 
 class World(adapters_fixture.World):
-    def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
+    def start(self, programs: pathlib.Path, num_documents: int = 10) -> None:
         super().start(programs, num_documents)
         import minilm_models
         import torch

@@ -60,7 +60,7 @@ class HaystackTest(unittest.TestCase):
         store = InMemoryDocumentStore()
         store.write_documents(self.documents)
         pipeline = Pipeline()
-        pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=10))
+        pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=6))
         pipeline.add_component("ranker", MaxsimRanker(self.world.target, collection="demo", own_ids=True, top_k=3))
         pipeline.connect("retriever.documents", "ranker.documents")
         return pipeline
@@ -74,7 +74,7 @@ class HaystackTest(unittest.TestCase):
         )
         for answer in answers:
             found = [one.id for one in answer["retriever"]["documents"]]
-            self.assertEqual(len(found), 10)
+            self.assertEqual(len(found), 6)
             check_ranking(self, keyed(answer["ranker"]), {id: self.scores[id] for id in found}, 3)
 
     def test_a_pipeline_is_saved_and_loaded(self):

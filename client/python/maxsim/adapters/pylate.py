@@ -37,8 +37,8 @@ def rerank(
     maxsim.Client takes it.
 
     With `documents_embeddings`, [query][document] matrices of [tokens, dim], these are scored, as float16 or in the
-    storage type of `collection`. Without it `documents_ids` name documents that `collection` holds; one that it does not
-    hold is an error. `device` is taken for the signature's sake: the server has its own.
+    storage type of `collection`. Without it `documents_ids` name documents that `collection` holds; one that it does
+    not hold is an error. `device` is taken for the signature's sake: the server has its own.
 
     Scores are MaxSim. PyLate pads the documents of a query to one length with zeros, which count there: a query token
     whose best similarity with a shorter document is negative adds 0 to its score in PyLate and that similarity here."""
@@ -72,8 +72,8 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
     `subset`, exactly.
 
     A collection is written whole: add_documents collects documents on the disk, and publish(), the first search or
-    leaving a `with` block writes the collection and, with `load`, has the server serve it. After that the index takes no
-    more documents."""
+    leaving a `with` block writes the collection and, with `load`, has the server serve it. After that the index takes
+    no more documents."""
 
     is_end_to_end_index = True
 
@@ -90,10 +90,10 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
         """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
-        of it. The rest is for add_documents: `folder` is where the collection is written; `load` says whether the server
-        is then told to serve it, which it must permit (store.allowed_roots); `server_folder` is the folder's path on
-        the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits the next
-        generation of a collection that is in the folder."""
+        of it. The rest is for add_documents: `folder` is where the collection is written; `load` says whether the
+        server is then told to serve it, which it must permit (store.allowed_roots); `server_folder` is the folder's path
+        on the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits the
+        next generation of a collection that is in the folder."""
         self._collection = collection
         self._folder = None if folder is None else pathlib.Path(folder)
         self._load = load

@@ -210,8 +210,8 @@ def split(candidates: Candidates) -> Iterator[tuple[list[int], Candidates]]:
 
 
 def _parts(sizes: list[int]) -> Iterator[list[int]]:
-    """Yields the positions of `sizes`, bytes, in parts within MAX_INLINE_DOCUMENTS and MAX_INLINE_BYTES. A document that
-    is larger alone is a part of its own, which the server may refuse."""
+    """Yields the positions of `sizes`, bytes, in parts within MAX_INLINE_DOCUMENTS and MAX_INLINE_BYTES. A document
+    that is larger alone is a part of its own, which the server may refuse."""
     part: list[int] = []
     num_bytes = 0
     for position, size in enumerate(sizes):
