@@ -1,0 +1,259 @@
+"""What the adapters share: documents of a framework, scored by a maxsimd."""
+
+from __future__ import annotations
+
+import asyncio
+import numbers
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..aio import AsyncClient
+from ..client import Client
+from ..ranking import Ranking
+from ..requests import Id, MissingPolicy
+from ..vectors import TokenVectors
+from .encoders import LockedEncoder
+
+# Bounds of one call, within the defaults of limits.max_inline_documents, limits.max_request_bytes and limits.max_top_k:
+# longer lists are scored in parts, which changes no score.
+MAX_INLINE_DOCUMENTS = 1024
+MAX_INLINE_BYTES = 32 << 20
+MAX_IDS = 10000
+# limits.max_queries_per_request.
+MAX_QUERIES = 64
+
+
+class Scored(NamedTuple):
+    """A document of a ranking."""
+
+    position: int  # in the list of documents that was given
+    score: float  # MaxSim
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a query is scored against: documents as texts or as token vectors, or ids of documents in the collection."""
+
+    texts: Sequence[str] | None = None
+    vectors: Sequence[TokenVectors] | None = None
+    ids: Sequence[Id] | None = None
+
+    def count(self) -> int:
+        """Returns the number of documents."""
+        return len(self.ids or self.vectors or self.texts or ())
+
+
+class Scorer:
+    """Scores the documents that a framework hands over. Thread-safe; connects at its first call.
+
+    Texts become vectors by `encoder` (see LockedEncoder), or by the server's where it is None. Copies and pickles of a
+    Scorer have connections of their own."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        collection: str = "",
+        encoder: Any = None,
+        missing_policy: MissingPolicy = "fail",
+        client_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`target` and `client_options`: those of maxsim.Client. `collection`: whose documents ids name, and whose
+        storage type documents are rounded to that are sent; "" scores those as float16. `missing_policy`: "fail"
+        raises where the collection lacks an id, "report" leaves the document out."""
+        self._target = target
+        self._collection = collection
+        self._encoder = None if encoder is None else LockedEncoder(encoder)
+        self._missing_policy: MissingPolicy = missing_policy
+        self._client_options = dict(client_options or {})
+        self._connect()
+
+    def _connect(self) -> None:
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        # A channel of grpc.aio belongs to the event loop that it was made in.
+        self._async_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_lock", "_client", "_async_clients")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._connect()
+
+    @property
+    def collection(self) -> str:
+        return self._collection
+
+    @property
+    def client(self) -> Client:
+        """The connection for calls that wait."""
+        with self._lock:
+            if self._client is None:
+                self._client = Client(*self._targets(), **self._client_options)
+            return self._client
+
+    @property
+    def async_client(self) -> AsyncClient:
+        """The connection for calls of the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop not in self._async_clients:
+                # Programs that call asyncio.run for each question would gather connections of loops that have ended.
+                self._async_clients = {one: it for one, it in self._async_clients.items() if not one.is_closed()}
+                self._async_clients[loop] = AsyncClient(*self._targets(), **self._client_options)
+            return self._async_clients[loop]
+
+    def _targets(self) -> list[str]:
+        return [] if self._target is None else [self._target]
+
+    def close(self) -> None:
+        """Ends the connection of calls that wait. A later call connects again."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """Ends all connections that this event loop can end."""
+        self.close()
+        with self._lock:
+            client = self._async_clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def rank(self, query: Any, candidates: Candidates, top_k: int | None = None) -> list[Scored]:
+        """Returns the best `top_k` candidates, or all, best first. `query`: a text, or token vectors [tokens, dim].
+
+        A document whose id repeats has the score of the first. Raises maxsim's errors, and ValueError."""
+        if candidates.count() == 0:
+            return []
+        query, candidates = self._encode(query, candidates)
+        parts = [
+            (positions, self.client.rerank(self._collection, query, **self._arguments(part, top_k)))
+            for positions, part in split(candidates)
+        ]
+        return merge(parts, candidates, top_k)
+
+    async def rank_async(self, query: Any, candidates: Candidates, top_k: int | None = None) -> list[Scored]:
+        """Does what rank does. An encoder of the user's runs in a thread, so that the event loop goes on."""
+        if candidates.count() == 0:
+            return []
+        if self._encoder is not None:
+            query, candidates = await asyncio.to_thread(self._encode, query, candidates)
+        client = self.async_client
+        parts = [
+            (positions, await client.rerank(self._collection, query, **self._arguments(part, top_k)))
+            for positions, part in split(candidates)
+        ]
+        return merge(parts, candidates, top_k)
+
+    def search(
+        self, queries: Sequence[Any], top_k: int, subsets: Sequence[Sequence[Any]] | None = None
+    ) -> list[list[tuple[Id, float]]]:
+        """Returns ids and scores of the best documents of the collection for each query, best first. `queries`: texts
+        or token vectors; `subsets`: for each query, the only ids that count."""
+        if self._encoder is not None:
+            queries = [self._encoder.query(query) if isinstance(query, str) else query for query in queries]
+        found: list[list[tuple[Id, float]]] = [[] for _ in queries]
+        asked = [i for i in range(len(queries)) if subsets is None or subsets[i]]
+        for start in range(0, len(asked), MAX_QUERIES):
+            part = asked[start : start + MAX_QUERIES]
+            rankings = self.client.rerank_many(
+                self._collection,
+                [queries[i] for i in part],
+                None if subsets is None else [list(subsets[i]) for i in part],
+                top_k=top_k,
+                missing_policy=self._missing_policy,
+            )
+            for i, ranking in zip(part, rankings):
+                found[i] = [(one.id, one.score) for one in ranking if one.id is not None]
+        return found
+
+    def _encode(self, query: Any, candidates: Candidates) -> tuple[Any, Candidates]:
+        if self._encoder is None:
+            return query, candidates
+        if isinstance(query, str):
+            query = self._encoder.query(query)
+        if candidates.texts:
+            candidates = Candidates(vectors=self._encoder.documents(candidates.texts))
+        return query, candidates
+
+    def _arguments(self, part: Candidates, top_k: int | None) -> dict[str, Any]:
+        """Returns the arguments of Client.rerank for a part of the candidates."""
+        return {
+            "ids": part.ids,
+            "documents": part.vectors if part.texts is None else part.texts,
+            "top_k": part.count() if top_k is None else min(top_k, part.count()),
+            "missing_policy": self._missing_policy,
+        }
+
+
+def split(candidates: Candidates) -> Iterator[tuple[list[int], Candidates]]:
+    """Yields the candidates in parts that one call takes, each with the positions that they have in the whole. An id
+    that repeats is in no second part, nor twice in one."""
+    if candidates.ids is not None:
+        first = {id: position for position, id in reversed(list(enumerate(candidates.ids)))}
+        positions = sorted(first.values())
+        for start in range(0, len(positions), MAX_IDS):
+            part = positions[start : start + MAX_IDS]
+            yield part, Candidates(ids=[candidates.ids[position] for position in part])
+    elif candidates.vectors is not None:
+        for part in _parts([vectors.data.nbytes for vectors in candidates.vectors]):
+            yield part, Candidates(vectors=[candidates.vectors[position] for position in part])
+    elif candidates.texts is not None:
+        for part in _parts([len(text.encode()) for text in candidates.texts]):
+            yield part, Candidates(texts=[candidates.texts[position] for position in part])
+
+
+def _parts(sizes: list[int]) -> Iterator[list[int]]:
+    """Yields the positions of `sizes`, bytes, in parts within MAX_INLINE_DOCUMENTS and MAX_INLINE_BYTES. A document
+    that is larger alone is a part of its own, which the server may refuse."""
+    part: list[int] = []
+    num_bytes = 0
+    for position, size in enumerate(sizes):
+        if part and (len(part) == MAX_INLINE_DOCUMENTS or num_bytes + size > MAX_INLINE_BYTES):
+            yield part
+            part, num_bytes = [], 0
+        part.append(position)
+        num_bytes += size
+    if part:
+        yield part
+
+
+def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k: int | None) -> list[Scored]:
+    """Returns one ranking of the parts of a query's candidates: score descending, then position ascending."""
+    scored = [Scored(positions[one.position], one.score) for positions, ranking in parts for one in ranking]
+    if candidates.ids is not None:
+        same: dict[Id, list[int]] = {}
+        for position, id in enumerate(candidates.ids):
+            same.setdefault(id, []).append(position)
+        scored = [Scored(position, score) for first, score in scored for position in same[candidates.ids[first]]]
+    scored.sort(key=lambda one: (-one.score, one.position))
+    return scored if top_k is None else scored[:top_k]
+
+
+def check_ids(collection: str, id_key: str | None, own_ids: bool) -> None:
+    """Raises ValueError where an adapter is told two ways to find ids, or a way and no collection."""
+    if id_key is not None and own_ids:
+        raise ValueError("id_key and own_ids are two ways to find a document's id: give one")
+    if (id_key is not None or own_ids) and not collection:
+        raise ValueError("collection is missing: the documents' ids are those of a collection")
+
+
+def id_in(metadata: Mapping[str, Any] | None, key: str, position: int) -> Id:
+    """Returns the id in a document's metadata. ValueError, with the document's position, where there is none."""
+    value = (metadata or {}).get(key)
+    return as_id(value, f"the metadata {key!r} of documents[{position}]")
+
+
+def as_id(value: Any, name: str) -> Id:
+    """Returns an id as maxsimd knows it. ValueError, which begins with `name`, for what is none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    raise ValueError(f"{name} is {value!r}; an id is a string or an integer")

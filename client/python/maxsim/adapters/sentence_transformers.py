@@ -1,0 +1,87 @@
+"""sentence-transformers: a MultiVectorEncoder whose documents a maxsimd ranks."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from sentence_transformers import MultiVectorEncoder
+from typing_extensions import NotRequired
+
+from ..requests import Id, MissingPolicy
+from .scorer import Candidates, Scorer, as_id
+
+
+class Hit(TypedDict):
+    """A document of a ranking, as CrossEncoder.rank and util.semantic_search say it."""
+
+    corpus_id: Id  # the position in the list of documents; of a collection's document its id
+    score: float
+    text: NotRequired[str]
+
+
+class MaxsimReranker:
+    """Ranks texts, or documents of a collection, by their MaxSim with a query."""
+
+    def __init__(
+        self,
+        model: MultiVectorEncoder | None = None,
+        target: str | None = None,
+        *,
+        collection: str = "",
+        missing_policy: MissingPolicy = "fail",
+        client_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`model` encodes the queries, and the documents of rank(); None: the server's encoder does. `target`: the
+        server, as maxsim.Client takes it; `client_options`: further arguments of it. `collection`: whose documents
+        rank_ids() and search() score; for rank(), whose storage type they are scored in ("": float16).
+        `missing_policy`: "fail" raises where the collection lacks an id, "report" leaves the document out."""
+        self._scorer = Scorer(
+            target,
+            collection=collection,
+            encoder=model,
+            missing_policy=missing_policy,
+            client_options=client_options,
+        )
+
+    def __enter__(self) -> MaxsimReranker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection; a later call connects again."""
+        self._scorer.close()
+
+    def rank(
+        self, query: str, documents: Sequence[str], top_k: int | None = None, return_documents: bool = False
+    ) -> list[Hit]:
+        """Ranks texts: CrossEncoder.rank with another model behind it. Returns the best `top_k`, or all, best first."""
+        if isinstance(documents, str):
+            raise ValueError("documents is one string; it is a list of texts")
+        hits: list[Hit] = []
+        for position, score in self._scorer.rank(query, Candidates(texts=documents), top_k):
+            hit = Hit(corpus_id=position, score=score)
+            if return_documents:
+                hit["text"] = documents[position]
+            hits.append(hit)
+        return hits
+
+    def rank_ids(self, query: str, ids: Sequence[Id], top_k: int | None = None) -> list[Hit]:
+        """Ranks documents of the collection, whose vectors the server holds: only the query is encoded."""
+        self._want_collection()
+        known = [as_id(id, f"ids[{i}]") for i, id in enumerate(ids)]
+        scored = self._scorer.rank(query, Candidates(ids=known), top_k)
+        return [Hit(corpus_id=known[position], score=score) for position, score in scored]
+
+    def search(self, query: str, top_k: int = 10) -> list[Hit]:
+        """Returns the best documents of the whole collection."""
+        self._want_collection()
+        return [Hit(corpus_id=id, score=score) for id, score in self._scorer.search([query], top_k)[0]]
+
+    def _want_collection(self) -> None:
+        if not self._scorer.collection:
+            raise ValueError("collection is missing: ids are those of a collection")

@@ -1,0 +1,104 @@
+"""What the adapters' tests share: the demo collection, a maxsimd that serves it and has the demo encoder, and the right
+ranking, which is computed here."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "service")]
+sys.path.append(str(ROOT / "tests" / "service" / "client"))
+
+from python_package import PYTHON_CLIENT, use_package  # noqa: E402
+
+use_package()
+
+import numpy as np  # noqa: E402
+from encoder_fixture import Program  # noqa: E402
+from program_fixture import Maxsimd  # noqa: E402
+
+DEMO = ROOT / "demo"
+# The demo collection is float16, and so are documents that come with a request: a step of 2^-11 of each of some 12
+# similarities of up to 1. Scores that are closer than this may change places.
+TIE = 5e-3
+EXAMPLE_LIMIT_S = 240
+
+
+class World(contextlib.ExitStack):
+    """A server of the programs in a folder, from start() until the `with` block ends. `texts` and `ids` are a part of
+    the demo collection, in its order."""
+
+    def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
+        self.folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="maxsim-adapters-")))
+        subprocess.run([DEMO / "build.sh", "--bin", programs, "--output", self.folder / "demo"], check=True)
+        encoder = Program("--demo")
+        self.callback(encoder.stop)
+        self.encoder_url = f"http://127.0.0.1:{encoder.wait_until_ready().port}"
+        self.server = Maxsimd(
+            programs,
+            self.folder / "server",
+            self.folder / "demo",
+            **{"encoder.url": self.encoder_url, "store.allowed_roots": self.folder},
+        )
+        self.callback(self.server.stop)
+        self.target = f"127.0.0.1:{self.server.grpc_port}"
+
+        passages = [json.loads(line) for line in open(DEMO / "passages.jsonl", encoding="utf-8")]
+        self.all_ids = [passage["id"] for passage in passages]
+        self.all_texts = [f"{passage['title']}. {passage['text']}" for passage in passages]  # as demo/encode.py has it
+        self.questions = [json.loads(line)["text"] for line in open(DEMO / "queries.jsonl", encoding="utf-8")]
+        self.vectors = _split("tokens.npy", "lengths.npy")
+        self.question_vectors = _split("query_tokens.npy", "query_lengths.npy")
+        chosen = range(0, len(passages), len(passages) // num_documents)
+        self.ids = [self.all_ids[i] for i in chosen]
+        self.texts = [self.all_texts[i] for i in chosen]
+
+    def scores(self, question: int, ids: list[str] | None = None) -> dict[str, float]:
+        """Returns the MaxSim of a question with documents (default: all), by their ids."""
+        wanted = set(self.all_ids if ids is None else ids)
+        query = self.question_vectors[question]
+        return {id: maxsim(query, self.vectors[i]) for i, id in enumerate(self.all_ids) if id in wanted}
+
+
+def maxsim(query: np.ndarray, document: np.ndarray) -> float:
+    """Returns the MaxSim of [tokens, dim] vectors in FP64."""
+    return float((query.astype(np.float64) @ document.T.astype(np.float64)).max(axis=1).sum())
+
+
+def check_ranking(test, ranked, scores, top_k=None, tie=TIE):
+    """Fails where `ranked`, [(key, score)], is not the order of `scores`, {key: score}: of its best `top_k`, or of all.
+    Scores within `tie` are equal, and keys whose scores are may change places."""
+    ranked = list(ranked)
+    wanted = sorted(scores.values(), reverse=True)[:top_k]
+    test.assertEqual(len(ranked), len(wanted))
+    test.assertEqual(len({key for key, _ in ranked}), len(ranked), "a document is there twice")
+    for (key, score), best in zip(ranked, wanted):
+        test.assertAlmostEqual(score, scores[key], delta=tie, msg=key)
+        test.assertAlmostEqual(score, best, delta=tie, msg=f"{key} has another's place")
+
+
+def _split(tokens: str, lengths: str) -> list[np.ndarray]:
+    return np.split(np.load(DEMO / tokens), np.cumsum(np.load(DEMO / lengths))[:-1])
+
+
+def run_example(world: World, program: str, *options, demo: bool = True):
+    """Runs a program of examples/python_frameworks against the world's server. Returns (id, score) of each line, or,
+    without `demo`, the lines."""
+    command = [sys.executable, "-B", ROOT / "examples" / "python_frameworks" / program, world.target]
+    command += [*([DEMO] if demo else []), *options]
+    environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=EXAMPLE_LIMIT_S, env=environment
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{program} failed:\n{done.stdout}{done.stderr}")
+    print(f"{program}\n{done.stdout}", flush=True)
+    if not demo:
+        return done.stdout.splitlines()
+    lines = [re.fullmatch(r"\d\. (\S+) (\d+\.\d{4}) \S.*", line) for line in done.stdout.splitlines()]
+    return [(line[1], float(line[2])) for line in lines]

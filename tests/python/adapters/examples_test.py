@@ -1,0 +1,54 @@
+"""The programs of examples/python_frameworks, each with the real package, against a real server. Run by
+frameworks_test.py; pylate_test.py runs PyLate's."""
+
+import unittest
+
+from adapters_fixture import TIE, run_example
+from frameworks_world import World, world
+from maxsim import Client
+
+QUESTION = 0  # that of the examples
+
+
+class ExamplesTest(unittest.TestCase):
+    def setUp(self):
+        self.world: World = world()
+
+    def check(self, program, *options):
+        """The program prints three passages: the best of all is first, and each has its MaxSim with the question."""
+        printed = run_example(self.world, program, *options)
+        self.assertEqual(len(printed), 3)
+        scores = self.world.scores(QUESTION)
+        self.assertEqual(printed[0][0], max(scores, key=lambda id: scores[id]))
+        for id, score in printed:
+            self.assertAlmostEqual(score, scores[id], delta=TIE, msg=id)
+        self.assertEqual(printed, sorted(printed, key=lambda one: -one[1]))
+
+    def test_langchain(self):
+        self.check("ask_langchain.py")
+
+    def test_llama_index(self):
+        self.check("ask_llama_index.py")
+
+    def test_haystack(self):
+        self.check("ask_haystack.py")
+
+    def test_rerankers(self):
+        self.check("ask_rerankers.py")
+
+    def test_sentence_transformers(self):
+        self.check("ask_sentence_transformers.py", self.world.model_folder)
+
+    def test_the_first_answer_in_ten_lines(self):
+        lines = run_example(self.world, "first_answer.py", self.world.model_folder, demo=False)
+        self.assertEqual(len(lines), 3)
+        self.assertRegex(lines[0], r"^ *\d\.\d{4}  Stiff magma holds its gas")
+        scores = [float(line.split()[0]) for line in lines]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+        with Client(self.world.target) as client:
+            query, documents = "Why do volcanoes explode?", [line.split("  ")[-1] for line in lines]
+            # The server's encoder has the same weights.
+            by_texts = client.rerank(None, query, documents=documents)
+        self.assertEqual(by_texts.ids, [0, 1, 2])
+        for one, score in zip(by_texts, scores):
+            self.assertAlmostEqual(one.score, score, delta=TIE)

@@ -1,0 +1,34 @@
+"""The adapters for LangChain, LlamaIndex, Haystack, rerankers and sentence-transformers, each with the real package:
+texts through the server's encoder, texts through a MultiVectorEncoder of MiniLM, and documents of a collection by their
+ids rank as exact MaxSim does. Runs the examples of examples/python_frameworks too.
+
+python frameworks_test.py FOLDER_OF_THE_PROGRAMS [FRAMEWORK...]      default: all
+"""
+
+import importlib
+import os
+import pathlib
+import sys
+import unittest
+
+# Haystack and LangChain report their use unless these say otherwise.
+os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
+
+from frameworks_world import World  # noqa: E402
+
+PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
+FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers", "examples"]
+WORLD: World
+
+
+def load_tests(loader, suite, pattern):
+    for name in sys.argv[1:] or FRAMEWORKS:
+        suite.addTests(loader.loadTestsFromModule(importlib.import_module(f"{name}_test")))
+    return suite
+
+
+if __name__ == "__main__":
+    with World() as WORLD:
+        WORLD.start(PROGRAMS)
+        done = unittest.main(argv=sys.argv[:1], verbosity=2, exit=False)
+    sys.exit(not done.result.wasSuccessful())
