@@ -1,13 +1,19 @@
+#!/usr/bin/python3
 """The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
-compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu."""
+compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu.
+
+  scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER      those of what is compiled in, for a package without libraries
+"""
 
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
-# A header of each library that is compiled into the programs and leaves no shared library behind.
-COMPILED_IN = ["/usr/include/CLI/CLI.hpp", "/usr/include/boost/version.hpp", "/usr/include/nlohmann/json.hpp"]
+# A header of each library that is compiled into the programs and leaves no shared library behind, but for Boost, whose
+# licence asks nothing of those who give on object code alone.
+COMPILED_IN = ["/usr/include/CLI/CLI.hpp", "/usr/include/nlohmann/json.hpp"]
 COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])")
 
 
@@ -86,3 +92,12 @@ def collect(build, libraries, target):
         lines.append("cuda-runtime: libcudart_static.a, under NVIDIA's licence")
     text = "Each line: the Debian package, its version, and its files that are in the programs or beside them.\n"
     (target / "libraries.txt").write_text(text + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    try:
+        collect(sys.argv[1], [], sys.argv[2])
+    except NoLicence as problem:
+        sys.exit(f"licences: {problem}")

@@ -30,7 +30,7 @@ Name: maxsim-server
 Version: {version}
 Summary: maxsimd, an exact MaxSim rerank service for late-interaction retrieval: the programs, for CPU and CUDA
 Author: The maxsimd authors
-License: Apache-2.0, and the licences of the libraries in share/licences
+License: Apache-2.0, and those of the bundled libraries
 {licence_files}
 Keywords: maxsim,colbert,late-interaction,rerank,retrieval,cuda
 Classifier: Development Status :: 4 - Beta
@@ -67,8 +67,9 @@ def commit_time():
     return max(int(given or 0), 315532800)
 
 
-def lay_out(build, package):
-    """Fills the folder of the Python package: programs, libraries, examples, licences. Returns the platform tag."""
+def lay_out(build, package, licences_folder):
+    """Fills the folder of the Python package with programs, libraries and examples, and that of the licences. Returns the
+    platform tag."""
     bundle = package.with_name("bundle").resolve()
     subprocess.run([ROOT / "scripts" / "bundle.sh", "--manylinux", build, bundle], check=True, stdout=subprocess.DEVNULL)
     tag = manylinux.platform_tag(bundle)
@@ -81,15 +82,12 @@ def lay_out(build, package):
     share.mkdir()
     for example in ("maxsimd.yaml", "gpu.yaml"):
         shutil.copyfile(ROOT / "config" / example, share / example)
-    licences.collect(build, libraries, share / "licences")
-    shutil.copyfile(ROOT / "LICENSE", share / "licences" / "LICENSE")
+    licences.collect(build, libraries, licences_folder)
+    shutil.copyfile(ROOT / "LICENSE", licences_folder / "LICENSE")
     return tag
 
 
-def write_dist_info(folder, package, version, tag):
-    folder.mkdir()
-    # The licences are in the package, whose folder a program can name; metadata wants them below dist-info.
-    shutil.copytree(package / "share" / "licences", folder / "licenses")
+def write_dist_info(folder, version, tag):
     names = sorted(str(path.relative_to(folder / "licenses")) for path in (folder / "licenses").rglob("*") if path.is_file())
     lines = "\n".join(f"License-File: {name}" for name in names)
     metadata = METADATA.format(version=version, licence_files=lines) + (SOURCE / "README.md").read_text()
@@ -134,9 +132,9 @@ def main():
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     try:
-        tag = lay_out(build, staging / "maxsim_server")
         dist_info = f"maxsim_server-{version}.dist-info"
-        write_dist_info(staging / dist_info, staging / "maxsim_server", version, tag)
+        tag = lay_out(build, staging / "maxsim_server", staging / dist_info / "licenses")
+        write_dist_info(staging / dist_info, version, tag)
         for old in target.glob("maxsim_server-*.whl"):
             old.unlink()
         wheel = target / f"maxsim_server-{version}-py3-none-{tag}.whl"

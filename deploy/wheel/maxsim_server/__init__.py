@@ -8,6 +8,7 @@ maxsim-loadtest. `pip install maxsim-server` puts all four on the PATH; this mod
 from __future__ import annotations
 
 import pathlib
+from importlib import metadata
 
 __all__ = ["PROGRAMS", "configuration", "folder", "licences", "program"]
 
@@ -32,5 +33,5 @@ def configuration() -> pathlib.Path:
 
 
 def licences() -> pathlib.Path:
-    """The folder with the licences of the libraries in the package."""
-    return folder() / "share" / "licences"
+    """The folder with the licences of the programs and of their libraries."""
+    return folder().parent / f"maxsim_server-{metadata.version('maxsim-server')}.dist-info" / "licenses"
