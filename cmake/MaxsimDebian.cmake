@@ -2,8 +2,12 @@
 # programs in the build folder's debian/root, and then calls CPack. Shared libraries are packages of the distribution that
 # the build ran on (dpkg-shlibdeps finds which), so that their security updates are the distribution's, and the package is
 # for that release: its name says which.
-set(MAXSIM_PACKAGE_CONTACT "maxsimd authors <maxsimd@localhost.localdomain>" CACHE STRING "Maintainer of the Debian package")
 
+# Who answers for the package is who builds it, named as Debian's own tools are told.
+set(CPACK_PACKAGE_CONTACT "maxsimd authors <noreply@example.com>")
+if(DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
+  set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
 set(root ${PROJECT_BINARY_DIR}/debian/root)
 # CPack takes this component alone, and `make install` leaves it out.
 install(TARGETS maxsimd maxsimctl maxsim-shard maxsim-loadtest RUNTIME DESTINATION usr/bin COMPONENT debian EXCLUDE_FROM_ALL)
@@ -20,7 +24,6 @@ cmake_host_system_information(RESULT release QUERY DISTRIB_VERSION_ID)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1~${distribution}${release})
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_CONTACT ${MAXSIM_PACKAGE_CONTACT})
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_NAME maxsim-server)

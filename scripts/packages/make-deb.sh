@@ -32,14 +32,14 @@ sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsi
 if grep -n /opt/ "$root/usr/lib/systemd/system/maxsimd.service"; then die "the unit's lines above name /opt"; fi
 cp deploy/debian/maxsimd.yaml "$root/etc/maxsim/"
 echo /etc/maxsim/maxsimd.yaml >"$build/debian/conffiles"
-python3 scripts/packages/man_pages.py "$build/bin" "$root/usr/share/man"
+python3 -B scripts/packages/man_pages.py "$build/bin" "$root/usr/share/man"
 
 cp README.md deploy/debian/README.Debian deploy/debian/copyright "$doc/"
 git ls-files -- 'docs/*.md' ':!docs/lab' | while IFS= read -r page; do
   mkdir -p "$doc/$(dirname "$page")"
   cp "$page" "$doc/$page"
 done
-python3 scripts/packages/licences.py "$build" "$doc/licences"
+python3 -B scripts/packages/licences.py "$build" "$doc/licences"
 cp config/maxsimd.yaml config/gpu.yaml "$doc/examples/"
 cp -r deploy/prometheus deploy/nginx deploy/grafana "$doc/examples/"
 mkdir "$doc/examples/demo"
@@ -49,7 +49,7 @@ find "$root" -type f -exec chmod 644 {} +
 version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$build/CPackConfig.cmake" | head -1)
 release=$(sed -n 's/^set(CPACK_DEBIAN_PACKAGE_RELEASE "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
 contact=$(sed -n 's/^set(CPACK_PACKAGE_CONTACT "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
-[ -n "$version" ] && [ -n "$release" ] || die "$build/CPackConfig.cmake is none of this project: configure again"
+if [ -z "$version" ] || [ -z "$release" ]; then die "$build/CPackConfig.cmake is none of this project: configure again"; fi
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
 gzip -9n >"$doc/changelog.Debian.gz" <<CHANGELOG
