@@ -29,15 +29,24 @@ def cached_variable(build, name):
     return ""
 
 
-def owner(path):
-    """The name of the Debian package that a file belongs to."""
-    resolved = pathlib.Path(path).resolve()
-    # Packages of a merged /usr name their files by either path.
-    for name in (path, str(resolved), str(resolved).removeprefix("/usr"), f"/usr{resolved}"):
-        found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
-        if found.returncode == 0:
-            return found.stdout.split(":")[0]
-    raise NoLicence(f"{path} belongs to no Debian package, so that its licence is not known")
+def owners(paths):
+    """The names of the Debian packages that files belong to, as {path: package}. Raises NoLicence for one of none."""
+    candidates = {}
+    for path in paths:
+        resolved = str(pathlib.Path(path).resolve())
+        # Packages of a merged /usr name their files by either path.
+        candidates[path] = [str(path), resolved, resolved.removeprefix("/usr"), f"/usr{resolved}"]
+    wanted = sorted({name for names in candidates.values() for name in names})
+    # Names that no package has are errors to dpkg-query, which answers the others.
+    shown = subprocess.run(["dpkg-query", "-S", *wanted], capture_output=True, text=True).stdout if wanted else ""
+    found = {name: packages.split(":")[0] for packages, _, name in (line.rpartition(": ") for line in shown.splitlines())}
+    packages = {}
+    for path, names in candidates.items():
+        package = next((found[name] for name in names if name in found), None)
+        if package is None:
+            raise NoLicence(f"{path} belongs to no Debian package, so that its licence is not known")
+        packages[path] = package
+    return packages
 
 
 def version_of(package):
@@ -69,8 +78,9 @@ def collect(build, libraries, target):
     with libraries.txt, which names each. Raises NoLicence."""
     target = pathlib.Path(target)
     lines, packages, common = [], {}, set()
-    for path in [*libraries, *(header for header in COMPILED_IN if pathlib.Path(header).exists())]:
-        packages.setdefault(owner(path), []).append(pathlib.Path(path).name)
+    paths = [*libraries, *(header for header in COMPILED_IN if pathlib.Path(header).exists())]
+    for path, package in owners(paths).items():
+        packages.setdefault(package, []).append(pathlib.Path(path).name)
     for package, names in sorted(packages.items()):
         source = pathlib.Path("/usr/share/doc", package, "copyright")
         if not source.exists():

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-# What the wheel may expect of the machine, with the prefixes of the versions of its symbols.
+# What the wheel may expect of the machine.
 FROM_THE_MACHINE = {
     "ld-linux-x86-64.so.2",
     "libc.so.6",
@@ -42,9 +42,13 @@ class NotManylinux(Exception):
     """A file asks for what no manylinux platform promises."""
 
 
+def is_elf(path):
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def elf_files(folder):
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
-    return [path for path in files if path.open("rb").read(4) == b"\x7fELF"]
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and is_elf(path)]
 
 
 def readelf(option, path):

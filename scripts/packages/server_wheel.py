@@ -101,7 +101,7 @@ def zip_wheel(staging, record, target):
     """Writes every file below `staging`, and RECORD, which lists them with their hashes."""
     when = time.gmtime(commit_time())[:6]
     lines = []
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def add(name, data, mode):
             entry = zipfile.ZipInfo(name, when)
