@@ -21,6 +21,7 @@ FROM_THE_MACHINE = {
     "libgcc_s.so.1",
     "libm.so.6",
     "libpthread.so.0",
+    "libresolv.so.2",
     "librt.so.1",
     "libstdc++.so.6",
 }
