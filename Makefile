@@ -25,8 +25,8 @@ $(error CUDA=$(CUDA): must be auto, 1 or 0)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench bundle docker format \
-        check reference fuzz ci clean
+.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench bundle wheels deb docker \
+        format check reference fuzz ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -74,6 +74,14 @@ bench: configure ## Time the CPU kernels beside plain loops (ARGS=flags of maxsi
 bundle: build ## Relocatable binaries, tests and libraries in build/bundle
 	@scripts/setup.sh bundle
 	@scripts/bundle.sh $(BUILD) build/bundle
+
+wheels: programs ## Python packages in build/wheels: maxsim-server (the four programs), and the client (wheel and sdist)
+	@scripts/setup.sh bundle wheels
+	@scripts/packages/make-wheels.sh $(BUILD) build/wheels
+
+deb: programs ## A Debian package of the four programs in build/deb, for the distribution that it is built on
+	@scripts/setup.sh deb
+	@scripts/packages/make-deb.sh $(BUILD) build/deb
 
 # JOBS only as it was given: the layer that compiles is cached by it, and the default follows the free memory.
 docker: ## Build the image maxsim:latest (with CUDA; CUDA=0 for the CPU image)

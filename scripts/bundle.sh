@@ -2,7 +2,7 @@
 # Packs a build into one small folder that runs elsewhere: any x86-64 Linux with the same or a newer glibc, with or
 # without a GPU. Binaries are stripped and find their libraries in ../lib.
 #
-#   scripts/bundle.sh [--programs-only] BUILD_FOLDER BUNDLE_FOLDER
+#   scripts/bundle.sh [--programs-only | --manylinux] BUILD_FOLDER BUNDLE_FOLDER
 #
 #   BUNDLE_FOLDER/run-tests.sh       unpacks and runs the tests
 #   BUNDLE_FOLDER/unpack.sh FOLDER   unpacks everything:
@@ -11,7 +11,10 @@
 #   lib/    every shared library but glibc's and the driver's
 #   tests/  the test programs     demo/ config/ ...   the files that they read     run-tests.sh   runs the tests
 #
-# --programs-only makes BUNDLE_FOLDER/bin and lib as they are, without tests and data (for the image).
+# --programs-only makes BUNDLE_FOLDER/bin and lib of the four programs as they are, without tests and data (for the image).
+# --manylinux does so for a wheel (scripts/packages/make-wheels.sh). It leaves libstdc++ and libgcc to the machine as well,
+# which every manylinux platform has, and no LD_LIBRARY_PATH comes before BUNDLE_FOLDER/lib. The paths of the libraries
+# that it took are in BUNDLE_FOLDER/libraries.list.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,11 +26,17 @@ die() {
 }
 
 programs_only=0
-if [ "${1:-}" = --programs-only ]; then
-  programs_only=1
-  shift
-fi
-[ $# = 2 ] || die "usage: scripts/bundle.sh [--programs-only] BUILD_FOLDER BUNDLE_FOLDER"
+manylinux=0
+case "${1:-}" in
+  --programs-only) programs_only=1 ;;
+  --manylinux)
+    programs_only=1
+    manylinux=1
+    ;;
+  *) set -- "" "$@" ;;
+esac
+shift
+[ $# = 2 ] || die "usage: scripts/bundle.sh [--programs-only | --manylinux] BUILD_FOLDER BUNDLE_FOLDER"
 build=${1%/}
 bundle=${2%/}
 [ -d "$build/bin" ] || die "$build/bin is not there: build first"
@@ -42,7 +51,11 @@ mkdir -p "$staging"/{bin,lib}
 
 # Programs. A test program is one that CTest knows, unless it is labelled unbundled; its labels travel along for
 # run-tests.sh.
-find "$build/bin" -maxdepth 1 -type f -executable -exec cp -t "$staging/bin" {} +
+if [ $programs_only = 1 ]; then
+  for name in maxsimd maxsimctl maxsim-shard maxsim-loadtest; do cp "$build/bin/$name" "$staging/bin/"; done
+else
+  find "$build/bin" -maxdepth 1 -type f -executable -exec cp -t "$staging/bin" {} +
+fi
 tests_with_label() {
   # A program whose cases are shared out is several tests, NAME_1 and so on.
   ctest --test-dir "$build" -N ${1:+-L "$1"} -LE '^unbundled$' |
@@ -62,23 +75,30 @@ if [ $programs_only = 0 ]; then
 fi
 
 # Libraries: the closure that the loader finds here, without what must come from the machine it runs on.
-from_the_machine='^(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libnss_.*|libnsl|libutil|libcuda|libnvidia-.*)\.so'
+everywhere='ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv'
+if [ $manylinux = 1 ]; then everywhere+='|libstdc\+\+|libgcc_s'; fi
+from_the_machine="^($everywhere|libnss_.*|libnsl|libutil|libcuda|libnvidia-.*)\.so"
 mapfile -t programs < <(find "$staging" -type f -executable)
 ldd "${programs[@]}" | awk '/=> not found/ { print "MISSING " $1 } /=> \// { print $3 }' | sort -u >"$staging/closure"
 if grep '^MISSING' "$staging/closure"; then die "libraries are missing"; fi
 while read -r path; do
-  [[ $(basename "$path") =~ $from_the_machine ]] || cp -L "$path" "$staging/lib/"
-done <"$staging/closure"
+  [[ $(basename "$path") =~ $from_the_machine ]] && continue
+  cp -L "$path" "$staging/lib/"
+  echo "$path"
+done <"$staging/closure" >"$staging/libraries.list"
 rm "$staging/closure"
+[ $manylinux = 1 ] || rm "$staging/libraries.list"
 chmod u+w "$staging"/lib/*
 
 mapfile -t libraries < <(find "$staging/lib" -type f)
 strip --strip-all "${programs[@]}"
 strip --strip-unneeded "${libraries[@]}"
+rpath=(--set-rpath)
+if [ $manylinux = 1 ]; then rpath=(--force-rpath --set-rpath); fi
 # shellcheck disable=SC2016 # $ORIGIN is the loader's
-for file in "${programs[@]}"; do patchelf --set-rpath '$ORIGIN/../lib' "$file"; done
+for file in "${programs[@]}"; do patchelf "${rpath[@]}" '$ORIGIN/../lib' "$file"; done
 # shellcheck disable=SC2016
-for file in "${libraries[@]}"; do patchelf --set-rpath '$ORIGIN' "$file"; done
+for file in "${libraries[@]}"; do patchelf "${rpath[@]}" '$ORIGIN' "$file"; done
 
 # Files that programs and tests read, at their places below the top folder (what is in git, and the built collection).
 copy_data() {
@@ -101,7 +121,7 @@ if [ $programs_only = 0 ]; then copy_data; fi
 
 # Nothing may still point at this machine: run the loader on the result.
 if ldd "${programs[@]}" | awk '/=> \// { print $3 }' |
-  grep -v "^$(realpath "$staging")/" | grep -vE '/(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv)\.so'; then
+  grep -v "^$(realpath "$staging")/" | grep -vE "/($everywhere)\.so"; then
   die "the libraries above are not in the bundle"
 fi
 

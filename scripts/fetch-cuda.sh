@@ -18,7 +18,7 @@ target=build/cuda-toolkit
 
 has_nvcc() {
   command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || [ -x /usr/local/cuda/bin/nvcc ] ||
-    [ -x "$target/bin/nvcc" ]
+    { [ -x "$target/bin/nvcc" ] && [ -f "$target/EULA.txt" ]; }
 }
 has_driver() {
   [ -e /proc/driver/nvidia/version ] || [ -e /dev/nvidiactl ] || [ -e /dev/dxg ]
@@ -79,6 +79,8 @@ fi
 find "$root/bin" "$root/nvvm/bin" -type f -exec chmod +x {} +
 ln -s lib "$root/lib64"
 ln -s libcudart.so.13 "$root/lib/libcudart.so"
+# Packages of the programs, which hold the runtime, carry its licence too (scripts/packages/licences.py).
+cp "$staging"/unpacked/nvidia_cuda_runtime-*.dist-info/licenses/License.txt "$root/EULA.txt"
 
 # The proof that it works: CUB, Hopper code, linked into a program (which needs a GPU to run, not to build).
 cat >"$staging/probe.cu" <<'PROBE'

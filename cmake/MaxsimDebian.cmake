@@ -1,0 +1,49 @@
+# `make deb`: a Debian package of the four programs, by CPack. scripts/packages/make-deb.sh lays out everything but the
+# programs in the build folder's debian/root, and then calls CPack. Shared libraries are packages of the distribution that
+# the build ran on (dpkg-shlibdeps finds which), so that their security updates are the distribution's, and the package is
+# for that release: its name says which.
+
+# Who answers for the package is who builds it, named as Debian's own tools are told.
+set(CPACK_PACKAGE_CONTACT "maxsimd authors <noreply@example.com>")
+if(DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
+  set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
+set(root ${PROJECT_BINARY_DIR}/debian/root)
+# CPack takes this component alone, and `make install` leaves it out.
+install(TARGETS maxsimd maxsimctl maxsim-shard maxsim-loadtest RUNTIME DESTINATION usr/bin COMPONENT debian EXCLUDE_FROM_ALL)
+install(DIRECTORY ${root}/ DESTINATION . USE_SOURCE_PERMISSIONS COMPONENT debian EXCLUDE_FROM_ALL)
+set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};maxsim;debian;/")
+set(CPACK_PACKAGING_INSTALL_PREFIX /)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+                                                WORLD_EXECUTE)
+
+# 1~debian12: what the package of the next release of the distribution replaces at an upgrade.
+cmake_host_system_information(RESULT distribution QUERY DISTRIB_ID)
+cmake_host_system_information(RESULT release QUERY DISTRIB_VERSION_ID)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1~${distribution}${release})
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_NAME maxsim-server)
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+# CPack indents the lines and puts a dot into the empty one.
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "exact MaxSim rerank service for late-interaction retrieval
+maxsimd scores candidate documents against queries by exact MaxSim, as ColBERT
+and other late-interaction models need it, over gRPC and HTTP, on the CPU or on
+NVIDIA GPUs. The package has the server, its command line maxsimctl,
+maxsim-shard, which builds collections of token vectors, and maxsim-loadtest.
+
+A GPU needs a driver for CUDA 13 (580 or newer), and nothing else of CUDA.")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS adduser)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS libcuda1)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
+    ${PROJECT_SOURCE_DIR}/deploy/debian/postinst ${PROJECT_SOURCE_DIR}/deploy/debian/prerm
+    ${PROJECT_SOURCE_DIR}/deploy/debian/postrm ${PROJECT_BINARY_DIR}/debian/conffiles)
+set(CPACK_VERBATIM_VARIABLES ON)
+include(CPack)

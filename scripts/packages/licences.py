@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
+compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu.
+
+  scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER      those of what is compiled in, for a package without libraries
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+# A header of each library that is compiled into the programs and leaves no shared library behind, but for Boost, whose
+# licence asks nothing of those who give on object code alone.
+COMPILED_IN = ["/usr/include/CLI/CLI.hpp", "/usr/include/nlohmann/json.hpp"]
+COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])")
+
+
+class NoLicence(Exception):
+    """Something is in the programs whose licence is not on this machine."""
+
+
+def cached_variable(build, name):
+    """The value of a variable in the build folder's CMakeCache.txt, or "" when it has none."""
+    for line in (pathlib.Path(build) / "CMakeCache.txt").read_text().splitlines():
+        if re.match(re.escape(name) + r":[A-Z]+=", line):
+            return line.partition("=")[2]
+    return ""
+
+
+def owners(paths):
+    """The names of the Debian packages that files belong to, as {path: package}. Raises NoLicence for one of none."""
+    candidates = {}
+    for path in paths:
+        resolved = str(pathlib.Path(path).resolve())
+        # Packages of a merged /usr name their files by either path.
+        candidates[path] = [str(path), resolved, resolved.removeprefix("/usr"), f"/usr{resolved}"]
+    wanted = sorted({name for names in candidates.values() for name in names})
+    # Names that no package has are errors to dpkg-query, which answers the others.
+    shown = subprocess.run(["dpkg-query", "-S", *wanted], capture_output=True, text=True).stdout if wanted else ""
+    found = {name: packages.split(":")[0] for packages, _, name in (line.rpartition(": ") for line in shown.splitlines())}
+    packages = {}
+    for path, names in candidates.items():
+        package = next((found[name] for name in names if name in found), None)
+        if package is None:
+            raise NoLicence(f"{path} belongs to no Debian package, so that its licence is not known")
+        packages[path] = package
+    return packages
+
+
+def version_of(package):
+    shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", package], check=True, capture_output=True, text=True)
+    return shown.stdout.splitlines()[0]
+
+
+def cuda_licence(build):
+    """NVIDIA's licence of the CUDA runtime that is linked into the programs, or None without the CUDA backend."""
+    nvcc = cached_variable(build, "MAXSIM_NVCC")
+    if cached_variable(build, "MAXSIM_CUDA") == "OFF" or not nvcc or nvcc.endswith("NOTFOUND"):
+        return None
+    toolkit = pathlib.Path(nvcc).resolve().parents[1]
+    # The places of NVIDIA's installer, of the wheels on PyPI and of NVIDIA's Debian packages.
+    for folder, pattern in (
+        (toolkit, "EULA.txt"),
+        (toolkit, "License.txt"),
+        (toolkit, "dist-info/nvidia_cuda_runtime-*/licenses/License.txt"),
+        (pathlib.Path("/usr/share/doc"), "cuda-cudart-dev-*/copyright"),
+    ):
+        found = sorted(folder.glob(pattern))
+        if found:
+            return found[-1]
+    raise NoLicence(f"{toolkit} has no licence of the CUDA runtime (EULA.txt)")
+
+
+def collect(build, libraries, target):
+    """Copies into the folder `target` the licences of the libraries (paths on this machine) and of what is compiled in,
+    with libraries.txt, which names each. Raises NoLicence."""
+    target = pathlib.Path(target)
+    lines, packages, common = [], {}, set()
+    paths = [*libraries, *(header for header in COMPILED_IN if pathlib.Path(header).exists())]
+    for path, package in owners(paths).items():
+        packages.setdefault(package, []).append(pathlib.Path(path).name)
+    for package, names in sorted(packages.items()):
+        source = pathlib.Path("/usr/share/doc", package, "copyright")
+        if not source.exists():
+            raise NoLicence(f"{source} is not there")
+        (target / package).mkdir(parents=True)
+        shutil.copyfile(source, target / package / "copyright")
+        common |= set(COMMON_LICENCE.findall(source.read_text(errors="replace")))
+        lines.append(f"{package} {version_of(package)}: {' '.join(sorted(set(names)))}")
+    # The copyright files name these texts by their place on a Debian machine.
+    for name in sorted(common):
+        source = pathlib.Path("/usr/share/common-licenses", name)
+        if source.exists():
+            (target / "common-licenses").mkdir(exist_ok=True)
+            shutil.copyfile(source, target / "common-licenses" / name)
+    cuda = cuda_licence(build)
+    if cuda:
+        (target / "cuda-runtime").mkdir()
+        shutil.copyfile(cuda, target / "cuda-runtime" / "License.txt")
+        lines.append("cuda-runtime: libcudart_static.a, under NVIDIA's licence")
+    text = "Each line: the Debian package, its version, and its files that are in the programs or beside them.\n"
+    (target / "libraries.txt").write_text(text + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    try:
+        collect(sys.argv[1], [], sys.argv[2])
+    except NoLicence as problem:
+        sys.exit(f"licences: {problem}")

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds the Debian package maxsim-server out of a build folder: cmake/MaxsimDebian.cmake says what it is, and this lays out
+# everything but the programs.
+#
+#   scripts/packages/make-deb.sh BUILD_FOLDER TARGET_FOLDER
+#
+# Prints the package's path.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+die() {
+  echo "make-deb: $*" >&2
+  exit 1
+}
+if [ $# != 2 ] || [ "${1#-}" != "$1" ]; then die "usage: scripts/packages/make-deb.sh BUILD_FOLDER TARGET_FOLDER"; fi
+build=$(realpath "$1")
+target=$2
+for name in maxsimd maxsimctl maxsim-shard maxsim-loadtest; do
+  [ -x "$build/bin/$name" ] || die "$build/bin/$name is not there: \`make programs\` first"
+done
+umask 022
+
+root=$build/debian/root
+doc=$root/usr/share/doc/maxsim-server
+rm -rf "$build/debian"
+mkdir -p "$doc/examples" "$root/usr/lib/systemd/system" "$root/usr/share/man" "$root/etc/maxsim" "$root/var/lib/maxsim"
+
+# The unit with the distribution's paths; the user is made by postinst.
+sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsimd(8)|' -e 's|/opt/maxsim/bin|/usr/bin|' \
+  -e 's|Programs in /opt/maxsim|Programs in /usr/bin|' -e 's| (deploy/systemd/sysusers.conf)||' \
+  deploy/systemd/maxsimd.service >"$root/usr/lib/systemd/system/maxsimd.service"
+if grep -n /opt/ "$root/usr/lib/systemd/system/maxsimd.service"; then die "the unit's lines above name /opt"; fi
+cp deploy/debian/maxsimd.yaml "$root/etc/maxsim/"
+echo /etc/maxsim/maxsimd.yaml >"$build/debian/conffiles"
+python3 -B scripts/packages/man_pages.py "$build/bin" "$root/usr/share/man"
+
+cp README.md deploy/debian/README.Debian deploy/debian/copyright "$doc/"
+git ls-files -- 'docs/*.md' ':!docs/lab' | while IFS= read -r page; do
+  mkdir -p "$doc/$(dirname "$page")"
+  cp "$page" "$doc/$page"
+done
+python3 -B scripts/packages/licences.py "$build" "$doc/licences"
+cp config/maxsimd.yaml config/gpu.yaml "$doc/examples/"
+cp -r deploy/prometheus deploy/nginx deploy/grafana "$doc/examples/"
+mkdir "$doc/examples/demo"
+cp demo/{tokens,lengths,query_tokens,query_lengths}.npy demo/{passages,queries}.jsonl "$doc/examples/demo/"
+find "$root" -type f -exec chmod 644 {} +
+
+version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$build/CPackConfig.cmake" | head -1)
+release=$(sed -n 's/^set(CPACK_DEBIAN_PACKAGE_RELEASE "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
+contact=$(sed -n 's/^set(CPACK_PACKAGE_CONTACT "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
+if [ -z "$version" ] || [ -z "$release" ]; then die "$build/CPackConfig.cmake is none of this project: configure again"; fi
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
+gzip -9n >"$doc/changelog.Debian.gz" <<CHANGELOG
+maxsim-server ($version-$release) unstable; urgency=medium
+
+  * Version $version: changelog.gz says what is new.
+
+ -- $contact  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
+CHANGELOG
+
+mkdir -p "$target"
+rm -f "$target"/maxsim-server_*.deb
+(cd "$build/debian" && cpack --config ../CPackConfig.cmake -G DEB -B "$build/debian/cpack" >cpack.log 2>&1) ||
+  { cat "$build/debian/cpack.log" >&2; die "cpack failed"; }
+package=$(basename "$build"/debian/cpack/*.deb)
+cp "$build/debian/cpack/$package" "$target/"
+echo "$target/$package"

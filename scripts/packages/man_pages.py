@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""Writes the manual pages of the programs, which say what --help says, of subcommands too.
+
+  scripts/packages/man_pages.py PROGRAM_FOLDER TARGET_FOLDER
+
+Writes TARGET_FOLDER/man8/maxsimd.8.gz and TARGET_FOLDER/man1/NAME.1.gz for the other three.
+"""
+
+import gzip
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+SECTIONS = {"maxsimd": 8, "maxsimctl": 1, "maxsim-shard": 1, "maxsim-loadtest": 1}
+COLUMNS = 78
+# An option with its text in a second column: what goes on on a next line goes on there.
+TWO_COLUMNS = re.compile(r"^ {2,8}-.*?\S {2,}(?=\S)|^ {2}[a-z-]+ {2,}(?=\S)| {20,}")
+SUBCOMMAND = re.compile(r"^  ([a-z][a-z-]*) {2,}\S")
+
+
+def help_of(program, *subcommand):
+    return subprocess.run([program, *subcommand, "--help"], check=True, capture_output=True, text=True).stdout
+
+
+def subcommands(text):
+    """The names that the list under "Subcommands:" begins its lines with."""
+    listed = text.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    return [found[1] for found in map(SUBCOMMAND.match, listed.splitlines()) if found]
+
+
+def escape(text):
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    # A line that begins with a dot or a quote is a command of troff's.
+    return "\\&" + escaped if escaped.startswith((".", "'")) else escaped
+
+
+def verbatim(text):
+    """The lines as they are; longer ones go on in their second column, or under their own indentation."""
+    lines = []
+    for line in text.rstrip().splitlines():
+        column = TWO_COLUMNS.match(line)
+        width = len(column[0]) if column and len(column[0]) < COLUMNS / 2 else len(line) - len(line.lstrip()) + 2
+        wrapped = textwrap.wrap(line, COLUMNS, subsequent_indent=" " * width, break_long_words=False)
+        lines += wrapped or [""]
+    return "\n".join([".nf", *map(escape, lines), ".fi"])
+
+
+def summary(name, text):
+    """The first line of a help text, as the NAME section wants it."""
+    first = text.splitlines()[0].rstrip(".").removeprefix(f"{name}: ")
+    return first[0].lower() + first[1:]
+
+
+def page(program, name, section, version):
+    text = help_of(program)
+    # The first line stands under NAME; what follows are usage, options and examples.
+    body = text.partition("\n")[2].lstrip("\n")
+    parts = [f'.TH {name.upper()} {section} "" "maxsim {version}" "maxsimd"', ".SH NAME"]
+    parts += [f"{escape(name)} \\- {escape(summary(name, text))}", ".SH DESCRIPTION", verbatim(body)]
+    for subcommand in subcommands(text):
+        parts += [f".SH {escape(name).upper()} {escape(subcommand).upper()}", verbatim(help_of(program, subcommand))]
+    others = [f"\\fB{escape(other)}\\fR({number})" for other, number in SECTIONS.items() if other != name]
+    parts += [".SH SEE ALSO", ",\n".join(others) + "."]
+    parts.append("The pages in /usr/share/doc/maxsim\\-server/docs.")
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    programs, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    for name, section in SECTIONS.items():
+        program = programs / name
+        shown = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+        folder = target / f"man{section}"
+        folder.mkdir(parents=True, exist_ok=True)
+        data = page(program, name, section, shown.split()[1]).encode()
+        (folder / f"{name}.{section}.gz").write_bytes(gzip.compress(data, mtime=0))
+
+
+if __name__ == "__main__":
+    main()

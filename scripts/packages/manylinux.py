@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""Says the manylinux tag that is true of a folder of programs and libraries: what its ELF files ask of the machine.
+
+  scripts/packages/manylinux.py FOLDER
+
+Every library that a file names must lie in FOLDER/lib or be one that every manylinux platform has (PEP 600), and every
+version of a symbol that is asked of those must be one that the platform has. Prints manylinux_2_N_x86_64 for the oldest
+glibc that will do. readelf (binutils) reads the files.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# What the wheel may expect of the machine.
+FROM_THE_MACHINE = {
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+    "libresolv.so.2",
+    "librt.so.1",
+    "libstdc++.so.6",
+}
+# The newest versions that a platform with the glibc 2.N is sure to have, from that N on. The libraries of GCC are those of
+# the oldest distribution with that glibc: 2.34 is RHEL 9, 2.35 Ubuntu 22.04, 2.39 Ubuntu 24.04.
+GCC_LIBRARIES = {
+    34: {"GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)},
+    35: {"GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)},
+    39: {"GLIBCXX": (3, 4, 33), "CXXABI": (1, 3, 15), "GCC": (14, 0, 0)},
+}
+
+NEEDED = re.compile(r"\(NEEDED\)\s+Shared library: \[(.+)\]")
+NEEDED_VERSION = re.compile(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_(\S+)")
+# A loader older than glibc 2.36 does not know packed relocations, and files that have them name this version.
+PACKED_RELOCATIONS = ("ABI_DT_RELR", (2, 36))
+
+
+class NotManylinux(Exception):
+    """A file asks for what no manylinux platform promises."""
+
+
+def is_elf(path):
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def elf_files(folder):
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and is_elf(path)]
+
+
+def readelf(option, path):
+    return subprocess.run(["readelf", "-W", option, str(path)], check=True, capture_output=True, text=True).stdout
+
+
+def parse_version(kind, text):
+    if (kind, text) == ("GLIBC", PACKED_RELOCATIONS[0]):
+        return PACKED_RELOCATIONS[1]
+    if not re.fullmatch(r"[0-9.]+", text):
+        raise NotManylinux(f"the version {kind}_{text} of a symbol is none of a release")
+    return tuple(int(part) for part in text.split("."))
+
+
+def needed_versions(folder):
+    """The newest version asked for of each kind, as {kind: (version, file that asks)}. Raises NotManylinux."""
+    newest = {}
+    files = elf_files(folder)
+    if not files:
+        raise NotManylinux(f"{folder} has no programs or libraries")
+    own = {path.name for path in files if path.parent == folder / "lib"}
+    for path in files:
+        for name in NEEDED.findall(readelf("-d", path)):
+            if name not in own and name not in FROM_THE_MACHINE:
+                raise NotManylinux(f"{path.name} needs {name}, which neither {folder / 'lib'} nor every machine has")
+        for kind, text in NEEDED_VERSION.findall(readelf("-V", path).partition("Version needs section")[2]):
+            version = parse_version(kind, text)
+            newest[kind] = max(newest.get(kind, ((), "")), (version, path.name))
+    return newest
+
+
+def oldest_glibc(newest):
+    """The N of the oldest glibc 2.N that has all versions of needed_versions(). Raises NotManylinux."""
+    major, minor = newest.get("GLIBC", ((2, 17), ""))[0][:2]
+    if major != 2:
+        raise NotManylinux(f"glibc {major}.{minor} is not 2.N")
+    for first, promised in sorted(GCC_LIBRARIES.items()):
+        if all(newest.get(kind, ((), ""))[0] <= version for kind, version in promised.items()):
+            return max(minor, first)
+    raise NotManylinux(f"no known platform has these versions of GCC's libraries: {newest}")
+
+
+def platform_tag(folder):
+    return f"manylinux_2_{oldest_glibc(needed_versions(pathlib.Path(folder)))}_x86_64"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    try:
+        print(platform_tag(sys.argv[1]))
+    except NotManylinux as problem:
+        sys.exit(f"manylinux: {problem}")

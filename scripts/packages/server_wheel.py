@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""Builds the wheel maxsim-server out of a build folder: the four programs with their libraries, for x86-64 Linux.
+
+  scripts/packages/server_wheel.py BUILD_FOLDER TARGET_FOLDER
+
+Prints the wheel's path. The version is that of CMake's project, the platform tag is what manylinux.py finds. The same build
+gives the same bytes: times are SOURCE_DATE_EPOCH's, or those of the commit.
+"""
+
+import base64
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+
+import licences
+import manylinux
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "deploy" / "wheel"
+PROGRAMS = ("maxsimd", "maxsimctl", "maxsim-shard", "maxsim-loadtest")
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: maxsim-server
+Version: {version}
+Summary: maxsimd, an exact MaxSim rerank service for late-interaction retrieval: the programs, for CPU and CUDA
+Author: The maxsimd authors
+License: Apache-2.0, and those of the bundled libraries
+{licence_files}
+Keywords: maxsim,colbert,late-interaction,rerank,retrieval,cuda
+Classifier: Development Status :: 4 - Beta
+Classifier: Environment :: Console
+Classifier: Environment :: GPU :: NVIDIA CUDA :: 13
+Classifier: Intended Audience :: Developers
+Classifier: Intended Audience :: Science/Research
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C++
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Text Processing :: Indexing
+Requires-Python: >=3.9
+Description-Content-Type: text/markdown
+
+"""
+WHEEL = """\
+Wheel-Version: 1.0
+Generator: maxsim
+Root-Is-Purelib: false
+Tag: py3-none-{tag}
+"""
+
+
+def die(message):
+    sys.exit(f"server_wheel: {message}")
+
+
+def commit_time():
+    """Seconds since 1970 that every file of the wheel has as its time; 1980 is the oldest that a zip can name."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if not given:
+        shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
+        given = shown.stdout.strip()
+    return max(int(given or 0), 315532800)
+
+
+def lay_out(build, package, licences_folder):
+    """Fills the folder of the Python package with programs, libraries and examples, and that of the licences. Returns the
+    platform tag."""
+    bundle = package.with_name("bundle").resolve()
+    subprocess.run([ROOT / "scripts" / "bundle.sh", "--manylinux", build, bundle], check=True, stdout=subprocess.DEVNULL)
+    tag = manylinux.platform_tag(bundle)
+    libraries = (bundle / "libraries.list").read_text().split()
+    shutil.copytree(SOURCE / "maxsim_server", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("bin", "lib"):
+        shutil.move(bundle / folder, package / folder)
+    shutil.rmtree(bundle)
+    share = package / "share"
+    share.mkdir()
+    for example in ("maxsimd.yaml", "gpu.yaml"):
+        shutil.copyfile(ROOT / "config" / example, share / example)
+    licences.collect(build, libraries, licences_folder)
+    shutil.copyfile(ROOT / "LICENSE", licences_folder / "LICENSE")
+    return tag
+
+
+def write_dist_info(folder, version, tag):
+    names = sorted(str(path.relative_to(folder / "licenses")) for path in (folder / "licenses").rglob("*") if path.is_file())
+    lines = "\n".join(f"License-File: {name}" for name in names)
+    metadata = METADATA.format(version=version, licence_files=lines) + (SOURCE / "README.md").read_text()
+    (folder / "METADATA").write_text(metadata)
+    (folder / "WHEEL").write_text(WHEEL.format(tag=tag))
+    entries = [f"{name} = maxsim_server.launch:{name.replace('-', '_')}\n" for name in PROGRAMS]
+    (folder / "entry_points.txt").write_text("[console_scripts]\n" + "".join(entries))
+
+
+def zip_wheel(staging, record, target):
+    """Writes every file below `staging`, and RECORD, which lists them with their hashes."""
+    when = time.gmtime(commit_time())[:6]
+    lines = []
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(name, data, mode):
+            entry = zipfile.ZipInfo(name, when)
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+
+        # dist-info goes last, as the format recommends.
+        for path in sorted(staging.rglob("*"), key=lambda path: (".dist-info" in str(path), str(path))):
+            if not path.is_file():
+                continue
+            name, data = str(path.relative_to(staging)), path.read_bytes()
+            add(name, data, 0o755 if path.parent.name == "bin" else 0o644)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            lines.append(f"{name},sha256={digest},{len(data)}\n")
+        add(record, "".join(lines) + f"{record},,\n", 0o644)
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    build, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    for name in PROGRAMS:
+        if not (build / "bin" / name).exists():
+            die(f"{build}/bin/{name} is not there: `make programs` first")
+    version = licences.cached_variable(build, "CMAKE_PROJECT_VERSION")
+    staging = target.resolve() / "maxsim_server.new"
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        dist_info = f"maxsim_server-{version}.dist-info"
+        tag = lay_out(build, staging / "maxsim_server", staging / dist_info / "licenses")
+        write_dist_info(staging / dist_info, version, tag)
+        for old in target.glob("maxsim_server-*.whl"):
+            old.unlink()
+        wheel = target / f"maxsim_server-{version}-py3-none-{tag}.whl"
+        zip_wheel(staging, f"{dist_info}/RECORD", wheel)
+    except (licences.NoLicence, manylinux.NotManylinux, subprocess.CalledProcessError) as problem:
+        die(problem)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    print(wheel)
+
+
+if __name__ == "__main__":
+    main()
