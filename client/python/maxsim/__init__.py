@@ -1,0 +1,1 @@
+"""maxsimd from Python."""
