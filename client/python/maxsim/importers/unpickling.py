@@ -231,7 +231,7 @@ class Unpickler:
             end += 1
         if end == limit:
             raise SourceError(f"{_CUT} at byte {self.position}, in a line")
-        text = bytes(self._data[self.position : end]).decode("utf-8")
+        text = bytes(self._data[self.position : end]).decode("latin-1")
         self.position = end + 1
         return text
 
