@@ -21,6 +21,8 @@ _PICKLED_IDS = "plaid_ids_to_documents_ids.pkl"
 _TABLED_IDS = "plaid_ids_to_documents_ids.sqlite"
 # No JSON file of an index unpacks to more, but for texts, which are not read at once.
 _MAX_JSON_BYTES = 4 * 2**30
+# Characters of a file of texts that are read at once.
+_TEXT_BLOCK = 65_536
 
 
 def read_json(path: str) -> object:
@@ -124,3 +126,56 @@ def listed_ids(path: str, num_documents: int) -> Sequence[str]:
     if len(ids) != num_documents:
         raise SourceError(f"{path}: has {len(ids)} ids, but there are {num_documents} documents")
     return ids
+
+
+def read_texts(path: str) -> Iterator[Mapping[str, object]]:
+    """The texts of passages, one after the other, as payloads.
+
+    A .tsv file has lines of a passage's number, its text and perhaps its title, as colbert-ai reads them: fields `content`
+    and `title`. A .json file is an array of texts."""
+    if path.endswith(".json"):
+        return ({"content": text} for text in _read_json_texts(path))
+    return _read_lines(path)
+
+
+def _read_lines(path: str) -> Iterator[Mapping[str, object]]:
+    with open(path, encoding="utf-8", newline="\n") as file:
+        try:
+            for number, line in enumerate(file):
+                fields = line.rstrip("\r\n").split("\t")
+                if len(fields) < 2 or fields[0] != str(number):
+                    raise SourceError(f"{path}: line {number + 1} must begin with the number {number} and a tab")
+                payload = {"content": fields[1]}
+                if len(fields) > 2:
+                    payload["title"] = fields[2]
+                yield payload
+        except UnicodeDecodeError as error:
+            raise SourceError(f"{path}: is not UTF-8 at byte {error.start} of a block") from None
+
+
+def _read_json_texts(path: str) -> Iterator[str]:
+    """The strings of a JSON array, of which only some are in memory at a time."""
+    decoder = json.JSONDecoder()
+    with open(path, encoding="utf-8") as file:
+        text = file.read(_TEXT_BLOCK).lstrip()
+        if not text.startswith("["):
+            raise SourceError(f"{path}: must be a JSON array of texts")
+        text = text[1:]
+        is_at_end = False
+        while True:
+            text = text.lstrip(", \t\r\n")
+            try:
+                if text.startswith("]"):
+                    return
+                value, end = decoder.raw_decode(text)
+            except ValueError:
+                if is_at_end:
+                    raise SourceError(f"{path}: is cut off, or is not a JSON array of texts") from None
+                more = file.read(max(_TEXT_BLOCK, len(text)))
+                is_at_end = not more
+                text += more
+                continue
+            if not isinstance(value, str):
+                raise SourceError(f"{path}: must be a JSON array of texts, has {type(value).__name__}")
+            yield value
+            text = text[end:]
