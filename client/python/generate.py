@@ -1,58 +1,87 @@
-"""Generates the maxsim.v1 messages and stubs from proto/ with grpcio-tools.
+"""Makes maxsim/v1 from proto/: the messages, the stubs and their types.
 
-    python generate.py [TARGET_FOLDER]
+    python generate.py            in place, for the sources of this folder; does nothing where they are up to date
+    python generate.py FOLDER     FOLDER/maxsim/v1, alone
 
-Writes TARGET_FOLDER/maxsim/v1/*_pb2.py and *_pb2_grpc.py (by default beside this file: `maxsim/` next to
-`maxsim_client/`). The protobuf and grpcio installed where they are used must not be older than those that made them:
-runtime_requirements() says which these are.
+Needs grpcio-tools of any release, which parses the .proto files. The modules are written here and not by protoc: its own
+are refused by a protobuf or a grpcio older than those it came with. These do with protobuf what all of protoc's since
+3.20 do, check no versions, and can be read by every protobuf and grpcio that pyproject.toml allows.
 """
 
+import hashlib
+import importlib.util
+import os
 import pathlib
-import re
+import subprocess
 import sys
-from importlib import metadata
-from typing import List
+import tempfile
 
+HERE = pathlib.Path(__file__).resolve().parent
 PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto"]
+STAMP = "made-of.txt"
 
 
 def find_protos() -> pathlib.Path:
-    """The repository's proto/, or the copy that lies beside this file."""
-    here = pathlib.Path(__file__).resolve().parent
-    for folder in (here / "proto", here.parents[1] / "proto"):
+    """Returns the repository's proto/, or the copy that lies beside this file in an sdist."""
+    for folder in (HERE / "proto", HERE.parents[1] / "proto"):
         if (folder / PROTOS[0]).exists():
             return folder
-    raise SystemExit(f"no {PROTOS[0]} in {here / 'proto'} or {here.parents[1] / 'proto'}")
+    raise SystemExit(f"no {PROTOS[0]} in {HERE / 'proto'} or {HERE.parents[1] / 'proto'}")
 
 
 def generate(target: pathlib.Path) -> None:
-    from grpc_tools import protoc
+    """Writes target/maxsim/v1, each file at once: programs that import it meanwhile find the old one or the new one."""
+    sys.path.insert(0, str(HERE))
+    import stub_writer
 
-    target.mkdir(parents=True, exist_ok=True)
-    folder = find_protos()
-    arguments = ["protoc", f"-I{folder}", f"--python_out={target}", f"--grpc_python_out={target}", *PROTOS]
-    if protoc.main(arguments) != 0:
-        raise SystemExit("protoc failed")
+    package = target / "maxsim" / "v1"
+    package.mkdir(parents=True, exist_ok=True)
+    files = stub_writer.modules(descriptor_set())
+    files["__init__.py"] = '"""The wire contract of maxsimd: messages and stubs, generated from proto/maxsim/v1."""\n'
+    files[STAMP] = fingerprint()
+    for name, text in files.items():
+        handle, temporary = tempfile.mkstemp(dir=package, prefix=f".{name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, package / name)
 
 
-def runtime_requirements() -> List[str]:
-    """What the generated files need to be imported, as requirements for pip.
+def descriptor_set() -> bytes:
+    """Returns a serialized google.protobuf.FileDescriptorSet of PROTOS. protoc runs in a process of its own, since it
+    writes to the standard error output and keeps state."""
+    with tempfile.TemporaryDirectory(prefix="maxsim-protoc-") as folder:
+        output = pathlib.Path(folder) / "set"
+        arguments = [f"-I{find_protos()}", f"--descriptor_set_out={output}", *PROTOS]
+        done = subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments], check=False)
+        if done.returncode != 0:
+            raise SystemExit("protoc failed")
+        return output.read_bytes()
 
-    The stubs of a grpcio-tools are refused by an older grpcio and an older protobuf. It requires of both, for itself,
-    at least what its stubs do. Of protobuf the next major release takes them too, and the one after it may not."""
-    minimum = {}
-    for requirement in metadata.requires("grpcio-tools") or []:
-        parsed = re.match(r"(grpcio|protobuf)(?![\w-])[^;]*?>=\s*([\w.]+)", requirement)
-        if parsed:
-            minimum[parsed[1]] = parsed[2]
-    # A distribution's package leaves that to the distribution: what is installed beside it fits.
-    for missing in {"grpcio", "protobuf"} - minimum.keys():
-        minimum[missing] = metadata.version(missing)
-    too_new = int(minimum["protobuf"].split(".")[0]) + 2
-    return [f"grpcio>={minimum['grpcio']}", f"protobuf>={minimum['protobuf']},<{too_new}"]
+
+def fingerprint() -> str:
+    """Returns what the modules are made of, as a hash."""
+    digest = hashlib.sha256()
+    for path in [*(find_protos() / name for name in PROTOS), HERE / "generate.py", HERE / "stub_writer.py"]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest() + "\n"
+
+
+def is_up_to_date(target: pathlib.Path) -> bool:
+    stamp = target / "maxsim" / "v1" / STAMP
+    return stamp.exists() and stamp.read_text(encoding="utf-8") == fingerprint()
+
+
+def main() -> None:
+    if len(sys.argv) > 2 or any(argument.startswith("-") for argument in sys.argv[1:]):
+        raise SystemExit(__doc__)
+    target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    if is_up_to_date(target):
+        return
+    if importlib.util.find_spec("grpc_tools") is None:
+        raise SystemExit(f"{sys.executable} lacks grpcio-tools, which {target / 'maxsim' / 'v1'} is made with")
+    generate(target)
 
 
 if __name__ == "__main__":
-    if any(argument.startswith("-") for argument in sys.argv[1:]):
-        raise SystemExit(__doc__)
-    generate(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent)
+    main()

@@ -7,7 +7,7 @@ bm25s keeps its index in this process; only ids and the question's token vectors
 """
 
 import bm25s
-from maxsim_client import Client
+from maxsim import Client
 
 from first_stage import RESULTS, arguments, read_data, report
 

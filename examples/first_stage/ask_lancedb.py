@@ -12,7 +12,7 @@ import lancedb
 import numpy as np
 import pyarrow as pa
 from lancedb.index import FTS, BTree
-from maxsim_client import Client
+from maxsim import Client
 
 from first_stage import RESULTS, arguments, read_data, report
 

@@ -7,7 +7,7 @@
 Qdrant; for a server give QdrantClient its URL, and for Qdrant's engine in this process see ask_qdrant_edge.py.
 """
 
-from maxsim_client import Client
+from maxsim import Client
 from qdrant_client import QdrantClient, models
 
 from first_stage import RESULTS, arguments, read_data, report

@@ -9,7 +9,7 @@ Qdrant Edge is the storage and the search of a Qdrant server, without the server
 import tempfile
 
 import qdrant_edge as edge
-from maxsim_client import Client
+from maxsim import Client
 
 from first_stage import RESULTS, arguments, read_data, report
 

@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 import numpy as np
-from maxsim_client import Client
+from maxsim import Client
 
 
 DEFAULTS = ["localhost:7070", "demo", "8"]

@@ -55,10 +55,10 @@ prepare_python() {
   local missing
   missing=$("$python" -c 'import grpc, grpc_tools, numpy' 2>&1) ||
     skip "$python lacks a package: $(tail -n 1 <<<"$missing") (MAXSIM_PYTHON names another)"
-  "$python" "$root/client/python/generate.py" "$scratch/stubs"
+  "$python" -B "$root/client/python/generate.py"
 }
 ask_python() {
-  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$scratch/stubs:$root/client/python" \
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/client/python" \
     "$python" "$root/examples/python/ask.py" "$1" "$root/demo" $question
 }
 

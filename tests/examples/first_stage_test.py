@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import sys
-import tempfile
 import unittest
 
 import numpy as np
@@ -16,9 +15,10 @@ from programs import ROOT, Maxsimd, run
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 EXAMPLES = ROOT / "examples" / "first_stage"
-sys.path.insert(0, str(EXAMPLES))
+sys.path[:0] = [str(EXAMPLES), str(ROOT / "tests" / "support")]
 
 import first_stage  # noqa: E402
+from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 
 TIE = 0.0001  # of nDCG, which is printed with four digits
 
@@ -26,10 +26,8 @@ TIE = 0.0001  # of nDCG, which is printed with four digits
 class FirstStageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        stubs = tempfile.TemporaryDirectory(prefix="first-stage-")
-        cls.addClassCleanup(stubs.cleanup)
-        run(sys.executable, ROOT / "client" / "python" / "generate.py", stubs.name)
-        cls.path = os.pathsep.join([stubs.name, str(ROOT / "client" / "python")])
+        use_package()
+        cls.path = str(PYTHON_CLIENT)
         cls.server = Maxsimd(PROGRAMS)
         cls.addClassCleanup(cls.server.stop)
 

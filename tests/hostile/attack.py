@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, build_sparse_collection, generate_stubs
+from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, build_sparse_collection, use_package
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROBE_LIMIT_S = 1.0
@@ -38,7 +38,7 @@ class Range:
     def __init__(self, programs, folder, seed):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
         self.folder.chmod(0o755)  # the server may run as another user
-        generate_stubs(self.folder / "stubs")
+        use_package()
         self.collection = self.folder / "corpus"
         build_collection(self.programs, self.collection, seed)
         self.sparse = self.folder / "sparse"

@@ -16,7 +16,9 @@ import grpc
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYTHON_CLIENT = HERE.parents[1] / "client" / "python"
+sys.path.insert(0, str(HERE.parent / "support"))
+from python_package import use_package  # noqa: E402, F401
+
 TOKEN = "token-of-the-hostile-tests"
 DIM = 32
 NUM_DOCUMENTS = 300
@@ -24,12 +26,6 @@ READY_LIMIT_S = 120
 # This user has no processes, so that a limit of processes counts the server's threads alone. Root has no such limit.
 UNUSED_UID = 54_377
 MIB = 1 << 20
-
-
-def generate_stubs(folder):
-    """Generates the messages and stubs of maxsim.v1, and makes them importable."""
-    subprocess.run([sys.executable, str(PYTHON_CLIENT / "generate.py"), str(folder)], check=True)
-    sys.path.insert(0, str(folder))
 
 
 def build_collection(programs, folder, seed):

@@ -26,9 +26,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
 sys.path.insert(0, str(REPOSITORY / "client/python"))
 
+from maxsim import Client, token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2  # noqa: E402
-from maxsim_client import Client  # noqa: E402
-from maxsim_client.client import token_matrix  # noqa: E402
 from servers import gpu_query, server_commit  # noqa: E402
 
 TOP_K = 100
