@@ -1,0 +1,84 @@
+"""Documents on their way into a shard, as it stores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .limits import DATA_BEGIN, VALUE_BYTES
+
+WORD_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all shards of a collection have in common."""
+
+    dim: int
+    storage: str
+    id_type: str
+    rotation_seed: int
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dim * VALUE_BYTES[self.storage]
+
+    @property
+    def value_type(self) -> np.dtype[Any]:
+        names = {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "i8": np.int8}
+        return np.dtype(names[self.storage])
+
+    def empty_bytes(self, has_payloads: bool) -> int:
+        """Returns the size of a shard file without documents: the header and the first entry of every offsets array."""
+        num_offsets = 1 + (self.id_type == "string") + has_payloads
+        return DATA_BEGIN + num_offsets * WORD_BYTES
+
+    def document_bytes(self, batch: Batch, has_payloads: bool) -> NDArray[np.int64]:
+        """Returns the bytes that each document takes in a shard file."""
+        sizes = batch.lengths * self.row_bytes + 2 * WORD_BYTES
+        if batch.id_sizes is not None:
+            sizes += batch.id_sizes
+        if has_payloads:
+            sizes += WORD_BYTES + batch.payload_sizes
+        if self.storage == "i8":
+            sizes += 4
+        return sizes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some documents. Of the two kinds of ids one is there: integers, or the bytes of strings and their sizes."""
+
+    tokens: NDArray[Any]  # [rows, dim] of the storage's type
+    lengths: NDArray[np.int64]
+    int_ids: Optional[NDArray[np.int64]]
+    id_sizes: Optional[NDArray[np.int64]]
+    id_bytes: bytes
+    payload_sizes: NDArray[np.int64]
+    payload_bytes: bytes
+    scales: Optional[NDArray[np.float32]]  # i8 only
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def part(self, first: int, last: int) -> Batch:
+        """Returns the documents from `first` to `last`, which is not one of them."""
+        if first == 0 and last == len(self):
+            return self
+
+        def cut(sizes: NDArray[np.int64]) -> slice:
+            return slice(int(sizes[:first].sum()), int(sizes[:last].sum()))
+
+        return Batch(
+            tokens=self.tokens[cut(self.lengths)],
+            lengths=self.lengths[first:last],
+            int_ids=None if self.int_ids is None else self.int_ids[first:last],
+            id_sizes=None if self.id_sizes is None else self.id_sizes[first:last],
+            id_bytes=b"" if self.id_sizes is None else self.id_bytes[cut(self.id_sizes)],
+            payload_sizes=self.payload_sizes[first:last],
+            payload_bytes=self.payload_bytes[cut(self.payload_sizes)],
+            scales=None if self.scales is None else self.scales[first:last],
+        )

@@ -1,0 +1,84 @@
+"""Which encoder made token vectors: the block "encoder" of a manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Union
+
+from .errors import CollectionError, quote
+from .limits import MAX_DIM, MAX_ENCODER_LENGTH, MAX_ENCODER_TEXT_BYTES
+
+_MAX_FILE_BYTES = 64 << 10
+
+# The keys in the order of a manifest, each with what stands for "unknown".
+_DEFAULTS: dict[str, Union[str, int, bool]] = {
+    "model": "",
+    "fingerprint": "",
+    "dim": 0,
+    "query_prefix": "",
+    "document_prefix": "",
+    "query_length": 0,
+    "document_length": 0,
+    "query_expansion": False,
+}
+
+
+def encoder_identity(encoder: Union[Mapping[str, Any], str, os.PathLike[str]], dim: int) -> dict[str, Any]:
+    """Returns the whole block for a mapping, or for the path of a JSON file that holds one.
+
+    `model` and `dim` are required, and `dim` is that of the token vectors; the other keys may be left out. A length is 1
+    or more. CollectionError names the key, its value and the limit.
+    """
+    if not isinstance(encoder, Mapping):
+        encoder = _read(encoder)
+    for key in encoder:
+        if key not in _DEFAULTS:
+            raise CollectionError(f"encoder: unknown key {quote(str(key))}; there are {', '.join(_DEFAULTS)}")
+    for key in ("model", "dim"):
+        if key not in encoder:
+            raise CollectionError(f'encoder: key "{key}" is missing')
+    identity = {key: _checked(key, encoder.get(key, default), default) for key, default in _DEFAULTS.items()}
+    if identity["dim"] == 0:
+        raise CollectionError(f"encoder: dim: 0 is not in 1 .. {MAX_DIM}")
+    if identity["dim"] != dim:
+        raise CollectionError(f"encoder: dim: {identity['dim']}, and the token vectors' dim is {dim}")
+    return identity
+
+
+def _read(path: Union[str, os.PathLike[str]]) -> Mapping[str, Any]:
+    with open(path, "rb") as file:
+        text = file.read(_MAX_FILE_BYTES + 1)
+    if len(text) > _MAX_FILE_BYTES:
+        raise CollectionError(f"encoder: {path}: longer than the limit of {_MAX_FILE_BYTES} bytes")
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise CollectionError(f"encoder: {path}: is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise CollectionError(f"encoder: {path}: a JSON object is expected")
+    return parsed
+
+
+def _checked(key: str, value: Any, default: Union[str, int, bool]) -> Any:
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise CollectionError(f"encoder: {key}: {value!r:.100}, true or false is expected")
+        return value
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise CollectionError(f"encoder: {key}: {value!r:.100}, a string is expected")
+        try:
+            num_bytes = len(value.encode())
+        except UnicodeEncodeError:
+            raise CollectionError(f"encoder: {key}: is not UTF-8") from None
+        if num_bytes > MAX_ENCODER_TEXT_BYTES:
+            raise CollectionError(f"encoder: {key}: {num_bytes} bytes, the limit is {MAX_ENCODER_TEXT_BYTES}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CollectionError(f"encoder: {key}: {value!r:.100}, an integer is expected")
+    limit = MAX_DIM if key == "dim" else MAX_ENCODER_LENGTH
+    if not 0 <= value <= limit:
+        raise CollectionError(f"encoder: {key}: {value} is not in 1 .. {limit}")
+    return value

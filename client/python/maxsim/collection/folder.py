@@ -1,0 +1,186 @@
+"""A collection's folder while a generation is written into it: the lock, what interrupted builds left, and the steps by
+which a generation is published (docs/reference/formats.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Callable, Optional
+
+from .errors import CollectionError
+from .manifest import MANIFEST_FILE, Manifest
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_FILE = ".maxsim-build.lock"
+TEMPORARY_SUFFIX = ".tmp"
+
+# Each attempt but the last has met another build's end.
+_LOCK_ATTEMPTS = 1000
+
+_SHARD_NAME = re.compile(r"shard-(\d{6,18})-(\d{5,18})\.safetensors")
+
+
+def shard_file_name(generation: int, index: int) -> str:
+    return f"shard-{generation:06d}-{index:05d}.safetensors"
+
+
+def generation_of(name: str) -> Optional[int]:
+    """Returns the generation in a name that shard_file_name made, or None for another name."""
+    match = _SHARD_NAME.fullmatch(name)
+    if match is None:
+        return None
+    generation, index = int(match[1]), int(match[2])
+    return generation if shard_file_name(generation, index) == name else None
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def create_file(path: Path) -> int:
+    """Creates a file under a temporary name and returns its descriptor, for reading and writing. A file that is there
+    already makes room for it; a pipe, a link or a folder is an error."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o644)
+    except FileExistsError:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise CollectionError(
+                f"cannot create {path}: what is no file has that name and is in the way; remove it"
+            ) from None
+        os.unlink(path)
+        return os.open(path, flags, 0o644)
+
+
+def write_all(fd: int, data: object) -> None:
+    """Writes all bytes of a buffer at the file's position."""
+    rest = memoryview(data).cast("B")  # type: ignore[arg-type]
+    while len(rest) > 0:
+        rest = rest[os.write(fd, rest[: 1 << 30]) :]
+
+
+class OutputFolder:
+    """The folder of a collection, locked. Folders that were made for it go with it when it stays empty."""
+
+    def __init__(self, folder: Path) -> None:
+        if fcntl is None:
+            raise CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
+        self.path = folder
+        self._created = [path for path in (folder, *folder.parents) if not path.exists()]
+        self._lock = -1
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = self._acquire()
+        except BaseException:
+            self._remove_created()
+            raise
+
+    def _acquire(self) -> int:
+        path = self.path / LOCK_FILE
+        for _ in range(_LOCK_ATTEMPTS):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                raise CollectionError(f"{self.path}: another build is writing to this folder") from None
+            except BaseException:
+                os.close(fd)
+                raise
+            # Between the two calls the holder before may have removed the file: then the next one locks another.
+            if _has_name(fd, path):
+                return fd
+            os.close(fd)
+        raise CollectionError(f"{path}: removed as soon as it is there, {_LOCK_ATTEMPTS} times")
+
+    def release(self) -> None:
+        """Gives the lock back, and removes the created folders where they are empty."""
+        if self._lock < 0:
+            return
+        fd, self._lock = self._lock, -1
+        path = self.path / LOCK_FILE
+        # While it is locked, nobody else takes a file of this name for theirs before it is gone.
+        if _has_name(fd, path):
+            os.unlink(path)
+        # A process that was forked meanwhile has the descriptor too, and closing ours would leave it locked.
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+        self._remove_created()
+
+    def _remove_created(self) -> None:
+        for path in self._created:
+            try:
+                os.rmdir(path)
+            except OSError:
+                return
+
+    def _remove(self, pick: Callable[[str], bool]) -> None:
+        """Removes the files that `pick` takes by name. One that will not go is no reason to fail: the next build tries
+        again."""
+        with contextlib.suppress(OSError):
+            names = [entry.name for entry in os.scandir(self.path) if entry.is_file(follow_symlinks=False)]
+            for name in filter(pick, names):
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path / name)
+
+    def remove_leftovers(self, published: Optional[Manifest]) -> None:
+        """Removes temporary files, and shards of generations that were not published."""
+        files = {shard.file for shard in published.shards} if published is not None else set()
+        newest = published.generation if published is not None else 0
+
+        def is_leftover(name: str) -> bool:
+            if name.endswith(TEMPORARY_SUFFIX):
+                target = name[: -len(TEMPORARY_SUFFIX)]
+                return target == MANIFEST_FILE or generation_of(target) is not None
+            generation = generation_of(name)
+            return generation is not None and generation > newest and name not in files
+
+        self._remove(is_leftover)
+
+    def remove_old_generations(self, published: Manifest) -> None:
+        """Removes the shards of generations before the one before `published`."""
+        files = {shard.file for shard in published.shards}
+
+        def is_old(name: str) -> bool:
+            generation = generation_of(name)
+            return generation is not None and generation < published.generation - 1 and name not in files
+
+        self._remove(is_old)
+
+    def publish(self, manifest: Manifest) -> Optional[OSError]:
+        """Puts the manifest in the place of the one before. When it returns, the generation is published; the error, if
+        any, says why a power failure may still bring the one before back."""
+        sync_folder(self.path)  # the shards' names must be on the disk before a manifest that names them is
+        target = self.path / MANIFEST_FILE
+        temporary = self.path / (MANIFEST_FILE + TEMPORARY_SUFFIX)
+        fd = create_file(temporary)
+        try:
+            write_all(fd, manifest.format().encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, target)
+        try:
+            sync_folder(self.path)
+        except OSError as error:
+            return error
+        return None
+
+
+def _has_name(fd: int, path: Path) -> bool:
+    """Returns whether an open file is the one that has the name."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,133 @@
+"""collection.json, which says what a collection is made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from .errors import CollectionError, quote
+from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, VALUE_BYTES
+
+MANIFEST_FILE = "collection.json"
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,%d}" % MAX_NAME_BYTES)
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One shard file as the manifest names it."""
+
+    file: str
+    num_documents: int
+    num_tokens: int
+    num_bytes: int  # of the file
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a manifest holds."""
+
+    name: str
+    generation: int
+    dim: int
+    storage: str
+    rotation_seed: int  # i8 only
+    id_type: str  # "string" or "int64"
+    has_payloads: bool
+    created_by: str
+    created_at: str  # RFC 3339, UTC
+    shards: list[ShardEntry] = field(default_factory=list)
+    encoder: Optional[dict[str, Any]] = None
+
+    @property
+    def num_documents(self) -> int:
+        return sum(shard.num_documents for shard in self.shards)
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(shard.num_tokens for shard in self.shards)
+
+    def format(self) -> str:
+        """Returns the text of the file, with the keys in the order in which maxsim-shard writes them."""
+        values: dict[str, Any] = {
+            "format": "maxsim-collection",
+            "format_version": 1,
+            "name": self.name,
+            "generation": self.generation,
+            "dim": self.dim,
+            "storage": self.storage,
+        }
+        if self.storage == "i8":
+            values["rotation"] = {"kind": "hadamard", "seed": self.rotation_seed}
+        values["id_type"] = self.id_type
+        values["has_payloads"] = self.has_payloads
+        values["num_documents"] = self.num_documents
+        values["num_tokens"] = self.num_tokens
+        if self.encoder is not None:
+            values["encoder"] = self.encoder
+        values["created_by"] = self.created_by
+        values["created_at"] = self.created_at
+        values["shards"] = [vars(shard) for shard in self.shards]
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+def check_name(name: str) -> str:
+    """Returns the name of a collection, when it may be one."""
+    if not _NAME.fullmatch(name):
+        raise CollectionError(f"name: {quote(name)} is not 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 . _ -")
+    if not name.strip("."):
+        raise CollectionError(f"name: {quote(name)} is only dots")
+    return name
+
+
+def read_manifest(folder: Path) -> Optional[Manifest]:
+    """Returns the manifest of the generation in a folder, or None where there is none.
+
+    What the writer needs of it is checked; maxsim-shard verify checks the rest.
+    """
+    path = folder / MANIFEST_FILE
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MAX_MANIFEST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    problem = f"{path}: a manifest that cannot be read; remove it to begin anew: "
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
+    try:
+        values = json.loads(text)
+        if values["format"] != "maxsim-collection" or values["format_version"] != 1:
+            raise CollectionError(f"{problem}its format is not version 1 of maxsim-collection")
+        manifest = Manifest(
+            name=check_name(_typed(values["name"], str)),
+            generation=_typed(values["generation"], int),
+            dim=_typed(values["dim"], int),
+            storage=_typed(values["storage"], str),
+            rotation_seed=_typed(values.get("rotation", {}).get("seed", 0), int),
+            id_type=_typed(values["id_type"], str),
+            has_payloads=_typed(values["has_payloads"], bool),
+            created_by=_typed(values["created_by"], str),
+            created_at=_typed(values["created_at"], str),
+            shards=[ShardEntry(**{key: shard[key] for key in ShardEntry.__annotations__}) for shard in values["shards"]],
+            encoder=values.get("encoder"),
+        )
+    except CollectionError as error:
+        raise CollectionError(str(error) if str(error).startswith(problem) else problem + str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CollectionError(f"{problem}{type(error).__name__}: {error}") from None
+    if manifest.storage not in VALUE_BYTES or manifest.id_type not in ("string", "int64") or manifest.generation < 1:
+        raise CollectionError(
+            f"{problem}storage {quote(manifest.storage)}, id_type {quote(manifest.id_type)}, generation "
+            f"{manifest.generation}"
+        )
+    return manifest
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{value!r:.100} is not of type {kind.__name__}")
+    return value

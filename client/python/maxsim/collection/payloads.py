@@ -1,0 +1,84 @@
+"""Payloads: JSON objects that are kept beside documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from .errors import CollectionError, quote
+from .limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
+
+# A larger integer passes the range of a double, which readers of JSON may hold it in.
+_MAX_INTEGER_BITS = 1023
+
+
+def encode_payload(payload: Optional[Mapping[str, Any]]) -> bytes:
+    """Returns the JSON text of a payload, in UTF-8 without white space; b"" for None and for an empty one.
+
+    Values are what JSON has: None, booleans, numbers, strings, lists and mappings with strings as keys; and NumPy's
+    scalars and arrays. CollectionError names the field that has another.
+    """
+    if payload is None:
+        return b""
+    if not isinstance(payload, Mapping):
+        raise CollectionError(f"payload: a mapping is expected, not {type(payload).__name__}")
+    if not payload:
+        return b""
+    try:
+        plain = {key: _plain(value, key, 2) if type(value) not in _SCALARS else value for key, value in payload.items()}
+        for key, value in plain.items():
+            if not isinstance(key, str):
+                raise CollectionError(f"payload: key {key!r:.200} is not a string")
+            if type(value) is int and value.bit_length() > _MAX_INTEGER_BITS:
+                _plain(value, key, 2)
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        raise CollectionError("payload: a string is not UTF-8: it holds half a surrogate pair") from None
+    except CollectionError:
+        raise
+    except ValueError as error:
+        raise CollectionError(f"payload: a number that is not finite, which JSON does not have ({error})") from None
+    if len(text) > MAX_PAYLOAD_BYTES:
+        raise CollectionError(f"payload: {len(text)} bytes as JSON, the limit is {MAX_PAYLOAD_BYTES}")
+    return text
+
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def _plain(value: Any, field: Any, depth: int) -> Any:
+    """Returns a value as json.dumps takes it; `depth` is the level of a list or mapping that it may be."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, bool) or value is None or isinstance(value, (str, float)):
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > _MAX_INTEGER_BITS:
+            raise CollectionError(
+                f"payload: field {quote(str(field))}: an integer of {value.bit_length()} bits, the limit is "
+                f"{_MAX_INTEGER_BITS}"
+            )
+        return value
+    if isinstance(value, Mapping):
+        _check_depth(field, depth)
+        for key in value:
+            if not isinstance(key, str):
+                raise CollectionError(f"payload: field {quote(str(field))}: key {key!r:.200} is not a string")
+        return {key: _plain(item, field, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        _check_depth(field, depth)
+        return [_plain(item, field, depth + 1) for item in value]
+    raise CollectionError(
+        f"payload: field {quote(str(field))}: a {type(value).__name__} is not a value of JSON; give it as a string or a "
+        "number"
+    )
+
+
+def _check_depth(field: Any, depth: int) -> None:
+    if depth > MAX_PAYLOAD_DEPTH:
+        raise CollectionError(
+            f"payload: field {quote(str(field))}: nested deeper than the limit of {MAX_PAYLOAD_DEPTH} levels"
+        )

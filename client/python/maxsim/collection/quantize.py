@@ -1,0 +1,204 @@
+"""i8 storage (docs/reference/formats.md): the rotation of token vectors, and one scale a document.
+
+The results have the same bits as those of maxsim-shard: every FP32 sum, difference and product is the one that
+kernels/quantize.cc takes, in its order. Rows are transposed in between, so that the columns' sums run over long arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_INT8 = 127
+MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
+ROTATION_ROUNDS = 2
+
+# Values that are transposed at a time: two arrays of 512 KiB, which stay in a core's cache of the second level.
+_BLOCK_VALUES = 1024 * 128
+
+# FP32 numbers from 2^23 on are whole, so that adding 1.5 x 2^23 rounds to the nearest even integer, and leaves that in
+# the lowest byte, as two's complement.
+_ROUNDS = np.float32(12582912.0)
+
+_MASK = (1 << 64) - 1
+
+
+def rotation_signs(seed: int, rotation_round: int, word: int) -> int:
+    """Returns the signs of columns 64 * word to 64 * word + 63: bits of SplitMix64, where a set bit turns a sign."""
+    bits = (seed + (rotation_round * 64 + word + 1) * 0x9E3779B97F4A7C15) & _MASK
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
+    return bits ^ (bits >> 31)
+
+
+class Rotation:
+    """The fixed orthogonal matrix of a seed and a dimension, applied to transposed rows."""
+
+    def __init__(self, seed: int, dim: int) -> None:
+        self.dim = dim
+        self.span = 1 << (dim.bit_length() - 1)
+        self.factor = np.float32(1.0 / math.sqrt(float(self.span)))
+        self._begins = (0, dim - self.span)
+        self._signs = [self._round_signs(seed, index) for index in range(ROTATION_ROUNDS)]
+
+    def _round_signs(self, seed: int, index: int) -> NDArray[np.float32]:
+        """Returns the factors 1 and -1 of the columns that a round transforms, [span, 1]."""
+        columns = range(self._begins[index], self._begins[index] + self.span)
+        turned = [rotation_signs(seed, index, column // 64) >> (column % 64) & 1 for column in columns]
+        return np.where(np.array(turned, dtype=bool), np.float32(-1), np.float32(1)).reshape(-1, 1)
+
+    def turn(self, rows: NDArray[np.float32], work: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
+        """Writes the rotated `rows` [n, dim] into `work` [dim, n], transposed; `spare` is another array like `work`."""
+        span = self.span
+        np.multiply(rows[:, :span].T, self._signs[0], out=work[:span])
+        if span < self.dim:
+            np.copyto(work[span:], rows[:, span:].T)
+        self._transform(work[:span], spare[:span])
+        second = slice(self._begins[1], self._begins[1] + span)
+        np.multiply(work[second], self._signs[1], out=work[second])
+        self._transform(work[second], spare[second])
+
+    def _transform(self, columns: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
+        """Takes the Hadamard transform of [span, n] in place: sums and differences at distances 1, 2, 4, ..."""
+        num_rows = columns.shape[1]
+        source, target = columns, spare
+        distance = 1
+        while distance < self.span:
+            pairs = source.reshape(-1, 2, distance, num_rows)
+            results = target.reshape(-1, 2, distance, num_rows)
+            np.add(pairs[:, 0], pairs[:, 1], out=results[:, 0])
+            np.subtract(pairs[:, 0], pairs[:, 1], out=results[:, 1])
+            source, target = target, source
+            distance *= 2
+        np.multiply(source, self.factor, out=columns)
+
+
+class _Workspace:
+    """The arrays that one thread works in."""
+
+    def __init__(self, rotation: Rotation) -> None:
+        self.num_rows = max(1, _BLOCK_VALUES // rotation.dim)
+        self._rotation = rotation
+        self._work = np.empty(rotation.dim * self.num_rows, dtype=np.float32)
+        self._spare = np.empty_like(self._work)
+        self._rows = np.empty_like(self._work)
+
+    def rotate(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Returns up to `num_rows` rows [n, dim], of F32 or F16, rotated and transposed: [dim, n], until the next call."""
+        count, dim = rows.shape
+        if rows.dtype != np.float32:
+            widened = self._rows[: count * dim].reshape(count, dim)
+            np.copyto(widened, rows)
+            rows = widened
+        work = self._work[: count * dim].reshape(dim, count)
+        self._rotation.turn(rows, work, self._spare[: count * dim].reshape(dim, count))
+        return work
+
+
+def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns each row's largest magnitude; `rotated` is transposed."""
+    largest: NDArray[np.float32] = np.maximum(rotated.max(axis=0), -rotated.min(axis=0))
+    return largest
+
+
+def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns what a document's values are multiplied by; 0 where they are as good as zero."""
+    inverses = np.zeros_like(largest)
+    np.divide(np.float32(MAX_INT8), largest, out=inverses, where=largest >= MIN_QUANTIZED_MAGNITUDE)
+    return inverses
+
+
+def _round(rotated: NDArray[np.float32], inverses: Any, elements: NDArray[np.int8]) -> None:
+    """Writes the elements [n, dim] of transposed rows, which it overwrites; `inverses` is one number or [n]."""
+    np.multiply(rotated, inverses, out=rotated)
+    np.add(rotated, _ROUNDS, out=rotated)
+    np.copyto(elements, rotated.view(np.int8)[:, ::4].T)
+
+
+class Quantizer:
+    """Rotates and quantises documents in several threads. One call at a time."""
+
+    def __init__(self, dim: int, seed: int, num_threads: int) -> None:
+        self._rotation = Rotation(seed, dim)
+        self._num_threads = num_threads
+        self._pool = ThreadPoolExecutor(num_threads - 1, "maxsim-quantize") if num_threads > 1 else None
+        self._local = threading.local()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def quantize(self, rows: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """Returns the elements [rows, dim] and a scale for each document.
+
+        `rows` [rows, dim] in F32 or F16 are those of all documents, one after the other; their values are finite.
+        `lengths` are the documents' rows, at least 1 each.
+        """
+        elements = np.empty(rows.shape, dtype=np.int8)
+        scales = np.empty(len(lengths), dtype=np.float32)
+        ends = np.cumsum(lengths)
+        share = -(-len(rows) // self._num_threads)
+        futures = []
+        first, begin = 0, 0
+        while first < len(lengths):
+            last = max(first + 1, int(np.searchsorted(ends, begin + share, side="right")))
+            end = int(ends[last - 1])
+            part = (rows[begin:end], lengths[first:last], elements[begin:end], scales[first:last])
+            if self._pool is not None and last < len(lengths):
+                futures.append(self._pool.submit(self._quantize_part, *part))
+            else:
+                self._quantize_part(*part)
+            first, begin = last, end
+        for future in futures:
+            future.result()
+        return elements, scales
+
+    def _workspace(self) -> _Workspace:
+        workspace: Optional[_Workspace] = getattr(self._local, "workspace", None)
+        if workspace is None:
+            workspace = self._local.workspace = _Workspace(self._rotation)
+        return workspace
+
+    def _quantize_part(
+        self,
+        rows: NDArray[Any],
+        lengths: NDArray[np.int64],
+        elements: NDArray[np.int8],
+        scales: NDArray[np.float32],
+    ) -> None:
+        workspace = self._workspace()
+        ends = np.cumsum(lengths)
+        first, begin = 0, 0
+        while first < len(lengths):
+            last = int(np.searchsorted(ends, begin + workspace.num_rows, side="right"))
+            if last == first:
+                end = int(ends[first])
+                scales[first] = self._quantize_long(workspace, rows[begin:end], elements[begin:end])
+                last = first + 1
+            else:
+                end = int(ends[last - 1])
+                rotated = workspace.rotate(rows[begin:end])
+                starts = ends[first:last] - lengths[first:last] - begin
+                largest = np.maximum.reduceat(_largest(rotated), starts)
+                inverses = _inverses(largest)
+                _round(rotated, np.repeat(inverses, lengths[first:last]), elements[begin:end])
+                scales[first:last] = np.where(inverses > 0, largest / np.float32(MAX_INT8), np.float32(0))
+            first, begin = last, end
+
+    @staticmethod
+    def _quantize_long(workspace: _Workspace, rows: NDArray[Any], elements: NDArray[np.int8]) -> np.float32:
+        """Quantises a document of more rows than a block, rotating it twice rather than holding it rotated."""
+        step = workspace.num_rows
+        largest = np.zeros(1, dtype=np.float32)
+        for begin in range(0, len(rows), step):
+            largest = np.maximum(largest, _largest(workspace.rotate(rows[begin : begin + step])).max())
+        inverse = _inverses(largest)
+        for begin in range(0, len(rows), step):
+            _round(workspace.rotate(rows[begin : begin + step]), inverse, elements[begin : begin + step])
+        return np.float32(largest[0] / np.float32(MAX_INT8)) if inverse[0] > 0 else np.float32(0)

@@ -1,0 +1,447 @@
+"""Writes a collection's next generation, a document at a time."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Optional, Union
+
+import numpy as np
+
+import maxsim
+
+from .batch import Batch, Layout
+from .encoder import encoder_identity
+from .errors import CollectionError, quote
+from .folder import OutputFolder, shard_file_name
+from .ids import Duplicate, SeenIds, encode_id, format_id
+from .limits import (
+    DEFAULT_MAX_SHARD_BYTES,
+    MAX_DIM,
+    MAX_ROTATION_SEED,
+    MAX_SHARD_DOCUMENTS,
+    MAX_SHARDS,
+    MIN_DIM,
+    MIN_MAX_SHARD_BYTES,
+    VALUE_BYTES,
+)
+from .manifest import Manifest, ShardEntry, check_name, read_manifest
+from .payloads import encode_payload
+from .pending import PendingDocuments, token_rows
+from .quantize import Quantizer
+from .shard import ShardFile
+from .shard_reader import read_batches
+
+Id = Union[str, int]
+Document = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was published."""
+
+    folder: Path
+    name: str
+    generation: int
+    dim: int
+    storage: str
+    id_type: str
+    has_payloads: bool
+    num_documents: int
+    num_tokens: int
+    num_bytes: int  # of the shard files
+    num_shards: int
+
+
+class CollectionWriter:
+    """Writes documents into a collection's folder and publishes them as its next generation.
+
+        with CollectionWriter("docs", dim=128, storage="i8") as writer:
+            writer.add("doc-1", vectors, {"title": "..."})  # vectors: [tokens, dim]
+
+    The files are those that `maxsim-shard build` writes for the same documents, byte for byte but for who made them and
+    when. Documents are written as they come: in memory are some MiB, and 24 bytes of each document for finding ids that
+    repeat. Nothing can be seen of a generation before `close` publishes it in one step; a writer that is left by an
+    exception removes its files, and those of one whose process was killed are removed by the next writer, or build, of
+    the folder. One writer at a time writes to a folder, and one thread at a time uses a writer.
+
+    Arguments:
+        folder: of the collection. It is created, or given the next generation when it holds a collection.
+        dim: columns of a token vector, 8 to 4096.
+        storage: "f32", "f16", "bf16" or "i8". None takes that of the collection in the folder; else "bf16" where the
+            first document is bfloat16, and "f16" where it is not.
+        name: of the collection. None takes that of the collection in the folder, or the folder's own name.
+        encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
+        max_shard_bytes: the largest shard file; a document that is larger has one of its own.
+        rotation_seed: with "i8", the seed of the rotation, 0 to 2^53 - 1.
+        num_threads: with "i8", the threads that quantise. None: one for each core.
+        allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its ids,
+            or lack its payloads: requests that are made for that one will fail.
+        created_by: the program that the manifest names. None: this package and its version.
+
+    Raises CollectionError for what the folder, an option or a document has wrong, and OSError for what the disk has.
+    """
+
+    def __init__(
+        self,
+        folder: Union[str, os.PathLike[str]],
+        *,
+        dim: int,
+        storage: Optional[str] = None,
+        name: Optional[str] = None,
+        encoder: Union[Mapping[str, Any], str, os.PathLike[str], None] = None,
+        max_shard_bytes: int = DEFAULT_MAX_SHARD_BYTES,
+        rotation_seed: int = 0,
+        num_threads: Optional[int] = None,
+        allow_other_shape: bool = False,
+        created_by: Optional[str] = None,
+    ) -> None:
+        self._folder: Optional[OutputFolder] = None
+        self._process = os.getpid()
+        _check_integer("dim", dim, MIN_DIM, MAX_DIM)
+        _check_integer("max_shard_bytes", max_shard_bytes, MIN_MAX_SHARD_BYTES, None)
+        _check_integer("rotation_seed", rotation_seed, 0, MAX_ROTATION_SEED)
+        if num_threads is not None:
+            _check_integer("num_threads", num_threads, 1, None)
+        if storage is not None and storage not in VALUE_BYTES:
+            raise CollectionError(f"storage: {quote(str(storage))}, f32, f16, bf16 or i8 is expected")
+        if rotation_seed != 0 and storage not in (None, "i8"):
+            raise CollectionError(f"rotation_seed: {rotation_seed}: only i8 is rotated, and the storage is {storage}")
+        self._encoder = None if encoder is None else encoder_identity(encoder, dim)
+        self._dim = dim
+        self._storage = storage
+        self._max_shard_bytes = max_shard_bytes
+        self._rotation_seed = rotation_seed
+        self._num_threads = num_threads or _num_cores()
+        self._allow_other_shape = allow_other_shape
+        self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
+
+        self.summary: Optional[Summary] = None  # of what `close` has published
+        self._closed = False
+        self._failure: Optional[BaseException] = None
+        self._num_added = 0
+        self._layout: Optional[Layout] = None  # from the first document on
+        self._quantizer: Optional[Quantizer] = None
+        self._pending: Optional[PendingDocuments] = None
+        self._seen = SeenIds()
+        self._has_payloads = False
+        self._shard: Optional[ShardFile] = None
+        self._shard_bytes = 0  # of the file that the present shard will be
+        self._completed: list[Future[ShardEntry]] = []
+        self._completer = ThreadPoolExecutor(1, "maxsim-shard")
+        self._folder = OutputFolder(Path(os.path.abspath(os.fspath(folder))))
+        try:
+            self._published = read_manifest(self._folder.path)
+            self._name = self._choose_name(name)
+            if self._published is not None:
+                self._check_shape("dimension", dim, self._published.dim)
+            self._generation = 1 if self._published is None else self._published.generation + 1
+            self._folder.remove_leftovers(self._published)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _choose_name(self, name: Optional[str]) -> str:
+        assert self._folder is not None
+        if self._published is not None:
+            if name is not None and name != self._published.name:
+                raise CollectionError(
+                    f"name: {self._folder.path} holds the collection {quote(self._published.name)}, not {quote(name)}; "
+                    "choose another folder or that name"
+                )
+            return self._published.name
+        if name is not None:
+            return check_name(name)
+        try:
+            return check_name(os.path.basename(os.path.realpath(self._folder.path)))
+        except CollectionError as error:
+            raise CollectionError(f"{error}; it is the folder's, as none was given") from None
+
+    def _check_shape(self, what: str, here: Any, there: Any) -> None:
+        """Checks that requests made for the published generation suit this one."""
+        if here == there or self._allow_other_shape or self._published is None:
+            return
+        raise CollectionError(
+            f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the folder "
+            f"has {there}, which its clients expect; choose another folder, or allow_other_shape"
+        )
+
+    def __enter__(self) -> CollectionWriter:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif not self._closed:
+            self.close()
+
+    def __del__(self) -> None:
+        # Half-made objects have no folder, and their constructor has said why.
+        if getattr(self, "_folder", None) is not None and not getattr(self, "_closed", True):
+            if self._process == os.getpid():
+                warnings.warn(f"{self!r} was never closed: nothing is published", ResourceWarning, stacklevel=2)
+                self.abort()
+
+    def __repr__(self) -> str:
+        path = str(self._folder.path) if self._folder is not None else "?"
+        return f"CollectionWriter({path!r}, {self._num_added} documents)"
+
+    @property
+    def num_documents(self) -> int:
+        """The documents that were added."""
+        return self._num_added
+
+    def add(self, id: Id, vectors: Any, payload: Optional[Mapping[str, Any]] = None) -> None:
+        """Adds a document.
+
+        `id` is a string (1 to 512 bytes as UTF-8) or a 64-bit integer, all of one kind. `vectors` [tokens, dim], at most
+        65,536 tokens, are an array of NumPy or torch, or whatever maxsim.token_vectors takes; they are copied. `payload`
+        is a mapping that JSON can hold, at most 1 MiB of it; an empty one is none.
+
+        CollectionError says what is wrong with this document, which is then not added, and the writer can go on. Values
+        that are not finite or do not fit, and ids that repeat, are found for many documents at a time: that error, which
+        names the document, may come with a later one or with `close`, and the writer cannot go on.
+        """
+        self._check_open()
+        key = None
+        try:
+            key = encode_id(id)
+            rows, data_type = token_rows(vectors, self._dim)
+            text = encode_payload(payload)
+            if self._pending is None:
+                pending = self._begin(key, data_type)
+            else:
+                pending = self._pending
+                self._check_id_type(key)
+        except CollectionError as error:
+            where = f"document {self._num_added}" + ("" if key is None else f", id {format_id(key)}")
+            raise CollectionError(f"{where}: {error}") from None
+        if not pending.has_room(rows, data_type):
+            self._flush()
+        pending.add(key, rows, data_type, text)
+        self._num_added += 1
+
+    def add_many(self, documents: Iterable[Document]) -> None:
+        """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
+        for document in documents:
+            self.add(*document)
+
+    def close(self) -> Summary:
+        """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing left."""
+        try:
+            self._check_open()
+            self.summary = self._publish()
+        except BaseException:
+            self.abort()
+            raise
+        self._end()
+        return self.summary
+
+    def abort(self) -> None:
+        """Ends without publishing, and removes what was written. Does nothing after `close`."""
+        if self._closed or self._process != os.getpid():
+            return
+        self._completer.shutdown(wait=True, cancel_futures=True)
+        if self._shard is not None:
+            self._shard.discard()
+        if self._folder is not None:
+            self._folder.remove_leftovers(getattr(self, "_published", None))
+        self._end()
+
+    def _end(self) -> None:
+        self._closed = True
+        self._completer.shutdown()
+        if self._quantizer is not None:
+            self._quantizer.close()
+        if self._folder is not None:
+            self._folder.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CollectionError("the writer is closed")
+        if self._failure is not None:
+            raise CollectionError(f"the writer cannot go on after an error: {self._failure}")
+        if self._process != os.getpid():
+            raise CollectionError(f"the writer belongs to process {self._process}, and this is {os.getpid()}")
+
+    def _begin(self, key: Union[bytes, int], data_type: str) -> PendingDocuments:
+        """Decides what the first document decides."""
+        id_type = "string" if isinstance(key, bytes) else "int64"
+        if self._published is not None:
+            self._check_shape("type of ids", id_type, self._published.id_type)
+        storage = self._storage
+        if storage is None:
+            storage = self._published.storage if self._published is not None else None
+        if storage is None:
+            storage = "bf16" if data_type == "bf16" else "f16"
+        if self._rotation_seed != 0 and storage != "i8":
+            raise CollectionError(f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}")
+        self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
+        if storage == "i8":
+            self._quantizer = Quantizer(self._dim, self._rotation_seed, self._num_threads)
+        self._pending = PendingDocuments(self._layout, self._quantizer, 0)
+        return self._pending
+
+    def _check_id_type(self, key: Union[bytes, int]) -> None:
+        assert self._layout is not None
+        if (self._layout.id_type == "string") != isinstance(key, bytes):
+            kind = "a string" if isinstance(key, bytes) else "an integer"
+            raise CollectionError(f"the id is {kind}, unlike those before it")
+
+    def _flush(self) -> None:
+        """Stores the pending documents."""
+        pending = self._pending
+        if pending is None or len(pending) == 0:
+            return
+        try:
+            try:
+                self._seen.add(pending.take_ids(), pending.first_document)
+            except Duplicate as duplicate:
+                document = pending.first_document + duplicate.index
+                raise CollectionError(
+                    f"document {document}: id {format_id(pending.ids[duplicate.index])} is that of document "
+                    f"{duplicate.earlier} already"
+                ) from None
+            if pending.has_payloads and not self._has_payloads:
+                self._begin_payloads()
+            self._store(pending.encode())
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _store(self, batch: Batch) -> None:
+        """Appends documents to the present shard, and to new ones where that is full."""
+        assert self._layout is not None
+        ends = np.cumsum(self._layout.document_bytes(batch, self._has_payloads))
+        first, begin = 0, 0
+        while first < len(batch):
+            if self._shard is None:
+                self._open_shard()
+            assert self._shard is not None
+            room = self._max_shard_bytes - self._shard_bytes
+            last = int(np.searchsorted(ends, begin + room, side="right"))
+            last = min(last, first + MAX_SHARD_DOCUMENTS - self._shard.num_documents)
+            if last <= first and self._shard.num_documents == 0:
+                last = first + 1  # larger than a shard by itself
+            if last > first:
+                self._shard.append(batch.part(first, last))
+                end = int(ends[last - 1])
+                self._shard_bytes += end - begin
+                first, begin = last, end
+            if first < len(batch):
+                self._complete_shard()
+
+    def _open_shard(self) -> None:
+        assert self._layout is not None and self._folder is not None
+        if len(self._completed) >= MAX_SHARDS:
+            raise CollectionError(f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit")
+        self._shard = ShardFile(self._folder.path, self._generation, len(self._completed), self._layout)
+        self._shard_bytes = self._layout.empty_bytes(self._has_payloads)
+        if self._has_payloads:
+            self._shard.begin_payloads()
+
+    def _complete_shard(self) -> None:
+        """Completes the present shard in another thread. One shard at a time is: they would share the disk anyway."""
+        if self._shard is None:
+            return
+        if self._completed:
+            self._completed[-1].result()
+        shard, self._shard = self._shard, None
+        self._completed.append(self._completer.submit(shard.complete))
+
+    def _begin_payloads(self) -> None:
+        """The first payload has come: every shard gets a list of payload sizes, which is part of its size."""
+        self._has_payloads = True
+        if self._shard is None and not self._completed:
+            return
+        if self._shard is not None and not self._completed:
+            larger = self._shard_bytes + 8 * (self._shard.num_documents + 1)
+            if larger <= self._max_shard_bytes or self._shard.num_documents == 1:
+                self._shard_bytes = larger
+                self._shard.begin_payloads()
+                return
+        self._store_again()
+
+    def _store_again(self) -> None:
+        """Stores all documents so far anew, as each shard may hold fewer of them than it did."""
+        assert self._layout is not None and self._folder is not None
+        self._complete_shard()
+        entries = [future.result() for future in self._completed]
+        self._completed = []
+        # Numbers that no shard has, so that new shards take the names of no old ones.
+        aside = [self._folder.path / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
+        for entry, path in zip(entries, aside):
+            os.rename(self._folder.path / entry.file, path)
+        for entry, path in zip(entries, aside):
+            for batch in read_batches(path, self._layout, entry):
+                self._store(batch)
+            os.unlink(path)
+
+    def _publish(self) -> Summary:
+        assert self._folder is not None
+        self._flush()
+        if self._num_added == 0 or self._layout is None:
+            raise CollectionError("there is no document to build from")
+        if self._published is not None and self._published.has_payloads and not self._has_payloads:
+            self._check_shape("payloads", "none", "some")
+        self._complete_shard()
+        manifest = Manifest(
+            name=self._name,
+            generation=self._generation,
+            dim=self._dim,
+            storage=self._layout.storage,
+            rotation_seed=self._rotation_seed,
+            id_type=self._layout.id_type,
+            has_payloads=self._has_payloads,
+            created_by=self._created_by,
+            created_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            shards=[future.result() for future in self._completed],
+            encoder=self._encoder,
+        )
+        unsynchronised = self._folder.publish(manifest)
+        self._closed = True  # from here on it is published
+        if unsynchronised is None:
+            self._folder.remove_old_generations(manifest)
+        else:
+            # The removal may reach the disk before the rename does: then the generation before it would need its files.
+            warnings.warn(
+                "the new generation is published, but a power failure now may bring back the one before: "
+                f"{unsynchronised}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return Summary(
+            folder=self._folder.path,
+            name=manifest.name,
+            generation=manifest.generation,
+            dim=manifest.dim,
+            storage=manifest.storage,
+            id_type=manifest.id_type,
+            has_payloads=manifest.has_payloads,
+            num_documents=manifest.num_documents,
+            num_tokens=manifest.num_tokens,
+            num_bytes=sum(shard.num_bytes for shard in manifest.shards),
+            num_shards=len(manifest.shards),
+        )
+
+
+def _num_cores() -> int:
+    """Returns the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CollectionError(f"{name}: {value!r:.100}, an integer is expected")
+    if value < low or (high is not None and value > high):
+        raise CollectionError(f"{name}: {value} is not {f'in {low} .. {high}' if high is not None else f'{low} or more'}")
