@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -52,7 +53,7 @@ class FileRows:
                 # Every block has memory of its own, since documents are views of it.
                 block = np.empty((count, *self.shape[1:]), self.dtype)
                 if block.nbytes:
-                    self._fill(file, memoryview(block.reshape(-1).view(np.uint8)), first * row_bytes)
+                    self._fill(file, block.reshape(-1).view(np.uint8).data, first * row_bytes)
                 yield block
 
     def _fill(self, file: IO[bytes], target: memoryview, at: int) -> None:
@@ -133,7 +134,7 @@ def open_npz(path: str) -> Mapping[str, FileRows]:
     except (zipfile.BadZipFile, EOFError) as error:
         raise SourceError(f"{path}: is not a .npz archive: {error}") from None
     return {
-        name.removesuffix(".npy"): FileRows(where, shape, dtype, lambda name=name: _open_npz_member(path, name))
+        name.removesuffix(".npy"): FileRows(where, shape, dtype, functools.partial(_open_npz_member, path, name))
         for name, (where, shape, dtype) in headers.items()
     }
 
@@ -175,7 +176,7 @@ def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
         first = 8 + header_bytes + begin
         if math.prod(shape) * dtype.itemsize != end - begin or begin < 0 or 8 + header_bytes + end > size:
             raise SourceError(f"{where}: {type_name} {list(shape)} does not lie in bytes {begin} to {end} of the data")
-        rows = FileRows(where, shape, dtype, lambda first=first: _open_at(path, first))
+        rows = FileRows(where, shape, dtype, functools.partial(_open_at, path, first))
         members[name] = Bfloat16Rows(rows) if type_name == "BF16" else rows
     return members
 

@@ -21,7 +21,7 @@ def storage_type(type: ArrowType) -> ArrowType:
 
 
 def is_list(type: ArrowType) -> bool:
-    return pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type)
+    return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type))
 
 
 def is_float(type: ArrowType) -> bool:
@@ -45,7 +45,7 @@ def is_flattened(type: ArrowType) -> bool:
 
 def known_columns(type: ArrowType) -> Optional[int]:
     """The columns of a token vector, where the type says them."""
-    if isinstance(type, getattr(pa, "FixedShapeTensorType", ())) and len(type.shape) == 2:
+    if isinstance(type, pa.FixedShapeTensorType) and len(type.shape) == 2:
         return int(type.shape[1])
     outer = storage_type(type)
     if not is_vectors(outer):

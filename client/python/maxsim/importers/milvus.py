@@ -168,7 +168,7 @@ class _StructSource:
         self._options = options
         self._left_out = [field["name"] for field in fields if field["type"] in _VECTOR_TYPES or "struct_fields" in field]
         self._columns = _payload_fields(where, fields, options, (self._id, self._field))
-        self.notes = [
+        self.notes: Sequence[str] = [
             f"{where}: array of structs {self._field}, vector {self._member}, {vectors.dim} columns",
             f"ids: field {self._id!r}",
         ]
@@ -220,7 +220,7 @@ class _TokenSource:
         self._entities = TokenEntities(where, query, self._id, self._token, vectors, columns)
         self.num_documents: Optional[int] = self._entities.num_documents
         order = f"field {self._token!r}" if self._token else "the primary keys"
-        self.notes = [
+        self.notes: Sequence[str] = [
             f"{where}: {self._entities.num_tokens:,} entities, one a token: vector {vectors.name}, {vectors.dim} columns",
             f"ids: field {self._id!r}; the order of tokens: {order}",
         ]

@@ -127,9 +127,10 @@ class TokenEntities:
         where = f"{self._where}: document {id!r}"
         if len(tokens) != self._counts.get(id):
             raise SourceError(f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is it written to?")
-        if self._token is not None:
+        token = self._token
+        if token is not None:
             try:
-                tokens.sort(key=lambda entity: int(entity[self._token]))
+                tokens.sort(key=lambda entity: int(entity[token]))
             except (TypeError, ValueError, KeyError):
-                raise SourceError(f"{where}: a token's {self._token!r} is not an integer") from None
+                raise SourceError(f"{where}: a token's {token!r} is not an integer") from None
         return id, np.stack([self._vectors.read(entity[self._vectors.name], where) for entity in tokens]), tokens[0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping
+from typing import Dict, Iterator, Mapping, Optional
+
+import numpy as np
 
 from maxsim.importers.array_files import open_npy, open_npz, open_safetensors
 from maxsim.importers.array_source import ARRAY_OPTIONS, MASK_NAMES, VECTOR_NAMES, open_array_source
-from maxsim.importers.rows import RowArray
+from maxsim.importers.rows import RowArray, block_rows
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
+from maxsim.importers.torch_files import Tensor, load_torch
 
 _SUFFIXES = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin")
 
@@ -48,5 +51,33 @@ def _open_members(path: str) -> Mapping[str, RowArray]:
     raise SourceError(f"{path}: ends in {suffix or 'nothing'}, a padded array in {', '.join(_SUFFIXES)}")
 
 
+class _TorchRows:
+    """A tensor of a file of torch.save, which is mapped, as a RowArray."""
+
+    def __init__(self, where: str, tensor: Tensor) -> None:
+        self.where = where
+        self.shape = tensor.shape
+        self.dtype = tensor.rows(0, 0).array().dtype
+        self._tensor = tensor
+
+    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
+        rows = rows_at_once or block_rows(self.shape, self.dtype)
+        for first in range(0, self.shape[0], rows):
+            yield self._tensor.rows(first, min(first + rows, self.shape[0])).array()
+
+    def read(self) -> np.ndarray:
+        return self._tensor.array()
+
+
 def _open_torch(path: str) -> Mapping[str, RowArray]:
-    raise SourceError(f"{path}: not yet")
+    """The tensors of a file that holds one, or a dictionary of them."""
+    value = load_torch(path)
+    if isinstance(value, Tensor):
+        value = {VECTOR_NAMES[0]: value}
+    if not isinstance(value, dict):
+        raise SourceError(f"{path}: holds a {type(value).__name__}, must hold a tensor or a dictionary of tensors")
+    return {
+        str(name): _TorchRows(f"{path}: {name}", tensor)
+        for name, tensor in value.items()
+        if isinstance(tensor, Tensor) and tensor.shape
+    }

@@ -63,4 +63,4 @@ def _bytes_a_row(file: pq.ParquetFile) -> Optional[float]:
         return None
     group = metadata.row_group(0)
     num_bytes = sum(group.column(index).total_uncompressed_size for index in range(group.num_columns))
-    return max(1.0, num_bytes / group.num_rows)
+    return float(max(1.0, num_bytes / group.num_rows))

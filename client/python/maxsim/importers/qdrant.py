@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class _PointsSource:
     ) -> None:
         self.dim = config.dim
         self.num_documents: Optional[int] = num_points
-        self.notes = _notes(where, config, distance, is_mixed)
+        self.notes: Sequence[str] = _notes(where, config, distance, is_mixed)
         self._where = where
         self._config = config
         self._is_mixed = is_mixed
@@ -103,9 +103,8 @@ class _PointsSource:
     def _document(self, id: Union[int, str], vector: Any, payload: Optional[Mapping[str, Any]]) -> SourceDocument:
         name = self._config.name
         rows = vector.get(name) if isinstance(vector, dict) else vector if name == "" else None
-        if rows is None or len(rows) == 0:
-            vectors = np.empty((0, self.dim), np.float32)
-        else:
+        vectors: np.ndarray = np.empty((0, self.dim), np.float32)
+        if rows:
             try:
                 vectors = np.array(rows, dtype=np.float32)
             except (TypeError, ValueError):

@@ -148,7 +148,8 @@ class ScaledRows:
             first += len(block)
 
     def read(self) -> np.ndarray:
-        return self._elements.read() * self._scales(0, self.shape[0])[:, None]
+        values: np.ndarray = self._elements.read() * self._scales(0, self.shape[0])[:, None]
+        return values
 
     def _scales(self, first: int, end: int) -> np.ndarray:
         """The scales of tokens first to end."""

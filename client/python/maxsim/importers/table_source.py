@@ -124,7 +124,7 @@ def _choose_vectors(where: str, schema: pa.Schema, options: ImportOptions) -> st
             f"{where}: {len(candidates)} columns may hold token vectors; name one with --vectors-column: "
             f"{', '.join(candidates or schema.names)}"
         )
-    return candidates[0]
+    return str(candidates[0])
 
 
 def _choose_ids(where: str, schema: pa.Schema, options: ImportOptions) -> Optional[str]:

@@ -3,7 +3,7 @@ responses of /document/v1; PATH.gz is unpacked."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -36,17 +36,8 @@ class _VespaSource:
         self.num_documents: Optional[int] = None
         self._field = options.vectors_column
         reader = TensorReader(options.dim, self._unpack_bits)
-        for where, _, fields in self._documents():
-            if self._field is None:
-                self._field = self._find_field(where, fields)
-            if fields.get(self._field) is not None and len(reader.read(fields[self._field], where)):
-                break
-        else:
-            field = "that holds token vectors" if self._field is None else repr(self._field)
-            raise SourceError(f"{path}: no document has a field {field}")
-        assert reader.dim is not None
-        self.dim = check_columns(path, reader.dim)
-        self.notes = [f"{path}: field {self._field!r}, {reader.cell or 'numbers'}", self._describe_ids()]
+        self.dim = check_columns(path, self._find_dim(reader))
+        self.notes: Sequence[str] = [f"{path}: field {self._field!r}, {reader.cell or 'numbers'}", self._describe_ids()]
         if reader.cell == "int8" and not self._unpack_bits:
             self.notes.append("int8 cells are taken as numbers; --unpack-bits, where each is eight binary columns")
 
@@ -55,7 +46,7 @@ class _VespaSource:
 
     def _read(self) -> Iterator[SourceDocument]:
         reader = TensorReader(self.dim, self._unpack_bits)
-        assert self._field is not None
+        assert self._field is not None, "it was found when the source was opened"
         for where, id, fields in self._documents():
             value = fields.get(self._field)
             vectors = np.empty((0, self.dim), np.float32)
@@ -74,6 +65,16 @@ class _VespaSource:
                 id, fields = _open_document(entry, where)
                 if self._options.table is None or _split_id(id, where)[1] == self._options.table:
                     yield f"{where}, {id!r:.80}", id, fields
+
+    def _find_dim(self, reader: TensorReader) -> int:
+        """The columns of the first token vector, whose field is chosen where nobody has named it."""
+        for where, _, fields in self._documents():
+            field = self._field = self._field or self._find_field(where, fields)
+            if field is not None and fields.get(field) and len(reader.read(fields[field], where)):
+                assert reader.dim is not None
+                return reader.dim
+        wanted = "that holds token vectors" if self._field is None else repr(self._field)
+        raise SourceError(f"{self._path}: no document has a field {wanted}")
 
     def _find_field(self, where: str, fields: Mapping[str, Any]) -> Optional[str]:
         candidates = [name for name, value in fields.items() if is_vectors(value)]

@@ -99,7 +99,7 @@ class TensorReader:
 
     def _content(self, content: Any, form: str, type: Optional[TensorType], where: str) -> np.ndarray:
         if isinstance(content, dict) and form != "cells":
-            keys = [(label,) for label in content]
+            keys: List[Tuple[str, ...]] = [(label,) for label in content]
             return self._blocks(keys, list(content.values()), type, where)
         if isinstance(content, list) and content and isinstance(content[0], dict):
             try:

@@ -75,8 +75,8 @@ class _ArrayRows:
             yield block
 
     def _best_rows(self) -> int:
-        unit = (getattr(self._array, "shards", None) or self._array.chunks)[0]
-        return max(1, block_rows(self.shape, self.dtype) // unit) * int(unit)
+        unit = int((getattr(self._array, "shards", None) or self._array.chunks)[0])
+        return max(1, block_rows(self.shape, self.dtype) // unit) * unit
 
     def read(self) -> np.ndarray:
         return np.asarray(self._array[...])
