@@ -1,5 +1,6 @@
 """Token vectors in an Arrow column: nested lists whose values are read where Arrow keeps them."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from typing import Any, Iterator, Optional, Tuple

@@ -1,6 +1,7 @@
 """The kind `hdf5`: packed vectors with lengths or offsets, padded vectors with a mask, rows of variable length, or a group
 with a data set for each document, read with h5py."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import posixpath

@@ -1,5 +1,6 @@
 """The kind `lancedb`: a table of LanceDB with a multivector column, read with lancedb."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import os

@@ -2,6 +2,7 @@
 multi-vectors: an array of structs with a vector each (Milvus from 2.6.4 on), or an entity for each token, with the
 document's id and the token's position in fields of their own."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import contextlib

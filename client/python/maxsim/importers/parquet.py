@@ -1,5 +1,6 @@
 """The kind `parquet`: a Parquet file, or a folder of them, with a row a document."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import glob

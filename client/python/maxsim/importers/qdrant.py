@@ -3,6 +3,7 @@
 A server is read through qdrant-client, by pages. A folder is read here: qdrant-client would load all points into memory,
 and unpickle them without a check of what they run."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import dataclasses

@@ -96,8 +96,8 @@ def _canonical(id: Any, where: str) -> PointId:
     if isinstance(id, int) and not isinstance(id, bool):
         return id
     try:
-        return str(uuid.UUID(id))
-    except (ValueError, TypeError, AttributeError):
+        return str(uuid.UUID(str(id)))
+    except ValueError:
         raise SourceError(f"{where}: id {id!r:.80} is neither an integer nor a UUID") from None
 
 

@@ -70,7 +70,8 @@ def as_vectors(values: np.ndarray) -> np.ndarray:
 
 def bfloat16_vectors(values: np.ndarray) -> np.ndarray:
     """The float32 values of bfloat16 bits, uint16 of the same shape."""
-    return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    wide: np.ndarray = values.astype(np.uint32) << np.uint32(16)
+    return wide.view(np.float32)
 
 
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[np.ndarray]:

@@ -1,5 +1,6 @@
 """Documents of a table in Arrow's memory: a row a document, with columns of ids, token vectors and payload."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import dataclasses
