@@ -61,6 +61,16 @@ def add_parser(commands: _Commands) -> None:
     options.add_argument(
         "--payloads", metavar="FILE", help="file of the documents' texts or data, apart from the source"
     )
+    options.add_argument("--dim", metavar="N", type=int, help="columns of a token vector, where a row holds tokens * dim")
+    options.add_argument(
+        "--token-column", metavar="NAME", help="column of a token's position, where a row holds one token"
+    )
+    options.add_argument(
+        "--unpack-bits",
+        action="store_true",
+        default=None,
+        help="each byte of a vector holds eight columns of 0 or 1, the first one in the highest bit",
+    )
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -77,6 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
         split=arguments.split,
         ids=arguments.ids,
         payloads=arguments.payloads,
+        dim=arguments.dim,
+        token_column=arguments.token_column,
+        unpack_bits=arguments.unpack_bits,
     )
     progress = None if arguments.quiet else ProgressLine()
     try:

@@ -76,6 +76,12 @@ class ImportOptions:
     ids: Optional[str] = None
     # File that holds the texts or other data of the documents, where it lies apart from the source.
     payloads: Optional[str] = None
+    # Columns of a token vector, where the source keeps tokens * dim values in a row; checked everywhere else.
+    dim: Optional[int] = None
+    # Column of a token's position in its document, where the source keeps a token a row.
+    token_column: Optional[str] = None
+    # Each byte of a vector holds eight columns (a set bit is 1, others are 0).
+    unpack_bits: Optional[bool] = None
 
 
 def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> None:

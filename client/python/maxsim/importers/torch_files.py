@@ -73,6 +73,11 @@ class Tensor:
             return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return array
 
+    def rows(self, first: int, end: int) -> Tensor:
+        """The part [first:end] along the first dimension."""
+        offset = self._offset + first * self._strides[0]
+        return dataclasses.replace(self, shape=(end - first, *self.shape[1:]), _offset=offset)
+
 
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
