@@ -29,12 +29,14 @@ def random_vectors(count, dim, seed, longest=40):
 
 
 class IndexTest(ImportTest):
-    def assert_index(self, kind, path, ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, **options):
+    def assert_index(
+        self, kind, path, wanted_ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, **options
+    ):
         """The source has these documents, with vectors that differ by at most the tolerance in a value. Returns it."""
         source = open_source(kind, str(path), ImportOptions(**options))
         found = list(source)
-        self.assertEqual([document.id for document in found], list(ids))
-        self.assertEqual(source.num_documents, len(ids))
+        self.assertEqual([document.id for document in found], list(wanted_ids))
+        self.assertEqual(source.num_documents, len(found))
         for document, wanted in zip(found, vectors, strict=True):
             self.assertEqual(document.vectors.shape, np.shape(wanted))
             self.assertEqual(document.vectors.shape[1], source.dim)

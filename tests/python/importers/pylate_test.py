@@ -26,6 +26,8 @@ def silence():
 
 
 class PylateTest(IndexTest):
+    dim = 32
+
     def make(self, ids, seed=1, **arguments):
         with silence():
             self.index = indexes.PLAID(str(self.folder), "index", override=True, show_progress=False, **arguments)
@@ -33,7 +35,7 @@ class PylateTest(IndexTest):
         self.add(ids, seed)
 
     def add(self, ids, seed):
-        documents = random_vectors(len(ids), 32, seed)
+        documents = random_vectors(len(ids), self.dim, seed)
         with silence():
             self.index.add_documents(documents_ids=ids, documents_embeddings=documents)
         return documents
@@ -58,7 +60,7 @@ class FastPlaidBackendTest(PylateTest):
         self.add(new, seed=2)
         self.assert_index("plaid", self.path, left + new, self.reconstruction(left + new))
         with silence():
-            self.index.update_documents([left[5]], random_vectors(1, 32, seed=3))
+            self.index.update_documents([left[5]], random_vectors(1, self.dim, seed=3))
         updated = left[:5] + left[6:] + new + [left[5]]
         source = self.assert_index("plaid", self.path, updated, self.reconstruction(updated))
         self.assertIn("ids of PyLate (plaid_ids_to_documents_ids.pkl)", source.notes)
@@ -110,12 +112,29 @@ class StanfordBackendTest(PylateTest):
             vectors += [v.float().numpy() for v in codec.decompress(embeddings).split(lengths)]
         return vectors
 
-    def test_ids_follow_additions_and_removals_at_every_number_of_bits(self):
+    dim = 64
+
+    def test_vectors_are_the_librarys_own_at_every_number_of_bits(self):
         for nbits in (1, 2, 4, 8):
             with self.subTest(nbits=nbits):
-                ids = [f"doc/{i}" for i in range(60)]
-                self.make(ids, use_fast=False, nbits=nbits, embedding_size=64 if nbits == 8 else 32)
-                self.assert_index("colbert", self.path, ids, self.reconstruction(), tolerance=1e-6)
+                ids = [f"doc/{i}" for i in range(30)]
+                self.make(ids, use_fast=False, nbits=nbits, embedding_size=self.dim)
+                source = self.assert_index("colbert", self.path, ids, self.reconstruction(), tolerance=1e-6)
+                self.assertIn("ids of PyLate (plaid_ids_to_documents_ids.pkl)", source.notes)
+
+    def test_ids_follow_additions_and_removals(self):
+        ids = [f"doc/{i}" for i in range(60)]
+        self.make(ids, use_fast=False, nbits=2, embedding_size=self.dim)
+        with silence():
+            self.index.remove_documents([ids[3], ids[40]])
+        kept = [i for i in ids if i not in (ids[3], ids[40])]
+        vectors = [v for v in self.reconstruction() if len(v)]
+        source = self.assert_index("colbert", self.path, kept, vectors, tolerance=1e-6)
+        self.assertIn("2 deleted passages are left out", source.notes)
+        self.add(["new/0", "new/1"], seed=5)
+        vectors = [v for v in self.reconstruction() if len(v)]
+        self.assert_index("colbert", self.path, [*kept, "new/0", "new/1"], vectors, tolerance=1e-6)
+        self.assert_refused("plaid", self.path, "an index of colbert-ai, which --from colbert reads")
 
 
 if __name__ == "__main__":
