@@ -30,10 +30,10 @@ def random_vectors(count, dim, seed, longest=40):
 
 class IndexTest(ImportTest):
     def assert_index(
-        self, kind, path, wanted_ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, **options
+        self, kind, path, wanted_ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, payloads_file=None, **options
     ):
         """The source has these documents, with vectors that differ by at most the tolerance in a value. Returns it."""
-        source = open_source(kind, str(path), ImportOptions(**options))
+        source = open_source(kind, str(path), ImportOptions(payloads=payloads_file, **options))
         found = list(source)
         self.assertEqual([document.id for document in found], list(wanted_ids))
         self.assertEqual(source.num_documents, len(found))
