@@ -6,6 +6,7 @@ No server of Qdrant can be had here: reading one is tested with qdrant-client's 
 importer opens. Milvus Lite has no arrays of structs: that layout is a stand-in for the client, with the fields as pymilvus
 describes them and the entities as Milvus' guide shows them."""
 
+import base64
 import pickle
 import sqlite3
 import unittest
@@ -139,8 +140,6 @@ class QdrantTest(StoresTest):
             whole = database.read_bytes()
             value = pickle.dumps(Hostile())
             if column == "id":
-                import base64
-
                 value = base64.b64encode(value).decode()
             connection = sqlite3.connect(database)
             connection.execute(f"UPDATE points SET {column} = ? WHERE rowid = 5", (value,))

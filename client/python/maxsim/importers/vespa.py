@@ -70,7 +70,7 @@ class _VespaSource:
         """The columns of the first token vector, whose field is chosen where nobody has named it."""
         for where, _, fields in self._documents():
             field = self._field = self._field or self._find_field(where, fields)
-            if field is not None and fields.get(field) and len(reader.read(fields[field], where)):
+            if field is not None and fields.get(field) and len(reader.read(fields[field], f"{where}: field {field!r}")):
                 assert reader.dim is not None
                 return reader.dim
         wanted = "that holds token vectors" if self._field is None else repr(self._field)
@@ -111,7 +111,7 @@ def _open_document(entry: object, where: str) -> Tuple[str, Dict[str, Any]]:
         raise SourceError(f"{where}: is {entry!r:.60}, must be an object")
     for operation in ("update", "remove"):
         if operation in entry:
-            raise SourceError(f"{where}: is an {operation} of {entry[operation]!r:.80}; only whole documents can be imported")
+            raise SourceError(f"{where}: holds the operation {operation!r} of {entry[operation]!r:.80}; only whole documents can be imported")
     id = entry.get("put", entry.get("id"))
     fields = entry.get("fields")
     if not isinstance(id, str) or not isinstance(fields, dict):
