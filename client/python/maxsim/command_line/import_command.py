@@ -38,8 +38,17 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument("--from", dest="kind", required=True, choices=list(KINDS), metavar="KIND", help="what PATH is")
     parser.add_argument("path", metavar="PATH", help="file, folder or address of the source")
     parser.add_argument("--output", metavar="DIR", help="folder of the collection; not needed with --dry-run")
-    parser.add_argument("--storage", choices=STORAGES, default="f16", help="type of the stored vectors (default: f16)")
-    parser.add_argument("--name", help="name of the collection (default: that of DIR)")
+    parser.add_argument(
+        "--storage",
+        choices=STORAGES,
+        help="type of the stored vectors (default: that of the collection in DIR, or f16)",
+    )
+    parser.add_argument("--name", help="name of the collection (default: that of the collection in DIR, or DIR's own)")
+    parser.add_argument(
+        "--allow-other-shape",
+        action="store_true",
+        help="let it differ from the collection in DIR in its dimension, its type of ids, or by lacking payloads",
+    )
     parser.add_argument("--dry-run", action="store_true", help="read everything, say what is there, and write nothing")
     parser.add_argument("--skip-empty", action="store_true", help="leave out documents that have no token vector")
     parser.add_argument("--quiet", action="store_true", help="say nothing of the progress")
@@ -61,7 +70,9 @@ def add_parser(commands: _Commands) -> None:
     options.add_argument(
         "--payloads", metavar="FILE", help="file of the documents' texts or data, apart from the source"
     )
-    options.add_argument("--dim", metavar="N", type=int, help="columns of a token vector, where a row holds tokens * dim")
+    options.add_argument(
+        "--dim", metavar="N", type=int, help="columns of a token vector, where a row holds tokens * dim"
+    )
     options.add_argument(
         "--token-column", metavar="NAME", help="column of a token's position, where a row holds one token"
     )
@@ -99,6 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.output,
             storage=arguments.storage,
             name=arguments.name,
+            allow_other_shape=arguments.allow_other_shape,
             options=options,
             skip_empty=arguments.skip_empty,
             progress=progress,

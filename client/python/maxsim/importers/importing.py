@@ -18,6 +18,7 @@ _ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 # Larger values are refused by the formats of a collection (docs/reference/formats.md).
 _MAX_MAGNITUDE = 1e12
 _MAX_TOKENS = 65_536
+_MIN_DIM, _MAX_DIM = 8, 4096
 
 # Called after each document: documents so far, of how many or None, tokens so far.
 Progress = Callable[[int, Optional[int], int], None]
@@ -54,7 +55,9 @@ class _Writer(Protocol):
 class _DryRun:
     """Refuses what a CollectionWriter would, and writes nothing. Its memory is that of the ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, dim: int) -> None:
+        if not _MIN_DIM <= dim <= _MAX_DIM:
+            raise SourceError(f"token vectors have {dim} columns, must have {_MIN_DIM} to {_MAX_DIM}")
         self._ids: Dict[DocumentId, int] = {}
 
     def add(self, id: DocumentId, vectors: np.ndarray, payload: Optional[Mapping[str, object]] = None) -> None:
@@ -170,8 +173,9 @@ def import_collection(
     path: Union[str, "os.PathLike[str]"],
     output: Union[str, "os.PathLike[str]", None] = None,
     *,
-    storage: str = "f16",
+    storage: Optional[str] = None,
     name: Optional[str] = None,
+    allow_other_shape: bool = False,
     options: ImportOptions = ImportOptions(),
     skip_empty: bool = False,
     progress: Optional[Progress] = None,
@@ -179,21 +183,25 @@ def import_collection(
 ) -> ImportReport:
     """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it and writes nothing.
 
-    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8. name: the collection's, by default that of its
-    folder. skip_empty: documents without a token are left out and counted, instead of being an error.
-    SourceError where the source or a document of it cannot be imported; then no collection is left behind."""
-    if storage not in STORAGES:
+    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
+    else f16. name and allow_other_shape: as of CollectionWriter. skip_empty: documents without a token are left out and
+    counted, instead of being an error. SourceError, or another ValueError, where the source or a document of it cannot be
+    imported; then no generation is left behind."""
+    if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
     if output is None and not dry_run:
         raise SourceError("output: the folder of the collection must be given")
     source = open_source(kind, os.fspath(path), options)
     counter = _Counter(source, skip_empty)
-    if dry_run:
-        _copy(source, counter, _DryRun(), progress)
-        return _report(source, counter, None, storage)
+    if dry_run or output is None:
+        _copy(source, counter, _DryRun(source.dim), progress)
+        return _report(source, counter, None, storage or "f16")
     from maxsim.collection import CollectionWriter
 
-    assert output is not None
-    with CollectionWriter(os.fspath(output), dim=source.dim, storage=storage, name=name) as writer:
+    target = os.fspath(output)
+    with CollectionWriter(
+        target, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape
+    ) as writer:
         _copy(source, counter, writer, progress)
-    return _report(source, counter, os.fspath(output), storage)
+    assert writer.summary is not None
+    return _report(source, counter, target, writer.summary.storage)
