@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from maxsim.importers.json_values import json_values
-from maxsim.importers.prefetch import prefetched
 from maxsim.importers.rows import check_columns
 from maxsim.importers.source import ALL_COLUMNS, ImportOptions, Source, SourceDocument, SourceError, check_options
 from maxsim.importers.vespa_tensors import TensorReader, is_vectors
@@ -42,9 +41,6 @@ class _VespaSource:
             self.notes.append("int8 cells are taken as numbers; --unpack-bits, where each is eight binary columns")
 
     def __iter__(self) -> Iterator[SourceDocument]:
-        return prefetched(self._read())
-
-    def _read(self) -> Iterator[SourceDocument]:
         reader = TensorReader(self.dim, self._unpack_bits)
         assert self._field is not None, "it was found when the source was opened"
         for where, id, fields in self._documents():
