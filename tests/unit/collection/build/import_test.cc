@@ -315,7 +315,7 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
   };
   EXPECT_THAT(npz({{"lengths.npy", lengths}}), HasSubstr("in.npz: no array \"tokens\"; it holds: lengths.npy"));
   EXPECT_THAT(npz({{"tokens.npy", tokens}}), HasSubstr("no array \"lengths\""));
-  // Of many members the message names some.
+  // The message names some members where there are many.
   std::vector<std::pair<std::string, std::string>> many;
   for (int idx = 0; idx < 1460; ++idx) many.emplace_back(Cat("archive/data/", idx), "x");
   EXPECT_THAT(npz(many), ::testing::EndsWith("it holds: archive/data/0, archive/data/1, archive/data/2, "
