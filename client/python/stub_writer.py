@@ -86,21 +86,25 @@ def messages(file):
     )
 
 
+TYPES = {
+    "collections.abc": ["Iterable"],
+    "typing": ["Literal", "overload"],
+    "google.protobuf.descriptor": ["FileDescriptor"],
+    "google.protobuf.internal.containers": ["RepeatedCompositeFieldContainer", "RepeatedScalarFieldContainer"],
+    "google.protobuf.internal.enum_type_wrapper": ["EnumTypeWrapper"],
+    "google.protobuf.message": ["Message"],
+}
+
+
 def message_types(file):
-    text = (
-        header(file)
-        + "from collections.abc import Iterable\nfrom typing import Literal, overload\n\n"
-        + "from google.protobuf.descriptor import FileDescriptor\n"
-        + "from google.protobuf.internal.containers import RepeatedCompositeFieldContainer, RepeatedScalarFieldContainer\n"
-        + "from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper\n"
-        + "from google.protobuf.message import Message\n"
-        + ("\n" + imports(file) if file.dependency else "")
-        + "\nDESCRIPTOR: FileDescriptor\n"
-    )
+    text = "\nDESCRIPTOR: FileDescriptor\n"
     for enum in file.enum_type:
         text += f"\nclass {enum.name}(int, metaclass=EnumTypeWrapper): ...\n\n"
         text += "".join(f"{value.name}: {enum.name}\n" for value in enum.value)
-    return text + "".join(message_type(message, file) for message in file.message_type)
+    text += "".join(message_type(message, file) for message in file.message_type)
+    used = {module: [name for name in names if name in text] for module, names in TYPES.items()}
+    lines = "".join(f"from {module} import {', '.join(names)}\n" for module, names in used.items() if names)
+    return header(file) + lines + imports(file) + text
 
 
 def message_type(message, file):
@@ -133,10 +137,8 @@ def oneof_types(message):
     for index, oneof in enumerate(message.oneof_decl):
         members = [f.name for f in message.field if f.HasField("oneof_index") and f.oneof_index == index]
         names = ", ".join(f'"{name}"' for name in members)
-        overload = "    @overload  # type: ignore[override]\n" if len(message.oneof_decl) > 1 else ""
-        note = "" if overload else "  # type: ignore[override]"
-        text += f'{overload}    def WhichOneof(self, oneof_group: Literal["{oneof.name}"]) -> '
-        text += f"Literal[{names}] | None: ...{note}\n"
+        overload = "    @overload\n" if len(message.oneof_decl) > 1 else ""
+        text += f'{overload}    def WhichOneof(self, oneof_group: Literal["{oneof.name}"]) -> Literal[{names}] | None: ...\n'
     return text
 
 
@@ -181,8 +183,7 @@ def stubs(file):
 def stub_types(file):
     if not file.service:
         return header(file)
-    text = header(file) + "from collections.abc import Iterator\nfrom typing import Any\n\n"
-    text += f"import grpc\nimport grpc.aio\n\nfrom {file.package} import {stem(file.name)}_pb2\n" + imports(file)
+    text = ""
     for name, methods in services(file):
         for suffix, channel, module in (("", "grpc.Channel", "grpc"), ("Async", "grpc.aio.Channel", "grpc.aio")):
             text += f"\nclass {name}{suffix}Stub:\n    def __init__(self, channel: {channel}) -> None: ...\n"
@@ -197,4 +198,9 @@ def stub_types(file):
             answered = f"Iterator[{answered}]" if kind.endswith("stream") else answered
             text += f"    def {method}(self, request: {asked}, context: grpc.ServicerContext) -> {answered}: ...\n"
         text += f"\ndef add_{name}Servicer_to_server(servicer: Any, server: grpc.Server) -> None: ...\n"
-    return text
+    modules = "from collections.abc import Iterator\n" if "Iterator[" in text else ""
+    modules += "from typing import Any\n\nimport grpc\nimport grpc.aio\n"
+    own = f"from {file.package} import {stem(file.name)}_pb2\n"
+    return header(file) + modules + own + "".join(
+        line for line in imports(file).splitlines(True) if line.split()[-1] + "." in text
+    ) + text

@@ -9,10 +9,10 @@ READY_LIMIT_S = 120
 
 
 class Maxsimd:
-    """A server on free ports that scores with one thread of the CPU. `folder` is made, and keeps the log; `flags` are
-    flags of maxsimd without their dashes."""
+    """A server on free ports that scores with one thread of the CPU. `folder` is made, and keeps the log; `collections`
+    are folders by their name, or the folder of "demo"; `flags` are flags of maxsimd without their dashes."""
 
-    def __init__(self, programs, folder, collection, **flags):
+    def __init__(self, programs, folder, collections, **flags):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir()
         ports = self.folder / "ports.json"
@@ -23,12 +23,13 @@ class Maxsimd:
             "backend.cpu_threads": 1,
             "server.shutdown_delay": "0s",
             "server.port_file": ports,
-            "collection": f"demo={collection}",
             **{name.replace("__", "."): value for name, value in flags.items()},
         }
         command = [pathlib.Path(programs) / "maxsimd"]
         for name, value in wanted.items():
             command += [f"--{name}", value]
+        for name, path in (collections if isinstance(collections, dict) else {"demo": collections}).items():
+            command += ["--collection", f"{name}={path}"]
         self._log = open(self.folder / "maxsimd.log", "w+b")
         self.process = subprocess.Popen(list(map(str, command)), stdout=self._log, stderr=self._log)
         limit = time.monotonic() + READY_LIMIT_S
@@ -40,6 +41,7 @@ class Maxsimd:
         numbers = json.loads(ports.read_text())
         self.port = numbers["http_port"]
         self.grpc_port = numbers["grpc_port"]
+        self.address = f"127.0.0.1:{self.grpc_port}"
         self.url = f"http://127.0.0.1:{self.port}"
 
     def log(self):

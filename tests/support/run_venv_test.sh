@@ -1,9 +1,16 @@
 #!/bin/sh
 # Runs a Python program in a virtual environment of its own, made with $MAXSIM_PYTHON (default: python3) from the packages
-# of a requirements file and nothing that they ask for. The environment is kept in the folder VENV and made again when the
-# requirements change.
+# of a requirements file. The environment is kept in the folder VENV and made again when the requirements change.
 #
 #   run_venv_test.sh VENV REQUIREMENTS.txt PROGRAM.py ARGUMENTS...
+#
+# pip installs what the file names and nothing that these packages ask for. Where the file has a line
+#
+#   # install-with: uv==VERSION
+#
+# uv of that version installs them with all that they ask for; its cache makes an environment with PyTorch a matter of
+# seconds where one was made before. A file beside it, named as the requirements with `.overrides.txt` in place of
+# `.txt`, replaces what packages ask for (uv's --override).
 #
 # Exits with 77, which CTest takes as "skipped", where the packages cannot be had. With MAXSIM_REQUIRE_PYTHON_PACKAGES=1,
 # as in CI, that is a failure.
@@ -23,8 +30,11 @@ unavailable() {
 }
 
 # What the environment is made of decides whether one that is there will do.
-wanted=$("$python" -c 'import sys; print(sys.version)' 2>/dev/null && cat "$requirements") ||
+overrides=${requirements%.txt}.overrides.txt
+if [ ! -e "$overrides" ]; then overrides=/dev/null; fi
+wanted=$("$python" -c 'import sys; print(sys.version)' 2>/dev/null && cat "$requirements" "$overrides") ||
   unavailable "there is no $python (MAXSIM_PYTHON names another)"
+uv=$(sed -n 's/^# install-with: *\(uv==[0-9.]*\) *$/\1/p' "$requirements")
 # Tests that share the environment run side by side, and one of them makes it.
 mkdir -p "$(dirname "$venv")"
 exec 9>"$venv.lock"
@@ -32,8 +42,15 @@ flock 9
 if [ "$(cat "$venv/made-of" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$venv"
   "$python" -m venv "$venv" >/dev/null 2>&1 || unavailable "$python cannot make a virtual environment (python3-venv)"
-  log=$("$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements" 2>&1) ||
-    unavailable "pip cannot install $requirements: $(echo "$log" | tail -n 1)"
+  if [ -n "$uv" ]; then
+    log=$("$venv/bin/pip" install --quiet --disable-pip-version-check "$uv" 2>&1) ||
+      unavailable "pip cannot install $uv: $(echo "$log" | tail -n 1)"
+    log=$("$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --override "$overrides" -r "$requirements" 2>&1) ||
+      unavailable "uv cannot install $requirements: $(echo "$log" | tail -n 1)"
+  else
+    log=$("$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements" 2>&1) ||
+      unavailable "pip cannot install $requirements: $(echo "$log" | tail -n 1)"
+  fi
   echo "$wanted" >"$venv/made-of"
 fi
 exec 9>&-

@@ -10,25 +10,50 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .aio import AsyncClient as AsyncClient
     from .client import Client as Client
-    from .client import Document as Document
-    from .client import Ranking as Ranking
-    from .client import token_matrix as token_matrix
+    from .errors import MaxsimError as MaxsimError
+    from .methods import ServedCollection as ServedCollection
+    from .ranking import Document as Document
+    from .ranking import Ranking as Ranking
+    from .requests import Request as Request
+    from .requests import token_matrix as token_matrix
+    from .retries import Retry as Retry
+    from .streams import StreamAnswer as StreamAnswer
     from .vectors import TokenVectors as TokenVectors
     from .vectors import token_vectors as token_vectors
 
 __version__ = "0.2.0"
 
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Document",
+    "MaxsimError",
+    "Ranking",
+    "Request",
+    "Retry",
+    "ServedCollection",
+    "StreamAnswer",
+    "TokenVectors",
+    "token_matrix",
+    "token_vectors",
+]
+
 _MODULES = {
+    "AsyncClient": "aio",
     "Client": "client",
-    "Document": "client",
-    "Ranking": "client",
+    "Document": "ranking",
+    "MaxsimError": "errors",
+    "Ranking": "ranking",
+    "Request": "requests",
+    "Retry": "retries",
+    "ServedCollection": "methods",
+    "StreamAnswer": "streams",
     "TokenVectors": "vectors",
-    "token_matrix": "client",
+    "token_matrix": "requests",
     "token_vectors": "vectors",
 }
-
-__all__ = ["Client", "Document", "Ranking", "TokenVectors", "token_matrix", "token_vectors"]
 
 
 def __getattr__(name: str) -> Any:
@@ -40,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *__all__})

@@ -77,4 +77,4 @@ def _copy(
     first = sum((size - 1) * stride for size, stride in zip(shape, strides) if stride < 0)
     last = sum((size - 1) * stride for size, stride in zip(shape, strides) if stride > 0) + dtype.itemsize
     memory = (ctypes.c_char * (last - first)).from_address(address + first)
-    return np.ndarray(shape, dtype, memory, -first, strides).copy()
+    return np.ndarray(shape, dtype, memoryview(memory).cast("B"), -first, strides).copy()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from . import dlpack
 
-# A [tokens, dim] array of NumPy, of torch, of any library with DLPack, or a list of lists of numbers.
-VectorsLike: TypeAlias = Any
+
+class SupportsDLPack(Protocol):
+    """An array of any library with DLPack, torch's tensors among them."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 
 _NUMPY_TYPES = {"f32": np.dtype("<f4"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2")}
 
@@ -51,6 +56,12 @@ class TokenVectors:
         return self.data.astype(np.float32, copy=False)
 
 
+# [tokens, dim]: an array of NumPy, a tensor of torch, an array of any library with DLPack, or a list of lists of numbers.
+VectorsLike: TypeAlias = (
+    "npt.NDArray[Any] | SupportsDLPack | TokenVectors | Sequence[Sequence[float]] | Sequence[npt.NDArray[Any]]"
+)
+
+
 def token_vectors(array: VectorsLike, *, name: str = "vectors") -> TokenVectors:
     """Returns [tokens, dim] vectors in an element type of the service.
 
@@ -64,9 +75,10 @@ def token_vectors(array: VectorsLike, *, name: str = "vectors") -> TokenVectors:
         raise ValueError(f"{name} has the shape {_shape(values)}; token vectors are [tokens, dim]")
     if is_bfloat16:
         return TokenVectors("bf16", np.ascontiguousarray(values, "<u2"))
-    if values.dtype == np.float16:
+    kind = values.dtype.kind + str(values.dtype.itemsize)  # of either byte order
+    if kind == "f2":
         return TokenVectors("f16", np.ascontiguousarray(values, "<f2"))
-    if values.dtype in (np.float32, np.float64):
+    if kind in ("f4", "f8"):
         return TokenVectors("f32", np.ascontiguousarray(values, "<f4"))
     raise ValueError(f"{name} has elements of {values.dtype}; token vectors are float16, bfloat16, float32 or float64")
 
@@ -107,11 +119,11 @@ def _from_torch(tensor: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
     torch = sys.modules["torch"]
     if tensor.layout != torch.strided:
         raise ValueError(f"{name} is a tensor of the layout {tensor.layout}; token vectors are dense")
-    tensor = tensor.detach().cpu().contiguous()
+    tensor = tensor.detach().cpu().resolve_neg().contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16), True
     try:
-        return tensor.resolve_neg().numpy(), False
+        return tensor.numpy(), False
     except TypeError as error:
         raise ValueError(f"{name} has elements of {tensor.dtype}, which NumPy has no type for") from error
 

@@ -1,126 +1,23 @@
-"""maxsim, and bare stubs made with grpcio-tools, against the real programs: answers equal NumPy in FP64.
+"""maxsim.Client against the real programs: answers equal NumPy in FP64.
 
-python python_client_test.py FOLDER_OF_THE_PROGRAMS
+python client_test.py FOLDER_OF_THE_PROGRAMS
 """
 
-import json
-import pathlib
-import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
 import numpy as np
 
-PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from python_package import use_package  # noqa: E402
-
-DIM = 48
-READY_LIMIT_S = 120
+from client_fixture import DIM, RealServerTest, main, serve
 
 
-class Collection:
-    """Random ragged documents, and their exact scores."""
-
-    def __init__(self, seed, num_documents, int_ids):
-        rng = np.random.default_rng(seed)
-        self.lengths = rng.integers(1, 40, num_documents).astype(np.int32)
-        tokens = rng.standard_normal((self.lengths.sum(), DIM))
-        self.tokens = (tokens / np.linalg.norm(tokens, axis=1, keepdims=True)).astype(np.float16)
-        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.ids = [1000 - 7 * i if int_ids else f"doc/{i:03}" for i in range(num_documents)]
-        self.int_ids = int_ids
-
-    def build(self, folder, name, storage):
-        """Writes the inputs and runs maxsim-shard; returns the collection's folder."""
-        source, target = folder / f"{name}-source", folder / name
-        source.mkdir()
-        np.save(source / "tokens.npy", self.tokens)
-        np.save(source / "lengths.npy", self.lengths)
-        with open(source / "docs.jsonl", "w", encoding="utf-8") as file:
-            for i in self.ids:
-                file.write(json.dumps({"id": i, "title": f"Título {i}"}) + "\n")
-        command = [PROGRAMS / "maxsim-shard", "build", "--tokens", source / "tokens.npy", "--lengths"]
-        command += [source / "lengths.npy", "--ids", source / "docs.jsonl", "--output", target, "--name", name]
-        command += ["--storage", storage, "--id-type", "int64" if self.int_ids else "string", "--quiet"]
-        subprocess.run(list(map(str, command)), check=True)
-        return target
-
-    def document(self, ordinal):
-        return self.tokens[self.offsets[ordinal] : self.offsets[ordinal + 1]].astype(np.float64)
-
-    def scores(self, query, weights=None):
-        """FP64 MaxSim with every document, and the magnitudes that errors are relative to."""
-        query = np.asarray(query, np.float64)
-        weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)
-        scores, magnitudes = [], []
-        for ordinal in range(len(self.ids)):
-            document = self.document(ordinal)
-            scores.append(np.dot(weights, (query @ document.T).max(axis=1)))
-            magnitudes.append(np.dot(np.abs(weights), (np.abs(query) @ np.abs(document).T).max(axis=1)))
-        return np.array(scores), np.array(magnitudes)
-
-
-class Server:
-    """maxsimd on free ports."""
-
-    def __init__(self, folder, collections, flags=()):
-        ports = folder / "ports.json"
-        command = [PROGRAMS / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0"]
-        command += ["--backend", "cpu", "--server.shutdown_delay", "0s", "--server.port_file", ports]
-        command += flags
-        for name, path in collections.items():
-            command += ["--collection", f"{name}={path}"]
-        self.log = open(folder / "maxsimd.log", "w+b")
-        self.process = subprocess.Popen(list(map(str, command)), stdout=self.log, stderr=self.log)
-        limit = time.monotonic() + READY_LIMIT_S
-        while not ports.exists():
-            if self.process.poll() is not None or time.monotonic() > limit:
-                self.stop()
-                raise RuntimeError("maxsimd did not become ready:\n" + (folder / "maxsimd.log").read_text())
-            time.sleep(0.05)
-        self.address = f"127.0.0.1:{json.loads(ports.read_text())['grpc_port']}"
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(timeout=60)
-        self.log.close()
-
-
-class PythonClientTest(unittest.TestCase):
+class ClientTest(RealServerTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory(prefix="maxsim-python-")
-        cls.addClassCleanup(cls.temporary.cleanup)
-        folder = pathlib.Path(cls.temporary.name)
-        use_package()
-        import maxsim
+        super().setUpClass()
+        from maxsim import Client
 
-        cls.text = Collection(seed=1, num_documents=90, int_ids=False)
-        cls.numbers = Collection(seed=2, num_documents=60, int_ids=True)
-        cls.collections = {
-            "text": cls.text.build(folder, "text", "f16"),
-            "numbers": cls.numbers.build(folder, "numbers", "f32"),
-        }
-        cls.server = Server(folder, cls.collections)
-        cls.addClassCleanup(cls.server.stop)
-        cls.client = maxsim.Client(cls.server.address)
+        cls.client = Client(cls.server.address)
         cls.addClassCleanup(cls.client.close)
-        rng = np.random.default_rng(3)
-        cls.queries = [rng.standard_normal((n, DIM)).astype(np.float16) for n in (1, 7, 32)]
-
-    def expect(self, collection, ranking, query, ordinals, top_k, weights=None):
-        """The ranking is the FP64 top k of these documents, in order, with scores within 1e-5 of their magnitude."""
-        scores, magnitudes = collection.scores(query, weights)
-        order = sorted(range(len(ordinals)), key=lambda p: (-scores[ordinals[p]], p))[:top_k]
-        self.assertEqual([d.position for d in ranking], order)
-        self.assertEqual([d.id for d in ranking], [collection.ids[ordinals[p]] for p in order])
-        for document in ranking:
-            ordinal = ordinals[document.position]
-            self.assertLessEqual(abs(document.score - scores[ordinal]), 1e-5 * magnitudes[ordinal])
 
     def test_whole_collections_of_both_kinds_of_ids(self):
         for name, collection in (("text", self.text), ("numbers", self.numbers)):
@@ -185,22 +82,6 @@ class PythonClientTest(unittest.TestCase):
         for ranking, query, w in zip(rankings, self.queries, weights):
             self.expect(self.text, ranking, query, range(len(self.text.ids)), 10, w)
 
-    def recorder(self, **methods):
-        """The port of a server in this process whose methods are these functions of a request and its context."""
-        import concurrent.futures
-
-        import grpc
-        from maxsim.v1 import rerank_pb2_grpc
-
-        servicer = rerank_pb2_grpc.RerankerServicer()
-        vars(servicer).update(methods)
-        server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
-        rerank_pb2_grpc.add_RerankerServicer_to_server(servicer, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        self.addCleanup(server.stop, None)
-        return port
-
     def test_calls_carry_the_clients_name(self):
         from maxsim.v1 import rerank_pb2
         from maxsim import Client
@@ -211,7 +92,7 @@ class PythonClientTest(unittest.TestCase):
             calls.append(dict(context.invocation_metadata()))
             return rerank_pb2.GetInfoResponse()
 
-        port = self.recorder(GetInfo=record)
+        port = serve(self, GetInfo=record)
         for arguments in (
             {},
             {"client_id": "shop"},
@@ -223,15 +104,6 @@ class PythonClientTest(unittest.TestCase):
         self.assertEqual([call.get("x-client-id") for call in calls], [None, "shop", "shop", None])
         self.assertEqual([call.get("x-tenant") for call in calls], [None, None, None, "shop"])
         self.assertEqual([call.get("authorization") for call in calls], [None, None, "Bearer secret", None])
-
-    def secured_server(self):
-        """A server of "text" that wants the token "secret" and may load what lies in the folder of the tests."""
-        folder = pathlib.Path(tempfile.mkdtemp(dir=self.temporary.name))
-        (folder / "tokens").write_text("secret\n")
-        flags = ["--auth.tokens_file", folder / "tokens", "--store.allowed_roots", self.temporary.name]
-        server = Server(folder, {"text": self.collections["text"]}, flags)
-        self.addCleanup(server.stop)
-        return server
 
     def test_every_call_carries_the_token(self):
         import grpc
@@ -307,7 +179,7 @@ class PythonClientTest(unittest.TestCase):
             requests.append(request)
             return rerank_pb2.RerankResponse(results=[rerank_pb2.QueryResult()])
 
-        with Client(f"127.0.0.1:{self.recorder(Rerank=record)}") as client:
+        with Client(f"127.0.0.1:{serve(self, Rerank=record)}") as client:
             client.rerank("c", self.queries[0])
             client.rerank("c", self.queries[0], priority="low", missing_policy="fail", request_id="r-7")
         self.assertEqual([r.priority for r in requests], [rerank_pb2.PRIORITY_NORMAL, rerank_pb2.PRIORITY_LOW])
@@ -327,7 +199,7 @@ class PythonClientTest(unittest.TestCase):
                 calls.append(number)
                 return rerank_pb2.GetInfoResponse()
 
-            return self.recorder(GetInfo=record)
+            return serve(self, GetInfo=record)
 
         with Client(f"ipv4:127.0.0.1:{recorder(1)},127.0.0.1:{recorder(2)}") as client:
             limit = time.monotonic() + 30
@@ -400,38 +272,82 @@ class PythonClientTest(unittest.TestCase):
             order = np.argsort(-scores[:20], kind="stable")[:3]
             self.assertEqual(list(answer.response.results[0].string_ids.ids), [self.text.ids[o] for o in order])
 
-    def test_bare_stubs_as_the_readme_shows(self):
-        import grpc
-        from maxsim.v1 import rerank_pb2 as pb
-        from maxsim.v1 import rerank_pb2_grpc
+    def test_each_query_may_have_its_own_candidates(self):
+        lists = [[self.text.ids[o] for o in ordinals] for ordinals in ([4, 9], [80, 3, 41], [7])]
+        rankings = self.client.rerank_many("text", self.queries, ids=lists)
+        self.assertEqual([len(r) for r in rankings], [2, 3, 1])
+        for ranking, query, ordinals in zip(rankings, self.queries, ([4, 9], [80, 3, 41], [7])):
+            self.expect(self.text, ranking, query, ordinals, 10)
+        rankings = self.client.rerank_many("numbers", self.queries[:2], ids=[np.array([1000, 993]), None], top_k=60)
+        self.expect(self.numbers, rankings[0], self.queries[0], [0, 1], 10)
+        self.expect(self.numbers, rankings[1], self.queries[1], range(60), 60)
+        both = self.client.rerank_many("numbers", self.queries[:2], ids=np.array([[1000, 993], [986, 979]]))
+        self.assertEqual([sorted(r.ids) for r in both], [[993, 1000], [979, 986]])
 
-        query = self.queries[1].astype("<f4")
-        with grpc.insecure_channel(self.server.address) as channel:
-            response = rerank_pb2_grpc.RerankerStub(channel).Rerank(
-                pb.RerankRequest(
-                    request_id="r-1",
-                    collection="text",
-                    queries=[
-                        pb.Query(
-                            tokens=pb.TokenMatrix(
-                                dtype=pb.DATA_TYPE_F32,
-                                num_tokens=query.shape[0],
-                                dim=query.shape[1],
-                                data=query.tobytes(),
-                            )
-                        )
-                    ],
-                    candidates=pb.Candidates(whole_collection=pb.WholeCollection()),
-                    top_k=5,
-                )
-            )
-        scores, magnitudes = self.text.scores(query)
-        result = response.results[0]
-        order = np.argsort(-scores, kind="stable")[:5]
-        self.assertEqual(response.request_id, "r-1")
-        self.assertEqual(list(result.string_ids.ids), [self.text.ids[o] for o in order])
-        self.assertTrue(np.all(np.abs(np.array(result.scores) - scores[order]) <= 1e-5 * magnitudes[order]))
+    def test_each_query_may_bring_its_own_documents(self):
+        documents = [[self.text.document(o).astype(np.float16) for o in ordinals] for ordinals in ([5, 17], [2])]
+        first, second = self.client.rerank_many(None, self.queries[:2], documents=documents)
+        scores = [self.text.scores(query)[0] for query in self.queries[:2]]
+        self.assertEqual(first.positions.tolist(), sorted(range(2), key=lambda p: -scores[0][[5, 17][p]]))
+        np.testing.assert_allclose(second.scores, [scores[1][2]], rtol=1e-3)
+        self.assertEqual(second.generation, 0)
+
+    def test_a_padded_array_of_documents_is_a_list_of_them(self):
+        documents = np.random.default_rng(5).standard_normal((4, 6, DIM)).astype(np.float32)
+        ranking = self.client.rerank("text", self.queries[1], documents=documents)
+        listed = self.client.rerank("text", self.queries[1], documents=list(documents))
+        self.assertEqual(ranking.ids, listed.ids)
+        self.assertEqual(sorted(ranking.ids), [0, 1, 2, 3])
+        np.testing.assert_array_equal(ranking.scores, listed.scores)
+
+    def test_a_named_collection_asks_as_the_client_does(self):
+        text = self.client.collection("text")
+        ids = self.text.ids[10:30]
+        for mine, theirs in (
+            (text.rerank(self.queries[1], ids=ids), self.client.rerank("text", self.queries[1], ids)),
+            (
+                text.rerank_many(self.queries[:1], ids=[ids], top_k=2)[0],
+                self.client.rerank_many("text", self.queries[:1], ids, top_k=2)[0],
+            ),
+        ):
+            self.assertEqual(mine.to_dict(), theirs.to_dict())
+
+    def test_payload_fields_come_alone(self):
+        document = self.client.rerank("text", self.queries[0], top_k=1, payload_fields=["title"])[0]
+        self.assertEqual(document.payload, {"title": f"Título {document.id}"})
+        document = self.client.rerank("text", self.queries[0], top_k=1, payload_fields=["author"])[0]
+        self.assertEqual(document.payload, {})
+
+    def test_normalized_scores_are_means(self):
+        sums = self.client.rerank("text", self.queries[2], top_k=5)
+        means = self.client.rerank("text", self.queries[2], top_k=5, normalize=True)
+        self.assertEqual(means.ids, sums.ids)
+        np.testing.assert_allclose(means.scores * 32, sums.scores, rtol=1e-6)
+
+    def test_bfloat16_queries_are_scored_as_their_floats(self):
+        from maxsim import TokenVectors
+
+        query = self.queries[1].astype(np.float32)
+        rounded = TokenVectors("bf16", (query.view(np.uint32) >> 16).astype("<u2"))
+        ranking = self.client.rerank("numbers", rounded, top_k=5)
+        self.expect(self.numbers, ranking, rounded.to_float32(), range(60), 5)
+
+    def test_errors_have_a_class_and_name_the_field(self):
+        from maxsim import errors
+
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.rerank("text", self.queries[0], weights=[1, 2, 3])
+        self.assertEqual(raised.exception.field, "queries[0].weights")
+        self.assertIsNone(raised.exception.retry_after)
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.rerank_many("text", [self.queries[0], np.ones((2, DIM + 8), np.float32)])
+        self.assertEqual(raised.exception.field, "queries[1].tokens.dim")
+        with self.assertRaises(errors.NotFound) as raised:
+            self.client.rerank("nowhere", self.queries[0])
+        self.assertIsNone(raised.exception.field)
+        with self.assertRaises(errors.FailedPrecondition):
+            self.client.rerank("text", "a question for a server without an encoder")
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

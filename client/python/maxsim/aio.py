@@ -1,0 +1,221 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+
+from . import connection, errors
+from .interceptors import async_call_metadata
+from .methods import RerankMethods
+from .ranking import Ranking, read_response
+from .requests import Request
+from .retries import NEVER, Attempts, Retry
+from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer
+from .v1 import admin_pb2, admin_pb2_grpc, rerank_pb2_grpc
+from .v1 import rerank_pb2 as pb
+
+AskedT = TypeVar("AskedT", contravariant=True)
+AnsweredT = TypeVar("AnsweredT")
+AwaitedT = TypeVar("AwaitedT", covariant=True)
+
+
+class _Call(Protocol[AskedT, AwaitedT]):
+    def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> Awaitable[AwaitedT]: ...
+
+
+class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
+    """Client for asyncio: the same methods, awaited. It belongs to the event loop of its first call.
+
+    `async with AsyncClient("localhost:7070") as client: ranking = await client.rerank("docs", query, ids=[...])`"""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        timeout: float = 30.0,
+        admin_timeout: float = 600.0,
+        retry: Retry = Retry(),
+        token: str | None = None,
+        token_file: connection.Path | None = None,
+        client_id: str | None = None,
+        client_key: str = "x-client-id",
+        tls: bool | None = None,
+        ca_file: connection.Path | None = None,
+        cert_file: connection.Path | None = None,
+        key_file: connection.Path | None = None,
+        server_name: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The arguments are those of Client."""
+        self._made_of = connection.resolve(
+            target,
+            token=token,
+            token_file=token_file,
+            tls=tls,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            server_name=server_name,
+            credentials=credentials,
+            client_id=client_id,
+            client_key=client_key,
+            options=options,
+        )
+        self._timeout = timeout
+        self._admin_timeout = admin_timeout
+        self._retry = retry
+        self._opened: grpc.aio.Channel | None = None
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection and the calls under way."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    def _channel(self) -> grpc.aio.Channel:
+        """Opens the channel on the first call, because it belongs to the event loop that is running then."""
+        if self._opened is None:
+            made_of = self._made_of
+            interceptors = async_call_metadata(made_of.metadata) if made_of.metadata else None
+            if made_of.credentials is None:
+                self._opened = grpc.aio.insecure_channel(made_of.target, made_of.options, None, interceptors)
+            else:
+                self._opened = grpc.aio.secure_channel(
+                    made_of.target, made_of.credentials, made_of.options, None, interceptors
+                )
+        return self._opened
+
+    @property
+    def reranker(self) -> rerank_pb2_grpc.RerankerAsyncStub:
+        """The generated stub, as Client.reranker."""
+        return rerank_pb2_grpc.RerankerAsyncStub(self._channel())
+
+    @property
+    def admin(self) -> admin_pb2_grpc.AdminAsyncStub:
+        """The generated stub, as Client.admin."""
+        return admin_pb2_grpc.AdminAsyncStub(self._channel())
+
+    async def rerank_stream(
+        self,
+        requests: Iterable[Request] | AsyncIterable[Request],
+        *,
+        ordered: bool = True,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
+        timeout: float | None = None,
+    ) -> AsyncIterator[StreamAnswer]:
+        """Client.rerank_stream: `async for answer in client.rerank_stream(requests)`. Requests may come from an
+        asynchronous iterator."""
+        if max_in_flight < 1:
+            raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
+        open_requests, places = OpenRequests(ordered), asyncio.Semaphore(max_in_flight)
+        failures: list[Exception] = []
+        call = self.reranker.RerankStream(timeout=timeout)
+        writer = asyncio.ensure_future(_send(call, requests, open_requests, places, failures))
+        try:
+            async for response in call:
+                for answer in open_requests.answers(response):
+                    places.release()
+                    yield answer
+            if failures:
+                raise failures[0]
+            open_requests.check_ended()
+        except errors.MaxsimError:
+            raise
+        except grpc.RpcError as error:
+            raise errors.from_rpc_error(error) from error
+        finally:
+            writer.cancel()
+            call.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse:
+        """Client.info."""
+        return await self._call(self.reranker.GetInfo, pb.GetInfoRequest(), timeout)
+
+    async def collections(self, *, timeout: float | None = None) -> list[pb.CollectionInfo]:
+        """Client.collections."""
+        answer = await self._call(self.admin.ListCollections, admin_pb2.ListCollectionsRequest(), timeout)
+        return list(answer.collections)
+
+    async def load(
+        self, name: str, path: str, *, residency: str = "auto", replicate: bool = False, timeout: float | None = None
+    ) -> pb.CollectionInfo:
+        """Client.load."""
+        request = admin_pb2.LoadCollectionRequest(name=name, path=path, residency=residency, replicate=replicate)
+        return (await self._admin_call(self.admin.LoadCollection, request, timeout)).collection
+
+    async def reload(self, name: str, *, timeout: float | None = None) -> bool:
+        """Client.reload."""
+        request = admin_pb2.ReloadCollectionRequest(name=name)
+        return (await self._admin_call(self.admin.ReloadCollection, request, timeout)).changed
+
+    async def unload(self, name: str, *, timeout: float | None = None) -> None:
+        """Client.unload."""
+        await self._admin_call(self.admin.UnloadCollection, admin_pb2.UnloadCollectionRequest(name=name), timeout)
+
+    async def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
+        return (await self._rerank_many(request, timeout))[0]
+
+    async def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
+        return read_response(await self._call(self.reranker.Rerank, request, timeout))
+
+    async def _admin_call(self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
+        return await self._call(call, request, timeout or self._admin_timeout, NEVER)
+
+    async def _call(
+        self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None, retry: Retry | None = None
+    ) -> AnsweredT:
+        """Makes a call until its outcome stands."""
+        attempts = Attempts(retry or self._retry, time.monotonic() + (timeout or self._timeout))
+        while True:
+            try:
+                return await call(request, timeout=attempts.remaining(time.monotonic()))
+            except grpc.RpcError as error:
+                failure = errors.from_rpc_error(error)
+                delay = attempts.next_delay(failure, time.monotonic())
+                if delay is None:
+                    raise failure from error
+            await asyncio.sleep(delay)
+
+
+async def _send(
+    call: Any,
+    requests: Iterable[Request] | AsyncIterable[Request],
+    open_requests: OpenRequests,
+    places: asyncio.Semaphore,
+    failures: list[Exception],
+) -> None:
+    """Writes the requests of a stream. Where one fails, the stream ends with what has been sent."""
+    try:
+        if isinstance(requests, AsyncIterable):
+            async for request in requests:
+                await places.acquire()
+                await call.write(open_requests.message(request))
+        else:
+            for request in requests:
+                await places.acquire()
+                await call.write(open_requests.message(request))
+        open_requests.complete()
+    except (grpc.RpcError, asyncio.InvalidStateError):
+        pass  # The stream has ended, and its reader knows how.
+    except Exception as failure:
+        failures.append(failure)
+    finally:
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            await call.done_writing()

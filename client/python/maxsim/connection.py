@@ -1,0 +1,121 @@
+"""How a client reaches its server: address, token, name and certificates, from arguments or from the environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import grpc
+
+Path: TypeAlias = "str | os.PathLike[str]"
+
+DEFAULT_PORT = 7070
+MAX_MESSAGE_BYTES = 256 << 20
+_SCHEMES = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "xds:")
+
+
+@dataclasses.dataclass(frozen=True)
+class Connection:
+    """What a channel of grpc or of grpc.aio is made of. Without `credentials` nothing is encrypted."""
+
+    target: str
+    credentials: grpc.ChannelCredentials | None
+    options: list[tuple[str, Any]]
+    metadata: list[tuple[str, str]]
+
+
+def resolve(
+    target: str | None,
+    *,
+    token: str | None,
+    token_file: Path | None,
+    tls: bool | None,
+    ca_file: Path | None,
+    cert_file: Path | None,
+    key_file: Path | None,
+    server_name: str | None,
+    credentials: grpc.ChannelCredentials | None,
+    client_id: str | None,
+    client_key: str,
+    options: Mapping[str, Any] | None,
+) -> Connection:
+    """Completes the arguments of a client with the environment's. Files are read once, here: OSError where one cannot
+    be read, ValueError for what contradicts itself."""
+    if token is not None and token_file is not None:
+        raise ValueError("give token or token_file, not both")
+    if token is None and token_file is None:
+        token = _environment("MAXSIM_TOKEN")
+        token_file = None if token else _environment("MAXSIM_TOKEN_FILE")
+    if token_file is not None:
+        token = read_token(token_file)
+    client_id = _environment("MAXSIM_CLIENT_ID") if client_id is None else client_id
+    if credentials is None:
+        credentials = _tls_credentials(tls, ca_file, cert_file, key_file)
+    elif tls is not None or ca_file or cert_file or key_file:
+        raise ValueError("give credentials, or tls and its files, not both")
+    arguments = {
+        "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
+        "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
+        "grpc.lb_policy_name": "round_robin",
+        "grpc.initial_reconnect_backoff_ms": 100,
+        "grpc.max_reconnect_backoff_ms": 5000,
+    }
+    if server_name:
+        arguments["grpc.ssl_target_name_override"] = server_name
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    if client_id:
+        metadata.append((client_key, client_id))
+    if target is None:
+        target = _environment("MAXSIM_SERVER") or "localhost"
+    return Connection(server_target(target), credentials, [*{**arguments, **(options or {})}.items()], metadata)
+
+
+def server_target(target: str) -> str:
+    """Returns the name that gRPC takes for an address: a port is added where there is none."""
+    if target.startswith(_SCHEMES):
+        return target
+    if not target or target.startswith(":") or target.endswith(":") or "/" in target:
+        raise ValueError(f"{target!r} is not HOST:PORT")
+    has_port = not target.endswith("]") if target.startswith("[") else ":" in target
+    return target if has_port else f"{target}:{DEFAULT_PORT}"
+
+
+def read_token(path: Path) -> str:
+    """Returns the first token of a file, in which lines that begin with # are comments."""
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        token = line.strip()
+        if not token or token.startswith("#"):
+            continue
+        if not all(" " < character < "\x7f" for character in token):
+            raise ValueError(f"the token in {os.fspath(path)!r} holds a space or a character beyond ASCII")
+        return token
+    raise ValueError(f"{os.fspath(path)!r} holds no token")
+
+
+def _tls_credentials(
+    tls: bool | None, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
+) -> grpc.ChannelCredentials | None:
+    if tls is not False:
+        ca_file = ca_file or _environment("MAXSIM_CA_FILE")
+        if not cert_file and not key_file:
+            cert_file = _environment("MAXSIM_CLIENT_CERT_FILE")
+            key_file = _environment("MAXSIM_CLIENT_KEY_FILE")
+    elif ca_file or cert_file or key_file:
+        raise ValueError("tls is False, and ca_file, cert_file or key_file are for TLS")
+    if bool(cert_file) != bool(key_file):
+        raise ValueError("cert_file and key_file are given together")
+    if not (tls or ca_file or cert_file):
+        return None
+    return grpc.ssl_channel_credentials(_read(ca_file), _read(key_file), _read(cert_file))
+
+
+def _read(path: Path | None) -> bytes | None:
+    return pathlib.Path(path).read_bytes() if path else None
+
+
+def _environment(name: str) -> str | None:
+    """Returns a variable; one that is empty counts as none."""
+    return os.environ.get(name) or None

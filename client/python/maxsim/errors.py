@@ -1,0 +1,188 @@
+"""What a failed call raises: one class a status code, all of them MaxsimError and grpc.RpcError."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+
+from . import status_details
+
+# The server begins an INVALID_ARGUMENT with the path of the field: "queries[3].weights: ...".
+_FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
+
+
+class MaxsimError(grpc.RpcError):
+    """A call that failed.
+
+    `message` is the server's, or gRPC's where the server was not reached. `field` is the path of the request's field
+    that is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how many seconds another
+    attempt is welcome, where the server says so. `code()` and `details()` are as gRPC's errors have them.
+    `pushback_ms` is the trailer of gRPC that bounds retries, as text."""
+
+    status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status_code: grpc.StatusCode | None = None,
+        field: str | None = None,
+        retry_after: float | None = None,
+        pushback_ms: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.retry_after = retry_after
+        self.pushback_ms = pushback_ms
+        if status_code is not None:
+            self.status_code = status_code
+
+    def code(self) -> grpc.StatusCode:
+        return self.status_code
+
+    def details(self) -> str:
+        return self.message
+
+    def __str__(self) -> str:
+        return f"{self.status_code.name}: {self.message}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.message, self.status_code, self.field, self.retry_after, self.pushback_ms)
+
+
+def _restore(
+    kind: type[MaxsimError],
+    message: str,
+    status_code: grpc.StatusCode,
+    field: str | None,
+    retry_after: float | None,
+    pushback_ms: str | None,
+) -> MaxsimError:
+    return kind(
+        message, status_code=status_code, field=field, retry_after=retry_after, pushback_ms=pushback_ms
+    )
+
+
+class InvalidArgument(MaxsimError):
+    """A field of the request is wrong; `field` names it."""
+
+    status_code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class NotFound(MaxsimError):
+    """No such collection, or with missing_policy="fail" an unknown id."""
+
+    status_code = grpc.StatusCode.NOT_FOUND
+
+
+class AlreadyExists(MaxsimError):
+    """A collection of this name is loaded."""
+
+    status_code = grpc.StatusCode.ALREADY_EXISTS
+
+
+class PermissionDenied(MaxsimError):
+    """The token may not do this, or the path is under none of the server's roots."""
+
+    status_code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Unauthenticated(MaxsimError):
+    """The server wants a token, and the call has none or a wrong one."""
+
+    status_code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class ResourceExhausted(MaxsimError):
+    """The server is busy, and `retry_after` says for how long; without it, the request is too large for this server."""
+
+    status_code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class FailedPrecondition(MaxsimError):
+    """The server has no encoder for a text, or not the one that made the collection."""
+
+    status_code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class Unavailable(MaxsimError):
+    """The server was not reached, is starting or stopping, or has lost its device."""
+
+    status_code = grpc.StatusCode.UNAVAILABLE
+
+
+class DeadlineExceeded(MaxsimError):
+    """The timeout has passed."""
+
+    status_code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class Cancelled(MaxsimError):
+    """The call was cancelled."""
+
+    status_code = grpc.StatusCode.CANCELLED
+
+
+class DataLoss(MaxsimError):
+    """A file of the collection is damaged."""
+
+    status_code = grpc.StatusCode.DATA_LOSS
+
+
+class Unimplemented(MaxsimError):
+    """The server does not have this call."""
+
+    status_code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class Internal(MaxsimError):
+    """A fault of the server, not of the request."""
+
+    status_code = grpc.StatusCode.INTERNAL
+
+
+_CLASSES: dict[grpc.StatusCode, type[MaxsimError]] = {
+    kind.status_code: kind
+    for kind in (
+        *(InvalidArgument, NotFound, AlreadyExists, PermissionDenied, Unauthenticated, ResourceExhausted),
+        *(FailedPrecondition, Unavailable, DeadlineExceeded, Cancelled, DataLoss, Unimplemented, Internal),
+    )
+}
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def make_error(
+    code: grpc.StatusCode,
+    message: str,
+    *,
+    metadata: Iterable[tuple[str, str | bytes]] | None = None,
+    retry_after: float | None = None,
+) -> MaxsimError:
+    """Returns the error of a code, with what its trailing metadata says."""
+    details = status_details.read_metadata(metadata)
+    field = details.field
+    if field is None and code == grpc.StatusCode.INVALID_ARGUMENT:
+        named = _FIELD.match(message)
+        field = named[1] if named else None
+    return _CLASSES.get(code, MaxsimError)(
+        message,
+        status_code=code,
+        field=field,
+        retry_after=details.retry_after if retry_after is None else retry_after,
+        pushback_ms=details.pushback_ms,
+    )
+
+
+def from_rpc_error(error: Any) -> MaxsimError:
+    """Returns the error of a call of grpc or of grpc.aio."""
+    return make_error(error.code(), error.details() or "", metadata=error.trailing_metadata())
+
+
+def from_code_number(number: int, message: str, retry_after_ms: int = 0) -> MaxsimError:
+    """Returns the error of a google.rpc.Code, as the answers of a stream carry it."""
+    code = _CODES.get(number, grpc.StatusCode.UNKNOWN)
+    return make_error(code, message, retry_after=retry_after_ms / 1000 if retry_after_ms else None)

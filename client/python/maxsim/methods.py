@@ -1,0 +1,206 @@
+"""The rerank methods that Client and AsyncClient share, with their arguments. A Client returns what an AsyncClient
+returns a coroutine of."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from .requests import (
+    Documents,
+    Ids,
+    MissingPolicy,
+    Priority,
+    Query,
+    Request,
+    Weights,
+    add_queries,
+    make_request,
+)
+from .v1 import rerank_pb2 as pb
+
+OneT = TypeVar("OneT")  # Ranking, or a coroutine of it
+ManyT = TypeVar("ManyT")  # list[Ranking], or a coroutine of it
+
+
+class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
+    """What a client asks of a server's Reranker."""
+
+    @abc.abstractmethod
+    def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> OneT: ...
+
+    @abc.abstractmethod
+    def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> ManyT: ...
+
+    def rerank(
+        self,
+        collection: str | None,
+        query: Query,
+        ids: Ids | None = None,
+        *,
+        documents: Documents | None = None,
+        weights: Weights | None = None,
+        top_k: int = 10,
+        payloads: bool = False,
+        payload_fields: Sequence[str] = (),
+        alignments: bool = False,
+        normalize: bool = False,
+        priority: Priority = "normal",
+        missing_policy: MissingPolicy = "report",
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> OneT:
+        """Ranks documents by their MaxSim with one query, best first.
+
+        The query is a [tokens, dim] array (what maxsim.token_vectors takes: NumPy, torch, DLPack, lists), or a text where
+        the server has an encoder. Candidates are the collection's documents `ids`, all strings or all integers;
+        `documents` that come with the call, [tokens, dim] arrays or texts; or, with neither, the whole collection.
+        `collection` may be None with `documents`.
+
+        weights: [query tokens], a factor for each token's best similarity; none is 1.
+        top_k: how many documents come back, 0 for the server's limits.default_top_k.
+        payloads: fill Document.payload. payload_fields: these top-level members of it alone, without `payloads` too.
+        alignments: fill Document.matches and Document.similarities.
+        normalize: divide each score by the number of the query's tokens.
+        priority: "low" lets other calls go first, "high" goes before them.
+        missing_policy: "report" lists ids that the collection lacks in Ranking.missing, "fail" raises NotFound.
+        request_id: names the call in the server's log, at most 256 bytes.
+        timeout: seconds that the call may take, retries included; None: the client's.
+
+        ValueError names an argument that is wrong, a MaxsimError says what the server said."""
+        request = Request(
+            collection,
+            query,
+            ids,
+            documents=documents,
+            weights=weights,
+            top_k=top_k,
+            payloads=payloads,
+            payload_fields=payload_fields,
+            alignments=alignments,
+            normalize=normalize,
+            priority=priority,
+            missing_policy=missing_policy,
+            request_id=request_id,
+        )
+        return self._rerank_one(request.to_message(), timeout)
+
+    def rerank_many(
+        self,
+        collection: str | None,
+        queries: Sequence[Query],
+        ids: Ids | Sequence[Ids | None] | None = None,
+        *,
+        documents: Documents | Sequence[Documents] | None = None,
+        weights: Sequence[Weights | None] | None = None,
+        top_k: int = 10,
+        payloads: bool = False,
+        payload_fields: Sequence[str] = (),
+        alignments: bool = False,
+        normalize: bool = False,
+        priority: Priority = "normal",
+        missing_policy: MissingPolicy = "report",
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> ManyT:
+        """Ranks documents for each of several queries in one call; a ranking a query, in their order.
+
+        `ids` is one list that all queries share, or a list with a list for each query (None in it: the whole
+        collection). `documents` likewise: [tokens, dim] arrays or texts that all share, or a list of them for each query.
+        `weights` has an entry a query, each [query tokens] or None. The other arguments are those of `rerank`."""
+        request = make_request(
+            collection,
+            top_k=top_k,
+            payloads=payloads,
+            payload_fields=payload_fields,
+            alignments=alignments,
+            normalize=normalize,
+            priority=priority,
+            missing_policy=missing_policy,
+            request_id=request_id,
+        )
+        add_queries(request, queries, ids, documents, weights)
+        return self._rerank_many(request, timeout)
+
+    def collection(self, name: str | None) -> ServedCollection[OneT, ManyT]:
+        """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
+        return ServedCollection(self, name)
+
+
+class ServedCollection(Generic[OneT, ManyT]):
+    """A collection as a client sees it: `client.collection("docs").rerank(query, ids=[...])`."""
+
+    def __init__(self, client: RerankMethods[OneT, ManyT], name: str | None) -> None:
+        self._client = client
+        self.name = name
+
+    def rerank(
+        self,
+        query: Query,
+        ids: Ids | None = None,
+        *,
+        documents: Documents | None = None,
+        weights: Weights | None = None,
+        top_k: int = 10,
+        payloads: bool = False,
+        payload_fields: Sequence[str] = (),
+        alignments: bool = False,
+        normalize: bool = False,
+        priority: Priority = "normal",
+        missing_policy: MissingPolicy = "report",
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> OneT:
+        """Client.rerank in this collection."""
+        return self._client.rerank(
+            self.name,
+            query,
+            ids,
+            documents=documents,
+            weights=weights,
+            top_k=top_k,
+            payloads=payloads,
+            payload_fields=payload_fields,
+            alignments=alignments,
+            normalize=normalize,
+            priority=priority,
+            missing_policy=missing_policy,
+            request_id=request_id,
+            timeout=timeout,
+        )
+
+    def rerank_many(
+        self,
+        queries: Sequence[Query],
+        ids: Ids | Sequence[Ids | None] | None = None,
+        *,
+        documents: Documents | Sequence[Documents] | None = None,
+        weights: Sequence[Weights | None] | None = None,
+        top_k: int = 10,
+        payloads: bool = False,
+        payload_fields: Sequence[str] = (),
+        alignments: bool = False,
+        normalize: bool = False,
+        priority: Priority = "normal",
+        missing_policy: MissingPolicy = "report",
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> ManyT:
+        """Client.rerank_many in this collection."""
+        return self._client.rerank_many(
+            self.name,
+            queries,
+            ids,
+            documents=documents,
+            weights=weights,
+            top_k=top_k,
+            payloads=payloads,
+            payload_fields=payload_fields,
+            alignments=alignments,
+            normalize=normalize,
+            priority=priority,
+            missing_policy=missing_policy,
+            request_id=request_id,
+            timeout=timeout,
+        )

@@ -1,0 +1,79 @@
+"""When a failed call is made again, and after how long. Knows no clock and no connection."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import grpc
+
+from .errors import MaxsimError
+
+
+@dataclasses.dataclass(frozen=True)
+class Retry:
+    """How often calls that may be repeated are tried, and how long a client waits in between.
+
+    UNAVAILABLE is tried again. RESOURCE_EXHAUSTED is so with `resource_exhausted`, and then only where the server says
+    when to come back: without that it means "too large". The wait is initial_backoff * multiplier ** n seconds, at most
+    max_backoff, spread by +-jitter, and never less than the server asks for. An attempt that could not begin within the
+    call's timeout is not made. `max_attempts` counts the first one."""
+
+    max_attempts: int = 4
+    initial_backoff: float = 0.05
+    max_backoff: float = 2.0
+    multiplier: float = 2.0
+    jitter: float = 0.2
+    resource_exhausted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError(f"max_attempts is {self.max_attempts}; it is 1 or more")
+        if not 0 < self.initial_backoff <= self.max_backoff:
+            raise ValueError(
+                f"initial_backoff is {self.initial_backoff}, max_backoff {self.max_backoff}; "
+                "both are more than 0, and the first is not more than the second"
+            )
+        if not self.multiplier >= 1:
+            raise ValueError(f"multiplier is {self.multiplier}; it is 1 or more")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter is {self.jitter}; it is from 0 to 1")
+
+
+NEVER = Retry(max_attempts=1)
+
+
+class Attempts:
+    """Counts the attempts of one call, which is to end at `deadline`, a time of time.monotonic()."""
+
+    def __init__(self, retry: Retry, deadline: float) -> None:
+        self._retry = retry
+        self._deadline = deadline
+        self._made = 0
+
+    def remaining(self, now: float) -> float:
+        """Returns the seconds that an attempt which begins now may take."""
+        return max(self._deadline - now, 0.0)
+
+    def next_delay(self, error: MaxsimError, now: float) -> float | None:
+        """Returns how many seconds to wait until the next attempt, or None where the error stands. To be asked after
+        each attempt."""
+        self._made += 1
+        if self._made >= self._retry.max_attempts or not self._is_worth_it(error):
+            return None
+        if error.pushback_ms is not None:
+            # gRPC's proposal A6: the trailer replaces every other delay, and what is no number of it forbids another try.
+            if not error.pushback_ms.isascii() or not error.pushback_ms.isdigit():
+                return None
+            delay = int(error.pushback_ms) / 1000
+        else:
+            delay = self._retry.initial_backoff * self._retry.multiplier ** min(self._made - 1, 64)
+            delay = min(delay, self._retry.max_backoff) * (1 + self._retry.jitter * random.uniform(-1, 1))
+            delay = max(delay, error.retry_after or 0)
+        return delay if now + delay < self._deadline else None
+
+    def _is_worth_it(self, error: MaxsimError) -> bool:
+        if error.code() == grpc.StatusCode.UNAVAILABLE:
+            return True
+        asked_back = error.retry_after is not None or error.pushback_ms is not None
+        return error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and self._retry.resource_exhausted and asked_back

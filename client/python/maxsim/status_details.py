@@ -1,0 +1,115 @@
+"""Reads what the trailing metadata of a failed call says beside code and message: google.rpc.RetryInfo and BadRequest.
+
+The few messages are read by their field numbers, so that the package does not ask for googleapis-common-protos.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+DETAILS_KEY = "grpc-status-details-bin"
+PUSHBACK_KEY = "grpc-retry-pushback-ms"
+RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+_MAX_RETRY_S = 365 * 24 * 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class StatusDetails:
+    """`retry_after` is RetryInfo's delay in seconds, `field` the first field that BadRequest names. `pushback_ms` is the
+    text of gRPC's own trailer, which replaces every other delay."""
+
+    retry_after: float | None = None
+    field: str | None = None
+    pushback_ms: str | None = None
+
+
+def read_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> StatusDetails:
+    """Returns what is found; a malformed detail counts as none."""
+    retry_after, field, pushback = None, None, None
+    for key, value in metadata or ():
+        if key == PUSHBACK_KEY:
+            pushback = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            for url, detail in _details(value):
+                if url == RETRY_INFO:
+                    retry_after = _retry_delay(detail)
+                elif url == BAD_REQUEST:
+                    field = _first_field(detail)
+    return StatusDetails(retry_after, field, pushback)
+
+
+def _details(status: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yields type URL and bytes of each google.protobuf.Any in a google.rpc.Status."""
+    for any_message in _all(status, 3):
+        url = _last(any_message, 1)
+        yield (url.decode("utf-8", "replace") if isinstance(url, bytes) else ""), _bytes(_last(any_message, 2))
+
+
+def _retry_delay(retry_info: bytes) -> float | None:
+    duration = _last(retry_info, 1)
+    if not isinstance(duration, bytes):
+        return None
+    seconds, nanos = _last(duration, 1) or 0, _last(duration, 2) or 0
+    if not isinstance(seconds, int) or not isinstance(nanos, int) or seconds > _MAX_RETRY_S or nanos >= 10**9:
+        return None  # a negative number is a huge varint
+    return seconds + nanos * 1e-9
+
+
+def _first_field(bad_request: bytes) -> str | None:
+    for violation in _all(bad_request, 1):
+        name = _last(violation, 1)
+        if isinstance(name, bytes):
+            return name.decode("utf-8", "replace")
+    return None
+
+
+def _bytes(value: int | bytes | None) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _all(message: bytes, number: int) -> list[bytes]:
+    return [value for found, value in _fields(message) if found == number and isinstance(value, bytes)]
+
+
+def _last(message: bytes, number: int) -> int | bytes | None:
+    values = [value for found, value in _fields(message) if found == number]
+    return values[-1] if values else None
+
+
+def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
+    """Returns number and value of each field on the wire, up to the first that is malformed."""
+    fields: list[tuple[int, int | bytes]] = []
+    at = 0
+    try:
+        while at < len(message):
+            tag, at = _varint(message, at)
+            kind = tag & 7
+            if kind == 0:
+                value, at = _varint(message, at)
+                fields.append((tag >> 3, value))
+                continue
+            if kind == 2:
+                size, at = _varint(message, at)
+            elif kind in (1, 5):
+                size = 8 if kind == 1 else 4
+            else:
+                break
+            if at + size > len(message):
+                break
+            fields.append((tag >> 3, message[at : at + size]))
+            at += size
+    except IndexError:
+        pass
+    return fields
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at

@@ -1,0 +1,85 @@
+"""Tells the answers of a stream apart and brings them into order; knows no connection."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from . import errors
+from .ranking import Ranking, read_response
+from .requests import Request
+from .v1 import rerank_pb2 as pb
+
+DEFAULT_IN_FLIGHT = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamAnswer:
+    """The answer to one request of a stream: its ranking, or the error that it alone has met.
+
+    `index` counts the stream's requests from 0."""
+
+    index: int
+    request: Request
+    error: errors.MaxsimError | None
+    ranking_or_none: Ranking | None
+
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking. Raises the request's error where it has one."""
+        if self.ranking_or_none is None:
+            raise self.error or errors.Internal("the answer holds no ranking")
+        return self.ranking_or_none
+
+
+class OpenRequests:
+    """The requests of one stream that have no answer yet. On the wire a request is named by its index, followed by its
+    own request_id."""
+
+    def __init__(self, ordered: bool) -> None:
+        self._ordered = ordered
+        self._sent: dict[int, Request] = {}
+        self._waiting: dict[int, StreamAnswer] = {}  # answered before one that was sent before them
+        self._num_sent = 0
+        self._next = 0
+        self._complete = False
+
+    def complete(self) -> None:
+        """Says that no request follows."""
+        self._complete = True
+
+    def message(self, request: Request) -> pb.RerankRequest:
+        """Returns the message of the next request. ValueError as Request.to_message."""
+        message = request.to_message()
+        index = self._num_sent
+        message.request_id = f"{index} {request.request_id}".rstrip()
+        self._sent[index] = request
+        self._num_sent += 1
+        return message
+
+    def answers(self, response: pb.RerankStreamResponse) -> Iterator[StreamAnswer]:
+        """Yields what may be handed on once this has come: it alone, or, in order, those up to the next gap."""
+        answer = self._answer(response)
+        if not self._ordered:
+            yield answer
+            return
+        self._waiting[answer.index] = answer
+        while self._next in self._waiting:
+            self._next += 1
+            yield self._waiting.pop(self._next - 1)
+
+    def _answer(self, response: pb.RerankStreamResponse) -> StreamAnswer:
+        name = response.request_id.split(" ", 1)[0]
+        request = self._sent.pop(int(name), None) if name.isdecimal() else None
+        if request is None:
+            raise errors.Internal(f"the server answered {response.request_id!r}, which was not asked")
+        if response.code:
+            error = errors.from_code_number(response.code, response.message, response.retry_after_ms)
+            return StreamAnswer(int(name), request, error, None)
+        rankings = read_response(response.response)
+        return StreamAnswer(int(name), request, None, rankings[0] if rankings else None)
+
+    def check_ended(self) -> None:
+        """Raises Unavailable where the server has ended the stream normally and requests are left without an answer."""
+        if self._sent or not self._complete:
+            raise errors.Unavailable("the stream ended before all of its requests were answered")

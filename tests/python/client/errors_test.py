@@ -1,0 +1,225 @@
+"""What failed calls of maxsim.Client raise, and when they are made again: servers in this process say what is wrong.
+
+python errors_test.py
+"""
+
+import pickle
+import time
+import unittest
+
+import grpc
+import numpy as np
+
+from client_fixture import run_async, serve, use_package
+
+use_package()
+from maxsim import AsyncClient, Client, MaxsimError, Retry, errors  # noqa: E402
+from maxsim.retries import Attempts  # noqa: E402
+from maxsim.status_details import StatusDetails, read_metadata  # noqa: E402
+from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
+
+QUERY = np.ones((1, 8), np.float32)
+BUSY, GONE = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE
+
+
+def varint(number):
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def field(number, value):
+    """A field on the wire: a varint, or bytes with their length."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def status(*details):
+    """google.rpc.Status with these (type, bytes)."""
+    found = b"".join(
+        field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value)) for kind, value in details
+    )
+    return field(1, 8) + field(2, b"m") + found
+
+
+def retry_info(seconds, nanos=0):
+    return "RetryInfo", field(1, field(1, seconds) + field(2, nanos))
+
+
+BAD_REQUEST = "BadRequest", field(1, field(1, b"queries[0].text") + field(2, b"too long"))
+
+
+class DetailsTest(unittest.TestCase):
+    def read(self, *details):
+        return read_metadata([("other", "x"), ("grpc-status-details-bin", status(*details))])
+
+    def test_retry_info_and_bad_request_are_found_among_others(self):
+        found = self.read(("DebugInfo", field(1, b"x")), retry_info(2, 500_000_000), BAD_REQUEST)
+        self.assertEqual(found, StatusDetails(2.5, "queries[0].text", None))
+        self.assertEqual(read_metadata([("grpc-retry-pushback-ms", "70")]), StatusDetails(None, None, "70"))
+        self.assertEqual(read_metadata(None), StatusDetails())
+
+    def test_what_is_malformed_counts_as_none(self):
+        for info in (
+            retry_info(2**64 - 1),
+            retry_info(1, 10**9),
+            retry_info(10**9),
+            ("RetryInfo", b""),
+            ("RetryInfo", field(1, 5)),
+            ("RetryInfo", b"\xff"),
+        ):
+            self.assertEqual(self.read(info), StatusDetails(), info)
+        whole = status(retry_info(2), BAD_REQUEST)
+        for end in range(len(whole)):
+            read_metadata([("grpc-status-details-bin", whole[:end])])  # raises nothing
+
+
+class AttemptsTest(unittest.TestCase):
+    def delays(self, retry, *failures, deadline=1000.0):
+        attempts = Attempts(retry, deadline)
+        return [attempts.next_delay(failure, 0.0) for failure in failures]
+
+    def test_unavailable_waits_longer_each_time_and_ends(self):
+        gone = errors.Unavailable("x")
+        retry = Retry(max_attempts=5, initial_backoff=1, max_backoff=3, jitter=0)
+        self.assertEqual(self.delays(retry, *[gone] * 5), [1, 2, 3, 3, None])
+        spread = self.delays(Retry(max_attempts=99, jitter=0.2), *[gone] * 98)
+        self.assertTrue(all(0.8 * 2 <= delay <= 1.2 * 2 for delay in spread[10:]))
+        self.assertGreater(len({*spread}), 90)
+
+    def test_a_busy_server_is_asked_again_on_request_and_when_it_says_so(self):
+        busy = errors.ResourceExhausted("x", retry_after=7)
+        self.assertEqual(self.delays(Retry(), busy), [None])
+        self.assertEqual(self.delays(Retry(resource_exhausted=True, jitter=0), busy), [7])
+        too_large = errors.ResourceExhausted("x")
+        self.assertEqual(self.delays(Retry(resource_exhausted=True), too_large), [None])
+
+    def test_the_servers_delay_is_a_minimum_and_pushback_replaces_it(self):
+        retry = Retry(initial_backoff=3, max_backoff=9, jitter=0)
+        self.assertEqual(self.delays(retry, errors.Unavailable("x", retry_after=2)), [3])
+        for text, delay in (("70", 0.07), ("0", 0), ("-1", None), ("soon", None), ("", None)):
+            pushed = errors.Unavailable("x", retry_after=2, pushback_ms=text)
+            self.assertEqual(self.delays(retry, pushed), [delay], text)
+
+    def test_nothing_is_tried_that_could_not_begin_in_time(self):
+        gone = errors.Unavailable("x", retry_after=5)
+        self.assertEqual(self.delays(Retry(), gone, deadline=5.0), [None])
+        self.assertEqual(self.delays(Retry(), gone, deadline=5.1), [5])
+
+    def test_other_errors_stand(self):
+        for kind in (errors.InvalidArgument, errors.Internal, errors.DeadlineExceeded, errors.DataLoss, errors.NotFound):
+            self.assertEqual(self.delays(Retry(resource_exhausted=True), kind("x", retry_after=1)), [None])
+
+    def test_options_that_cannot_be_are_named(self):
+        for arguments in (
+            {"max_attempts": 0},
+            {"initial_backoff": 0},
+            {"initial_backoff": 3},
+            {"multiplier": 0.5},
+            {"multiplier": float("nan")},
+            {"jitter": 1.5},
+        ):
+            with self.subTest(arguments), self.assertRaisesRegex(ValueError, next(iter(arguments))):
+                Retry(**arguments)
+
+
+class CallTest(unittest.TestCase):
+    """Each test runs for both clients."""
+
+    def failing(self, code, times, trailers=()):
+        """A server that fails so many calls; returns its port and the list of the calls' times."""
+        calls = []
+
+        def answer(request, context):
+            calls.append(time.monotonic())
+            if len(calls) <= times:
+                context.set_trailing_metadata(trailers)
+                context.abort(code, "no")
+            return pb.RerankResponse(results=[pb.QueryResult(scores=[1], positions=[0])])
+
+        return serve(self, Rerank=answer), calls
+
+    def ask(self, port, kind, **options):
+        """Asks once; returns the ranking or the error."""
+
+        async def ask_async():
+            async with AsyncClient(f"127.0.0.1:{port}", **options) as client:
+                return await client.rerank("c", QUERY)
+
+        try:
+            if kind is AsyncClient:
+                return run_async(ask_async())
+            with Client(f"127.0.0.1:{port}", **options) as client:
+                return client.rerank("c", QUERY)
+        except MaxsimError as error:
+            return error
+
+    def test_unavailable_is_retried_and_others_are_not(self):
+        for kind in (Client, AsyncClient):
+            port, calls = self.failing(GONE, times=2)
+            self.assertEqual(len(self.ask(port, kind)), 1)
+            self.assertEqual(len(calls), 3)
+            port, calls = self.failing(grpc.StatusCode.INTERNAL, times=1)
+            error = self.ask(port, kind)
+            self.assertIsInstance(error, errors.Internal)
+            self.assertEqual((error.code(), error.details(), len(calls)), (grpc.StatusCode.INTERNAL, "no", 1))
+
+    def test_a_busy_server_is_asked_again_after_its_delay(self):
+        trailers = [("grpc-status-details-bin", status(retry_info(0, 200_000_000)))]
+        for kind in (Client, AsyncClient):
+            port, calls = self.failing(BUSY, times=1, trailers=trailers)
+            self.assertEqual(len(self.ask(port, kind, retry=Retry(resource_exhausted=True))), 1)
+            self.assertGreaterEqual(calls[1] - calls[0], 0.2)
+            port, calls = self.failing(BUSY, times=1, trailers=trailers)
+            error = self.ask(port, kind)
+            self.assertIsInstance(error, errors.ResourceExhausted)
+            self.assertEqual((error.retry_after, len(calls)), (0.2, 1))
+
+    def test_retries_keep_to_the_timeout(self):
+        for kind in (Client, AsyncClient):
+            port, _ = self.failing(GONE, times=1000)
+            begin = time.monotonic()
+            retry = Retry(max_attempts=1000, initial_backoff=0.02, max_backoff=0.02)
+            error = self.ask(port, kind, timeout=0.5, retry=retry)
+            self.assertIsInstance(error, (errors.Unavailable, errors.DeadlineExceeded))
+            self.assertLess(time.monotonic() - begin, 5)
+            self.assertGreater(time.monotonic() - begin, 0.3)
+
+    def test_a_call_that_takes_too_long_ends(self):
+        def answer(request, context):
+            time.sleep(1)
+            return pb.RerankResponse()
+
+        port = serve(self, Rerank=answer)
+        for kind in (Client, AsyncClient):
+            self.assertIsInstance(self.ask(port, kind, timeout=0.2), errors.DeadlineExceeded)
+
+    def test_a_server_that_is_not_there_is_unavailable(self):
+        for kind in (Client, AsyncClient):
+            error = self.ask(1, kind)
+            self.assertIsInstance(error, errors.Unavailable)
+            self.assertIsInstance(error, grpc.RpcError)
+
+    def test_the_detail_wins_over_the_message_in_naming_the_field(self):
+        metadata = [("grpc-status-details-bin", status(BAD_REQUEST))]
+        code = grpc.StatusCode.INVALID_ARGUMENT
+        self.assertEqual(errors.make_error(code, "top_k: is 0", metadata=metadata).field, "queries[0].text")
+        self.assertEqual(errors.make_error(code, "top_k: is 0").field, "top_k")
+        self.assertEqual(errors.make_error(code, "queries[3].tokens.data: short").field, "queries[3].tokens.data")
+        self.assertIsNone(errors.make_error(code, "It is wrong: yes").field)
+        self.assertIsNone(errors.make_error(grpc.StatusCode.INTERNAL, "top_k: is 0").field)
+
+    def test_every_code_has_an_error_and_errors_can_be_pickled(self):
+        for code in grpc.StatusCode:
+            error = errors.make_error(code, "m", retry_after=1.5)
+            self.assertIs(error.code(), code)
+            again = pickle.loads(pickle.dumps(error))
+            self.assertIs(type(again), type(error))
+            self.assertEqual((str(again), again.retry_after, again.code()), (f"{code.name}: m", 1.5, code))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
