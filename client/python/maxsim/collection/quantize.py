@@ -88,11 +88,11 @@ class Rotation:
 
 
 def _aligned(dim: int, num_rows: int) -> NDArray[np.float32]:
-    """Returns an array [dim, num_rows] whose rows begin at cache lines, and not all in the same lines of a cache's sets."""
+    """Returns an array [dim, num_rows and some] whose rows begin at cache lines, and not all in the same ones of a set."""
     stride = -(-num_rows // _LINE_VALUES) * _LINE_VALUES + _LINE_VALUES
     values = np.empty(dim * stride + _LINE_VALUES, dtype=np.float32)
     begin = -(values.ctypes.data // values.itemsize) % _LINE_VALUES
-    return values[begin : begin + dim * stride].reshape(dim, stride)[:, :num_rows]
+    return values[begin : begin + dim * stride].reshape(dim, stride)
 
 
 class _Workspace:
@@ -103,6 +103,7 @@ class _Workspace:
         self._rotation = rotation
         self._work = _aligned(rotation.dim, self.num_rows)
         self._spare = _aligned(rotation.dim, self.num_rows)
+        self._lowest_bytes = self._work.view(np.int8)[:, ::4]
         self._rows = np.empty((self.num_rows, rotation.dim), dtype=np.float32)
 
     @contextlib.contextmanager
@@ -124,6 +125,14 @@ class _Workspace:
         self._rotation.turn(rows, work, self._spare[:, :count])
         return work
 
+    def round(self, inverses: Any, elements: NDArray[np.int8]) -> None:
+        """Writes the elements [n, dim] of the n rows that `rotate` was called with; `inverses` is one number or [n]."""
+        count = len(elements)
+        work = self._work[:, :count]
+        np.multiply(work, inverses, out=work)
+        np.add(work, _ROUNDS, out=work)
+        np.copyto(elements, self._lowest_bytes[:, :count].T)
+
 
 def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns each row's largest magnitude; `rotated` is transposed."""
@@ -136,13 +145,6 @@ def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
     inverses = np.zeros_like(largest)
     np.divide(np.float32(MAX_INT8), largest, out=inverses, where=largest >= MIN_QUANTIZED_MAGNITUDE)
     return inverses
-
-
-def _round(rotated: NDArray[np.float32], inverses: Any, elements: NDArray[np.int8]) -> None:
-    """Writes the elements [n, dim] of transposed rows, which it overwrites; `inverses` is one number or [n]."""
-    np.multiply(rotated, inverses, out=rotated)
-    np.add(rotated, _ROUNDS, out=rotated)
-    np.copyto(elements, rotated.view(np.int8)[:, ::4].T)
 
 
 class Quantizer:
@@ -223,7 +225,7 @@ class Quantizer:
                 starts = ends[first:last] - lengths[first:last] - begin
                 largest = np.maximum.reduceat(_largest(rotated), starts)
                 inverses = _inverses(largest)
-                _round(rotated, np.repeat(inverses, lengths[first:last]), elements[begin:end])
+                workspace.round(np.repeat(inverses, lengths[first:last]), elements[begin:end])
                 scales[first:last] = np.where(inverses > 0, largest / np.float32(MAX_INT8), np.float32(0))
             first, begin = last, end
 
@@ -236,5 +238,6 @@ class Quantizer:
             largest = np.maximum(largest, _largest(workspace.rotate(rows[begin : begin + step])).max())
         inverse = _inverses(largest)
         for begin in range(0, len(rows), step):
-            _round(workspace.rotate(rows[begin : begin + step]), inverse, elements[begin : begin + step])
+            workspace.rotate(rows[begin : begin + step])
+            workspace.round(inverse, elements[begin : begin + step])
         return np.float32(largest[0] / np.float32(MAX_INT8)) if inverse[0] > 0 else np.float32(0)
