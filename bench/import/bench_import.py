@@ -4,8 +4,8 @@
         [--documents 1000000] [--tokens 30] [--dim 128] [--type f32|f16] [--layout fixed|nested|flattened]
 
 One source and one collection are in the folder at a time, and both are removed. Each program is a process of its own, which
-runs `--rounds` times; what is printed are the best seconds, MB of the source's vectors a second, and the peaks of the
-resident memory and of the part of it that is no file's."""
+runs `--rounds` times; what is printed are the fewest seconds, MB of the source's vectors a second, seconds of the CPU (user
+and system, of all threads), and the peaks of the resident memory and of the part of it that is no file's."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def anonymous_mb(process: int) -> float:
     return int(found[1]) * 1024 / _MB if found else 0.0
 
 
-def run(command: List[str]) -> Tuple[float, float, float]:
-    """Seconds, and the peaks of the resident memory and of its anonymous part in MB."""
+def run(command: List[str]) -> Tuple[float, float, float, float]:
+    """Seconds, seconds of the CPU, and the peaks of the resident memory and of its anonymous part in MB."""
     begin = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     anonymous = 0.0
@@ -111,7 +111,7 @@ def run(command: List[str]) -> Tuple[float, float, float]:
     seconds = time.monotonic() - begin
     if os.waitstatus_to_exitcode(status) != 0:
         raise SystemExit(f"failed: {' '.join(command)}")
-    return seconds, usage.ru_maxrss * 1024 / _MB, anonymous
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / _MB, anonymous
 
 
 def measure(
@@ -126,10 +126,11 @@ def measure(
         for _ in range(arguments.rounds):
             shutil.rmtree(folder / "out", ignore_errors=True)
             rounds.append(run([part.replace("FOLDER", str(folder)) for part in command]))
-        seconds = min(entry[0] for entry in rounds)
+        seconds, cpu, resident, anonymous = (pick(column) for pick, column in zip((min, min, max, max), zip(*rounds)))
         print(
-            f"{name:20}{seconds:8.1f} s{num_bytes / _MB / seconds:8.0f} MB/s{max(entry[1] for entry in rounds):8.0f} MB "
-            f"resident, {max(entry[2] for entry in rounds):.0f} MB of them no file's"
+            f"{name:20}{seconds:8.1f} s{num_bytes / _MB / seconds:8.0f} MB/s{cpu:8.1f} s of CPU{resident:8.0f} MB resident, "
+            f"{anonymous:.0f} MB of them no file's",
+            flush=True,
         )
     finally:
         shutil.rmtree(folder)

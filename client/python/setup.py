@@ -1,8 +1,10 @@
-"""Adds to sdist and wheel what is not in this folder: the .proto files, what generate.py makes of them, and the demo
-encoder's projection. Everything else is in pyproject.toml."""
+"""Adds to sdist and wheel what is not in this folder: the .proto files, what generate.py makes of them, the demo
+encoder's projection, and the address of the repository. Everything else is in pyproject.toml."""
 
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 from setuptools import setup
@@ -20,6 +22,24 @@ def find_projection():
         if path.exists():
             return path
     return None
+
+
+URL_FILE = "repository.txt"
+
+
+def find_url():
+    """The address that users find the sources at: $MAXSIM_PROJECT_URL, else that which an sdist carries, else the clone's
+    origin where it is of the web; "" where there is none."""
+    url = os.environ.get("MAXSIM_PROJECT_URL", "")
+    if not url and (HERE / URL_FILE).exists():
+        url = (HERE / URL_FILE).read_text(encoding="utf-8").strip()
+    if not url and (HERE.parents[1] / ".git").exists():
+        try:
+            command = ["git", "-C", str(HERE), "remote", "get-url", "origin"]
+            url = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        except OSError:
+            pass
+    return url.removesuffix(".git") if url.startswith("https://") and "@" not in url else ""
 
 
 class BuildWithStubs(build_py):
@@ -44,6 +64,9 @@ class SdistWithProtos(sdist):
         projection = find_projection()
         if projection:
             shutil.copy(projection, pathlib.Path(base_dir) / "maxsim_encoder")
+        if find_url():
+            (pathlib.Path(base_dir) / URL_FILE).write_text(find_url() + "\n", encoding="utf-8")
 
 
-setup(cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProtos})
+urls = {"Source": find_url(), "Changelog": f"{find_url()}/blob/main/CHANGELOG.md"} if find_url() else {}
+setup(project_urls=urls, cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProtos})

@@ -119,11 +119,11 @@ def _from_torch(tensor: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
     torch = sys.modules["torch"]
     if tensor.layout != torch.strided:
         raise ValueError(f"{name} is a tensor of the layout {tensor.layout}; token vectors are dense")
-    tensor = tensor.detach().cpu().contiguous()
+    tensor = tensor.detach().cpu().resolve_neg().contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16), True
     try:
-        return tensor.resolve_neg().numpy(), False
+        return tensor.numpy(), False
     except TypeError as error:
         raise ValueError(f"{name} has elements of {tensor.dtype}, which NumPy has no type for") from error
 

@@ -79,16 +79,16 @@ class ImportTest(unittest.TestCase):
         wanted_payloads = [None] * len(found) if payloads is None else list(payloads)
         self.assertEqual([document[2] or None for document in found], wanted_payloads)
 
-    def assert_source(self, kind, path, ids, vectors, payloads=None, columns=DIM, num_documents=-1, **options):
+    def assert_source(self, kind, path, wanted_ids, vectors, payloads=None, columns=DIM, num_documents=-1, **options):
         """Opens and reads a source, twice. It must say how many documents it has, or None where num_documents is that."""
         source = open_source(kind, str(path), ImportOptions(**options))
         self.assertEqual(source.kind, kind)
         self.assertEqual(source.dim, columns)
-        self.assertEqual(source.num_documents, len(ids) if num_documents == -1 else num_documents)
+        self.assertEqual(source.num_documents, len(wanted_ids) if num_documents == -1 else num_documents)
         for _ in range(2):
             documents = list(source)
             self.assertTrue(all(document.vectors.dtype in (np.float16, np.float32) for document in documents))
-            self.assert_documents(documents, ids, vectors, payloads)
+            self.assert_documents(documents, wanted_ids, vectors, payloads)
         return source
 
     def assert_refused(self, kind, path, message, **options):
@@ -97,11 +97,11 @@ class ImportTest(unittest.TestCase):
             import_collection(kind, str(path), None, options=ImportOptions(**options), dry_run=True)
         self.assertNotIn("\n", str(caught.exception))
 
-    def assert_imports(self, kind, path, ids, vectors, payloads=None, **options):
+    def assert_imports(self, kind, path, wanted_ids, vectors, payloads=None, **options):
         """Imports into a collection, which must hold the documents and pass `maxsim-shard verify`."""
         target = self.folder / "collection"
         import_collection(kind, str(path), target, options=ImportOptions(**options), storage="f16")
-        self.assert_documents(read_collection(target), ids, [np.asarray(v, np.float16) for v in vectors], payloads)
+        self.assert_documents(read_collection(target), wanted_ids, [np.asarray(v, np.float16) for v in vectors], payloads)
         if PROGRAMS is not None:
             subprocess.run([PROGRAMS / "maxsim-shard", "verify", target], check=True, capture_output=True)
         return target

@@ -6,20 +6,29 @@ kernels/quantize.cc takes, in its order. Rows are transposed in between, so that
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .values import widen_f16
+
 MAX_INT8 = 127
 MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
 ROTATION_ROUNDS = 2
 
-# Values that are transposed at a time: two arrays of 512 KiB, which stay in a core's cache of the second level.
+# Values that are transposed at a time: two arrays of 512 KiB, which stay in a core's cache of the second level. Of very
+# long rows more, as an operation's inner loop runs over rows.
 _BLOCK_VALUES = 1024 * 128
+_LEAST_BLOCK_ROWS = 256
+
+# FP32 values of a cache line. Vector instructions are slower across two of them.
+_LINE_VALUES = 16
 
 # FP32 numbers from 2^23 on are whole, so that adding 1.5 x 2^23 rounds to the nearest even integer, and leaves that in
 # the lowest byte, as two's complement.
@@ -78,26 +87,51 @@ class Rotation:
         np.multiply(source, self.factor, out=columns)
 
 
+def _aligned(dim: int, num_rows: int) -> NDArray[np.float32]:
+    """Returns an array [dim, num_rows and some] whose rows begin at cache lines, and not all in the same ones of a set."""
+    stride = -(-num_rows // _LINE_VALUES) * _LINE_VALUES + _LINE_VALUES
+    values = np.empty(dim * stride + _LINE_VALUES, dtype=np.float32)
+    begin = -(values.ctypes.data // values.itemsize) % _LINE_VALUES
+    return values[begin : begin + dim * stride].reshape(dim, stride)
+
+
 class _Workspace:
     """The arrays that one thread works in."""
 
     def __init__(self, rotation: Rotation) -> None:
-        self.num_rows = max(1, _BLOCK_VALUES // rotation.dim)
+        self.num_rows = max(_LEAST_BLOCK_ROWS, _BLOCK_VALUES // rotation.dim)
         self._rotation = rotation
-        self._work = np.empty(rotation.dim * self.num_rows, dtype=np.float32)
-        self._spare = np.empty_like(self._work)
-        self._rows = np.empty_like(self._work)
+        self._work = _aligned(rotation.dim, self.num_rows)
+        self._spare = _aligned(rotation.dim, self.num_rows)
+        self._lowest_bytes = self._work.view(np.int8)[:, ::4]
+        self._rows = np.empty((self.num_rows, rotation.dim), dtype=np.float32)
+
+    @contextlib.contextmanager
+    def unbuffered(self) -> Iterator[None]:
+        """Keeps NumPy from copying operands into buffers, which it does where an inner loop is shorter than a buffer."""
+        before = np.setbufsize(max(16, self.num_rows // 2 // 16 * 16))
+        try:
+            yield
+        finally:
+            np.setbufsize(before)
 
     def rotate(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns up to `num_rows` rows [n, dim], of F32 or F16, rotated and transposed: [dim, n], until the next call."""
-        count, dim = rows.shape
+        """Returns up to `num_rows` rows [n, dim], of F32 or F16 and finite, rotated and transposed: [dim, n], valid until
+        the next call."""
+        count = len(rows)
         if rows.dtype != np.float32:
-            widened = self._rows[: count * dim].reshape(count, dim)
-            np.copyto(widened, rows)
-            rows = widened
-        work = self._work[: count * dim].reshape(dim, count)
-        self._rotation.turn(rows, work, self._spare[: count * dim].reshape(dim, count))
+            rows = widen_f16(rows, self._rows[:count])
+        work = self._work[:, :count]
+        self._rotation.turn(rows, work, self._spare[:, :count])
         return work
+
+    def round(self, inverses: Any, elements: NDArray[np.int8]) -> None:
+        """Writes the elements [n, dim] of the n rows that `rotate` was called with; `inverses` is one number or [n]."""
+        count = len(elements)
+        work = self._work[:, :count]
+        np.multiply(work, inverses, out=work)
+        np.add(work, _ROUNDS, out=work)
+        np.copyto(elements, self._lowest_bytes[:, :count].T)
 
 
 def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -111,13 +145,6 @@ def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
     inverses = np.zeros_like(largest)
     np.divide(np.float32(MAX_INT8), largest, out=inverses, where=largest >= MIN_QUANTIZED_MAGNITUDE)
     return inverses
-
-
-def _round(rotated: NDArray[np.float32], inverses: Any, elements: NDArray[np.int8]) -> None:
-    """Writes the elements [n, dim] of transposed rows, which it overwrites; `inverses` is one number or [n]."""
-    np.multiply(rotated, inverses, out=rotated)
-    np.add(rotated, _ROUNDS, out=rotated)
-    np.copyto(elements, rotated.view(np.int8)[:, ::4].T)
 
 
 class Quantizer:
@@ -173,6 +200,17 @@ class Quantizer:
         scales: NDArray[np.float32],
     ) -> None:
         workspace = self._workspace()
+        with workspace.unbuffered():
+            self._quantize_blocks(workspace, rows, lengths, elements, scales)
+
+    def _quantize_blocks(
+        self,
+        workspace: _Workspace,
+        rows: NDArray[Any],
+        lengths: NDArray[np.int64],
+        elements: NDArray[np.int8],
+        scales: NDArray[np.float32],
+    ) -> None:
         ends = np.cumsum(lengths)
         first, begin = 0, 0
         while first < len(lengths):
@@ -187,7 +225,7 @@ class Quantizer:
                 starts = ends[first:last] - lengths[first:last] - begin
                 largest = np.maximum.reduceat(_largest(rotated), starts)
                 inverses = _inverses(largest)
-                _round(rotated, np.repeat(inverses, lengths[first:last]), elements[begin:end])
+                workspace.round(np.repeat(inverses, lengths[first:last]), elements[begin:end])
                 scales[first:last] = np.where(inverses > 0, largest / np.float32(MAX_INT8), np.float32(0))
             first, begin = last, end
 
@@ -200,5 +238,6 @@ class Quantizer:
             largest = np.maximum(largest, _largest(workspace.rotate(rows[begin : begin + step])).max())
         inverse = _inverses(largest)
         for begin in range(0, len(rows), step):
-            _round(workspace.rotate(rows[begin : begin + step]), inverse, elements[begin : begin + step])
+            workspace.rotate(rows[begin : begin + step])
+            workspace.round(inverse, elements[begin : begin + step])
         return np.float32(largest[0] / np.float32(MAX_INT8)) if inverse[0] > 0 else np.float32(0)

@@ -3,7 +3,7 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 import pyarrow as pa
@@ -104,7 +104,7 @@ class VectorColumn:
         if self.dim is not None:
             check_columns(where, self.dim)
 
-    def documents(self, array: ArrowArray, first_row: int) -> Iterator[np.ndarray]:
+    def documents(self, array: ArrowArray, first_row: int) -> List[np.ndarray]:
         """The token vectors of each row of `array`, whose first row is row `first_row` of the source: views [tokens, dim]
         of Arrow's memory (of a copy where it is float64); a null row has no tokens."""
         lists = _Lists(_storage(array))
@@ -112,8 +112,7 @@ class VectorColumn:
             values, starts, ends = self._flattened(lists, first_row)
         else:
             values, starts, ends = self._nested(lists, first_row)
-        for start, end in zip(starts.tolist(), ends.tolist()):
-            yield values[start:end]
+        return [values[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
 
     def _nested(self, lists: _Lists, first_row: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
         tokens = lists.values

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
+from contextlib import suppress
 from typing import Iterator, Tuple, TypeVar
 
 Item = TypeVar("Item")
-
-# How often a thread that waits to hand over its item looks whether somebody still wants it; seconds.
-_POLL = 0.1
 
 
 def prefetched(items: Iterator[Item]) -> Iterator[Item]:
@@ -18,23 +16,15 @@ def prefetched(items: Iterator[Item]) -> Iterator[Item]:
     ready: queue.Queue[Tuple[bool, object]] = queue.Queue(maxsize=1)
     closed = threading.Event()
 
-    def put(entry: Tuple[bool, object]) -> bool:
-        while not closed.is_set():
-            try:
-                ready.put(entry, timeout=_POLL)
-                return True
-            except queue.Full:
-                continue
-        return False
-
     def read() -> None:
         try:
             for item in items:
-                if not put((True, item)):
+                ready.put((True, item))
+                if closed.is_set():
                     return
-            put((False, None))
+            ready.put((False, None))
         except BaseException as error:
-            put((False, error))
+            ready.put((False, error))
 
     thread = threading.Thread(target=read, name="maxsim-prefetch", daemon=True)
     thread.start()
@@ -51,4 +41,8 @@ def prefetched(items: Iterator[Item]) -> Iterator[Item]:
             del value
     finally:
         closed.set()
+        # The thread may be waiting for room, and what it brings is not wanted.
+        while thread.is_alive():
+            with suppress(queue.Empty):
+                ready.get(timeout=0.01)
         thread.join()

@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from maxsim.importers.json_values import json_values
-from maxsim.importers.prefetch import prefetched
 from maxsim.importers.rows import check_columns
 from maxsim.importers.source import ALL_COLUMNS, ImportOptions, Source, SourceDocument, SourceError, check_options
 from maxsim.importers.vespa_tensors import TensorReader, is_vectors
@@ -42,9 +41,6 @@ class _VespaSource:
             self.notes.append("int8 cells are taken as numbers; --unpack-bits, where each is eight binary columns")
 
     def __iter__(self) -> Iterator[SourceDocument]:
-        return prefetched(self._read())
-
-    def _read(self) -> Iterator[SourceDocument]:
         reader = TensorReader(self.dim, self._unpack_bits)
         assert self._field is not None, "it was found when the source was opened"
         for where, id, fields in self._documents():
@@ -70,7 +66,7 @@ class _VespaSource:
         """The columns of the first token vector, whose field is chosen where nobody has named it."""
         for where, _, fields in self._documents():
             field = self._field = self._field or self._find_field(where, fields)
-            if field is not None and fields.get(field) and len(reader.read(fields[field], where)):
+            if field is not None and fields.get(field) and len(reader.read(fields[field], f"{where}: field {field!r}")):
                 assert reader.dim is not None
                 return reader.dim
         wanted = "that holds token vectors" if self._field is None else repr(self._field)
@@ -111,7 +107,7 @@ def _open_document(entry: object, where: str) -> Tuple[str, Dict[str, Any]]:
         raise SourceError(f"{where}: is {entry!r:.60}, must be an object")
     for operation in ("update", "remove"):
         if operation in entry:
-            raise SourceError(f"{where}: is an {operation} of {entry[operation]!r:.80}; only whole documents can be imported")
+            raise SourceError(f"{where}: holds the operation {operation!r} of {entry[operation]!r:.80}; only whole documents can be imported")
     id = entry.get("put", entry.get("id"))
     fields = entry.get("fields")
     if not isinstance(id, str) or not isinstance(fields, dict):

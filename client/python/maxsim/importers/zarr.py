@@ -22,7 +22,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
     if "://" not in path and not os.path.exists(path):
         raise SourceError(f"{path}: no such file or folder")
     try:
-        node = zarr.open(path, mode="r")
+        node = zarr.open(zarr.storage.ZipStore(path, mode="r") if os.path.isfile(path) else path, mode="r")
         if options.table is not None:
             node = node[options.table]
     except Exception as error:  # zarr's errors have no common class, and its stores add their own

@@ -1,0 +1,73 @@
+"""The package under mypy --strict and pyright (basedpyright, which PyPI has whole), and its types as its users see them.
+
+python types_test.py
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from client_fixture import TESTS, use_package
+
+PACKAGE = TESTS.parent / "client" / "python"
+HERE = pathlib.Path(__file__).resolve().parent
+RIGHT, WRONG = HERE / "typing_right.py", HERE / "typing_wrong.py"
+PYTHON = pathlib.Path(sys.executable)
+
+
+def mypy(*arguments):
+    """Returns what mypy says, and the lines of each file that have errors."""
+    command = [PYTHON.with_name("mypy"), "--strict", "--no-incremental", "--no-error-summary", *arguments]
+    done = subprocess.run([str(part) for part in command], cwd=PACKAGE, capture_output=True, text=True)
+    found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
+    assert done.returncode in (0, 1) and bool(found) == bool(done.returncode), done.stdout + done.stderr
+    return done.stdout, {(pathlib.Path(PACKAGE / name).resolve(), int(line)) for name, line in found}
+
+
+def pyright(**configuration):
+    """Returns what pyright says, and the lines of each file that have errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "pyrightconfig.json"
+        file.write_text(json.dumps({"pythonVersion": "3.10", "typeCheckingMode": "standard", **configuration}))
+        command = [PYTHON.with_name("basedpyright"), "--outputjson", "--pythonpath", PYTHON, "-p", file]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    answer = json.loads(done.stdout)
+    assert answer["summary"]["filesAnalyzed"] > 0, done.stdout + done.stderr
+    errors = [one for one in answer["generalDiagnostics"] if one["severity"] == "error"]
+    lines = {(pathlib.Path(one["file"]).resolve(), one["range"]["start"]["line"] + 1) for one in errors}
+    return "\n".join(f"{one['file']}: {one['range']['start']['line'] + 1}: {one['message']}" for one in errors), lines
+
+
+class TypesTest(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        use_package()
+        lines = WRONG.read_text().splitlines()
+        cls.wrong = {(WRONG, number) for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+
+    def test_mypy_finds_nothing_in_the_package(self):
+        printed, lines = mypy()  # pyproject.toml names the packages
+        self.assertFalse(lines, printed)
+
+    def test_pyright_finds_nothing_in_the_package(self):
+        folders = [str(PACKAGE / name) for name in ("maxsim", "maxsim_client")]
+        printed, lines = pyright(include=folders, extraPaths=[str(PACKAGE)])
+        self.assertFalse(lines, printed)
+
+    def test_mypy_takes_right_uses_and_refuses_each_wrong_one(self):
+        printed, lines = mypy(RIGHT, WRONG)
+        self.assertEqual(lines, self.wrong, printed)
+
+    def test_pyright_takes_right_uses_and_refuses_each_wrong_one(self):
+        printed, lines = pyright(include=[str(RIGHT), str(WRONG)], extraPaths=[str(PACKAGE)])
+        self.assertEqual({line for line in lines}, self.wrong, printed)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

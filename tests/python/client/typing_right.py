@@ -1,0 +1,95 @@
+"""Uses of the package that a type checker takes, with the types that it sees. types_test.py runs the checkers."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import assert_type
+
+import maxsim
+from maxsim import errors
+from maxsim.v1 import admin_pb2, rerank_pb2, rerank_pb2_grpc
+
+
+class Tensor:
+    """As torch's: an array with DLPack."""
+
+    def __dlpack__(self, stream: Any = None) -> Any: ...
+
+
+query = np.ones((3, 4), np.float16)
+
+
+def blocking(client: maxsim.Client) -> None:
+    ranking = client.rerank("docs", query, ids=["a", "b"], top_k=3, payloads=True, timeout=2.5)
+    assert_type(ranking, maxsim.Ranking)
+    assert_type(ranking[0], maxsim.Document)
+    assert_type(ranking[:2], maxsim.Ranking)
+    assert_type(ranking.scores, npt.NDArray[np.float32])
+    assert_type(ranking.to_dict(), dict[str, Any])
+    for document in ranking:
+        assert_type(document, maxsim.Document)
+        assert_type(document.score, float)
+    ids: list[str | int] = ranking.ids
+    print(len(ranking), ids)
+
+    client.rerank("docs", "a question")
+    client.rerank("docs", [[0.5, 1.0]], np.array([1, 2]), weights=[0.5])
+    client.rerank("docs", Tensor(), [np.int64(1)], priority="low", missing_policy="fail")
+    client.rerank("docs", maxsim.token_vectors(query), iter(["a"]))
+    client.rerank(None, query, documents=[query, query])
+    client.rerank(None, "a question", documents=["one", "two"])
+    assert_type(client.rerank_many("docs", [query, Tensor()], [["a"], ["b"]]), list[maxsim.Ranking])
+    client.rerank_many("docs", ["a", "b"], ["a", "b"], weights=[[1.0], None])
+    client.rerank_many(None, [query], documents=[[query], [query]])
+
+    docs = client.collection("docs")
+    assert_type(docs.rerank(query, ids=[1, 2]), maxsim.Ranking)
+    assert_type(docs.rerank_many([query]), list[maxsim.Ranking])
+    for answer in client.rerank_stream([maxsim.Request("docs", query, ["a"], top_k=2)], ordered=False):
+        assert_type(answer, maxsim.StreamAnswer)
+        assert_type(answer.ranking, maxsim.Ranking)
+
+    assert_type(client.info(), rerank_pb2.GetInfoResponse)
+    assert_type(client.collections()[0].num_documents, int)
+    assert_type(client.load("a", "/a", residency="host"), rerank_pb2.CollectionInfo)
+    assert_type(client.reload("a"), bool)
+    assert_type(client.unload("a"), None)
+    assert_type(client.admin.ListCollections(admin_pb2.ListCollectionsRequest()), admin_pb2.ListCollectionsResponse)
+
+
+def failing(client: maxsim.Client) -> str | None:
+    try:
+        client.rerank("docs", query)
+    except errors.InvalidArgument as error:
+        return error.field
+    except maxsim.MaxsimError as error:
+        assert_type(error.retry_after, float | None)
+        assert_type(error.code(), grpc.StatusCode)
+    except grpc.RpcError:
+        pass
+    return None
+
+
+async def asynchronous() -> None:
+    async with maxsim.AsyncClient("localhost", retry=maxsim.Retry(resource_exhausted=True)) as client:
+        assert_type(await client.rerank("docs", query, ids=["a"]), maxsim.Ranking)
+        assert_type(await client.collection("docs").rerank_many([query]), list[maxsim.Ranking])
+        first, second = await asyncio.gather(client.rerank("docs", query), client.rerank("docs", query))
+        assert_type(first, maxsim.Ranking)
+        assert_type(second, maxsim.Ranking)
+        asyncio.create_task(client.rerank("docs", query))
+        async for answer in client.rerank_stream([maxsim.Request("docs", query)]):
+            assert_type(answer.ranking, maxsim.Ranking)
+        assert_type(await client.info(), rerank_pb2.GetInfoResponse)
+        assert_type(await client.reload("a"), bool)
+
+
+def messages(channel: grpc.Channel) -> None:
+    request = rerank_pb2.RerankRequest(collection="a", queries=[rerank_pb2.Query(text="b")], top_k=3)
+    request.candidates.string_ids.ids.extend(["a"])
+    response = rerank_pb2_grpc.RerankerStub(channel).Rerank(request, timeout=1.0)
+    assert_type(response, rerank_pb2.RerankResponse)
+    assert_type(response.results[0].scores[0], float)

@@ -1,0 +1,29 @@
+"""Uses of the package that a type checker refuses: each line that ends with "wrong" is an error, and no other is.
+types_test.py runs the checkers."""
+
+import numpy as np
+
+import maxsim
+from maxsim.v1 import rerank_pb2
+
+client = maxsim.Client("localhost")
+query = np.ones((3, 4), np.float16)
+
+client.rerank("docs", 3)  # wrong
+client.rerank("docs", query, 7)  # wrong
+client.rerank("docs", query, [1.5])  # wrong
+client.rerank("docs", query, top="3")  # wrong
+client.rerank("docs", query, top_k="3")  # wrong
+client.rerank("docs", query, priority="urgent")  # wrong
+client.rerank("docs", query, missing_policy="ignore")  # wrong
+client.rerank("docs", query, ["a"], [query])  # wrong
+client.rerank(query)  # wrong
+client.rerank_many("docs", query, weights="heavy")  # wrong
+client.collection("docs").rerank("docs", query, ids=["a"], documents=3)  # wrong
+client.load("a", 3)  # wrong
+maxsim.Request("docs", query, top_k="3")  # wrong
+maxsim.Retry(max_attempts="3")  # wrong
+maxsim.Client("localhost", retries=3)  # wrong
+maxsim.Ranking([], []).best  # wrong
+rerank_pb2.RerankRequest(colection="a")  # wrong
+rerank_pb2.RerankRequest(top_k="a")  # wrong
