@@ -78,7 +78,9 @@ class ByaldiTest(IndexTest):
             else:
                 Image.new("RGB", (width, 2)).save(documents / name)
         with contextlib.redirect_stdout(io.StringIO()):
-            self.model = RAGMultiModalModel.from_pretrained("colpali", index_root=str(self.folder), verbose=0, device="cpu")
+            self.model = RAGMultiModalModel.from_pretrained(
+                "colpali", index_root=str(self.folder), verbose=0, device="cpu"
+            )
             self.model.index(documents, "index", metadata=metadata, **arguments)
         self.path = self.folder / "index"
 

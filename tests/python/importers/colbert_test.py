@@ -150,7 +150,9 @@ class ColbertTest(IndexTest):
         del ids[4]
         # RAGatouille takes a deleted passage out of its map and out of its texts, whose numbers change by that.
         path = self.path / "pid_docid_map.json"
-        path.write_text(json.dumps({number: id for number, id in json.loads(path.read_text()).items() if number != "4"}))
+        path.write_text(
+            json.dumps({number: id for number, id in json.loads(path.read_text()).items() if number != "4"})
+        )
         (self.path / "collection.json").write_text(json.dumps(self.texts[:4] + self.texts[5:]))
         ids[4] = "doc 1#1"
         source = self.assert_index("colbert", self.path, ids, vectors)

@@ -86,14 +86,18 @@ class ImportingTest(ImportTest):
         self.assert_documents_refused([(None, one)], "document 0: its id is None")
         self.assert_documents_refused([(1.5, one)], "document 0: its id is 1.5")
         self.assert_documents_refused([(2**63, one)], "id 9223372036854775808 must fit in 64 bits")
-        self.assert_documents_refused([("a", one), ("b", one), ("a", one)], "document 2: id 'a' is also that of document 0")
+        self.assert_documents_refused(
+            [("a", one), ("b", one), ("a", one)], "document 2: id 'a' is also that of document 0"
+        )
         self.assert_documents_refused([("", one)], "has 0 bytes, must have 1 to 512")
         self.assert_documents_refused([("x" * 513, one)], "has 513 bytes, must have 1 to 512")
         self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\], must be \[tokens, 16\]")
         self.assert_documents_refused([("a", one[0])], r"shape \[16\], must be")
         for value in (np.nan, np.inf, 2e12):
             self.assert_documents_refused([("a", np.full((2, 16), value, np.float32))], "not finite or beyond 1e\\+12")
-        self.assert_documents_refused([("a", np.ones((65537, 16), np.float16))], "65537 tokens, must have at most 65536")
+        self.assert_documents_refused(
+            [("a", np.ones((65537, 16), np.float16))], "65537 tokens, must have at most 65536"
+        )
         self.assert_documents_refused([("a", one[:, :7])], "7 columns, must have 8 to 4096", dim=7)
         self.assert_documents_refused([("a", one, {"x": b"bytes"})], "field 'x': JSON has no bytes")
 
@@ -138,7 +142,9 @@ class ImportingTest(ImportTest):
             for library in kind.libraries[:1]:
                 error = ModuleNotFoundError("missing", name=library + ".part")
                 with unittest.mock.patch.object(importlib, "import_module", side_effect=error):
-                    with self.assertRaisesRegex(SourceError, rf"{name}: needs {library}, .*'maxsim\[import-{kind.extra}\]'"):
+                    with self.assertRaisesRegex(
+                        SourceError, rf"{name}: needs {library}, .*'maxsim\[import-{kind.extra}\]'"
+                    ):
                         import_collection(name, "x", dry_run=True)
         with self.assertRaisesRegex(SourceError, "kind 'plait': must be one of plaid, colbert"):
             import_collection("plait", "x", dry_run=True)
@@ -181,7 +187,11 @@ class CommandTest(ImportTest):
 
     def test_exit_codes_and_errors_of_one_line(self):
         for code, message, arguments in (
-            (1, r"maxsim import: .*nowhere.pt: No such file or directory\n", ["pt", self.folder / "nowhere.pt", "--dry-run"]),
+            (
+                1,
+                r"maxsim import: .*nowhere.pt: No such file or directory\n",
+                ["pt", self.folder / "nowhere.pt", "--dry-run"],
+            ),
             (1, r"maxsim import: --mask: pt does not take it.*\n", ["pt", self.path, "--dry-run", "--mask", "m"]),
             (1, r"maxsim import: .*name.*\n", ["pt", self.path, "--output", self.folder / "x", "--name", "a/b"]),
         ):
@@ -194,13 +204,17 @@ class CommandTest(ImportTest):
             self.assertEqual(caught.exception.code, 2)
 
     def test_an_interrupted_import_leaves_nothing(self):
-        documents = [np.ones((1, 1024), np.float16)] * 400_000  # The pickle holds one array; the collection would have 800 MB.
+        documents = [
+            np.ones((1, 1024), np.float16)
+        ] * 400_000  # The pickle holds one array; the collection would have 800 MB.
         self.path.write_bytes(pickle.dumps(documents, 4))
         target = self.folder / "docs"
         command = [sys.executable, "-m", "maxsim", "import", "--from", "pt", self.path, "--output", target]
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-            process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             limit = time.monotonic() + 60
             while not any(path.stat().st_size > 0 for path in target.glob("*.tmp")):
                 self.assertIsNone(process.poll(), "the import has ended before the signal")

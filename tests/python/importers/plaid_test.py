@@ -88,9 +88,7 @@ class FastPlaidTest(IndexTest):
         ids = [payload["name"] for payload in kept]
         fields = [{"rank": payload["rank"]} if "rank" in payload else None for payload in kept]
         wanted = self.reconstruction(60)
-        self.assert_index(
-            "plaid", self.path, ids, wanted, payloads=fields, id_column="name", payload_columns=("rank",)
-        )
+        self.assert_index("plaid", self.path, ids, wanted, payloads=fields, id_column="name", payload_columns=("rank",))
         self.assert_refused("plaid", self.path, "no column 'colours'.*name, value, rank, colour", id_column="colours")
 
     def test_an_index_whose_chunks_lie_only_in_the_merged_files(self):

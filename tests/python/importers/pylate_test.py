@@ -8,7 +8,6 @@ import sqlite3
 import types
 
 from index_fixture import IndexTest, main, random_vectors  # isort: skip
-import numpy as np
 import torch
 import torch.utils.cpp_extension
 

@@ -1,26 +1,24 @@
 """Pickles and files of torch.save are read as their libraries read them, and hostile ones run nothing.
 
-python unpickling_test.py"""
+python unpickling_test.py PROGRAMS"""
 
 import collections
 import os
-import pathlib
 import pickle
 import pickletools
 import random
 import struct
-import sys
-import tempfile
 import unittest
 import zipfile
 
 import numpy as np
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "client" / "python"))
-from maxsim.importers.source import SourceError  # noqa: E402
-from maxsim.importers.torch_files import Tensor, load_tensor, load_torch  # noqa: E402
-from maxsim.importers.unpickling import load_object_array, load_pickle  # noqa: E402
+from stores_fixture import ImportTest
+
+from maxsim.importers.source import SourceError
+from maxsim.importers.torch_files import Tensor, load_tensor, load_torch
+from maxsim.importers.unpickling import load_object_array, load_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -42,13 +40,8 @@ class HasState:
         raise AssertionError("the state of an object has been set")
 
 
-class ReadingTest(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
-    def assert_refused(self, data, message="", read=lambda data: load_pickle(data, "ids.pkl")):
+class ReadingTest(ImportTest):
+    def assert_pickle_refused(self, data, message="", read=lambda data: load_pickle(data, "ids.pkl")):
         with self.assertRaisesRegex(SourceError, message) as caught:
             read(data)
         self.assertNotIn("\n", str(caught.exception))
@@ -74,7 +67,12 @@ class PickleTest(ReadingTest):
     def test_arrays_of_every_protocol(self):
         rng = np.random.default_rng(1)
         arrays = [rng.standard_normal((3, 4)).astype(dtype) for dtype in ("<f2", "<f4", ">f4", "<f8")]
-        arrays += [np.asfortranarray(arrays[1]), np.arange(5, dtype=np.int64), np.array([True, False]), np.zeros((0, 7))]
+        arrays += [
+            np.asfortranarray(arrays[1]),
+            np.arange(5, dtype=np.int64),
+            np.array([True, False]),
+            np.zeros((0, 7)),
+        ]
         arrays += [np.array("text"), np.array(["a", "bc"])]
         for protocol in PROTOCOLS:
             with self.subTest(protocol=protocol):
@@ -92,11 +90,11 @@ class PickleTest(ReadingTest):
         for found, array in zip(load_object_array(str(self.folder / "embeddings.npy")), wanted, strict=True):
             self.assertTrue(np.array_equal(found, array))
         np.save(self.folder / "plain.npy", np.zeros(3))
-        self.assert_refused(str(self.folder / "plain.npy"), "must be a list of arrays", load_object_array)
+        self.assert_pickle_refused(str(self.folder / "plain.npy"), "must be a list of arrays", load_object_array)
         hostile = np.empty(1, dtype=object)
         hostile[0] = Calls(os.mkdir, str(self.folder / "made"))
         np.save(self.folder / "hostile.npy", hostile, allow_pickle=True)
-        self.assert_refused(str(self.folder / "hostile.npy"), "mkdir", load_object_array)
+        self.assert_pickle_refused(str(self.folder / "hostile.npy"), "mkdir", load_object_array)
         self.assertFalse((self.folder / "made").exists())
 
 
@@ -118,31 +116,29 @@ class HostilePickleTest(ReadingTest):
         for value in hostile:
             for protocol in PROTOCOLS:
                 for inside in (value, [value], {"a": (value,)}, [1, {"b": [value]}]):
-                    self.assert_refused(pickle.dumps(inside, protocol))
+                    self.assert_pickle_refused(pickle.dumps(inside, protocol))
         self.assertFalse(os.path.exists(made))
 
     def test_the_call_is_named(self):
-        message = self.assert_refused(pickle.dumps(Calls(os.system, "true")), "refused")
+        message = self.assert_pickle_refused(pickle.dumps(Calls(os.system, "true")), "refused")
         self.assertRegex(message, r"^ids.pkl: is a pickle that calls (posix|nt).system, which is refused")
 
     def test_a_call_of_what_a_call_gives_is_refused(self):
         """os.system by way of getattr(__import__("os"), "system"), which no single name shows."""
-        chain = (
-            b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."  # getattr(...)(...)
-        )
-        self.assert_refused(chain, "__builtin__.__import__")
+        chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."  # getattr(...)(...)
+        self.assert_pickle_refused(chain, "__builtin__.__import__")
         # A name alone is nothing that could be called later.
-        self.assert_refused(b"cos\nsystem\n(S'true'\ntR.", "calls os.system")
+        self.assert_pickle_refused(b"cos\nsystem\n(S'true'\ntR.", "calls os.system")
 
     def test_objects_are_not_made_and_get_no_state(self):
         for protocol in PROTOCOLS[2:]:
-            self.assert_refused(pickle.dumps(HasState(), protocol))
+            self.assert_pickle_refused(pickle.dumps(HasState(), protocol))
         state = b"cbuiltins\nprint\n}S'x'\nI1\nsb."  # BUILD on a function
-        self.assert_refused(state, "state of an object")
-        self.assert_refused(b"(S'true'\nios\nsystem\n.", "opcode")  # INST
-        self.assert_refused(b"(cos\nsystem\nS'true'\no.", "opcode")  # OBJ
-        self.assert_refused(b"\x80\x02cos\nsystem\n)\x81.", "opcode")  # NEWOBJ
-        self.assert_refused(b"\x80\x02\x82\x01.", "opcode")  # EXT1
+        self.assert_pickle_refused(state, "state of an object")
+        self.assert_pickle_refused(b"(S'true'\nios\nsystem\n.", "opcode")  # INST
+        self.assert_pickle_refused(b"(cos\nsystem\nS'true'\no.", "opcode")  # OBJ
+        self.assert_pickle_refused(b"\x80\x02cos\nsystem\n)\x81.", "opcode")  # NEWOBJ
+        self.assert_pickle_refused(b"\x80\x02\x82\x01.", "opcode")  # EXT1
 
     def test_huge_sizes_take_no_memory(self):
         huge = struct.pack("<Q", 2**62)
@@ -157,19 +153,19 @@ class HostilePickleTest(ReadingTest):
             b"I" + b"9" * 5000 + b"\n.",
             b"L" + b"9" * 100_000 + b"L\n.",
         ):
-            self.assert_refused(data)
+            self.assert_pickle_refused(data)
         array = pickle.dumps(np.zeros(3), 2).replace(b"K\x03\x85", b"\x8a\x06\x00\x00\x00\x00\x00\x10\x85")
-        self.assert_refused(array, "bytes are not those of its shape")
+        self.assert_pickle_refused(array, "bytes are not those of its shape")
 
     def test_repetition_does_not_grow(self):
         """A list that is copied by many calls would take a thousand times the pickle's size."""
         data = b"(" + b"K\x01" * 200_000 + b"lp0\n" + b"cbuiltins\nset\n(g0\ntR" * 2_000 + b"."
-        self.assert_refused(data, "grow to many times its size")
+        self.assert_pickle_refused(data, "grow to many times its size")
 
     def test_nesting_does_not_overflow_the_stack(self):
-        self.assert_refused(b"(" * 100_000 + b"t" * 100_000 + b".", "deep")
+        self.assert_pickle_refused(b"(" * 100_000 + b"t" * 100_000 + b".", "deep")
         deep_key = b"}" + b"N" + b"\x85" * 100_000 + b"Ns."  # hash() of it would recurse
-        self.assert_refused(deep_key, "key of type tuple")
+        self.assert_pickle_refused(deep_key, "key of type tuple")
 
     def test_cut_and_changed_pickles_are_refused_or_read(self):
         """Whatever the bytes are, nothing but a SourceError comes out, and no global is called."""
@@ -177,7 +173,7 @@ class HostilePickleTest(ReadingTest):
         rng = random.Random(seed)
         data = pickle.dumps({"a": [np.arange(4.0), "text", 2**70, {1, 2}], 5: Calls(os.mkdir, "never")}, 4)
         for end in range(len(data)):
-            self.assert_refused(data[:end])
+            self.assert_pickle_refused(data[:end])
         opcodes = [ord(opcode.code) for opcode in pickletools.opcodes]
         for _ in range(3000):
             changed = bytearray(data)
@@ -235,18 +231,20 @@ class TorchFileTest(ReadingTest):
         path = self.folder / "x.pt"
         torch.save(torch.arange(6, dtype=torch.int32), path)
         self.assertEqual(load_tensor(path, 1, ("i32",)).array().tolist(), [0, 1, 2, 3, 4, 5])
-        self.assert_refused(path, r"holds a tensor \[6\] of i32, must hold a tensor of 2", lambda p: load_tensor(p, 2))
+        self.assert_pickle_refused(
+            path, r"holds a tensor \[6\] of i32, must hold a tensor of 2", lambda p: load_tensor(p, 2)
+        )
         torch.save([1], path)
-        self.assert_refused(path, "holds list", lambda p: load_tensor(p, 1))
+        self.assert_pickle_refused(path, "holds list", lambda p: load_tensor(p, 1))
 
     def test_hostile_files_run_nothing(self):
         path, made = self.folder / "x.pt", self.folder / "made"
         for zipped in (True, False):
             for value in (Calls(os.mkdir, str(made)), [torch.zeros(2), Calls(os.system, f"touch {made}")]):
                 torch.save(value, path, _use_new_zipfile_serialization=zipped)
-                self.assert_refused(path, "refused", load_torch)
+                self.assert_pickle_refused(path, "refused", load_torch)
             torch.save(torch.nn.Linear(2, 2), path, _use_new_zipfile_serialization=zipped)
-            self.assert_refused(path, "x.pt: ", load_torch)
+            self.assert_pickle_refused(path, "x.pt: ", load_torch)
         self.assertFalse(made.exists())
 
     def rewrite(self, path, change):
@@ -270,9 +268,9 @@ class TorchFileTest(ReadingTest):
                 pickled = archive.read("x/data.pkl")
             self.assertEqual(pickled.count(before), 1)
             self.rewrite(path, lambda data, before=before, after=after: data.replace(before, after))
-            self.assert_refused(path, "in a storage of 12 elements", load_torch)
+            self.assert_pickle_refused(path, "in a storage of 12 elements", load_torch)
         torch.save(torch.zeros(1, 1).expand(1000, 1000), path)
-        self.assert_refused(path, "in a storage of 1 elements", load_torch)
+        self.assert_pickle_refused(path, "in a storage of 1 elements", load_torch)
 
     def test_damaged_files_are_refused(self):
         path = self.folder / "x.pt"
@@ -281,12 +279,12 @@ class TorchFileTest(ReadingTest):
             data = path.read_bytes()
             for end in (0, 1, 4, 30, 100, len(data) // 2, len(data) - 1):
                 path.write_bytes(data[:end])
-                self.assert_refused(path, "x.pt: ", load_torch)
+                self.assert_pickle_refused(path, "x.pt: ", load_torch)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("x/data.pkl", pickle.dumps([0] * 100))
-        self.assert_refused(path, "compressed", load_torch)
+        self.assert_pickle_refused(path, "compressed", load_torch)
         path.write_bytes(pickle.dumps([1, 2, 3]))
-        self.assert_refused(path, "x.pt: ", load_torch)
+        self.assert_pickle_refused(path, "x.pt: ", load_torch)
 
     def test_reading_a_part_of_a_large_file_takes_little_memory(self):
         path = self.folder / "x.pt"
