@@ -41,7 +41,7 @@ class PtSource:
         self.dim = find_dim(
             (document[1] for file in self._files[:1] for document in self._documents(file)), self._files[0]
         )
-        # Of several files each would have to be read to know.
+        # Each of several files would have to be read to know.
         self.num_documents: Optional[int] = len(self._documents(path)) if len(self._files) == 1 else None
         self._ids: Optional[Sequence[str]] = None
         if options.ids is not None:
