@@ -24,7 +24,7 @@ from maxsim.importers.source import ImportOptions, SourceDocument, SourceError
 VECTOR_NAMES = ("tokens", "vectors", "embeddings", "token_embeddings", "token_vectors", "data")
 LENGTH_NAMES = ("lengths", "offsets", "num_tokens", "doclens")
 MASK_NAMES = ("mask", "attention_mask")
-# Of int8 token vectors.
+# The array that int8 token vectors are multiplied by.
 SCALES_NAME = "scales"
 # --lengths all: nothing in a padded array is padding.
 ALL_TOKENS = "all"

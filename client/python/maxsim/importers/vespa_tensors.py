@@ -13,7 +13,7 @@ import numpy as np
 from maxsim.importers.rows import as_vectors, bfloat16_vectors
 from maxsim.importers.source import SourceError
 
-# Of each cell type, the big-endian form of its hexadecimal digits.
+# Each cell type has hexadecimal digits of this big-endian form.
 _HEX_TYPES = {"int8": ">i1", "bfloat16": ">u2", "float": ">f4", "double": ">f8"}
 _CELL_TYPES = {np.dtype(code).itemsize: name for name, code in _HEX_TYPES.items()}
 _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
