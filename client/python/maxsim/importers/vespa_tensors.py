@@ -1,7 +1,7 @@
 """Tensors of token vectors in Vespa's JSON: a mapped dimension for tokens (or several), an indexed one for columns.
 
-The forms are those of Vespa's reference, "Document JSON format": short and verbose ones, with and without the type beside
-them, and cell values as numbers or as hexadecimal digits."""
+The forms are those of Vespa's reference, "Document JSON format": short and verbose ones, with and without the type
+beside them, and cell values as numbers or as hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DIMENSION = re.compile(r"(\w+)(?:\{\}|\[(\d*)\])")
 
 
 class TensorType(NamedTuple):
-    """cell: a name of _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is that of the values; the
-    last indexed one is the columns."""
+    """cell: a name of _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is that of the values;
+    the last indexed one is the columns."""
 
     cell: str
     mapped: Tuple[str, ...]
@@ -87,7 +87,9 @@ class TensorReader:
                 self.cell = type.cell
             forms = [key for key in ("blocks", "values", "cells") if key in value]
             if len(forms) != 1:
-                raise SourceError(f"{where}: has {' and '.join(forms) or 'none'} of blocks, values and cells; one is needed")
+                raise SourceError(
+                    f"{where}: has {' and '.join(forms) or 'none'} of blocks, values and cells; one is needed"
+                )
             form = forms[0]
             content = value[form]
         vectors = self._unpacked(self._content(content, form, type, where), where)
