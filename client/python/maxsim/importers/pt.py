@@ -41,7 +41,7 @@ class PtSource:
         self.dim = find_dim(
             (document[1] for file in self._files[:1] for document in self._documents(file)), self._files[0]
         )
-        # Of several files each would have to be read to know.
+        # Each of several files would have to be read to know.
         self.num_documents: Optional[int] = len(self._documents(path)) if len(self._files) == 1 else None
         self._ids: Optional[Sequence[str]] = None
         if options.ids is not None:
@@ -79,6 +79,11 @@ class PtSource:
         if is_tensor(value) and len(self._files) > 1:
             return [(os.path.splitext(os.path.basename(file))[0], value, None)]
         if isinstance(value, dict):
+            if value and not any(map(is_tensor, value.values())):
+                there = ", ".join(str(key)[:40] for key in list(value)[:20])
+                raise SourceError(
+                    f"{file}: its dictionary has no tensors: --vectors-column names their list; there are {there}"
+                )
             return [(document_id, tensor, None) for document_id, tensor in value.items()]
         if isinstance(value, (list, tuple)):
             return [(None, tensor, None) for tensor in value]

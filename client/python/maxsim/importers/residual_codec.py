@@ -40,8 +40,11 @@ class ResidualCodec:
 
     def decode(self, codes: np.ndarray, packed: np.ndarray) -> np.ndarray:
         """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows, packed_columns]."""
-        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(self._centroids):
-            raise SourceError(f"{self._where}: a token has centroid {int(codes.max())} of {len(self._centroids)}")
+        if len(codes):
+            lowest, highest = int(codes.min()), int(codes.max())
+            if lowest < 0 or highest >= len(self._centroids):
+                wrong = lowest if lowest < 0 else highest
+                raise SourceError(f"{self._where}: a token has centroid {wrong} of {len(self._centroids)}")
         vectors: np.ndarray = self._residuals[packed].reshape(len(codes), self.dim)
         vectors += self._centroids[codes]
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))

@@ -163,7 +163,7 @@ for _module in ("numpy.core", "numpy._core"):
 for _module in ("builtins", "__builtin__"):
     _MAKERS[_module, "set"] = lambda arguments: {_key(item) for item in _items(arguments)}
     _MAKERS[_module, "frozenset"] = lambda arguments: frozenset(_key(item) for item in _items(arguments))
-    _MAKERS[_module, "bytearray"] = _byte_array
+    _MAKERS[_module, "bytes"] = _MAKERS[_module, "bytearray"] = _byte_array
 
 
 class Unpickler:
