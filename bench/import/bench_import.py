@@ -3,9 +3,9 @@
     PYTHONPATH=client/python python3 bench/import/bench_import.py --programs build/release/bin --folder /data/tmp \
         [--documents 1000000] [--tokens 30] [--dim 128] [--type f32|f16] [--layout fixed|nested|flattened]
 
-One source and one collection are in the folder at a time, and both are removed. Each program is a process of its own, which
-runs `--rounds` times; what is printed are the fewest seconds, MB of the source's vectors a second, seconds of the CPU (user
-and system, of all threads), and the peaks of the resident memory and of the part of it that is no file's."""
+One source and one collection are in the folder at a time, and both are removed. Each program is a process of its own,
+which runs `--rounds` times; what is printed are the fewest seconds, MB of the source's vectors a second, seconds of the
+CPU (user and system, of all threads), and the peaks of the resident memory and of the part of it that is no file's."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def run(command: List[str]) -> Tuple[float, float, float, float]:
 
 
 def measure(
-    name: str, arguments: argparse.Namespace, write: Callable[[argparse.Namespace, pathlib.Path], None], command: List[str]
+    name: str,
+    arguments: argparse.Namespace,
+    write: Callable[[argparse.Namespace, pathlib.Path], None],
+    command: List[str],
 ) -> None:
     folder = arguments.folder / "bench_import"
     folder.mkdir()
@@ -128,8 +131,8 @@ def measure(
             rounds.append(run([part.replace("FOLDER", str(folder)) for part in command]))
         seconds, cpu, resident, anonymous = (pick(column) for pick, column in zip((min, min, max, max), zip(*rounds)))
         print(
-            f"{name:20}{seconds:8.1f} s{num_bytes / _MB / seconds:8.0f} MB/s{cpu:8.1f} s of CPU{resident:8.0f} MB resident, "
-            f"{anonymous:.0f} MB of them no file's",
+            f"{name:20}{seconds:8.1f} s{num_bytes / _MB / seconds:8.0f} MB/s{cpu:8.1f} s of CPU"
+            f"{resident:8.0f} MB resident, {anonymous:.0f} MB of them no file's",
             flush=True,
         )
     finally:
@@ -139,7 +142,9 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description="`maxsim import` of Parquet beside `maxsim-shard build`")
     parser.add_argument("--programs", type=pathlib.Path, required=True, help="folder of maxsim-shard")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="folder for all files, on the disk to measure")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, required=True, help="folder for all files, on the disk to measure"
+    )
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--tokens", type=int, default=30, help="mean tokens of a document")
     parser.add_argument("--dim", type=int, default=128)

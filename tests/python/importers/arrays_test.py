@@ -99,7 +99,10 @@ class NpyTest(ArraysTest):
         short[0] += 1
         total = len(self.tokens)
         for arrays, message in (
-            ({"tokens": self.tokens, "lengths": short}, rf"lengths\.npy: 50 lengths sum to {total + 1}, .* has {total} rows"),
+            (
+                {"tokens": self.tokens, "lengths": short},
+                rf"lengths\.npy: 50 lengths sum to {total + 1}, .* has {total} rows",
+            ),
             ({"tokens": self.tokens, "lengths": -self.lengths}, r"lengths\.npy: row 0 is -\d+, a length is 0 or more"),
             ({"tokens": self.tokens, "lengths": self.lengths / 2}, r"lengths must be integers \[N\], they are float64"),
             ({"tokens": np.asfortranarray(self.tokens)}, r"tokens\.npy: is in Fortran order"),
@@ -178,7 +181,11 @@ class PaddedTest(ArraysTest):
         self.array, self.mask = padded(self.documents, 45)
 
     def test_a_mask_or_lengths_in_every_kind_of_file(self):
-        for name, counts in (("mask", self.mask), ("attention_mask", self.mask.astype(np.int64)), ("lengths", self.lengths)):
+        for name, counts in (
+            ("mask", self.mask),
+            ("attention_mask", self.mask.astype(np.int64)),
+            ("lengths", self.lengths),
+        ):
             arrays = {"emb": self.array, name: counts, "ids": np.arange(COUNT) + 3}
             np.savez(self.folder / "a.npz", **arrays)
             safetensors.numpy.save_file(arrays, self.folder / "a.safetensors")
@@ -212,7 +219,11 @@ class PaddedTest(ArraysTest):
         safetensors.numpy.save_file({"vectors": bits, "mask": self.mask}, path)
         data = path.read_bytes()
         self.assertEqual(data.count(b'"U16"'), 1)
-        path.write_bytes(data.replace(b'"U16"', b'"BF16"').replace(data[:8], (int.from_bytes(data[:8], "little") + 1).to_bytes(8, "little"), 1))
+        path.write_bytes(
+            data.replace(b'"U16"', b'"BF16"').replace(
+                data[:8], (int.from_bytes(data[:8], "little") + 1).to_bytes(8, "little"), 1
+            )
+        )
         wide = (bits.astype(np.uint32) << 16).view(np.float32)
         self.assert_source("padded", path, range(COUNT), [a[m] for a, m in zip(wide, self.mask)])
 

@@ -80,7 +80,8 @@ class ImportTest(unittest.TestCase):
         self.assertEqual([document[2] or None for document in found], wanted_payloads)
 
     def assert_source(self, kind, path, wanted_ids, vectors, payloads=None, columns=DIM, num_documents=-1, **options):
-        """Opens and reads a source, twice. It must say how many documents it has, or None where num_documents is that."""
+        """Opens and reads a source, twice. It must say how many documents it has, or None where num_documents is
+        that."""
         source = open_source(kind, str(path), ImportOptions(**options))
         self.assertEqual(source.kind, kind)
         self.assertEqual(source.dim, columns)
@@ -101,7 +102,9 @@ class ImportTest(unittest.TestCase):
         """Imports into a collection, which must hold the documents and pass `maxsim-shard verify`."""
         target = self.folder / "collection"
         import_collection(kind, str(path), target, options=ImportOptions(**options), storage="f16")
-        self.assert_documents(read_collection(target), wanted_ids, [np.asarray(v, np.float16) for v in vectors], payloads)
+        self.assert_documents(
+            read_collection(target), wanted_ids, [np.asarray(v, np.float16) for v in vectors], payloads
+        )
         if PROGRAMS is not None:
             subprocess.run([PROGRAMS / "maxsim-shard", "verify", target], check=True, capture_output=True)
         return target

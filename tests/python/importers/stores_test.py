@@ -3,8 +3,8 @@
 python stores_test.py [PROGRAMS]
 
 No server of Qdrant can be had here: reading one is tested with qdrant-client's local mode behind the client that the
-importer opens. Milvus Lite has no arrays of structs: that layout is a stand-in for the client, with the fields as pymilvus
-describes them and the entities as Milvus' guide shows them."""
+importer opens. Milvus Lite has no arrays of structs: that layout is a stand-in for the client, with the fields as
+pymilvus describes them and the entities as Milvus' guide shows them."""
 
 import base64
 import pickle
@@ -221,7 +221,12 @@ class MilvusTest(StoresTest):
         rows = []
         for key, (document, token) in enumerate(order):
             title = self.payloads[document]["title"] if token == 0 else ""
-            row = {"pk": key, "doc_id": ids[document], "vector": self.documents[document][token].tolist(), "title": title}
+            row = {
+                "pk": key,
+                "doc_id": ids[document],
+                "vector": self.documents[document][token].tolist(),
+                "title": title,
+            }
             rows.append({**row, "seq_id": token} if with_position else row)
         client.insert(name, rows)
         client.flush(name)
@@ -258,7 +263,9 @@ class MilvusTest(StoresTest):
         client = pymilvus.MilvusClient(str(self.path))
         client.create_collection("docs", dimension=DIM)
         client.close()
-        self.assert_refused("milvus", self.path, "holds one vector; where entities are tokens, say .* --id-column: id, vector")
+        self.assert_refused(
+            "milvus", self.path, "holds one vector; where entities are tokens, say .* --id-column: id, vector"
+        )
         self.assert_refused("milvus", self.folder / "none.db", "no such file or folder")
 
     def test_an_array_of_structs(self):

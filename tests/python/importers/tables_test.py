@@ -102,7 +102,18 @@ class TablesTest(ImportTest):
                         self.assertTrue(np.array_equal(array, expected))
                     self.assert_refused(kind, path, r"id 'doc/000 é': has no token vectors; --skip-empty", **options)
         code, out, err = self.run_command(
-            *("import", "--from", "arrow", path, "--skip-empty", "--dim", DIM, "--output", self.folder / "out", "--quiet")
+            *(
+                "import",
+                "--from",
+                "arrow",
+                path,
+                "--skip-empty",
+                "--dim",
+                DIM,
+                "--output",
+                self.folder / "out",
+                "--quiet",
+            )
         )
         self.assertEqual((code, err), (0, ""))
         self.assertIn(f"documents  {len(kept)}\n", out)
@@ -192,7 +203,9 @@ class TablesTest(ImportTest):
         null_id[36] = None
         vectors = column(type, self.documents)
         cases = {
-            r"column 'v': row 33 has a token vector of 17 columns, token 0; the others have 16": {"v": column(type, wide)},
+            r"column 'v': row 33 has a token vector of 17 columns, token 0; the others have 16": {
+                "v": column(type, wide)
+            },
             r"column 'v': row 34 has a value that is null": {"v": pa.array(null_value, type)},
             r"column 'v': row 35 has a token vector that is null, token 0": {"v": pa.array(null_token, type)},
             r"column 'id': row 36 is null": {"id": null_id, "v": vectors},
@@ -247,7 +260,11 @@ class DatasetsTest(ImportTest):
         from datasets import Array2D, List, Value
 
         payloads = {"payload_columns": ("title",)}
-        for feature in (Array2D((None, DIM), "float32"), List(List(Value("float32"), length=DIM)), List(List(Value("float64")))):
+        for feature in (
+            Array2D((None, DIM), "float32"),
+            List(List(Value("float32"), length=DIM)),
+            List(List(Value("float64"))),
+        ):
             with self.subTest(str(feature)):
                 path = self.folder / str(abs(hash(str(feature))))
                 self.make(feature).save_to_disk(path, num_shards=3)
@@ -293,7 +310,11 @@ class ServedTest(ImportTest):
         ids, documents = string_ids(120), random_documents(120, seed=9)
         payloads = [{"title": f"title {n}"} for n in range(120)]
         table = pa.table(
-            {"id": ids, "vectors": column(pa.list_(pa.list_(pa.float32())), documents), "title": [p["title"] for p in payloads]}
+            {
+                "id": ids,
+                "vectors": column(pa.list_(pa.list_(pa.float32())), documents),
+                "title": [p["title"] for p in payloads],
+            }
         )
         pq.write_table(table, self.folder / "a.parquet")
         target = self.assert_imports(
@@ -314,7 +335,14 @@ class ServedTest(ImportTest):
         np.save(self.folder / "query_lengths.npy", [len(array) for array in queries])
         server = Maxsimd(PROGRAMS, self.folder / "server", target)
         try:
-            verify = [PROGRAMS / "maxsimctl", "--server", f"127.0.0.1:{server.grpc_port}", "verify", "--collection", "demo"]
+            verify = [
+                PROGRAMS / "maxsimctl",
+                "--server",
+                f"127.0.0.1:{server.grpc_port}",
+                "verify",
+                "--collection",
+                "demo",
+            ]
             verify += ["--queries", self.folder / "queries.npy", "--query-lengths", self.folder / "query_lengths.npy"]
             done = subprocess.run(verify, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

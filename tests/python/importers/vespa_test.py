@@ -1,5 +1,5 @@
-"""Dumps of Vespa, written by hand after its reference ("Document JSON format", "vespa visit", /document/v1), and imported:
-Vespa itself cannot be had as a package.
+"""Dumps of Vespa, written by hand after its reference ("Document JSON format", "vespa visit", /document/v1), and
+imported: Vespa itself cannot be had as a package.
 
 python vespa_test.py [PROGRAMS]
 """
@@ -69,7 +69,9 @@ class VespaTest(ImportTest):
     def test_blocks_with_a_type(self):
         kind = f"tensor<float>(dt{{}},x[{DIM}])"
         blocks = {"type": kind}
-        self.check(lambda array: {**blocks, "blocks": {str(n): row.tolist() for n, row in enumerate(array)}}, formats=FORMATS)
+        self.check(
+            lambda array: {**blocks, "blocks": {str(n): row.tolist() for n, row in enumerate(array)}}, formats=FORMATS
+        )
         addressed = lambda array: [{"address": {"dt": str(n)}, "values": row.tolist()} for n, row in enumerate(array)]  # noqa: E731
         self.check(lambda array: {**blocks, "blocks": addressed(array)})
         self.check(lambda array: {"blocks": addressed(array)})
@@ -95,10 +97,14 @@ class VespaTest(ImportTest):
                 self.check(lambda array: {"type": kind, "blocks": digits(array)})
                 # Without a type --dim tells how wide a cell is.
                 self.check(digits, dim=DIM)
-                self.assert_refused("vespa", self.folder / "dump.json", "hexadecimal digits and no type; say --dim|say --dim")
+                self.assert_refused(
+                    "vespa", self.folder / "dump.json", "hexadecimal digits and no type; say --dim|say --dim"
+                )
 
     def test_bfloat16_digits_are_the_upper_half_of_a_float(self):
-        self.documents = [np.random.default_rng(3).standard_normal(array.shape).astype(np.float32) for array in self.documents]
+        self.documents = [
+            np.random.default_rng(3).standard_normal(array.shape).astype(np.float32) for array in self.documents
+        ]
         rounded = [(array.view(np.uint32) & 0xFFFF0000).view(np.float32) for array in self.documents]
         kind = f"tensor<bfloat16>(token{{}},v[{DIM}])"
         blocks = lambda array: {str(n): hexadecimal(row, "bfloat16") for n, row in enumerate(array)}  # noqa: E731
@@ -107,7 +113,11 @@ class VespaTest(ImportTest):
     def test_the_example_of_the_reference(self):
         self.documents = [np.array([[1 / 9, 2 / 9, 3 / 9], [4 / 9, 5 / 9, 6 / 9], [7 / 9, 8 / 9, 1]], np.float32)]
         self.ids, self.payloads = ["a"], self.payloads[:1]
-        tensor = {"foo": "3DE38E393E638E393EAAAAAB", "bar": "3EE38E393F0E38E43F2AAAAB", "baz": "3F471C723F638E393F800000"}
+        tensor = {
+            "foo": "3DE38E393E638E393EAAAAAB",
+            "bar": "3EE38E393F0E38E43F2AAAAB",
+            "baz": "3F471C723F638E393F800000",
+        }
         self.check(lambda _: {"type": "tensor<float>(tag{},x[3])", "blocks": tensor}, columns=3)
         self.check(lambda _: tensor, columns=3, dim=3)
 
@@ -133,7 +143,10 @@ class VespaTest(ImportTest):
 
     def test_several_mapped_dimensions_are_one_list_of_tokens(self):
         def pages(array):
-            cells = [{"address": {"token": str(n % 3), "page": str(n // 3)}, "values": row.tolist()} for n, row in enumerate(array)]
+            cells = [
+                {"address": {"token": str(n % 3), "page": str(n // 3)}, "values": row.tolist()}
+                for n, row in enumerate(array)
+            ]
             return {"type": f"tensor<float>(page{{}},token{{}},v[{DIM}])", "blocks": cells[::-1]}
 
         self.check(pages)
@@ -141,7 +154,9 @@ class VespaTest(ImportTest):
     def test_dense_tensors(self):
         self.check(lambda array: {"values": array.tolist()})
         self.check(lambda array: array.tolist())
-        self.check(lambda array: {"type": f"tensor<float>(t[{len(array)}],v[{DIM}])", "values": array.reshape(-1).tolist()})
+        self.check(
+            lambda array: {"type": f"tensor<float>(t[{len(array)}],v[{DIM}])", "values": array.reshape(-1).tolist()}
+        )
         digits = lambda array: "".join(hexadecimal(row, "float") for row in array)  # noqa: E731
         self.check(lambda array: {"type": f"tensor<float>(t[{len(array)}],v[{DIM}])", "values": digits(array)})
 
@@ -172,7 +187,9 @@ class VespaTest(ImportTest):
         views = [payload["views"] for payload in self.payloads]
         self.assert_source("vespa", path, views, self.documents, id_column="views", **options)
         self.assert_refused("vespa", path, r"document 30, .* has values \[1, 2\], must be rows of 16 columns")
-        self.assert_refused("vespa", path, r"field 'tags' is \['a', 'b'\], must be a string or", id_column="tags", table="page")
+        self.assert_refused(
+            "vespa", path, r"field 'tags' is \['a', 'b'\], must be a string or", id_column="tags", table="page"
+        )
 
     def test_documents_without_the_field_have_no_tokens(self):
         path = self.write("visit", lambda array: array.tolist())
@@ -215,7 +232,9 @@ class VespaTest(ImportTest):
         for tensor, message in cases:
             path.write_text(first + "\n" + json.dumps({"id": "id:a:b::1", "fields": {"colbert": tensor}}))
             with self.subTest(message):
-                self.assert_refused("vespa", path, r"dump\.json: document 1, 'id:a:b::1': field 'colbert'.*(" + message + ")")
+                self.assert_refused(
+                    "vespa", path, r"dump\.json: document 1, 'id:a:b::1': field 'colbert'.*(" + message + ")"
+                )
         for text, message in (
             ('{"update": "id:a:b::1", "fields": {}}', "document 1: holds the operation 'update' of 'id:a:b::1'"),
             ('{"remove": "id:a:b::1"}', "document 1: holds the operation 'remove'"),

@@ -62,7 +62,9 @@ class FileRows:
             count: int = file.readinto(target[filled:])  # type: ignore[attr-defined]
             if not count:
                 wanted = math.prod(self.shape) * self.dtype.itemsize
-                raise SourceError(f"{self.where}: ends after {at + filled} bytes of its data, {wanted} belong to its shape")
+                raise SourceError(
+                    f"{self.where}: ends after {at + filled} bytes of its data, {wanted} belong to its shape"
+                )
             filled += count
 
     def read(self) -> np.ndarray:

@@ -24,7 +24,7 @@ from maxsim.importers.source import ImportOptions, SourceDocument, SourceError
 VECTOR_NAMES = ("tokens", "vectors", "embeddings", "token_embeddings", "token_vectors", "data")
 LENGTH_NAMES = ("lengths", "offsets", "num_tokens", "doclens")
 MASK_NAMES = ("mask", "attention_mask")
-# Of int8 token vectors.
+# The array that int8 token vectors are multiplied by.
 SCALES_NAME = "scales"
 # --lengths all: nothing in a padded array is padding.
 ALL_TOKENS = "all"
@@ -171,7 +171,8 @@ def _padded_lengths(counts: RowArray, num_documents: int, num_tokens: int) -> np
 
 
 def _masked_documents(vectors: RowArray, mask: RowArray) -> Iterator[np.ndarray]:
-    """The tokens of each document whose mask is not 0. Where they are neighbours the document is a view of its block."""
+    """The tokens of each document whose mask is not 0. Where they are neighbours the document is a view of its
+    block."""
     rows = block_rows(vectors.shape, vectors.dtype)
     for block, mask_block in zip(vectors.blocks(rows), mask.blocks(rows)):
         kept = mask_block != 0
@@ -214,8 +215,8 @@ def _open_ragged(
                 array = np.asarray(values)
                 if not is_float(array.dtype) or array.ndim != 1 or array.size % dim:
                     raise SourceError(
-                        f"{vectors.where}: row {row} is {array.dtype} {list(array.shape)}, must be floating-point values, "
-                        f"a multiple of {dim} of them"
+                        f"{vectors.where}: row {row} is {array.dtype} {list(array.shape)}, must be floating-point "
+                        f"values, a multiple of {dim} of them"
                     )
                 row += 1
                 yield as_vectors(array.reshape(-1, dim))

@@ -1,4 +1,5 @@
-"""Arrow IPC files (the file and the stream format; Feather is the former), mapped, so that batches are read in place."""
+"""Arrow IPC files (the file and the stream format; Feather is the former), mapped, so that batches are read in
+place."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations

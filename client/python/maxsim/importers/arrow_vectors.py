@@ -91,7 +91,8 @@ class VectorColumn:
         self._is_flattened = not is_vectors(type) and is_flattened(type)
         if not self._is_flattened and not is_vectors(type):
             raise SourceError(
-                f"{where}: is {type}; token vectors are a list of lists of float16, float32 or float64, or with --dim a list"
+                f"{where}: is {type}; token vectors are a list of lists of float16, float32 or float64, "
+                "or with --dim a list"
             )
         if self._is_flattened and dim is None and known is None:
             raise SourceError(
@@ -105,8 +106,8 @@ class VectorColumn:
             check_columns(where, self.dim)
 
     def documents(self, array: ArrowArray, first_row: int) -> List[np.ndarray]:
-        """The token vectors of each row of `array`, whose first row is row `first_row` of the source: views [tokens, dim]
-        of Arrow's memory (of a copy where it is float64); a null row has no tokens."""
+        """The token vectors of each row of `array`, whose first row is row `first_row` of the source: views [tokens,
+        dim] of Arrow's memory (of a copy where it is float64); a null row has no tokens."""
         lists = _Lists(_storage(array))
         if self._is_flattened:
             values, starts, ends = self._flattened(lists, first_row)
@@ -174,9 +175,7 @@ class VectorColumn:
         array = self._values(values, starts, None, first_row)
         return array.reshape(-1, self.dim), starts // self.dim, ends // self.dim
 
-    def _values(
-        self, values: ArrowArray, starts: np.ndarray, lists: Optional[_Lists], first_row: int
-    ) -> np.ndarray:
+    def _values(self, values: ArrowArray, starts: np.ndarray, lists: Optional[_Lists], first_row: int) -> np.ndarray:
         """The floating-point values of tokens (or, without `lists`, of documents) that begin at `starts`."""
         values = _storage(values)
         if values.null_count:
@@ -193,7 +192,8 @@ class VectorColumn:
             row = self._row_of(lists, token)
             if lists.starts[row] <= token < lists.ends[row]:
                 raise SourceError(
-                    f"{self._where}: row {first_row + row} has a token vector that is null, token {token - lists.starts[row]}"
+                    f"{self._where}: row {first_row + row} has a token vector that is null, "
+                    f"token {token - lists.starts[row]}"
                 )
 
     def _refuse_size(self, lists: _Lists, token: int, size: int, first_row: int) -> None:

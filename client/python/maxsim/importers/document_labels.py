@@ -60,9 +60,13 @@ class ColumnLabels:
         self._payloads = payloads
         for column in (*payloads.values(), *(() if ids is None else (ids,))):
             if len(column.shape) == 0 or column.shape[0] != num_documents:
-                raise SourceError(f"{column.where}: has shape {list(column.shape)}, there are {num_documents} documents")
+                raise SourceError(
+                    f"{column.where}: has shape {list(column.shape)}, there are {num_documents} documents"
+                )
         if ids is not None and (len(ids.shape) != 1 or ids.dtype.kind not in "iuSUOT"):
-            raise SourceError(f"{ids.where}: ids must be integers or strings [N], they are {ids.dtype} {list(ids.shape)}")
+            raise SourceError(
+                f"{ids.where}: ids must be integers or strings [N], they are {ids.dtype} {list(ids.shape)}"
+            )
 
     def __iter__(self) -> Iterator[Label]:
         ids = range(self._num_documents) if self._ids is None else column_values(self._ids)
@@ -111,7 +115,9 @@ class FileLabels:
         return id, fields or None
 
 
-def find_member(members: Mapping[str, RowArray], name: Optional[str], guesses: Tuple[str, ...], where: str) -> Optional[str]:
+def find_member(
+    members: Mapping[str, RowArray], name: Optional[str], guesses: Tuple[str, ...], where: str
+) -> Optional[str]:
     """The member `name`, which must be there, or else the first of `guesses` that is."""
     if name is not None:
         if name not in members:

@@ -1,5 +1,5 @@
-"""The kind `hdf5`: packed vectors with lengths or offsets, padded vectors with a mask, rows of variable length, or a group
-with a data set for each document, read with h5py."""
+"""The kind `hdf5`: packed vectors with lengths or offsets, padded vectors with a mask, rows of variable length, or a
+group with a data set for each document, read with h5py."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -41,12 +41,8 @@ class _DataSets(Mapping[str, "_DataSetRows"]):
         self._path = path
         self._group = group
         named = (options.vectors_column, options.lengths, options.mask, options.id_column, *options.payload_columns)
-        self._names: List[str] = [
-            name for name in group if group.get(name, getclass=True) is h5py.Dataset
-        ]
-        self._names += [
-            name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)
-        ]
+        self._names: List[str] = [name for name in group if group.get(name, getclass=True) is h5py.Dataset]
+        self._names += [name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)]
         self._known = set(self._names)
 
     def __getitem__(self, name: str) -> _DataSetRows:

@@ -20,6 +20,9 @@ _MAX_MAGNITUDE = 1e12
 _MAX_TOKENS = 65_536
 _MIN_DIM, _MAX_DIM = 8, 4096
 
+# json.dumps would make one for each payload.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 # Called after each document: documents so far, of how many or None, tokens so far.
 Progress = Callable[[int, Optional[int], int], None]
 
@@ -128,7 +131,7 @@ class _Counter:
         self.num_payloads += 1
         for name in payload:
             self.payload_fields[name] = self.payload_fields.get(name, 0) + 1
-        self.payload_bytes += len(json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode())
+        self.payload_bytes += len(_ENCODER.encode(payload).encode())
 
 
 def _short(value: object) -> str:

@@ -1,5 +1,5 @@
-"""The kind `milvus`: a collection of Milvus or Milvus Lite, read with pymilvus, in either layout that Milvus documents for
-multi-vectors: an array of structs with a vector each (Milvus from 2.6.4 on), or an entity for each token, with the
+"""The kind `milvus`: a collection of Milvus or Milvus Lite, read with pymilvus, in either layout that Milvus documents
+for multi-vectors: an array of structs with a vector each (Milvus from 2.6.4 on), or an entity for each token, with the
 document's id and the token's position in fields of their own."""
 
 # pyright: reportMissingImports=false
@@ -30,12 +30,13 @@ Query = Callable[[str, Sequence[str], int], Iterator[List[Dict[str, Any]]]]
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the collection that --table names, or the only one, of the server at the address `path` (its token comes from
-    MILVUS_TOKEN) or of the Milvus Lite database `path`.
+    """Opens the collection that --table names, or the only one, of the server at the address `path` (its token comes
+    from MILVUS_TOKEN) or of the Milvus Lite database `path`.
 
-    --vectors-column names a vector field, or the vector of an array of structs as FIELD or FIELD[VECTOR]. With an entity
-    for each token, --id-column is the field of the document's id (doc_id) and --token-column that of the position (seq_id);
-    without it tokens stand in the order of the primary keys. Payloads are those of a document's first token."""
+    --vectors-column names a vector field, or the vector of an array of structs as FIELD or FIELD[VECTOR]. With an
+    entity for each token, --id-column is the field of the document's id (doc_id) and --token-column that of the
+    position (seq_id); without it tokens stand in the order of the primary keys. Payloads are those of a document's
+    first token."""
     takes = ("table", "vectors_column", "id_column", "token_column", "payload_columns")
     check_options("milvus", options, takes)
     if "://" not in path and not os.path.exists(path):
@@ -128,7 +129,9 @@ def _primary(fields: Sequence[Mapping[str, Any]]) -> str:
     return next(str(field["name"]) for field in fields if field.get("is_primary"))
 
 
-def _payload_fields(where: str, fields: Sequence[Mapping[str, Any]], options: ImportOptions, taken: Sequence[str]) -> List[str]:
+def _payload_fields(
+    where: str, fields: Sequence[Mapping[str, Any]], options: ImportOptions, taken: Sequence[str]
+) -> List[str]:
     """The fields to ask for; "*" brings those that are not in the schema too."""
     if options.payload_columns == ALL_COLUMNS:
         return ["*"]
@@ -167,7 +170,9 @@ class _StructSource:
         self._id = options.id_column or _primary(fields)
         self._query = query
         self._options = options
-        self._left_out = [field["name"] for field in fields if field["type"] in _VECTOR_TYPES or "struct_fields" in field]
+        self._left_out = [
+            field["name"] for field in fields if field["type"] in _VECTOR_TYPES or "struct_fields" in field
+        ]
         self._columns = _payload_fields(where, fields, options, (self._id, self._field))
         self.notes: Sequence[str] = [
             f"{where}: array of structs {self._field}, vector {self._member}, {vectors.dim} columns",
@@ -210,8 +215,8 @@ class _TokenSource:
         self._id = _named(where, names, options.id_column, _DOCUMENT_FIELD, "--id-column")
         if self._id is None:
             raise SourceError(
-                f"{where}: {vectors.name} holds one vector; where entities are tokens, say the field of the document's id with "
-                f"--id-column: {', '.join(names)}"
+                f"{where}: {vectors.name} holds one vector; where entities are tokens, say the field of the "
+                f"document's id with --id-column: {', '.join(names)}"
             )
         self._token = _named(where, names, options.token_column, _TOKEN_FIELD, "--token-column")
         self._options = options
@@ -222,7 +227,8 @@ class _TokenSource:
         self.num_documents: Optional[int] = self._entities.num_documents
         order = f"field {self._token!r}" if self._token else "the primary keys"
         self.notes: Sequence[str] = [
-            f"{where}: {self._entities.num_tokens:,} entities, one a token: vector {vectors.name}, {vectors.dim} columns",
+            f"{where}: {self._entities.num_tokens:,} entities, one a token: vector {vectors.name}, "
+            f"{vectors.dim} columns",
             f"ids: field {self._id!r}; the order of tokens: {order}",
         ]
 

@@ -40,7 +40,9 @@ class VectorField:
         vector = np.asarray(value)
         if vector.shape == (self.dim,) and vector.dtype.kind == "f":
             return vector.astype(np.float32)
-        raise SourceError(f"{where}: field {self.name!r} holds {value!r:.80}, must be a vector of {self.dim} {self.data_type}")
+        raise SourceError(
+            f"{where}: field {self.name!r} holds {value!r:.80}, must be a vector of {self.dim} {self.data_type}"
+        )
 
 
 class TokenEntities:
@@ -126,7 +128,9 @@ class TokenEntities:
         id = self._id_of(tokens[0])
         where = f"{self._where}: document {id!r}"
         if len(tokens) != self._counts.get(id):
-            raise SourceError(f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is it written to?")
+            raise SourceError(
+                f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is it written to?"
+            )
         token = self._token
         if token is not None:
             try:

@@ -1,5 +1,5 @@
-"""The kind `npy`: a .npy file of packed token vectors [T, dim], with a file of lengths or offsets beside it, or a folder
-with both. It is what `maxsim-shard build --tokens --lengths` takes."""
+"""The kind `npy`: a .npy file of packed token vectors [T, dim], with a file of lengths or offsets beside it, or a
+folder with both. It is what `maxsim-shard build --tokens --lengths` takes."""
 
 from __future__ import annotations
 

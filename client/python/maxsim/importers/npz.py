@@ -1,6 +1,6 @@
-"""The kind `npz`: an archive of NumPy arrays. Packed token vectors `tokens` with `lengths` or `offsets` and perhaps `ids`,
-as `maxsim-shard build --input` takes them; padded ones with a mask; or an array a document, as np.savez(path, **documents)
-writes them."""
+"""The kind `npz`: an archive of NumPy arrays. Packed token vectors `tokens` with `lengths` or `offsets` and perhaps
+`ids`, as `maxsim-shard build --input` takes them; padded ones with a mask; or an array a document, as np.savez(path,
+**documents) writes them."""
 
 from __future__ import annotations
 

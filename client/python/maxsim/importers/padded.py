@@ -1,4 +1,5 @@
-"""The kind `padded`: one array [N, L, dim] of all documents, padded to the longest, with a mask [N, L] or lengths [N]."""
+"""The kind `padded`: one array [N, L, dim] of all documents, padded to the longest, with a mask [N, L] or lengths
+[N]."""
 
 from __future__ import annotations
 
@@ -17,13 +18,15 @@ _SUFFIXES = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin")
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the array in the file at `path`. Members of the file with the usual names (vectors, mask or lengths, ids) are
-    found by themselves; of a .npy file, and where they lie apart, options name files."""
+    """Opens the array in the file at `path`. Members of the file with the usual names (vectors, mask or lengths, ids)
+    are found by themselves; of a .npy file, and where they lie apart, options name files."""
     check_options("padded", options, ARRAY_OPTIONS)
     members = _open_members(path)
     three = [name for name, member in members.items() if len(member.shape) == 3]
     if options.vectors_column is None and len(three) != 1:
-        raise SourceError(f"{path}: has {len(three)} arrays [N, L, dim]; name one of {', '.join(members)} as --vectors-column")
+        raise SourceError(
+            f"{path}: has {len(three)} arrays [N, L, dim]; name one of {', '.join(members)} as --vectors-column"
+        )
     name = options.vectors_column or three[0]
     if name in members and len(members[name].shape) != 3:
         raise SourceError(f"{members[name].where}: has shape {list(members[name].shape)}, padded is [N, L, dim]")

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 from maxsim.importers.table_source import TABLE_OPTIONS, Batch, TableSource
 
-# Bytes of a column chunk that are read from a file at once. Without a limit the whole chunk of a row group is read, which
-# by default is that of a million rows.
+# Bytes of a column chunk that are read from a file at once. Without a limit the whole chunk of a row group is read,
+# which by default is that of a million rows.
 _BUFFER_BYTES = 1 << 20
 
 

@@ -1,14 +1,15 @@
-"""The kind `qdrant`: the points of a collection with a multivector, from a server or a folder of qdrant-client's local mode.
+"""The kind `qdrant`: the points of a collection with a multivector, from a server or a folder of qdrant-client's local
+mode.
 
-A server is read through qdrant-client, by pages. A folder is read here: qdrant-client would load all points into memory,
-and unpickle them without a check of what they run."""
+A server is read through qdrant-client, by pages. A folder is read here: qdrant-client would load all points into
+memory, and unpickle them without a check of what they run."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -42,8 +43,9 @@ class _VectorConfig:
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the collection that --table names, or the only one, of the server at the address `path` (http://, https://; a
-    key comes from QDRANT_API_KEY) or of the folder `path`. --vectors-column names the multivector where there are several."""
+    """Opens the collection that --table names, or the only one, of the server at the address `path` (http://, https://;
+    a key comes from QDRANT_API_KEY) or of the folder `path`. --vectors-column names the multivector where there are
+    several."""
     check_options("qdrant", options, ("table", "vectors_column", "payload_columns"))
     if "://" in path:
         return _ServerSource(path, options)
@@ -56,12 +58,15 @@ def _choose(kind: str, where: str, names: List[str], name: Optional[str], flag: 
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
-        raise SourceError(f"{where}: say {flag}, the name of a {kind}: {', '.join(map(repr, names)) or 'there is none'}")
+        raise SourceError(
+            f"{where}: say {flag}, the name of a {kind}: {', '.join(map(repr, names)) or 'there is none'}"
+        )
     return name
 
 
 def _choose_vectors(where: str, vectors: Any, name: Optional[str]) -> _VectorConfig:
-    """The multivector of a collection's configuration, which is one of vectors without names ("") or maps names to them."""
+    """The multivector of a collection's configuration, which is one of vectors without names ("") or maps names to
+    them."""
     configs: Dict[str, Mapping[str, Any]] = vectors or {}
     if "size" in configs and "distance" in configs:
         configs = {"": configs}

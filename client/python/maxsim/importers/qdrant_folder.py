@@ -30,8 +30,8 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class PointCounts:
-    """outdated: rows whose point a later row holds again, as older versions of qdrant-client left them. is_mixed: some ids
-    are integers and others UUIDs."""
+    """outdated: rows whose point a later row holds again, as older versions of qdrant-client left them. is_mixed: some
+    ids are integers and others UUIDs."""
 
     num_points: int
     outdated: FrozenSet[int]
@@ -49,8 +49,8 @@ class _Model:
 
 
 class _PointUnpickler(pickle.Unpickler):
-    """Knows numbers, strings, containers and times; a class of qdrant-client becomes a _Model; everything else is refused
-    before it is looked up."""
+    """Knows numbers, strings, containers and times; a class of qdrant-client becomes a _Model; everything else is
+    refused before it is looked up."""
 
     _TIMES = frozenset({"datetime", "date", "time", "timedelta", "timezone"})
 

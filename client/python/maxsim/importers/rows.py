@@ -75,8 +75,8 @@ def bfloat16_vectors(values: np.ndarray) -> np.ndarray:
 
 
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """The documents of packed rows: `lengths[n]` rows each, one after the other through all blocks. A document that lies
-    in one block is a view of it."""
+    """The documents of packed rows: `lengths[n]` rows each, one after the other through all blocks. A document that
+    lies in one block is a view of it."""
     block = next(blocks, None)
     at = 0
     for length in lengths.tolist():
@@ -101,9 +101,7 @@ def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
     """The number of tokens of each document, int64 [N], from an array that holds them or the N + 1 offsets of the
     documents in `num_rows` packed rows. Raises SourceError where it is neither."""
     if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
-        raise SourceError(
-            f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}"
-        )
+        raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
     values = counts.read()
     if values.dtype.kind == "u" and len(values) and int(values.max()) > np.iinfo(np.int64).max:
         raise SourceError(f"{counts.where}: {int(values.max())} is beyond 2^63 - 1")

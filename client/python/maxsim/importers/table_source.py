@@ -35,7 +35,8 @@ OpenBatches = Callable[[List[str], int], Iterator[Batch]]
 
 
 class TableSource:
-    """Documents of a table whose batches `open_batches` gives. schema is the table's; num_rows None where nobody knows."""
+    """Documents of a table whose batches `open_batches` gives. schema is the table's; num_rows None where nobody
+    knows."""
 
     def __init__(
         self,
@@ -59,7 +60,9 @@ class TableSource:
         self.dim = self._column.dim if self._column.dim is not None else self._find_dim(where)
         self.notes: Sequence[str] = [
             f"vectors: column {self._vectors!r}, {schema.field(self._vectors).type}",
-            f"ids: column {self._ids!r}" if self._ids else "ids: the documents are numbered from 0, no column is named id",
+            f"ids: column {self._ids!r}"
+            if self._ids
+            else "ids: the documents are numbered from 0, no column is named id",
             f"columns: {', '.join(schema.names)}",
         ]
 
@@ -95,7 +98,9 @@ class TableSource:
         if column.dim is None:
             column.dim = self.dim
         elif column.dim != self.dim:
-            raise SourceError(f"{batch.where}: column {self._vectors!r} has {column.dim} columns, those before {self.dim}")
+            raise SourceError(
+                f"{batch.where}: column {self._vectors!r} has {column.dim} columns, those before {self.dim}"
+            )
         return column
 
     def _find_dim(self, where: str) -> int:

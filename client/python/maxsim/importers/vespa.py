@@ -107,11 +107,16 @@ def _open_document(entry: object, where: str) -> Tuple[str, Dict[str, Any]]:
         raise SourceError(f"{where}: is {entry!r:.60}, must be an object")
     for operation in ("update", "remove"):
         if operation in entry:
-            raise SourceError(f"{where}: holds the operation {operation!r} of {entry[operation]!r:.80}; only whole documents can be imported")
+            raise SourceError(
+                f"{where}: holds the operation {operation!r} of {entry[operation]!r:.80}; "
+                "only whole documents can be imported"
+            )
     id = entry.get("put", entry.get("id"))
     fields = entry.get("fields")
     if not isinstance(id, str) or not isinstance(fields, dict):
-        raise SourceError(f'{where}: must have "put" or "id" and "fields"; it has {", ".join(map(str, entry)) or "nothing"}')
+        raise SourceError(
+            f'{where}: must have "put" or "id" and "fields"; it has {", ".join(map(str, entry)) or "nothing"}'
+        )
     return id, fields
 
 

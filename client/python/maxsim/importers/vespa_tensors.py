@@ -1,7 +1,7 @@
 """Tensors of token vectors in Vespa's JSON: a mapped dimension for tokens (or several), an indexed one for columns.
 
-The forms are those of Vespa's reference, "Document JSON format": short and verbose ones, with and without the type beside
-them, and cell values as numbers or as hexadecimal digits."""
+The forms are those of Vespa's reference, "Document JSON format": short and verbose ones, with and without the type
+beside them, and cell values as numbers or as hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from maxsim.importers.rows import as_vectors, bfloat16_vectors
 from maxsim.importers.source import SourceError
 
-# Of each cell type, the big-endian form of its hexadecimal digits.
+# Each cell type has hexadecimal digits of this big-endian form.
 _HEX_TYPES = {"int8": ">i1", "bfloat16": ">u2", "float": ">f4", "double": ">f8"}
 _CELL_TYPES = {np.dtype(code).itemsize: name for name, code in _HEX_TYPES.items()}
 _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
@@ -23,8 +23,8 @@ _DIMENSION = re.compile(r"(\w+)(?:\{\}|\[(\d*)\])")
 
 
 class TensorType(NamedTuple):
-    """cell: a name of _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is that of the values; the
-    last indexed one is the columns."""
+    """cell: a name of _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is that of the values;
+    the last indexed one is the columns."""
 
     cell: str
     mapped: Tuple[str, ...]
@@ -87,7 +87,9 @@ class TensorReader:
                 self.cell = type.cell
             forms = [key for key in ("blocks", "values", "cells") if key in value]
             if len(forms) != 1:
-                raise SourceError(f"{where}: has {' and '.join(forms) or 'none'} of blocks, values and cells; one is needed")
+                raise SourceError(
+                    f"{where}: has {' and '.join(forms) or 'none'} of blocks, values and cells; one is needed"
+                )
             form = forms[0]
             content = value[form]
         vectors = self._unpacked(self._content(content, form, type, where), where)

@@ -1,5 +1,5 @@
-"""The kind `zarr`: a Zarr store of version 2 or 3 with packed vectors and lengths or offsets, padded vectors and a mask, or
-an array for each document, read with zarr."""
+"""The kind `zarr`: a Zarr store of version 2 or 3 with packed vectors and lengths or offsets, padded vectors and a
+mask, or an array for each document, read with zarr."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
