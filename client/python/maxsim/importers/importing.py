@@ -115,6 +115,8 @@ class _Counter:
         self.id_bytes += 8 + len(document_id.encode()) if isinstance(document_id, str) else 8
 
     def _check_id(self, id: object, index: int) -> DocumentId:
+        if type(id) is str and self.id_type == "string":  # as nearly all are
+            return id
         if isinstance(id, np.generic):
             id = id.item()
         if isinstance(id, bool) or not isinstance(id, (str, int)):

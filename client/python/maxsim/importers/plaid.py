@@ -200,6 +200,8 @@ class PlaidSource:
         return value
 
     def _payload(self, row: Mapping[str, object]) -> Optional[Mapping[str, object]]:
+        if not row:
+            return None
         columns = self._options.payload_columns
         if columns in ((), ALL_COLUMNS):
             columns = tuple(name for name in row if name != self._options.id_column)
