@@ -102,7 +102,8 @@ class ColbertSource:
             residuals = load_tensor(self._path(f"{chunk}.residuals.pt"), 2, ("u8",)).array()
             if len(codes) != sum(lengths):
                 raise SourceError(
-                    f"{self._path(f'{chunk}.codes.pt')}: has {len(codes)} tokens, doclens.{chunk}.json says {sum(lengths)}"
+                    f"{self._path(f'{chunk}.codes.pt')}: has {len(codes)} tokens, "
+                    f"doclens.{chunk}.json says {sum(lengths)}"
                 )
             yield from self._codec.decode_documents(lengths, codes, residuals)
 

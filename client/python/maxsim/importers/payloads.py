@@ -14,8 +14,8 @@ from maxsim.importers.source import SourceError
 
 
 def json_payload(payload: Mapping[str, object], where: str) -> Dict[str, object]:
-    """`payload` with values that JSON has: numbers and arrays of NumPy as numbers and lists, times as ISO 8601, UUIDs and
-    decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold."""
+    """`payload` with values that JSON has: numbers and arrays of NumPy as numbers and lists, times as ISO 8601, UUIDs
+    and decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold."""
     return {str(name): _json_value(value, f"{where}, field {name!r}") for name, value in payload.items()}
 
 

@@ -104,7 +104,8 @@ class PlaidSource:
             yield from self._codec.decode_documents(lengths, codes, residuals)
 
     def _chunk(self, chunk: int, name: str, begins: Sequence[int]) -> np.ndarray:
-        """Codes or residuals of a chunk: of its own file, which is the newer one, or else its part of the merged file."""
+        """Codes or residuals of a chunk: of its own file, which is the newer one, or else its part of the merged
+        file."""
         num_rows = sum(self._lengths[chunk])
         path = self._path(f"{chunk}.{name}.npy")
         if os.path.exists(path):

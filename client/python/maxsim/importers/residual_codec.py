@@ -1,8 +1,8 @@
 """Decodes token vectors of ColBERTv2's residual compression, which PLAID-like indexes hold.
 
-A token vector is the number of its centroid and `nbits` a column for the bucket that the difference to the centroid falls
-into: vector = normalize(centroid + bucket weights). Codes of 8 / nbits columns share a byte, the first column in the
-highest bits; the bits of one code stand in the reverse order, its lowest bit first."""
+A token vector is the number of its centroid and `nbits` a column for the bucket that the difference to the centroid
+falls into: vector = normalize(centroid + bucket weights). Codes of 8 / nbits columns share a byte, the first column in
+the highest bits; the bits of one code stand in the reverse order, its lowest bit first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from maxsim.importers.source import SourceError
 
-# Rows that are decoded at once: at 128 columns 4 MiB. Ones of 1,024 to 8,192 rows are as fast, 32,768 take twice the time a row.
+# Rows that are decoded at once: at 128 columns 4 MiB. Ones of 1,024 to 8,192 rows are as fast, 32,768 take twice the
+# time a row.
 _BLOCK_ROWS = 8_192
 _MIN_NORM = 1e-12
 
@@ -39,7 +40,8 @@ class ResidualCodec:
         self._residuals = np.ascontiguousarray(bucket_weights, dtype=np.float32)[buckets]
 
     def decode(self, codes: np.ndarray, packed: np.ndarray) -> np.ndarray:
-        """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows, packed_columns]."""
+        """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows,
+        packed_columns]."""
         if len(codes):
             lowest, highest = int(codes.min()), int(codes.max())
             if lowest < 0 or highest >= len(self._centroids):
@@ -56,7 +58,8 @@ class ResidualCodec:
         """The vectors of documents that lie one after the other in codes [rows] and packed [rows, packed_columns]."""
         if packed.ndim != 2 or packed.shape[1] != self.packed_columns or packed.dtype != np.uint8:
             raise SourceError(
-                f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, must be uint8 [rows, {self.packed_columns}]"
+                f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, "
+                f"must be uint8 [rows, {self.packed_columns}]"
             )
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not sum(lengths) <= len(codes) <= len(packed):
             raise SourceError(f"{self._where}: documents have {sum(lengths)} tokens, but there are {len(codes)} codes")
